@@ -1,0 +1,26 @@
+"""The answer of the layout solver, and all that `lowering` needs to know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir.core import Op, Value
+from ..ir.layouts import RegisterLayout, SharedLayout
+
+
+@dataclass
+class Layouts:
+    """`registers`: each tile value (results and block arguments). `operands`: (op, index into `op.operands`) -> the layout
+    in which that op wants the operand, where it differs from the value's own. `shared`: each `local_alloc` result.
+    `descriptors`: each descriptor value -> the shared layout its tiles land in. `reasons`: why, for `mimw explain`.
+    """
+
+    registers: dict[Value, RegisterLayout] = field(default_factory=dict)
+    operands: dict[tuple[Op, int], RegisterLayout] = field(default_factory=dict)
+    shared: dict[Value, SharedLayout] = field(default_factory=dict)
+    descriptors: dict[Value, SharedLayout] = field(default_factory=dict)
+    reasons: dict[Value, str] = field(default_factory=dict)
+
+    def wanted(self, op: Op, index: int) -> RegisterLayout:
+        """The layout in which `op` takes its operand `index`."""
+        return self.operands.get((op, index), self.registers[op.operands[index]])

@@ -1,0 +1,14 @@
+"""The waist: tasks, buffers, barriers, copies, dots and the tile arithmetic between them, without layouts."""
+
+from .core import Block, Op, Param, Program, Task, Value
+from .ops import OPS, OpDef
+from .printer import print_op, print_program
+from .recorder import Recorder
+from .site import UNKNOWN, Site
+from .types import (Barrier, Buffer, Descriptor, Pointer, Scalar, Tensor, Token, Type)
+from .verify import verify
+
+__all__ = [
+    "Barrier", "Block", "Buffer", "Descriptor", "OPS", "Op", "OpDef", "Param", "Pointer", "Program", "Recorder", "Scalar",
+    "Site", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "print_op", "print_program", "verify",
+]

@@ -1,0 +1,288 @@
+"""What each op is: one row per op. This table is the language of the waist; every reader of the IR goes by it.
+
+A row gives the op's parameters in order, its *type rule* (argument list and attributes -> result types), its *layout rule*
+and its *effects*. The layout rules, which `constraints` implements:
+
+    none       no tile is touched, or any layout will do for every operand
+    free       makes a tile in whatever layout is asked for
+    same       every tile operand and result is in one layout (`broadcast`: of the result's shape)
+    memory     as `same`, and the layout is chosen so that global accesses coalesce
+    expand     the operand is the result's layout with the new axis sliced away
+    reduce     the result is the operand's layout with the axis sliced away
+    inferred   operands in their shape's default; Triton derives the result's layout, which is then made the default
+    dot        `tl.dot`: operands as dot operands of the accumulator's layout
+    mma        `async_dot`: tensor-core accumulator in and out; a register A operand as its dot operand
+    mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
+
+Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks; `async` starts something that
+finishes later; `control` has regions or ends one; `debug` prints or asserts.
+
+Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
+readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .types import (I1, I32, TOKEN, Barrier, Buffer, Descriptor, Pointer, Tensor, Type, element_of, like)
+
+TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """One row of the table."""
+
+    name: str
+    params: tuple[str, ...]
+    results: TypeRule
+    layout: str
+    effects: frozenset[str]
+    ours: bool = False
+    doc: str = ""
+
+
+OPS: dict[str, OpDef] = {}
+
+
+def _define(names: str, params: str, results: TypeRule | None, layout: str, effects: str, *, ours=False, doc="") -> None:
+    for name in names.split():
+        OPS[name] = OpDef(name, tuple(params.split()), results or (lambda args, attrs: ()), layout,
+                          frozenset(effects.split()), ours, doc)
+
+
+# ---- type rules ------------------------------------------------------------------------------------------------------
+
+def _as(index: int) -> TypeRule:
+    return lambda args, attrs: (args[index].type, )
+
+
+def _given(index: int) -> TypeRule:
+    return lambda args, attrs: (args[index], )
+
+
+def _scalar(type_: Type) -> TypeRule:
+    return lambda args, attrs: (type_, )
+
+
+def _bool_like(args, attrs):
+    return (like(args[0].type, I1), )
+
+
+def _pointee(index: int) -> TypeRule:
+    return lambda args, attrs: (like(args[index].type, element_of(args[index].type).pointee), )
+
+
+def _expanded(args, attrs):
+    shape = list(args[0].type.shape)
+    axis = args[1] + len(shape) + 1 if args[1] < 0 else args[1]
+    return (Tensor(args[0].type.element, (*shape[:axis], 1, *shape[axis:])), )
+
+
+def _reshaped(args, attrs):
+    return (Tensor(element_of(args[0].type), tuple(args[1])), )
+
+
+def _transposed(args, attrs):
+    return (Tensor(args[0].type.element, tuple(args[0].type.shape[i] for i in args[1])), )
+
+
+def _joined(args, attrs):
+    first = args[0].type
+    return (Tensor(element_of(first), (*getattr(first, "shape", ()), 2)), )
+
+
+def _split(args, attrs):
+    source = args[0].type
+    half = Tensor(source.element, source.shape[:-1]) if len(source.shape) > 1 else source.element
+    return half, half
+
+
+def _concatenated(args, attrs):
+    return (Tensor(args[0].type.element, (args[0].type.shape[0] + args[1].type.shape[0], )), )
+
+
+def _without_axis(type_: Tensor, axis: int) -> Type:
+    shape = tuple(extent for i, extent in enumerate(type_.shape) if i != axis)
+    return Tensor(type_.element, shape) if shape else type_.element
+
+
+def _reduced(args, attrs):
+    return tuple(_without_axis(value.type, args[1]) for value in args[0])
+
+
+def _scanned(args, attrs):
+    return tuple(value.type for value in args[0])
+
+
+def _mapped(args, attrs):
+    return tuple(like(args[0][0].type, element) for element in args[1])
+
+
+def _gathered(args, attrs):
+    return (Tensor(args[0].type.element, args[1].type.shape), )
+
+
+def _described(args, attrs):
+    return (Tensor(args[0].type.element, args[0].type.shape), )
+
+
+def _gathered_rows(args, attrs):
+    return (args[3], )
+
+
+def _listed(index: int) -> TypeRule:
+    return lambda args, attrs: tuple(args[index])
+
+
+def _values(index: int) -> TypeRule:
+    return lambda args, attrs: tuple(value.type for value in args[index])
+
+
+def _dot(args, attrs):
+    return (args[2].type, )
+
+
+# ---- Triton's ops ----------------------------------------------------------------------------------------------------
+
+_define("constant", "value type", _given(1), "free", "pure", doc="A number, or a tile filled with it.")
+_define("poison", "type", _given(0), "free", "pure", doc="A value nobody may use.")
+_define("get_program_id get_num_programs", "axis", _scalar(I32), "none", "pure")
+
+_define("add sub mul sdiv udiv srem urem shl lshr ashr and or xor umulhi minsi minui maxsi maxui "
+        "fadd fsub fmul fdiv frem precise_divf approx_divf minimumf minnumf maximumf maxnumf addptr",
+        "lhs rhs", _as(0), "same", "pure")
+_define("icmpSLE icmpSLT icmpSGE icmpSGT icmpULE icmpULT icmpUGE icmpUGT icmpEQ icmpNE "
+        "fcmpOLT fcmpOGT fcmpOLE fcmpOGE fcmpOEQ fcmpONE fcmpULT fcmpUGT fcmpULE fcmpUGE fcmpUEQ fcmpUNE",
+        "lhs rhs", _bool_like, "same", "pure")
+_define("fneg fabs iabs ceil floor exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf", "value", _as(0), "same", "pure")
+_define("fma", "x y z", _as(0), "same", "pure")
+_define("clampf", "value low high propagate_nan", _as(0), "same", "pure")
+_define("select", "condition if_true if_false", _as(1), "same", "pure")
+_define("int_cast", "value type signed", _given(1), "same", "pure")
+_define("si_to_fp ui_to_fp fp_to_si fp_to_ui fp_ext fp_trunc bitcast int_to_ptr ptr_to_int", "value type", _given(1),
+        "same", "pure")
+_define("fp_to_fp", "value type rounding", _given(1), "same", "pure")
+_define("extern_elementwise", "library path symbol values type is_pure", _given(4), "same", "write")
+_define("inline_asm", "assembly constraints values types is_pure pack", _listed(3), "same", "write")
+
+_define("make_range", "type start end", _given(0), "free", "pure")
+_define("splat", "type value", _given(0), "free", "pure")
+_define("unsplat", "value", lambda args, attrs: (args[0].type.element, ), "none", "pure")
+_define("broadcast", "value type", lambda args, attrs: (
+    args[1] if isinstance(args[1], Type) else Tensor(args[0].type.element, tuple(args[1])), ), "same", "pure")
+_define("expand_dims", "value axis", _expanded, "expand", "pure")
+_define("reshape", "value shape can_reorder", _reshaped, "inferred", "pure")
+_define("trans", "value order", _transposed, "inferred", "pure")
+_define("join", "lhs rhs", _joined, "inferred", "pure")
+_define("split", "value", _split, "inferred", "pure")
+_define("cat", "lhs rhs", _concatenated, "inferred", "pure")
+_define("gather", "source indices axis", _gathered, "inferred", "pure")
+_define("histogram", "value bins mask", lambda args, attrs: (Tensor(I32, (args[1], )), ), "inferred", "pure")
+_define("reduce", "values axis", _reduced, "reduce", "pure control")
+_define("scan", "values axis reverse", _scanned, "same", "pure control")
+_define("map_elementwise", "values types pack", _mapped, "same", "pure control")
+
+_define("load", "pointer cache_policy is_volatile", _pointee(0), "memory", "read")
+_define("masked_load", "pointer mask other cache_policy is_volatile", _pointee(0), "memory", "read")
+_define("store", "pointer value cache_policy", None, "memory", "write")
+_define("masked_store", "pointer value mask cache_policy", None, "memory", "write")
+_define("atomic_rmw", "kind pointer value mask order scope", _as(2), "memory", "read write")
+_define("atomic_cas", "pointer compare value order scope", _as(2), "memory", "read write")
+_define("atomic_load", "pointer mask order scope", _pointee(0), "memory", "read")
+_define("atomic_store", "pointer value mask order scope", None, "memory", "write")
+_define("atomic_poll", "pointer expected timeout order scope", _bool_like, "memory", "read")
+
+_define("make_tensor_descriptor", "base shape strides block signed padding",
+        lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write")
+_define("descriptor_load", "descriptor offsets cache_policy", _described, "free", "read")
+_define("descriptor_store", "descriptor value offsets", None, "none", "write")
+_define("descriptor_reduce", "kind descriptor value offsets", None, "none", "write")
+_define("descriptor_gather", "descriptor rows column type", _gathered_rows, "free", "read")
+_define("descriptor_scatter", "descriptor value rows column", None, "none", "write")
+
+_define("dot", "a b acc precision max_imprecise", _dot, "dot", "pure")
+_define("dot_scaled", "a a_scale a_format b b_scale b_format fast_math a_k_pack b_k_pack acc",
+        lambda args, attrs: (args[9].type, ), "dot", "pure")
+
+_define("barrier grid_dependency_wait grid_dependency_launch_dependents", "", None, "none", "sync")
+_define("print", "prefix hex values signed", None, "none", "debug")
+_define("assert", "condition message", None, "none", "debug")
+_define("assume", "condition", None, "none", "debug")
+
+_define("if", "condition types", _listed(1), "same", "control", doc="Blocks: then, else. Attrs: none.")
+_define("for", "start end step inits", _values(3), "same", "control",
+        doc="Block arguments: the induction variable, then one per carried value.")
+_define("while", "inits", _values(0), "same", "control", doc="Blocks: before (ends in `condition`), after (ends in `yield`).")
+_define("condition", "condition values", None, "none", "control")
+_define("yield", "values", None, "none", "control")
+
+# ---- orchestration: what the tasks are, where tiles live, who waits for what -----------------------------------------
+
+_define("warp_specialize", "", None, "none", "control sync", ours=True,
+        doc="attrs: tasks, one `Task` a block; block 0 is the default task. All start together; the op ends when all have ended.")
+
+_define("local_alloc", "type", _given(0), "none", "write", ours=True,
+        doc="A buffer array, uninitialised. attrs: layout (pinned by the author, or None).")
+_define("buffer_index", "buffer index", lambda args, attrs: (
+    args[0].type.single() if args[0].type.count else Buffer(
+        args[0].type.element, args[0].type.shape[1:] or (1, ), 0, args[0].type.space), ), "none", "pure", ours=True,
+        doc="One buffer of an array, or one slice along the leading dimension of a single buffer.")
+_define("buffer_slice", "buffer offsets shape", lambda args, attrs: (
+    Buffer(args[0].type.element, tuple(args[2]), 0, args[0].type.space), ), "none", "pure", ours=True,
+        doc="A box of a single buffer; offsets are ints or i32 values.")
+_define("buffer_trans", "buffer order", lambda args, attrs: (
+    Buffer(args[0].type.element, tuple(args[0].type.shape[i] for i in args[1]), 0, args[0].type.space), ), "none", "pure",
+        ours=True, doc="A permuted view of a single buffer.")
+_define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
+        "read", ours=True, doc="A buffer into registers.")
+_define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.")
+
+_define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0]), ), "none", "sync write", ours=True,
+        doc="`count` mbarriers, each completing a phase after `arrive_count` arrivals and its expected bytes.")
+_define("barrier_index", "barrier index", lambda args, attrs: (Barrier(0), ), "none", "pure", ours=True)
+_define("barrier_expect", "barrier bytes predicate", None, "none", "sync", ours=True,
+        doc="One arrival that also adds `bytes` to what the current phase waits for.")
+_define("barrier_wait", "barrier phase predicate", None, "none", "sync", ours=True,
+        doc="Until the phase of that parity has completed. `phase` is i32.")
+_define("barrier_arrive", "barrier count predicate", None, "none", "sync", ours=True, doc="`count` arrivals; releases.")
+_define("fence", "scope", None, "none", "sync", ours=True, doc="'async_shared' | 'gpu' | 'sys'")
+
+_define("async_load", "pointer buffer mask other cache_policy is_volatile", _scalar(TOKEN), "memory", "read write async",
+        ours=True, doc="cp.async: pointers' elements into the buffer; done when its group has been waited for.")
+_define("async_commit", "tokens", _scalar(TOKEN), "none", "async", ours=True, doc="Closes the task's current cp.async group.")
+_define("async_wait", "pending tokens", _scalar(TOKEN), "none", "sync", ours=True,
+        doc="Until at most `pending` newest cp.async groups are unfinished.")
+_define("tma_load", "descriptor offsets barrier buffer predicate cache_policy", None, "none", "read write async", ours=True,
+        doc="TMA tile load; completes block_bytes on the barrier.")
+_define("tma_store", "descriptor offsets buffer cache_policy reduce", None, "none", "read write async", ours=True,
+        doc="TMA tile store (reduce: '' or add, min, max, and, or, xor), one bulk group of its own.")
+_define("tma_store_wait", "pending", None, "none", "sync", ours=True,
+        doc="Until at most `pending` newest TMA store groups of this task are incomplete.")
+
+_define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (attrs["type"], ), "mma", "read async",
+        ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type.")
+_define("async_dot_wait", "pending value", _as(1), "mma_wait", "sync", ours=True,
+        doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
+
+_define("thread_id", "axis", _scalar(I32), "none", "read", ours=True, doc="Hardware thread index in the CTA; differs per lane.")
+_define("clock64", "", lambda args, attrs: (attrs["type"], ), "none", "read sync", ours=True, doc="attrs: type (i64).")
+
+
+def result_types(name: str, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Type, ...]:
+    """The types of an op's results by its row's rule."""
+    return OPS[name].results(args, attrs)
+
+
+def is_pure(name: str) -> bool:
+    """True if an op without uses may be dropped."""
+    return "pure" in OPS[name].effects
+
+
+def pointer_element(type_: Type) -> Type | None:
+    """The pointee of a pointer or of a tile of pointers, else None."""
+    element = element_of(type_)
+    return element.pointee if isinstance(element, Pointer) else None

@@ -1,0 +1,34 @@
+"""Where in the user's source an operation came from.
+
+Every op carries a `Site`; every report of ours ends in one. A site inside a helper knows its caller, so an error can
+show the whole path from the kernel to the line that is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Site:
+    """A position in a user's file. `line` counts from 1, `column` from 0; `caller` is the call that led here."""
+
+    file: str
+    line: int
+    column: int = 0
+    function: str = ""
+    caller: Site | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def chain(self) -> tuple[Site, ...]:
+        """This site first, then its callers, outermost last."""
+        sites, here = [], self
+        while here is not None:
+            sites.append(here)
+            here = here.caller
+        return tuple(sites)
+
+
+UNKNOWN = Site("<unknown>", 0)
