@@ -51,6 +51,9 @@ class Handle:
     def set_loc(self, location: Location) -> None:
         self.name = location.name or self.name
 
+    def id(self) -> int:
+        return id(self)
+
     def set_attr(self, name: str, value: Any) -> None:
         """Hints such as `tt.contiguity` are facts about values that neither reader needs."""
 
@@ -177,7 +180,7 @@ class Recorder:
         self.codegen_fns: dict = {}
         self.module_map: dict = {}
         self.entry = DraftBlock()
-        self._block, self._index = self.entry, None
+        self._block, self._next = self.entry, None
         self._location = Location(UNKNOWN)
         self._callers: list[Site] = []
         self._function = ""
@@ -233,29 +236,29 @@ class Recorder:
         return self._block
 
     def get_insertion_point(self) -> tuple:
-        return self._block, self._index if self._index is not None else len(self._block.ops)
+        """(block, the op to insert before; None = the block's end, wherever that will be)."""
+        return self._block, self._next
 
     def restore_insertion_point(self, point: tuple) -> None:
-        block, index = point
-        self._block, self._index = block, None if index >= len(block.ops) else index
+        self._block, self._next = point
 
     def set_insertion_point_to_start(self, block: DraftBlock) -> None:
-        self._block, self._index = block, 0 if block.ops else None
+        self._block, self._next = block, block.ops[0] if block.ops else None
 
     def set_insertion_point_to_end(self, block: DraftBlock) -> None:
-        self._block, self._index = block, None
+        self._block, self._next = block, None
 
     def set_insertion_point_after(self, op: DraftOp) -> None:
-        self._block, self._index = op.block, op.block.ops.index(op) + 1
+        following = op.block.ops[op.block.ops.index(op) + 1:]
+        self._block, self._next = op.block, following[0] if following else None
 
     def insert(self, op: DraftOp) -> DraftOp:
         """Put `op` where building goes on."""
         op.block = self._block
-        if self._index is None:
+        if self._next is None:
             self._block.ops.append(op)
         else:
-            self._block.ops.insert(self._index, op)
-            self._index += 1
+            self._block.ops.insert(self._block.ops.index(self._next), op)
         for result in op.results:
             result.block = self._block
         return op

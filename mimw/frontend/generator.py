@@ -1,0 +1,91 @@
+"""The code generator of our kernels: Triton's, with our recorder for a builder and helpers inlined as they are called."""
+
+from __future__ import annotations
+
+import ast
+
+from ..ir import Recorder
+from ..triton_port.codegen import (CodeGenerator, CompilationError, JITCallable, TritonSemantic, constexpr,
+                                   normalize_value)
+from .carries import DistinctCarries
+from .returns import StructuredReturns
+from .tasks import TaskRegions
+
+
+class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGenerator):
+    """Walks one function (the kernel or a helper) and records its ops."""
+
+    def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, task=None, callers=(),
+                 **keywords):
+        super().__init__(context, prototype, gscope, function_name, jit_fn, module=object(), is_gluon=False, **keywords)
+        self.builder = recorder
+        self.semantic = TritonSemantic(recorder)
+        self.builder.set_loc(self.file_name, self.begin_line + 1, self.begin_col)
+        self.task = task
+        self.callers = callers
+
+    def _define_name_lookup(self):
+        """Globals of this package may be named in kernels, as Triton's own may."""
+        stock = super()._define_name_lookup()
+
+        def lookup(name: str):
+            try:
+                return stock(name)
+            except NameError:
+                value = self.gscope.get(name)
+                if (getattr(value, "__module__", None) or type(value).__module__ or "").startswith("mimw."):
+                    return value
+                raise
+
+        return lookup
+
+    def record_body(self, args: dict):
+        """Visit the function's body with its parameters bound to `args`; its value is the result (None = no value)."""
+        (node, ) = self.jit_fn.parse().body
+        self.visit(node.args)
+        for name, value in args.items():
+            self.set_value(name, value)
+        self.builder.set_loc(self.file_name, self.begin_line + node.lineno, self.begin_col)
+        try:
+            self.visit_compound_statement(node.body)
+        except CompilationError as error:
+            self._note_site(error)
+            raise
+        return self.return_vals[-1] if self.return_vals else constexpr(None)
+
+    def _note_site(self, error: CompilationError) -> None:
+        """Remember where in the user's files the innermost complaint stands; the first note wins."""
+        if not hasattr(error, "mimw_site") and hasattr(error.node, "lineno"):
+            error.mimw_site = self.builder.create_loc(self.file_name, self.begin_line + error.node.lineno,
+                                                      self.begin_col + error.node.col_offset).site
+
+    def call_JitFunction(self, fn, args, kwargs, caller_context=None):
+        """Record the helper's body right here."""
+        if fn in self.callers or fn is self.jit_fn:
+            raise self._unsupported(self.cur_node, f"recursion: {fn.__name__} calls itself")
+        bound = fn.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = {name: normalize_value(bound.arguments[name]) for name in fn.arg_names}
+        callee = KernelGenerator(
+            self.context, self.prototype, fn.get_capture_scope(), fn.__name__, fn, recorder=self.builder, task=self.task,
+            callers=(*self.callers, self.jit_fn), options=self.builder.options, codegen_fns=self.builder.codegen_fns,
+            module_map=self.builder.module_map, file_name=fn.file_name, begin_line=fn.def_file_line_number,
+            begin_col=fn.def_file_col_number)
+        callee._loop_carry_discovery_depth = self._loop_carry_discovery_depth
+        saved = self.builder.enter_function(fn.__name__)
+        try:
+            return callee.record_body(values)
+        except CompilationError as error:
+            wrapped = CompilationError(self.jit_fn.src, self.cur_node, None)
+            wrapped.mimw_site = getattr(error, "mimw_site", None)
+            raise wrapped from error
+        finally:
+            self.builder.leave_function(saved)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef):
+        raise self._unsupported(node, "nested function definitions are not allowed inside a kernel")
+
+
+def is_helper(value) -> bool:
+    """True for anything that a kernel may call as a helper."""
+    return isinstance(value, JITCallable)

@@ -1,0 +1,171 @@
+"""`with tlx.async_tasks():` becomes one `warp_specialize` op with a region per task.
+
+Each task body is recorded with the names of the enclosing kernel as they are at region entry; what it assigns stays its
+own, and after the region every outer name has its old value (spec/tlx.md section 2). Replicas are recorded one by one, each
+with its own `async_task_replica_id`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+
+from ..errors import TaskError
+from ..ir import Task
+from ..language.tlx.async_task import async_task, async_tasks
+from ..triton_port.codegen import base_value, constexpr, unwrap_constexpr
+
+_ROLE = re.compile(r"#\s*(?:role:\s*)?([A-Za-z][\w -]{0,19}?)\s*(?:$|[:.,;(])")
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One task of a region about to be recorded: where its body stands and what it runs on."""
+
+    body: list
+    task: Task
+
+
+class TaskRegions:
+    """Mixin over Triton's `CodeGenerator`. `self.task` is the task being recorded, or None outside every region."""
+
+    task: Task | None = None
+
+    def visit_With(self, node):
+        manager = self._task_manager(node)
+        if manager is async_tasks:
+            return self._visit_async_tasks(node)
+        if manager is async_task:
+            raise TaskError("`async_task` stands outside `async_tasks`", self.builder.site,
+                            hint="open the region first: `with tlx.async_tasks():`, and put each `async_task` directly in it")
+        return super().visit_With(node)
+
+    def _task_manager(self, node):
+        call = node.items[0].context_expr
+        return self.visit(call.func) if isinstance(call, ast.Call) else None
+
+    def _construct(self, node):
+        call = node.items[0].context_expr
+        args = [self.visit(arg) for arg in call.args]
+        keywords = dict(self.visit(keyword) for keyword in call.keywords)
+        return self.visit(call.func)(*args, _semantic=self.semantic, **keywords)
+
+    def _visit_async_tasks(self, node):
+        if self.task is not None:
+            raise TaskError("task regions do not nest: `async_tasks` inside a task", self.builder.site,
+                            hint="end the outer region first, or make the inner roles tasks of the outer region")
+        region = self._construct(node)
+        found = list(self._tasks_of(node.body))
+        instances = self._instances(found)
+        if len(instances) == 1:
+            return self._record_inline(instances[0])
+        self._record_region(instances, region)
+
+    def _tasks_of(self, statements):
+        """(with statement, `async_task` object) of each task left after the constexpr conditions are resolved."""
+        for statement in statements:
+            if isinstance(statement, ast.Pass):
+                continue
+            if isinstance(statement, ast.If):
+                condition = self.visit(statement.test)
+                if isinstance(condition, base_value) and not isinstance(condition, constexpr):
+                    raise self._unsupported(statement, "an `if` directly in `async_tasks` needs a constexpr condition")
+                yield from self._tasks_of(statement.body if unwrap_constexpr(condition) else statement.orelse)
+            elif isinstance(statement, ast.With) and self._task_manager(statement) is async_task:
+                self.builder.set_loc(self.builder.create_loc(self.file_name, self.begin_line + statement.lineno,
+                                                             self.begin_col + statement.col_offset))
+                yield statement, self._construct(statement)
+            else:
+                raise self._unsupported(
+                    statement, "`async_tasks` may only hold `with async_task(...)` blocks and constexpr `if`s around them")
+
+    def _instances(self, found) -> list[Instance]:
+        """One instance per replica, the default task first."""
+        defaults = [item for item in found if item[1].is_default]
+        assert len(defaults) == 1, "Default task must be one and only one"
+        kernel_warps = self.builder.options.num_warps
+        instances, numbered = [], 0
+        for statement, description in sorted(found, key=lambda item: not item[1].is_default):
+            location = self.builder.create_loc(self.file_name, self.begin_line + statement.lineno,
+                                               self.begin_col + statement.col_offset)
+            role = self._role(statement)
+            if role is None and not description.is_default:
+                numbered += 1
+            warps = kernel_warps if description.is_default else description.num_warps
+            for replica in range(description.replicate):
+                name = role or ("default" if description.is_default else f"task {numbered}")
+                name += f"[{replica}]" if description.replicate > 1 else ""
+                instances.append(Instance(statement.body, Task(
+                    name, warps, description.is_default and replica == 0, description.num_regs, replica,
+                    description.replicate, location.site)))
+        self._check_requests([instance.task for instance in instances], [description for _, description in found],
+                             kernel_warps)
+        return instances
+
+    def _check_requests(self, tasks, descriptions, kernel_warps):
+        extra = [task for task in tasks if not task.is_default]
+        asking = [task for task in extra if task.registers is not None]
+        if asking and len(asking) != len(extra):
+            silent = next(task for task in extra if task.registers is None)
+            raise TaskError(
+                f"registers are requested for {len(asking)} of {len(extra)} non-default tasks; {silent.name!r} asks for none",
+                silent.site, asking[0].site, hint="give `num_regs` to all non-default tasks or to none")
+        starts = [(d.warp_group_start_id, d.num_warps * d.replicate) for d in descriptions
+                  if not d.is_default and d.warp_group_start_id is not None]
+        others = [d for d in descriptions if not d.is_default]
+        if starts and len(starts) != len(others):
+            raise TaskError("`warp_group_start_id` is given for some non-default tasks only", self.builder.site,
+                            hint="give it to all non-default tasks or to none")
+        taken = [(0, kernel_warps), *sorted(starts)]
+        for (start, count), (following, _) in zip(taken, taken[1:]):
+            if start + count > following:
+                raise TaskError(f"warps [{start}, {start + count}) and those from {following} on overlap", self.builder.site,
+                                hint="start each task's warps after those of the kernel and of the other tasks")
+
+    def _role(self, statement) -> str | None:
+        """The role that the author's comment on the `with` line names."""
+        lines = self.jit_fn.src.split("\n")
+        found = _ROLE.search(lines[statement.lineno - 1]) if statement.lineno <= len(lines) else None
+        return found.group(1).strip() if found else None
+
+    def _record_inline(self, instance: Instance):
+        outer, definitions = self.lscope.copy(), self.local_defs.copy()
+        self.task = replace(instance.task)
+        try:
+            self._visit_task_body(instance.body)
+        finally:
+            self.task = None
+        self.lscope, self.local_defs = outer, definitions
+
+    def _record_region(self, instances: list[Instance], region):
+        if self._loop_carry_discovery_depth:
+            return  # tasks change no outer name, so a search for loop-carried names need not look inside
+        outer, definitions = self.lscope, self.local_defs
+        point, location = self._get_insertion_point_and_loc()
+        blocks = []
+        for instance in instances:
+            block = self.builder.create_block()
+            self.builder.set_insertion_point_to_start(block)
+            self.lscope, self.local_defs, self.task = outer.copy(), {}, instance.task
+            try:
+                self._visit_task_body(instance.body)
+            finally:
+                self.task = None
+            blocks.append(block)
+        self.lscope, self.local_defs = outer, definitions
+        self._set_insertion_point_and_loc(point, location)
+        op = self.builder.record_tasks([instance.task for instance in instances], blocks)
+        if getattr(region, "exclusive", False):
+            op.set_attr("exclusive", True)
+
+    def _visit_task_body(self, body):
+        for statement in body:
+            returns = next((child for child in ast.walk(statement) if isinstance(child, ast.Return)), None)
+            if returns is not None:
+                raise self._unsupported(returns, "a task body cannot `return`; use an `if` around what follows")
+        stack, self.scf_stack = self.scf_stack, []
+        try:
+            self.visit_compound_statement(body)
+        finally:
+            self.scf_stack = stack

@@ -1,0 +1,27 @@
+"""Triton's AST walk and semantics, borrowed whole: types, promotion, broadcasting, constexpr, tuples, aggregates, helpers."""
+
+from triton._utils import apply_with_path
+from triton.compiler.code_generator import (ASTFunction, CodeGenerator, enter_sub_region, flatten_values_to_ir,
+                                            normalize_value, unflatten_ir_values)
+from triton.compiler.errors import CompilationError, UnsupportedLanguageConstruct
+from triton.language.core import _unwrap_if_constexpr as unwrap_constexpr
+from triton.language.core import base_value, constexpr, is_builtin, tensor
+from triton.language.core import tuple as triton_tuple
+from triton.language import str_to_ty
+from triton.language.semantic import TritonSemantic
+from triton.runtime.jit import JITCallable, JITFunction
+from triton._C.libtriton import ir as mlir
+
+__all__ = [
+    "ASTFunction", "CodeGenerator", "CompilationError", "JITCallable", "JITFunction", "TritonSemantic",
+    "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constexpr", "enter_sub_region",
+    "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "str_to_ty", "tensor", "triton_tuple",
+    "unflatten_ir_values", "unwrap_constexpr",
+]
+
+
+def mlir_context():
+    """An MLIR context with Triton's dialects; the code generator's constructor wants one even when it is not used."""
+    context = mlir.context()
+    mlir.load_dialects(context)
+    return context
