@@ -1,0 +1,6 @@
+"""The layout solver: which thread holds what, and how buffers lie, for a whole program at once."""
+
+from .solution import Layouts
+from .solver import solve_layouts
+
+__all__ = ["Layouts", "solve_layouts"]

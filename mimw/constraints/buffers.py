@@ -1,0 +1,72 @@
+"""Chooses the layout of every allocation: its default, unless somebody demands otherwise."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ..errors import LayoutConflict
+from ..ir.core import Op, Program, Value
+from ..ir.layouts import SharedLayout
+from ..ir.types import Buffer
+from .defaults import default_shared, holds_nvmma, nvmma_shared, plain_shared
+from .demands import find_requirements
+from .explain import at, conflict, smallest_disagreement
+from .requirements import Exactly, Requirement
+from .views import View, find_views
+
+
+def solve_buffers(program: Program, tensor_cores: bool) -> tuple[dict[Value, SharedLayout], dict[Value, str]]:
+    """The layout of each `local_alloc` in shared memory, and the reason in words.
+
+    Allocations that may be the same value (an `if` that picks a buffer) get one layout. Raises `LayoutConflict`.
+    """
+    allocs = {op.result: op for op in program.walk() if op.name == "local_alloc" and op.result.type.space == "smem"}
+    views = find_views(program)
+    requirements = find_requirements(program, views)
+    layouts, reasons = {}, {}
+    for group in _groups(allocs, views):
+        demands = [requirement for requirement in requirements if requirement.alloc in group]
+        layout = _choose(group[0], demands, tensor_cores)
+        for alloc in group:
+            layouts[alloc] = layout
+            reasons[alloc] = "; ".join(f"{at(demand.site)} {demand}" for demand in demands) or "the default of its shape"
+    return layouts, reasons
+
+
+def _choose(alloc: Value, demands: list[Requirement], tensor_cores: bool) -> SharedLayout:
+    """The first candidate that every demand accepts, the default before all others."""
+    shape, element = alloc.type.shape, alloc.type.element
+    candidates = [default_shared(shape, element, tensor_cores), plain_shared(len(shape))]
+    candidates += [demand.wish.layout for demand in demands if isinstance(demand.wish, Exactly)]
+    if holds_nvmma(element):
+        candidates += [nvmma_shared(shape, element), nvmma_shared(shape, element, transposed=True)]
+    for layout in candidates:
+        if all(demand.wish.accepts(layout) for demand in demands):
+            return layout
+    raise conflict(alloc.name, smallest_disagreement(demands, candidates))
+
+
+def _groups(allocs: dict[Value, Op], views: dict[Value, tuple[View, ...]]) -> list[list[Value]]:
+    """The allocations, those that meet in one value together, in program order."""
+    group_of = {alloc: [alloc] for alloc in allocs}
+    for seen in views.values():
+        here = [view for view in seen if view.alloc in group_of]
+        for first, other in pairwise(here):
+            if first.dims != other.dims:
+                raise LayoutConflict(
+                    f"one value is {_named(first.alloc)} along dimensions {first.dims} on one path and "
+                    f"{_named(other.alloc)} along {other.dims} on another; a buffer has one layout.",
+                    allocs[first.alloc].site, allocs[other.alloc].site, hint="transpose on both paths, or on neither.")
+            merged, absorbed = group_of[first.alloc], group_of[other.alloc]
+            if merged is not absorbed:
+                merged += absorbed
+                for alloc in absorbed:
+                    group_of[alloc] = merged
+    order = {alloc: number for number, alloc in enumerate(allocs)}
+    distinct = {id(group): sorted(group, key=order.get) for group in group_of.values()}
+    return list(distinct.values())
+
+
+def _named(alloc: Value) -> str:
+    type_: Buffer = alloc.type
+    return f"{alloc.name or 'a buffer'} ({type_})"

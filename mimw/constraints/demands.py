@@ -1,0 +1,89 @@
+"""Reads the requirements on buffers off a program: one function per op that has any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ..errors import LayoutConflict
+from ..ir.core import Op, Program, Value
+from ..ir.layouts import NvmmaShared
+from ..ir.types import Buffer
+from .defaults import nvmma_shared
+from .requirements import AnyNvmma, Exactly, Impossible, Requirement
+from .views import View
+
+Views = dict[Value, tuple[View, ...]]
+
+
+def find_requirements(program: Program, views: Views) -> list[Requirement]:
+    """Every requirement of every op, in program order."""
+    return [requirement for op in program.walk() if op.name in _DEMANDS for requirement in _DEMANDS[op.name](op, views)]
+
+
+def _pinned(op: Op, views: Views) -> Iterator[Requirement]:
+    layout = op.attrs.get("layout")
+    if layout is not None:
+        yield Requirement(op.result, Exactly(layout), op.site, "local_alloc", "its layout= argument pins it")
+
+
+def _tma(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        descriptor = op.args[0].type
+        layout = nvmma_shared(descriptor.shape, descriptor.element)
+        for view in views[op.args[buffer]]:
+            for cut, dims in view.slices:
+                _check_whole_atoms(op, cut, layout)
+            yield Requirement(view.alloc, _seen_as(layout, view), op.site, op.name, f"its descriptor is {descriptor}")
+
+    return demand
+
+
+def _seen_as(layout: NvmmaShared, view: View) -> Exactly | Impossible:
+    """The layout of the allocation that makes the view have `layout`."""
+    rank = len(view.alloc.type.shape)
+    if view.dims == tuple(range(rank - len(view.dims), rank)):
+        return Exactly(replace(layout, rank=rank))
+    if rank == 2:
+        return Exactly(replace(layout, transposed=not layout.transposed))
+    return Impossible(f"{layout} through a view that permutes {rank} dimensions")
+
+
+def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
+    """TMA writes whole swizzle atoms, so a slice must begin and end on their borders (offsets known only at run time are
+    the author's word)."""
+    source, offsets, shape = cut.args[0].type, cut.args[1], cut.args[2]
+    element_bytes = source.element.bytes
+    atom_bytes = max(16, layout.swizzle)
+    atom = {len(shape) - 1: max(1, atom_bytes // element_bytes)}
+    if len(shape) > 1:
+        atom[len(shape) - 2] = 8
+    for dim, step in atom.items():
+        offset = offsets[dim] if isinstance(offsets[dim], int) else 0
+        whole = offset == 0 and shape[dim] == source.shape[dim]
+        if not whole and (offset % step or shape[dim] % step):
+            raise LayoutConflict(
+                f"{op.name} on a slice that cuts swizzle atoms: the {layout.swizzle}-byte swizzle of {op.args[0].type} moves "
+                f"bytes within atoms of 8 rows x {atom_bytes} bytes ({atom_bytes // element_bytes} elements of "
+                f"{source.element}); dimension {dim} of the slice is [{offset}, {offset + shape[dim]}) of "
+                f"{source.shape[dim]}, no multiple of {step}.", op.site, cut.site,
+                hint="slice whole atoms, or give the slice a buffer of its own.")
+
+
+def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
+    """16-bit elements in either order; 8 and 32 bits with K contiguous (PTX ISA, wgmma.mma_async: tnspA, tnspB)."""
+    for letter, value, k_dim in (("A", op.args[0], 1), ("B", op.args[1], 0)):
+        if not isinstance(value.type, Buffer):
+            continue
+        element = value.type.element
+        for view in views[value]:
+            if element.bits == 16:
+                wish, why = AnyNvmma(), f"operand {letter} is read from shared memory"
+            else:
+                wish = AnyNvmma(view.dims[k_dim])
+                why = f"operand {letter} has {element.bits}-bit elements, which are read along K"
+            yield Requirement(view.alloc, wish, op.site, op.name, why)
+
+
+_DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot}

@@ -1,0 +1,74 @@
+"""What ops demand of buffers, as data: who, where, what and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.core import Value
+from ..ir.layouts import NvmmaShared, SharedLayout
+from ..ir.site import Site
+
+
+class Wish:
+    """Base: a set of shared layouts, in the coordinates of the allocation."""
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        """True if this layout is in the set."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Exactly(Wish):
+    """One layout and no other."""
+
+    layout: SharedLayout
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        return layout == self.layout
+
+    def __str__(self) -> str:
+        return str(self.layout)
+
+
+@dataclass(frozen=True)
+class AnyNvmma(Wish):
+    """Any NV-MMA layout; with `contiguous`, one in which that dimension of the allocation is contiguous."""
+
+    contiguous: int | None = None
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        if not isinstance(layout, NvmmaShared):
+            return False
+        return self.contiguous is None or self.contiguous == (0 if layout.transposed else layout.rank - 1)
+
+    def __str__(self) -> str:
+        if self.contiguous is None:
+            return "an nvmma layout"
+        return f"an nvmma layout with dimension {self.contiguous} contiguous"
+
+
+@dataclass(frozen=True)
+class Impossible(Wish):
+    """No layout gives what is asked; `what` says what that is."""
+
+    what: str
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """`who` at `site` has the wish for the buffer `alloc`, because of `why`."""
+
+    alloc: Value
+    wish: Wish
+    site: Site
+    who: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.who} wants {self.wish}: {self.why}"

@@ -1,0 +1,31 @@
+"""Regions: a value that crosses a border has one layout on both sides of it."""
+
+from __future__ import annotations
+
+from ...ir.core import Op
+from ...ir.types import Tensor
+from ..flow import carries
+from ..tiles import Tiles
+from .registry import rule
+
+
+@rule("if", "for", "while")
+def control(op: Op, tiles: Tiles) -> None:
+    """Each carried value in the strongest layout of all that flow into it; whoever hands it over converts."""
+    edges = [carry for carry in carries(op) if isinstance(carry.target.type, Tensor)]
+    for giver in (op, *op.blocks):
+        end = giver if giver is op else giver.ops[-1] if giver.ops else None
+        if giver is not op:
+            tiles.visit(giver)
+        for carry in edges:
+            if carry.op is end:
+                tiles.carry(carry.source, carry.target)
+    for carry in edges:
+        tiles.want(carry.op, carry.index, tiles[carry.target].layout)
+
+
+@rule("warp_specialize")
+def tasks(op: Op, tiles: Tiles) -> None:
+    """Each task on its own warps; the default task on the program's."""
+    for task, block in zip(op.attrs["tasks"], op.blocks, strict=True):
+        tiles.visit(block, tiles.program.num_warps if task.is_default else task.num_warps)

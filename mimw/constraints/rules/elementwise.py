@@ -1,0 +1,35 @@
+"""Element-wise ops: all tiles in one layout, the strongest one."""
+
+from __future__ import annotations
+
+from ...ir.core import Op
+from ..tiles import Strength, Tiles
+from .registry import rule
+
+
+@rule("same")
+def same(op: Op, tiles: Tiles) -> None:
+    """Operands and results in the layout of the strongest operand."""
+    values = [value for _, value in tiles.operands(op)]
+    for result in tiles.results(op):
+        tiles.give(result, tiles.strongest(values) if values else tiles.default(result.type.shape))
+    if values:
+        chosen = tiles.strongest(values).layout
+        for index, _ in tiles.operands(op):
+            tiles.want(op, index, chosen)
+
+
+@rule("broadcast")
+def broadcast(op: Op, tiles: Tiles) -> None:
+    """A tensor-core or pinned layout spreads along with the tile; any other is the default of the bigger shape."""
+    for index, value in tiles.operands(op):
+        choice = tiles[value]
+        if choice.strength < Strength.SLICE_OF_MMA:
+            choice = tiles.default(op.result.type.shape)
+        tiles.give(op.result, choice)
+        tiles.want(op, index, choice.layout)
+
+
+@rule("none")
+def none(op: Op, tiles: Tiles) -> None:
+    """Any layout will do, and nothing is made."""

@@ -1,0 +1,46 @@
+"""Ops that change a tile's shape."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.core import Op
+from ...ir.layouts import Slice
+from ..explain import at
+from ..tiles import Tiles
+from .registry import rule
+
+
+@rule("expand")
+def expand(op: Op, tiles: Tiles) -> None:
+    """The operand is the result with the new axis sliced away; a slice along that axis gives back its parent."""
+    value, axis = op.args
+    axis %= len(op.result.type.shape)
+    layout, choice = tiles[value].layout, tiles.default(op.result.type.shape)
+    if isinstance(layout, Slice) and layout.axis == axis:
+        choice = tiles[value].becomes(layout.parent)
+    tiles.give(op.result, choice)
+    tiles.want(op, 0, Slice(axis, choice.layout))
+
+
+@rule("reduce")
+def reduce(op: Op, tiles: Tiles) -> None:
+    """All operands in one layout; what is left when the axis goes is the result's."""
+    values, axis = op.args
+    axis %= len(values[0].type.shape)
+    chosen = tiles.strongest(list(values))
+    for index, _ in tiles.operands(op):
+        tiles.want(op, index, chosen.layout)
+    sliced = chosen.becomes(Slice(axis, chosen.layout))
+    for result in tiles.results(op):
+        tiles.give(result, replace(sliced, origin=sliced.origin or op,
+                                   reason=sliced.reason or f"{at(op.site)} {op.name} along axis {axis} leaves it"))
+
+
+@rule("inferred", "dot_scaled")
+def inferred(op: Op, tiles: Tiles) -> None:
+    """Everything in the default of its own shape: Triton derives what lies between, lowering converts the result."""
+    for index, value in tiles.operands(op):
+        tiles.want(op, index, tiles.default(value.type.shape).layout)
+    for result in tiles.results(op):
+        tiles.give(result, tiles.default(result.type.shape))

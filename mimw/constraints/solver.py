@@ -1,0 +1,63 @@
+"""The whole solver on a page: buffers, descriptors, tiles, and the checks on the answer."""
+
+from __future__ import annotations
+
+from ..ir.core import Block, Program, Value
+from ..ir.layouts import RegisterLayout
+from ..ir.types import Descriptor, Tensor
+from .buffers import solve_buffers
+from .defaults import nvmma_shared
+from .in_flight import check_in_flight
+from .solution import Layouts
+from .tiles import Strength, Tiles
+
+_FILLS = ("constant", "splat", "make_range")
+
+
+def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True) -> Layouts:
+    """A layout for every tile, buffer and descriptor of the program, and the conversions where an op wants another.
+
+    `warp_size` lanes a warp; `wgmma` says whether the target has Hopper's wgmma (without it `async_dot` raises
+    `TargetError`, and buffers without wishes are plain). Raises `LayoutConflict` where no layout suits all uses.
+    """
+    layouts = Layouts()
+    layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=wgmma)
+    layouts.descriptors = {value: nvmma_shared(value.type.shape, value.type.element)
+                           for value in _values(program) if isinstance(value.type, Descriptor)}
+    tiles = Tiles(program, warp_size, wgmma)
+    tiles.solve()
+    check_in_flight(program, tiles)
+    layouts.registers = {value: choice.layout for value, choice in tiles.choices.items()}
+    layouts.reasons |= {value: choice.reason for value, choice in tiles.choices.items()
+                        if choice.strength > Strength.DEFAULT}
+    _fill_where_used(program, tiles, layouts)
+    layouts.operands = {(op, index): wanted for (op, index), wanted in tiles.wants.items()
+                        if wanted != layouts.registers[op.operands[index]]}
+    return layouts
+
+
+def _fill_where_used(program: Program, tiles: Tiles, layouts: Layouts) -> None:
+    """A constant tile is made at once in the layout that all its users want: zeros of an accumulator need no conversion."""
+    wanted: dict[Value, set[RegisterLayout]] = {}
+    for (op, index), layout in tiles.wants.items():
+        wanted.setdefault(op.operands[index], set()).add(layout)
+    for op in program.walk():
+        if op.name in _FILLS and isinstance(op.result.type, Tensor) and len(wanted.get(op.result, ())) == 1:
+            (layout, ) = wanted[op.result]
+            if layout != layouts.registers[op.result]:
+                layouts.registers[op.result] = layout
+                layouts.reasons[op.result] = "all its users want it"
+
+
+def _values(program: Program):
+    """Every value of the program: parameters, block arguments, results."""
+    yield from (param.value for param in program.params)
+    yield from _defined(program.body)
+
+
+def _defined(block: Block):
+    yield from block.args
+    for op in block.ops:
+        yield from op.results
+        for inner in op.blocks:
+            yield from _defined(inner)

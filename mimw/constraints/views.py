@@ -1,0 +1,63 @@
+"""Which allocations a buffer value may be, and how it sees them.
+
+Views (index, slice, transpose) are followed back to the `local_alloc`; where control flow hands buffers on, a value may be
+several of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..ir.core import Op, Program, Value
+from ..ir.types import Buffer
+from .flow import all_carries
+
+
+@dataclass(frozen=True)
+class View:
+    """One way in which a value is part of `alloc`.
+
+    `dims[i]` is the dimension of one tile of the allocation that dimension i of the view runs along. `slices` are the
+    `buffer_slice` ops on the way, each with the `dims` that it cut.
+    """
+
+    alloc: Value
+    dims: tuple[int, ...]
+    slices: frozenset[tuple[Op, tuple[int, ...]]] = frozenset()
+
+
+def find_views(program: Program) -> dict[Value, tuple[View, ...]]:
+    """For each buffer value its views, in the order in which they were found."""
+    found: dict[Value, dict[View, None]] = {}
+    carries = [carry for carry in all_carries(program) if isinstance(carry.target.type, Buffer)]
+    ops = [op for op in program.walk() if op.name in _STEPS]
+    count = -1
+    while count != sum(map(len, found.values())):
+        count = sum(map(len, found.values()))
+        for op in ops:
+            found.setdefault(op.result, {}).update(dict.fromkeys(_STEPS[op.name](op, found)))
+        for carry in carries:
+            found.setdefault(carry.target, {}).update(found.get(carry.source, {}))
+    return {value: tuple(views) for value, views in found.items()}
+
+
+def _alloc(op: Op, found) -> list[View]:
+    return [View(op.result, tuple(range(len(op.result.type.shape))))]
+
+
+def _index(op: Op, found) -> list[View]:
+    """One buffer of an array keeps the tile; indexing a single buffer drops its leading dimension."""
+    source = op.args[0]
+    drops = source.type.count == 0 and len(source.type.shape) > 1
+    return [replace(view, dims=view.dims[1:]) if drops else view for view in found.get(source, ())]
+
+
+def _slice(op: Op, found) -> list[View]:
+    return [replace(view, slices=view.slices | {(op, view.dims)}) for view in found.get(op.args[0], ())]
+
+
+def _trans(op: Op, found) -> list[View]:
+    return [replace(view, dims=tuple(view.dims[i] for i in op.args[1])) for view in found.get(op.args[0], ())]
+
+
+_STEPS = {"local_alloc": _alloc, "buffer_index": _index, "buffer_slice": _slice, "buffer_trans": _trans}
