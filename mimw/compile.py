@@ -1,0 +1,222 @@
+"""The compiler on a page.
+
+    record    a JIT function and its specialisation -> IR without layouts        frontend
+    check     resources, protocol, captures; drop what is unused                 passes
+    solve     a layout for every tile and buffer                                 constraints
+    lower     TTGIR through Triton's Gluon builder                               lowering
+    optimise  Triton's own passes, in our order                                  triton_port.passes
+    finish    Triton's backend: LLVM, PTX or AMDGCN, cubin or hsaco              stock
+
+`compile_kernel` runs all of it for any target from any machine; `MimwSource` is how `jit` hands a kernel to Triton's own
+`compile`, so that its cache, dumps, overrides and listeners work as they always do.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .constraints.solution import Layouts
+from .constraints.solver import solve_layouts
+from .errors import KernelError
+from .frontend import record_program
+from .frontend.carries import DistinctCarries
+from .frontend.record import compilation_error
+from .frontend.words import uses_words
+from .ir import Program, print_program
+from .lowering import lower
+from .passes import run_passes
+from .target import Target, target as find_target
+from .triton_port.passes import amd_passes, nvidia_passes, optimise
+from .triton_port.plain import plain_ttir
+from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
+
+Observer = Callable[[str, Any], None]
+
+
+def gpu_target(chip: Target) -> GPUTarget:
+    """Triton's name for one of our targets."""
+    return GPUTarget(chip.backend, chip.arch, chip.warp_size)
+
+
+def chip_of(gpu: GPUTarget) -> Target:
+    """Our facts about one of Triton's targets."""
+    return find_target(f"sm_{gpu.arch}" if gpu.backend == "cuda" else str(gpu.arch))
+
+
+@dataclass
+class Kernel:
+    """One specialisation of a JIT function on its way through the compiler."""
+
+    fn: Any
+    signature: dict[str, str]
+    constants: dict[tuple[int, ...], Any]
+    attrs: dict
+    program: Program | None = None
+    layouts: Layouts | None = None
+
+    def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
+        """Stages record and check."""
+        program = record_program(self.fn, self.signature, self.constants, self.attrs, options,
+                                 backend.get_codegen_implementation(options), backend.get_module_map())
+        if observer:
+            observer("record", program)
+        if not program.orchestrates():
+            self.program = program
+            return program
+        try:
+            self.program = run_passes(program, chip, observer)
+        except KernelError as error:
+            raise compilation_error(self.fn, error) from error
+        return self.program
+
+    def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
+        """Stages solve, lower and optimise: a TTGIR module."""
+        program = self.program or self.record(chip, options, backend, observer)
+        cuda = chip.backend == "cuda"
+        try:
+            self.layouts = solve_layouts(program, warp_size=chip.warp_size)
+            module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
+                           options, chip.arch if cuda else None)
+        except KernelError as error:
+            raise compilation_error(self.fn, error) from error
+        if observer:
+            observer("lower", module)
+        names = {op.name for op in program.walk()}
+        pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
+        listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if cuda else
+                  amd_passes(chip.arch, options.num_stages, pipeline))
+        return optimise(module, listed, observer)
+
+
+class MimwSource(ASTSource):
+    """What `jit` gives to Triton's `compile`. Plain kernels are Triton sources; ours arrive as finished TTGIR.
+
+    Triton asks for the language only after its cache has missed, so a cached kernel is never recorded again.
+    """
+
+    def __init__(self, fn, signature, constexprs=None, attrs=None) -> None:
+        super().__init__(fn, signature, constexprs, attrs)
+        self.kernel = Kernel(fn, self.signature, self.constants, self.attrs)
+        self.target: GPUTarget | None = None
+        self.options: dict = {}
+        self.observer: Observer | None = None
+
+    @property
+    def language(self):
+        return Language.GLUON if self.orchestrates() else Language.TRITON
+
+    @language.setter
+    def language(self, value):
+        """Set by the base class; ours is derived."""
+
+    @property
+    def ext(self) -> str:
+        return "glir" if self.orchestrates() else "ttir"
+
+    @ext.setter
+    def ext(self, value):
+        """Set by the base class; ours is derived."""
+
+    def hash(self) -> str:
+        return hashlib.sha256(f"{super().hash()}-{compiler_hash()}".encode()).hexdigest()
+
+    def orchestrates(self) -> bool:
+        """True if the kernel uses our words when specialised like this."""
+        if self.kernel.program is None:
+            if not uses_words(self.fn, self.constants):
+                return False
+            backend = make_backend(self.target)
+            self.kernel.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend, self.observer)
+        return self.kernel.program.orchestrates()
+
+    def make_ir(self, target, options, codegen_fns, module_map, context):
+        if not self.orchestrates():
+            return plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
+        return self.kernel.to_ttgir(chip_of(target), options, make_backend(target), context, self.observer)
+
+
+@functools.cache
+def compiler_hash() -> str:
+    """A hash of this package's own source, so that a new release never meets an old one's cache."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
+    """Triton's `compile`, told which target and options the source is for."""
+    src.target, src.options = target, options
+    return stock_compile(src, target=target, options=options, **keywords)
+
+
+@dataclass
+class Compiled:
+    """A compiled kernel. `stages`: ir, source, ttgir, llir, ptx or amdgcn, cubin or hsaco; sass is made when asked for."""
+
+    name: str
+    stages: dict[str, str | bytes]
+    metadata: Any
+    target: Target
+    program: Program | None = None
+    layouts: Layouts | None = None
+    after: dict[str, str] = field(default_factory=dict)
+
+    def stage(self, name: str) -> str | bytes:
+        """The text or binary after a stage; KeyError lists those there are."""
+        if name not in self.stages and name != "sass":
+            raise KeyError(f"no stage {name!r}; there are {', '.join(self.stages)} and sass")
+        return self.stages[name]
+
+
+def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any] | None = None, target: str = "sm_90a",
+                   options: dict[str, Any] | None = None, attrs: dict | None = None, dump: bool = False) -> Compiled:
+    """Compile one specialisation of a kernel for any target; needs no GPU.
+
+    args:      kernel      a function decorated with `mimw.jit` or `triton.jit` (autotuned ones: their `.fn`)
+               signature   parameter name -> "*bf16", "i32", "tensordesc<bf16[128,64]>", ... ; constexpr parameters may be left out
+               constexprs  parameter name -> value
+               target      "sm_90a", "sm_100a", "gfx942", ...
+               options     num_warps, num_stages, maxnreg, ...
+               attrs       path -> [[attribute, value]], by default every pointer and integer divisible by nothing
+               dump        keep the text after each of our stages and passes in `.after`
+    errors:    triton.CompilationError naming the user's line; TargetError
+    """
+    fn = _jit_function(kernel)
+    constexprs = dict(constexprs or {})
+    signature = {name: "constexpr" if name in constexprs else signature.get(name, "constexpr") for name in fn.arg_names}
+    for name, parameter in fn.signature.parameters.items():
+        if signature[name] == "constexpr" and name not in constexprs:
+            if parameter.default is parameter.empty:
+                raise TypeError(f"parameter {name!r} of {fn.__name__} needs a type in `signature` or a value in `constexprs`")
+            constexprs[name] = parameter.default
+    chip = find_target(target)
+    source = MimwSource(fn, signature, {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, attrs)
+    after: dict[str, str] = {}
+    if dump:
+        source.observer = lambda name, stage: after.__setitem__(
+            f"{len(after):02d}-{name}", print_program(stage) if isinstance(stage, Program) else str(stage))
+    options = {"enable_fp_fusion": True, **(options or {})}
+    compiled = compile_source(source, gpu_target(chip), options)
+    program = source.kernel.program
+    if program is None and uses_words(fn, constexprs):
+        source.orchestrates()  # a cache hit: the binary is there, the program and its layouts are not
+        program = source.kernel.program
+    if program is not None and program.orchestrates() and source.kernel.layouts is None:
+        source.kernel.layouts = solve_layouts(program, warp_size=chip.warp_size)
+    stages = compiled.asm
+    if program is not None:
+        stages["ir"] = print_program(program)
+    return Compiled(compiled.name, stages, compiled.metadata, chip, program, source.kernel.layouts, after)
+
+
+def _jit_function(kernel):
+    while not hasattr(kernel, "arg_names") or not hasattr(kernel, "get_capture_scope"):
+        kernel = kernel.fn
+    return kernel

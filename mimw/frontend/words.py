@@ -1,0 +1,65 @@
+"""Does a kernel use any of our words? Decided from its source and that of its helpers, before anything is recorded.
+
+A kernel that uses none takes Triton's own path. The answer errs on the side of yes: a word in a branch that is never taken
+counts.
+"""
+
+from __future__ import annotations
+
+import ast
+from types import ModuleType
+
+from ..triton_port.codegen import JITCallable
+
+_ROOMS = ("mimw.language", "mimw.tlx", "mimw.tle")
+
+
+def uses_words(fn, constants: dict | None = None) -> bool:
+    """True if `fn`, a helper it reaches, or a function among its compile-time arguments names one of our words."""
+    seen: set[int] = set()
+    values = [fn, *(constants or {}).values()]
+    return any(_reaches(value, seen) for value in values)
+
+
+def _is_word(value) -> bool:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "") or ""
+    return name.startswith(_ROOMS)
+
+
+def _reaches(value, seen: set[int]) -> bool:
+    if value is None or isinstance(value, (int, float, str)) or id(value) in seen:
+        return False
+    seen.add(id(value))
+    if isinstance(value, (list, tuple)):
+        return any(_reaches(item, seen) for item in value)
+    if _is_word(value) or _is_word(type(value)):
+        return True
+    if isinstance(value, JITCallable) and hasattr(value, "parse"):
+        if value.fn.__module__.startswith("triton."):
+            return False
+        scope = value.get_capture_scope()
+        return any(_reaches(item, seen) for item in _named(value.parse(), scope))
+    if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
+        return any(_reaches(item, seen) for item in vars(value).values())
+    return False
+
+
+def _named(tree: ast.AST, scope: dict):
+    """Objects that the names and attribute chains of a function stand for in its scope."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield scope.get(node.id)
+        elif isinstance(node, ast.Attribute):
+            value = _resolve(node, scope)
+            if value is not None:
+                yield value
+
+
+def _resolve(node: ast.AST, scope: dict):
+    if isinstance(node, ast.Name):
+        return scope.get(node.id)
+    if isinstance(node, ast.Attribute):
+        base = _resolve(node.value, scope)
+        if isinstance(base, (ModuleType, type)):
+            return getattr(base, node.attr, None)
+    return None

@@ -1,0 +1,130 @@
+"""Asynchronous copies: cp.async, TMA, and the register form of descriptors (`desc.load`, `desc.store`)."""
+
+from __future__ import annotations
+
+from ..ir import Op
+from ..ir.layouts import SharedLayout
+from ..triton_port.builder import mlir
+from .barriers import predicate
+from .emitter import Emitter, emits
+
+_REDUCE = {"add": "ADD", "min": "MIN", "max": "MAX", "and": "AND", "or": "OR", "xor": "XOR"}
+
+
+def _policy(emitter: Emitter, policy):
+    modifier, eviction = (policy or ("cache", "none", "evict_normal"))[1:3]
+    return emitter.builder.get_cache_policy((modifier or "none").removeprefix("."), eviction or "evict_normal")
+
+
+@emits("async_load")
+def async_load(emitter: Emitter, op: Op):
+    pointer, buffer, mask, other, policy, is_volatile = op.args
+    builder = emitter.builder
+    none = mlir.value()
+    builder.create_async_copy_global_to_local(
+        emitter.values[buffer], emitter.operand(op, pointer), none if mask is None else emitter.operand(op, mask),
+        none if other is None else emitter.operand(op, other), _policy(emitter, policy), bool(is_volatile))
+    return []
+
+
+@emits("async_commit")
+def async_commit(emitter: Emitter, op: Op):
+    emitter.builder.create_async_commit_group()
+    return []
+
+
+@emits("async_wait")
+def async_wait(emitter: Emitter, op: Op):
+    emitter.builder.create_async_wait_group(op.args[0])
+    return []
+
+
+def _offsets(emitter: Emitter, offsets) -> list:
+    return [emitter.values[offset] for offset in offsets]
+
+
+@emits("tma_load")
+def tma_load(emitter: Emitter, op: Op):
+    descriptor, offsets, barrier, buffer, when, policy = op.args
+    emitter.builder.create_async_tma_copy_global_to_local(
+        emitter.values[descriptor], _offsets(emitter, offsets), emitter.values[barrier], emitter.values[buffer],
+        predicate(emitter, when), False, None, _policy(emitter, policy))
+
+
+@emits("tma_store")
+def tma_store(emitter: Emitter, op: Op):
+    descriptor, offsets, buffer, policy, reduce = op.args
+    target, coordinates, source = emitter.values[descriptor], _offsets(emitter, offsets), emitter.values[buffer]
+    if reduce:
+        kind = getattr(mlir.DESCRIPTOR_REDUCE_KIND, _REDUCE[reduce])
+        emitter.builder.create_async_tma_reduce(kind, target, coordinates, source)
+    else:
+        emitter.builder.create_async_tma_copy_local_to_global(target, coordinates, source, _policy(emitter, policy))
+
+
+@emits("tma_store_wait")
+def tma_store_wait(emitter: Emitter, op: Op):
+    emitter.builder.create_async_tma_store_wait(op.args[0], False)
+
+
+def _staging(emitter: Emitter, type_, layout: SharedLayout):
+    return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, type_.shape, layout))
+
+
+@emits("descriptor_load")
+def descriptor_load(emitter: Emitter, op: Op):
+    """`desc.load(offsets)`: a TMA load into a tile of its own, waited for by the calling task, then read."""
+    descriptor, offsets, policy = op.args
+    builder = emitter.builder
+    tile = _staging(emitter, descriptor.type, emitter.layouts.descriptors[descriptor])
+    barrier = builder.create_local_alloc(emitter.types.barrier(0))
+    builder.create_mbarrier_init(barrier, 1)
+    always = builder.get_int1(True)
+    builder.create_mbarrier_expect(barrier, descriptor.type.block_bytes, always)
+    builder.create_async_tma_copy_global_to_local(emitter.values[descriptor], _offsets(emitter, offsets), barrier, tile,
+                                                  always, False, None, _policy(emitter, policy))
+    builder.create_mbarrier_wait(barrier, builder.get_int32(0), always, [])
+    builder.create_mbarrier_inval(barrier)
+    return builder.create_local_load(emitter.mlir_type(op.result), tile)
+
+
+def _staged(emitter: Emitter, op: Op, descriptor, value):
+    """A register tile in shared memory, fenced for the async proxy."""
+    tile = _staging(emitter, descriptor.type, emitter.layouts.descriptors[descriptor])
+    emitter.builder.create_local_store(tile, emitter.operand(op, value))
+    emitter.builder.create_fence_async_shared(False)
+    return tile
+
+
+@emits("descriptor_store")
+def descriptor_store(emitter: Emitter, op: Op):
+    """`desc.store(offsets, value)`: through a tile of its own and a TMA store, complete when the call returns."""
+    descriptor, value, offsets = op.args
+    builder = emitter.builder
+    tile = _staged(emitter, op, descriptor, value)
+    builder.create_async_tma_copy_local_to_global(emitter.values[descriptor], _offsets(emitter, offsets), tile,
+                                                  _policy(emitter, None))
+    builder.create_async_tma_store_wait(0, False)
+
+
+@emits("descriptor_reduce")
+def descriptor_reduce(emitter: Emitter, op: Op):
+    kind, descriptor, value, offsets = op.args
+    tile = _staged(emitter, op, descriptor, value)
+    emitter.builder.create_async_tma_reduce(kind, emitter.values[descriptor], _offsets(emitter, offsets), tile)
+    emitter.builder.create_async_tma_store_wait(0, False)
+
+
+@emits("descriptor_gather", "descriptor_scatter")
+def descriptor_gather_scatter(emitter: Emitter, op: Op):
+    from ..errors import NotYet
+    raise NotYet(f"not yet: tl.{op.name} in a kernel with mimw words", op.site,
+                 hint="TMA gather and scatter are Blackwell instructions; use tl.load with pointers on Hopper")
+
+
+@emits("make_tensor_descriptor")
+def make_tensor_descriptor(emitter: Emitter, op: Op):
+    base, shape, strides, _, _, padding = op.args
+    return emitter.builder.create_make_tensor_descriptor(
+        emitter.mlir_type(op.result), emitter.values[base], [emitter.values[extent] for extent in shape],
+        [emitter.values[stride] for stride in strides], padding)

@@ -1,0 +1,145 @@
+"""The walk: one emission per op, values mapped, layouts converted where an op wants its operand in another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..constraints.solution import Layouts
+from ..ir import Block, Buffer, Op, Program, Tensor, Token, Type, Value
+from ..ir.layouts import RegisterLayout
+from ..triton_port.builder import GluonOpBuilder, new_module
+from .types import Types
+
+Emission = Callable[["Emitter", Op], object]
+EMISSIONS: dict[str, Emission] = {}
+
+
+def emits(*names: str):
+    """Register how ops are emitted. A function gets the emitter and the op and returns the results' MLIR values."""
+
+    def register(function: Emission) -> Emission:
+        EMISSIONS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+class Emitter:
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none."""
+
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, capability: int | None):
+        self.builder, self.layouts, self.capability = builder, layouts, capability
+        self.types = Types(builder, layouts)
+        self.values: dict[Value, object] = {}
+        self.constants: dict[Value, Op] = {}
+        self.allocated: dict[Value, list[int]] = {}
+        self.yield_to: list[Callable[[list], object]] = []
+
+    def mlir_type(self, value: Value):
+        """The MLIR type of an IR value in its solved layout."""
+        return self.types.of(value)
+
+    def operand(self, op: Op, value: Value):
+        """The MLIR value of one operand, converted to the layout in which `op` wants it."""
+        if isinstance(value.type, Tensor):
+            wanted = self.layouts.wanted(op, op.operands.index(value))
+            return self.converted(self.values[value], value.type, self.layouts.registers[value], wanted)
+        return self.values[value]
+
+    def operands(self, op: Op) -> list:
+        """All operands in order, each in its wanted layout; tokens left out."""
+        result = []
+        for index, value in enumerate(op.operands):
+            if isinstance(value.type, Token):
+                continue
+            mlir_value = self.values[value]
+            if isinstance(value.type, Tensor):
+                mlir_value = self.converted(mlir_value, value.type, self.layouts.registers[value],
+                                            self.layouts.wanted(op, index))
+            result.append(mlir_value)
+        return result
+
+    def converted(self, mlir_value, type_: Tensor, have: RegisterLayout, want: RegisterLayout):
+        if have == want:
+            return mlir_value
+        return self.builder.create_convert_layout(self.types.tensor(type_, want), mlir_value)
+
+    def shared_layout(self, buffer):
+        """The layout attribute of a buffer's MLIR value."""
+        return self.builder.get_gluon_layout_from_memdesc(buffer)._to_ir(self.builder)
+
+    def allocated_shape(self, value: Value) -> list[int]:
+        """The shape of the tile that a single buffer is a slice of; its own when it is none."""
+        return self.allocated.get(value, list(value.type.shape))
+
+    def is_token(self, value: Value) -> bool:
+        return isinstance(value.type, Token)
+
+    def block(self, block: Block) -> None:
+        """Emit a block's ops where the builder stands, then free the buffers that it allocated.
+
+        Freeing at the block's end, not after the last use, keeps Triton's allocator from laying one buffer over another
+        that an asynchronous copy, another task or another CTA may still touch.
+        """
+        terminated = bool(block.ops) and block.ops[-1].name in ("yield", "condition")
+        for op in block.ops[:-1] if terminated else block.ops:
+            self.op(op)
+        for op in block.ops:
+            if op.name in ("local_alloc", "alloc_barriers"):
+                self.builder.create_local_dealloc(self.values[op.result])
+        if terminated:
+            self.op(block.ops[-1])
+
+    def op(self, op: Op) -> None:
+        self.builder.set_loc(op.site.file, op.site.line, op.site.column + 1)
+        results = EMISSIONS[op.name](self, op)
+        results = results if isinstance(results, (list, tuple)) else [results] if op.results else []
+        kept = [value for value in op.results if not self.is_token(value)]
+        for value, mlir_value in zip(kept, results, strict=True):
+            self.values[value] = mlir_value
+
+    def into(self, mlir_block, block: Block, skip: int = 0) -> None:
+        """Map a block's arguments to an MLIR block's, from argument `skip` on, and stand at its start."""
+        kept = [arg for arg in block.args if not self.is_token(arg)]
+        for index, arg in enumerate(kept):
+            self.values[arg] = mlir_block.get_argument(index + skip)
+        self.builder.set_insertion_point_to_start(mlir_block)
+
+    def region(self, block: Block, yield_to: Callable[[list], object]) -> None:
+        """Emit a block whose `yield` is spelled by `yield_to`."""
+        self.yield_to.append(yield_to)
+        try:
+            self.block(block)
+        finally:
+            self.yield_to.pop()
+
+
+def lower(program: Program, layouts: Layouts, context, target_name: str, options, capability: int | None):
+    """A TTGIR module for `program`.
+
+    args:      layouts      what `constraints` chose
+               target_name  "cuda:90", "hip:gfx942"
+               capability   90, 100, ... on NVIDIA; None elsewhere
+    """
+    from . import barriers, control, copies, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
+    builder, module = new_module(context, target_name, options)
+    builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
+    emitter = Emitter(builder, layouts, capability)
+    types = [emitter.mlir_type(param.value) for param in program.params]
+    function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
+    module.push_back(function)
+    entry = function.add_entry_block()
+    for index, param in enumerate(program.params):
+        emitter.values[param.value] = function.args(index)
+        for name, value in param.attrs:
+            function.set_arg_attr(index, name, value)
+    builder.set_insertion_point_to_start(entry)
+    emitter.block(program.body)
+    builder.ret([])
+    module.context = context
+    return module
+
+
+def element_type(type_: Type):
+    """The element of a tile or buffer."""
+    return type_.element if isinstance(type_, (Tensor, Buffer)) else type_

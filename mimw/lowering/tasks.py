@@ -1,0 +1,67 @@
+"""Task regions: `ttg.warp_specialize` with the default task in place and the others as partitions.
+
+A partition is isolated: what it reads from outside comes in through explicit captures. Constants are made again inside
+instead, so that Triton sees them as constants.
+"""
+
+from __future__ import annotations
+
+from ..ir import Block, Op, Value
+from .emitter import Emitter, emits
+
+
+def captured(blocks: tuple[Block, ...]) -> list[Value]:
+    """Values used in the blocks but defined outside all of them, in order of first use."""
+    inside, used = set(), {}
+
+    def visit(block: Block) -> None:
+        inside.update(block.args)
+        for op in block.ops:
+            used.update(dict.fromkeys(op.operands))
+            inside.update(op.results)
+            for child in op.blocks:
+                visit(child)
+
+    for block in blocks:
+        visit(block)
+    return [value for value in used if value not in inside]
+
+
+@emits("warp_specialize")
+def warp_specialize(emitter: Emitter, op: Op):
+    builder = emitter.builder
+    tasks = op.attrs["tasks"]
+    default, *workers = op.blocks
+    outside = captured(tuple(workers))
+    constants = [value for value in outside if value in emitter.constants]
+    captures = [value for value in outside if value not in emitter.constants and not emitter.is_token(value)]
+
+    point = builder.get_insertion_point()
+    mlir_default = builder.new_block()
+    builder.set_insertion_point_to_start(mlir_default)
+    emitter.block(default)
+    builder.create_warp_yield([])
+    builder.restore_insertion_point(point)
+    created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
+    created.get_default_region().push_back(mlir_default)
+    requests = [task.registers for task in tasks[1:]]
+    if all(request is not None for request in requests):
+        created.set_requested_registers(requests)
+
+    outer = dict(emitter.values)
+    arguments = [emitter.values[value] for value in captures]
+    builder.create_block_with_parent(created.get_partition_op_holder(), [])
+    partitions = builder.create_warp_specialize_partitions(arguments, len(workers))
+    for index, block in enumerate(workers):
+        mlir_block = builder.create_block_with_parent(partitions.get_region(index),
+                                                      [argument.get_type() for argument in arguments])
+        emitter.values = dict(outer)
+        for position, value in enumerate(captures):
+            emitter.values[value] = mlir_block.get_argument(position)
+        builder.set_insertion_point_to_start(mlir_block)
+        for value in constants:
+            emitter.op(emitter.constants[value])
+        emitter.block(block)
+        builder.create_warp_return()
+    emitter.values = outer
+    builder.set_insertion_point_after(created.get_operation())

@@ -1,0 +1,51 @@
+"""Triton's Gluon builder and module, and our layouts as its attributes."""
+
+from __future__ import annotations
+
+from triton._C.libtriton import ir as mlir
+from triton._C.libtriton.gluon_ir import GluonOpBuilder
+from triton.experimental.gluon.language import (BlockedLayout, DotOperandLayout, NVMMADistributedLayout, NVMMASharedLayout,
+                                                SliceLayout, SwizzledSharedLayout)
+from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
+
+from ..ir.layouts import Blocked, DotOperand, Mma, NvmmaShared, RegisterLayout, SharedLayout, Slice, SwizzledShared
+
+__all__ = ["GluonOpBuilder", "barrier_layout", "mlir", "new_module", "to_gluon"]
+
+
+def new_module(context, target_name: str, options) -> tuple[GluonOpBuilder, object]:
+    """A builder and an empty module whose attributes say the target and the default task's warps."""
+    builder = GluonOpBuilder(context, options.arch)
+    builder.options = options
+    module = builder.create_module()
+    module.set_attr("ttg.target", builder.get_string_attr(target_name))
+    module.set_attr("ttg.num-warps", builder.get_int32_attr(options.num_warps))
+    module.set_attr("ttg.num-ctas", builder.get_int32_attr(options.num_ctas))
+    module.set_attr("ttg.threads-per-warp", builder.get_int32_attr(options.warp_size))
+    if getattr(options, "maxnreg", None) is not None:
+        module.set_attr("ttg.maxnreg", builder.get_int32_attr(options.maxnreg))
+    return builder, module
+
+
+def to_gluon(layout: RegisterLayout | SharedLayout):
+    """Gluon's twin of one of our layouts."""
+    match layout:
+        case Blocked(size, threads, warps, order):
+            return BlockedLayout(list(size), list(threads), list(warps), list(order))
+        case Slice(axis, parent):
+            return SliceLayout(axis, to_gluon(parent))
+        case Mma(warps, instruction):
+            return NVMMADistributedLayout(version=[3, 0], warps_per_cta=list(warps), instr_shape=list(instruction))
+        case DotOperand(index, parent, k_width):
+            return DotOperandLayout(index, to_gluon(parent), k_width)
+        case NvmmaShared(swizzle, bits, rank, transposed, fp4_padded):
+            return NVMMASharedLayout(swizzle_byte_width=swizzle, element_bitwidth=bits, rank=rank, transposed=transposed,
+                                     fp4_padded=fp4_padded)
+        case SwizzledShared(vector, per_phase, max_phase, order):
+            return SwizzledSharedLayout(vector, per_phase, max_phase, list(order))
+    raise TypeError(f"no Gluon twin for {layout!r}")
+
+
+def barrier_layout():
+    """How an mbarrier lies in shared memory."""
+    return MBarrierLayout()

@@ -1,0 +1,37 @@
+"""Triton's runtime as `jit` needs it: sources, compile, backends, drivers."""
+
+from __future__ import annotations
+
+import functools
+
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget, Language
+from triton.compiler.compiler import ASTSource, CompiledKernel, make_backend
+from triton.compiler.compiler import compile as stock_compile
+from triton.runtime.autotuner import Config as StockConfig
+from triton.runtime.driver import driver
+from triton.runtime.interpreter import InterpretedFunction
+from triton.runtime.jit import JITCallable, JITFunction, MockTensor, create_function_from_signature
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+__all__ = [
+    "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language", "MockTensor",
+    "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature", "gpu_is_active", "knobs",
+    "make_backend", "stock_compile", "triton",
+]
+
+
+@functools.cache
+def gpu_is_active() -> bool:
+    """True if Triton finds exactly one GPU driver on this machine."""
+    try:
+        driver.active.get_current_target()
+    except RuntimeError:
+        return False
+    return True
+
+
+def active_target() -> GPUTarget:
+    """The target of the GPU in use."""
+    return driver.active.get_current_target()
