@@ -1,0 +1,10 @@
+"""Warp-group orchestration for stock Triton: which warps do what, where a tile lives, what waits for what."""
+
+from .autotune import Config, autotune
+from .host import TensorDescriptor
+from .jit import jit
+from .simulate import simulate
+
+__version__ = "0.1.0"
+
+__all__ = ["Config", "TensorDescriptor", "autotune", "jit", "simulate"]

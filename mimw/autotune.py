@@ -1,0 +1,61 @@
+"""`mimw.Config` and `mimw.autotune`: Triton's, with cluster shapes, and usable where there is no GPU to time on."""
+
+from __future__ import annotations
+
+from triton.runtime import Autotuner as StockAutotuner
+
+from .simulate import simulating
+from .triton_port.runtime import StockConfig
+
+
+class Config(StockConfig):
+    """One configuration to try. As `triton.Config`, and `ctas_per_cga`: the cluster's shape in CTAs, (x, y, z) or None.
+
+    `minRegAutoWS` and `maxRegAutoWS` are accepted for published scripts (multiples of 8) and belong to automatic
+    specialisation, which this package does not do.
+    """
+
+    def __init__(self, kwargs, num_warps=4, num_stages=3, num_ctas=1, maxnreg=None, pre_hook=None, ir_override=None,
+                 ctas_per_cga=None, minRegAutoWS=None, maxRegAutoWS=None, **options):
+        super().__init__(kwargs, num_warps, num_stages, num_ctas, maxnreg, pre_hook, ir_override)
+        for name, value in (("minRegAutoWS", minRegAutoWS), ("maxRegAutoWS", maxRegAutoWS)):
+            if value is not None and value % 8:
+                raise ValueError(f"{name} must be divisible by 8, got {value}")
+        self.ctas_per_cga = None if ctas_per_cga is None else tuple(ctas_per_cga)
+        self.options = options
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.ctas_per_cga, self.options = state.get("ctas_per_cga"), state.get("options", {})
+
+    def all_kwargs(self):
+        ours = {} if self.ctas_per_cga is None else {"ctas_per_cga": self.ctas_per_cga}
+        return {**super().all_kwargs(), **self.options, **ours}
+
+    def __str__(self):
+        return super().__str__() + (f", ctas_per_cga: {self.ctas_per_cga}" if self.ctas_per_cga else "")
+
+
+class Autotuner(StockAutotuner):
+    """Triton's autotuner; on the simulator, where time means nothing, it takes the first configuration."""
+
+    def run(self, *args, **kwargs):
+        if not simulating() or kwargs.get("warmup"):
+            return super().run(*args, **kwargs)
+        config = self.configs[0]
+        merged = {**config.all_kwargs(), **kwargs}
+        if config.pre_hook is not None:
+            config.pre_hook({**dict(zip(self.arg_names, args)), **merged})
+        return self.fn.run(*args, **merged)
+
+
+def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_value=None, pre_hook=None, post_hook=None,
+             warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False):
+    """As `triton.autotune`, with its arguments."""
+
+    def decorate(fn):
+        return Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook=pre_hook,
+                         post_hook=post_hook, prune_configs_by=prune_configs_by, warmup=warmup, rep=rep,
+                         use_cuda_graph=use_cuda_graph, do_bench=do_bench, cache_results=cache_results)
+
+    return decorate

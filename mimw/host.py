@@ -1,0 +1,117 @@
+"""Host values as kernel arguments: what a launch sees of an array, a number, a descriptor or a tuple.
+
+Triton's own binder needs a GPU driver and objects with `data_ptr()`. The simulator has neither, so this is the same
+specialisation for numpy arrays and torch CPU tensors: pointers by element type, integers by width (1 becomes a constant, as
+on a launch), floats as fp32, booleans, None and `constexpr` parameters as constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import SimulatorMisuse
+from .triton_port.runtime import TensorDescriptor as StockTensorDescriptor
+
+_ELEMENTS = {
+    "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
+    "uint32": "u32", "uint64": "u64", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
+    "float8_e5m2": "fp8e5", "float8_e4m3fn": "fp8e4nv", "float8_e4m3fnuz": "fp8e4b8", "float8_e5m2fnuz": "fp8e5b16",
+}
+
+
+class HostArray:
+    """A numpy array with the few methods of a torch tensor that Triton's host side asks for."""
+
+    def __init__(self, array: np.ndarray):
+        self.array, self.dtype, self.shape = array, array.dtype, tuple(array.shape)
+
+    def data_ptr(self) -> int:
+        return self.array.__array_interface__["data"][0]
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(step // self.array.itemsize for step in self.array.strides)
+
+
+class TensorDescriptor(StockTensorDescriptor):
+    """Triton's host tensor descriptor, which also takes numpy arrays (for the simulator)."""
+
+    def __post_init__(self):
+        if isinstance(self.base, np.ndarray):
+            self.base = HostArray(self.base)
+        super().__post_init__()
+
+    @staticmethod
+    def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero",
+                    round_f32_to_tf32: bool = False) -> TensorDescriptor:
+        """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own."""
+        tensor = HostArray(tensor) if isinstance(tensor, np.ndarray) else tensor
+        return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block_shape, padding, round_f32_to_tf32)
+
+
+def element_name(dtype: Any) -> str:
+    """Triton's signature name of a numpy or torch dtype: "bf16", "i32", ..."""
+    name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
+    if name not in _ELEMENTS:
+        raise SimulatorMisuse(f"arrays of {dtype} cannot be kernel arguments",
+                              hint=f"use one of {', '.join(_ELEMENTS)}")
+    return _ELEMENTS[name]
+
+
+def is_array(value: Any) -> bool:
+    """True for what a launch passes as a pointer."""
+    return isinstance(value, (np.ndarray, HostArray)) or (hasattr(value, "data_ptr") and hasattr(value, "dtype"))
+
+
+def specialise(fn, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[tuple[int, ...], Any], dict[tuple[int, ...], Any]]:
+    """How a launch with these arguments specialises `fn`.
+
+    returns:   signature  parameter name -> Triton type string, or nested tuples of them
+               constants  path -> compile-time value
+               values     path -> run-time host value (array, number or descriptor)
+    """
+    signature, constants, values = {}, {}, {}
+    for index, parameter in enumerate(fn.params):
+        value = arguments[parameter.name]
+        signature[parameter.name] = _describe(value, (index, ), parameter, constants, values)
+    return signature, constants, values
+
+
+def _describe(value, path, parameter, constants, values):
+    if parameter.is_constexpr or value is None or _is_compile_time(value):
+        constants[path] = value
+        return "constexpr"
+    if isinstance(value, (tuple, list)):
+        described = [_describe(item, (*path, i), parameter, constants, values) for i, item in enumerate(value)]
+        return type(value)(*described) if hasattr(value, "_fields") else tuple(described)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
+        if int(value) == 1 and not parameter.do_not_specialize and not parameter.annotation_type:
+            constants[path] = 1
+            return "constexpr"
+    values[path] = value
+    return _type_string(value, parameter)
+
+
+def _is_compile_time(value) -> bool:
+    return type(value).__module__.startswith("triton.") and not isinstance(value, StockTensorDescriptor) or callable(value)
+
+
+def _type_string(value, parameter) -> str:
+    if isinstance(value, StockTensorDescriptor):
+        block = ",".join(map(str, value.block_shape))
+        return f"tensordesc<{element_name(value.base.dtype)}[{block}]>"
+    if is_array(value):
+        return f"*{'k' if parameter.is_const else ''}{element_name(value.dtype)}"
+    if parameter.annotation_type:
+        return parameter.annotation_type
+    if isinstance(value, (bool, np.bool_)):
+        return "i1"
+    if isinstance(value, (int, np.integer)):
+        if -(1 << 31) <= int(value) < 1 << 31:
+            return "i32"
+        return "i64" if int(value) < 1 << 63 else "u64"
+    if isinstance(value, (float, np.floating)):
+        return "fp32"
+    raise SimulatorMisuse(f"argument {parameter.name!r} is a {type(value).__name__}",
+                          hint="pass numpy arrays, torch CPU tensors, numbers, tensor descriptors or tuples of them")

@@ -1,0 +1,85 @@
+"""Run a kernel on the CPU: the same program, the same source lines, no GPU."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .compile import Kernel
+from .errors import SimulatorMisuse
+from .host import specialise
+from .passes import run_passes
+from .simulator import Run, run
+from .target import target as find_target
+from .triton_port.runtime import gpu_is_active, make_backend
+
+
+def simulating() -> bool:
+    """True where a launch runs on the simulator: MIMW_SIMULATE=1, or no GPU and not MIMW_SIMULATE=0."""
+    wanted = os.environ.get("MIMW_SIMULATE")
+    return wanted not in (None, "", "0") if wanted is not None else not gpu_is_active()
+
+
+def simulate(kernel, grid, *args, seed: int = 0, trace: bool = False, target: str | None = None, **meta) -> Run:
+    """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
+
+    args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
+               grid     1 to 3 ints, or a function of the arguments giving them
+               args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
+               seed     picks the interleaving of tasks and the landing times of copies; same seed, same run
+               trace    keep a timeline in the result's `.trace`
+               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a
+               meta     compile-time parameters and launch options (num_warps, ...)
+    returns:   Run, with cycles, op counts and the trace
+    errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
+    """
+    fn, args, meta = _resolve(kernel, args, meta)
+    options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
+    bound = fn.signature.bind(*args, **meta)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    signature, constants, values = specialise(fn, arguments)
+    program = _program(fn, signature, constants, options, target or os.environ.get("MIMW_TARGET") or "sm_90a")
+    extents = grid(arguments) if callable(grid) else grid
+    extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
+    if not 1 <= len(extents) <= 3 or min(extents) < 0:
+        raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
+    return run(program, extents, values, seed=seed, trace=trace)
+
+
+def _resolve(kernel, args, meta):
+    """The JIT function under autotuners and heuristics, with the meta-parameters that these would supply."""
+    while not hasattr(kernel, "params"):
+        if hasattr(kernel, "configs"):
+            config = kernel.configs[0]
+            meta = {**config.all_kwargs(), **meta}
+            hooks = [config.pre_hook, kernel.pre_hook if kernel.user_defined_pre_hook else None]
+            for hook in filter(None, hooks):
+                hook({**dict(zip(kernel.arg_names, args)), **meta})
+        elif hasattr(kernel, "values"):
+            for name, heuristic in kernel.values.items():
+                meta = {**meta, name: heuristic({**dict(zip(kernel.arg_names, args)), **meta})}
+        if not hasattr(kernel, "fn"):
+            raise SimulatorMisuse(f"{kernel!r} is not a kernel", hint="decorate the function with `mimw.jit`")
+        kernel = kernel.fn
+    return kernel, args, meta
+
+
+def _program(fn, signature, constants, options: dict[str, Any], target: str):
+    """The checked program, kept per specialisation on the function itself."""
+    key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
+        options.items(), key=str)), target, fn.cache_key)
+    cache = fn.__dict__.setdefault("_simulated_programs", {})
+    if key not in cache:
+        chip = find_target(target)
+        from .compile import gpu_target
+        backend = make_backend(gpu_target(chip))
+        parsed = backend.parse_options({"enable_fp_fusion": True, **options})
+        kernel = Kernel(fn, signature, constants, {})
+        program = kernel.record(chip, parsed, backend)
+        cache[key] = program if program.orchestrates() else run_passes(program, chip)
+    return cache[key]
+
+
+def _key(value) -> str:
+    return getattr(value, "cache_key", None) or repr(value)
