@@ -1,0 +1,64 @@
+"""The checks and rewrites between recording and layouts, in the order in which they run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..ir import Program, verify
+from ..target import Target
+from .check_arrivals import check_arrivals
+from .check_async_dot import check_async_dot
+from .check_bytes import check_bytes
+from .check_registers import Remark, check_registers
+from .check_shared import check_shared
+from .check_target import check_target
+from .check_tasks import check_tasks
+from .drop_unused import drop_unused
+
+__all__ = [
+    "PASSES", "Pass", "Remark", "check_arrivals", "check_async_dot", "check_bytes", "check_registers", "check_shared",
+    "check_target", "check_tasks", "drop_unused", "run_passes",
+]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One step: a `rewrite`, or a `check` that raises or gives remarks."""
+
+    name: str
+    rewrite: Callable[[Program], Program] | None = None
+    check: Callable[[Program, Target], Iterable[Remark] | None] | None = None
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
+    Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
+    Pass("drop_unused", rewrite=drop_unused),  # the counts below are then of what really runs
+    Pass("registers", check=check_registers),
+    Pass("shared", check=check_shared),
+    Pass("arrivals", check=check_arrivals),
+    Pass("bytes", check=check_bytes),
+    Pass("async_dot", check=check_async_dot),
+)
+
+
+def run_passes(program: Program, target: Target, observer: Callable[[str, Program], None] | None = None,
+               remark: Callable[[Remark], None] = lambda found: warnings.warn(str(found), stacklevel=3)) -> Program:
+    """The program after all passes, verified after each one.
+
+    `observer(name, program)` is called after every pass, for printing. Remarks go to `remark`, by default as Python warnings. A
+    check that fails raises the error of its own docstring; a rewrite that breaks the IR raises `InvalidProgram`.
+    """
+    verify(program)
+    for step in PASSES:
+        if step.rewrite is not None:
+            program = step.rewrite(program)
+            verify(program)
+        else:
+            for found in step.check(program, target) or ():
+                remark(found)
+        if observer is not None:
+            observer(step.name, program)
+    return program

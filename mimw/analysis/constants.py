@@ -1,0 +1,88 @@
+"""Scalars whose value is certain: constants, arithmetic on constants, and what a value is in the first round of its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir import Scalar, Value
+from .uses import Uses
+
+
+def _quotient(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _remainder(a: int, b: int) -> int:
+    return a - b * _quotient(a, b)
+
+
+_FOLD: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "sdiv": _quotient, "udiv": _quotient, "srem": _remainder, "urem": _remainder,
+    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
+    "icmpEQ": lambda a, b: int(a == b), "icmpNE": lambda a, b: int(a != b),
+    "icmpSLT": lambda a, b: int(a < b), "icmpSLE": lambda a, b: int(a <= b),
+    "icmpSGT": lambda a, b: int(a > b), "icmpSGE": lambda a, b: int(a >= b),
+}
+_DEPTH = 200  # an unrolled counter is a chain of additions; beyond this a value counts as unknown
+
+
+def constant_of(uses: Uses, value: Value | int | None) -> int | None:
+    """The number that `value` always is, or None. An i1 is 0 or 1."""
+    return _Evaluator(uses, in_loops=False).number(value, 0)
+
+
+def first_value(uses: Uses, value: Value | int | None) -> int | None:
+    """The number that `value` is in the first round of every loop around it, or None."""
+    return _Evaluator(uses, in_loops=True).number(value, 0)
+
+
+class _Evaluator:
+
+    def __init__(self, uses: Uses, in_loops: bool):
+        self.uses, self.in_loops = uses, in_loops
+        self.known: dict[Value, int | None] = {}
+
+    def number(self, value, depth: int) -> int | None:
+        if not isinstance(value, Value):
+            return int(value) if isinstance(value, int) else None
+        if depth > _DEPTH or not isinstance(value.type, Scalar) or value.type.is_float:
+            return None
+        if value not in self.known:
+            self.known[value] = _in_range(self.compute(value, depth + 1), value.type.bits)
+        return self.known[value]
+
+    def compute(self, value: Value, depth: int) -> int | None:
+        op = self.uses.definition[value]
+        if op is None:
+            return self.number(self.entering(value), depth) if self.in_loops else None
+        if op.name == "constant":
+            return int(op.args[0])
+        if op.name == "int_cast":
+            return self.number(op.args[0], depth)
+        if op.name not in _FOLD:
+            return None
+        lhs, rhs = (self.number(arg, depth) for arg in op.args)
+        if lhs is None or rhs is None:
+            return None
+        if op.name in ("sdiv", "udiv", "srem", "urem") and (rhs <= 0 or lhs < 0):
+            return None
+        return _FOLD[op.name](lhs, rhs)
+
+    def entering(self, value: Value):
+        """What a loop's block argument is in the first round."""
+        place = self.uses.argument.get(value)
+        loop = place.parent if place else None
+        if loop is None or loop.name not in ("for", "while"):
+            return None
+        index = place.block.args.index(value)
+        if loop.name == "for":
+            return loop.args[0] if index == 0 else loop.args[3][index - 1]
+        return loop.args[0][index] if place.index == 0 else loop.blocks[0].ops[-1].args[1][index]
+
+
+def _in_range(number: int | None, bits: int) -> int | None:
+    """A number that would wrap counts as unknown; an i1 may be written as -1 for true."""
+    if number is None or bits == 1:
+        return None if number is None else number & 1
+    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None

@@ -1,0 +1,102 @@
+"""Shared memory of one CTA: every buffer and barrier with its bytes, and from which op to which it is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir import Op, Program, Site, Value
+from .uses import Uses
+
+BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
+_VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "barrier_index")
+_ASYNC = ("async_load", "tma_load", "tma_store", "async_dot")
+
+
+@dataclass(frozen=True)
+class SharedEntry:
+    """One allocation. `first` and `last` are positions in `Program.walk()`, both needed; `pinned` allocations are needed for the
+    whole kernel: barriers, what tasks or asynchronous copies and dots touch, and what is handed on where it cannot be followed.
+    """
+
+    name: str
+    kind: str  # "buffer" or "barriers"
+    shape: tuple[int, ...]
+    element: str
+    count: int
+    tile_bytes: int
+    bytes: int
+    first: int
+    last: int
+    pinned: bool
+    value: Value
+    site: Site
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """All allocations in program order. `total` is their sum; `peak` the most bytes that are needed at once, which is what no
+    planner can do without (alignment comes on top); `at_peak` are the entries needed then."""
+
+    entries: tuple[SharedEntry, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(entry.bytes for entry in self.entries)
+
+    @property
+    def peak(self) -> int:
+        return sum(entry.bytes for entry in self.at_peak)
+
+    @property
+    def at_peak(self) -> tuple[SharedEntry, ...]:
+        starts = sorted({entry.first for entry in self.entries})
+        at = [tuple(entry for entry in self.entries if entry.first <= start <= entry.last) for start in starts]
+        return max(at, key=lambda entries: sum(entry.bytes for entry in entries), default=())
+
+
+def shared_plan(program: Program, uses: Uses | None = None) -> SharedPlan:
+    """The shared-memory allocations of a program; tensor memory is not counted."""
+    uses = uses or Uses(program)
+    entries, numbers = [], {"buffer": 0, "barriers": 0}
+    for op in uses.ops:
+        kind = {"local_alloc": "buffer", "alloc_barriers": "barriers"}.get(op.name)
+        if kind is None or (kind == "buffer" and op.result.type.space != "smem"):
+            continue
+        entries.append(_entry(op, kind, f"{kind}{numbers[kind]}", uses))
+        numbers[kind] += 1
+    return SharedPlan(tuple(entries))
+
+
+def buffer_uses(uses: Uses, root: Value) -> tuple[tuple[Op, ...], bool]:
+    """(the ops that touch a buffer or barrier array, through views or directly; whether it is handed on where that is not seen)."""
+    touching, handed_on, pending = [], False, [root]
+    while pending:
+        for use in uses.of(pending.pop()):
+            if use.op.name in _VIEWS:
+                pending.append(use.op.result)
+            elif use.op.name in ("for", "while", "if", "yield", "condition"):
+                handed_on = True
+            else:
+                touching.append(use.op)
+    return tuple(sorted(touching, key=uses.position.__getitem__)), handed_on
+
+
+def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
+    root, type_ = op.result, op.result.type
+    count = max(1, type_.count)
+    tile = BARRIER_BYTES if kind == "barriers" else type_.tile_bytes
+    touching, handed_on = buffer_uses(uses, root)
+    pinned = kind == "barriers" or handed_on or uses.task(op) is not None or any(
+        use.name in _ASYNC or uses.task(use) is not None for use in touching)
+    first, last = uses.position[op], max([uses.position[op], *(_end(use, op, uses) for use in touching)])
+    if pinned:
+        first, last = 0, len(uses.ops) - 1
+    return SharedEntry(root.name or fallback, kind, getattr(type_, "shape", ()), str(getattr(type_, "element", "")), count, tile,
+                       count * tile, first, last, pinned, root, op.site)
+
+
+def _end(use: Op, alloc: Op, uses: Uses) -> int:
+    """Where a use ends: itself, or the outermost loop around it that the allocation is not in, since the next round uses it too."""
+    around = set(uses.loops(alloc))
+    outer = [loop for loop in uses.loops(use) if loop not in around]
+    return uses.last[outer[0]] if outer else uses.position[use]

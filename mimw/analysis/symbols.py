@@ -1,0 +1,98 @@
+"""When two scalars are certainly the same number in the same round of equally long loops.
+
+Producer and consumer write the same loop twice, each in its own task, and compute slot and phase from counters of their own. To
+compare them, a scalar is given a *signature*: its expression down to what both tasks share (parameters and values from outside
+the tasks), with loops and carried values described by their own expressions. Equal signatures mean equal numbers; unequal
+ones mean nothing.
+"""
+
+from __future__ import annotations
+
+from ..ir import OPS, Op, Value
+from .constants import constant_of
+from .uses import Uses
+
+Signature = tuple
+
+_BUDGET = 400  # nodes of one expression; larger ones are not compared
+
+
+class Symbols:
+    """Signatures of the scalars of one program. `None` stands for an expression that is not compared: it is too large, or reads
+    memory within a task."""
+
+    def __init__(self, uses: Uses):
+        self.uses = uses
+
+    def of(self, value: Value | int | None) -> Signature | None:
+        """The signature of a scalar."""
+        return self._attempt(lambda walk: walk.value(value))
+
+    def loops(self, op: Op) -> tuple[Signature, ...] | None:
+        """The signatures of the loops around `op`, outermost first: how often `op` is passed, apart from conditions."""
+        return self._attempt(lambda walk: tuple(walk.loop(loop) for loop in self.uses.loops(op)))
+
+    def _attempt(self, question):
+        try:
+            return question(_Walk(self.uses))
+        except _Unknown:
+            return None
+
+
+class _Unknown(Exception):
+    """The expression cannot be compared."""
+
+
+class _Walk:
+
+    def __init__(self, uses: Uses):
+        self.uses, self.left = uses, _BUDGET
+        self.open: list[Value] = []  # carried values being described; an inner mention is written as its place here
+
+    def value(self, value) -> Signature:
+        self.left -= 1
+        if self.left < 0:
+            raise _Unknown
+        if not isinstance(value, Value):
+            return ("number", value)
+        number = constant_of(self.uses, value)
+        if number is not None:
+            return ("number", number)
+        if value in self.open:
+            return ("carried", self.open.index(value))
+        op = self.uses.definition[value]
+        if op is None:
+            return self.argument(value)
+        if op.name in ("for", "while"):
+            return ("after", op.results.index(value), self.carried(op, op.results.index(value)))
+        if op.name == "if":
+            index = op.results.index(value)
+            return ("if", self.value(op.args[0]), *(self.value(block.yielded[index]) for block in op.blocks))
+        if "pure" in OPS[op.name].effects and not op.blocks:
+            return (op.name, str(value.type), *(self.value(arg) if isinstance(arg, Value) else str(arg) for arg in op.args))
+        if self.uses.task(op) is None and not self.uses.loops(op):
+            return ("shared", value)
+        raise _Unknown
+
+    def argument(self, value: Value) -> Signature:
+        place = self.uses.argument.get(value)
+        if place is None:
+            return ("shared", value)
+        loop, index = place.parent, place.block.args.index(value)
+        if loop is None or loop.name != "for":
+            raise _Unknown
+        return ("round", self.loop(loop)) if index == 0 else self.carried(loop, index - 1)
+
+    def loop(self, loop: Op) -> Signature:
+        """How deep a loop stands and how often it goes round. The trip count of a `while` is not compared."""
+        if loop.name != "for":
+            raise _Unknown
+        return ("for", len(self.uses.loops(loop)), *(self.value(bound) for bound in loop.args[:3]))
+
+    def carried(self, loop: Op, index: int) -> Signature:
+        """A carried value at the start of a round: the loop, where it starts, and how a round changes it."""
+        bounds, first = self.loop(loop), self.value(loop.args[3][index])
+        self.open.append(loop.blocks[0].args[index + 1])
+        change = self.value(loop.blocks[0].yielded[index])
+        self.open.pop()
+        return ("carry", bounds, first, change)

@@ -1,0 +1,112 @@
+"""Waits that certainly need one more completed phase each time they come back to a barrier.
+
+A consumer's wait goes round a ring of barriers with a counter or a flag that it carries through its loops. Where slot and phase
+are written in one of the usual ways, the wait's visit number `v` (from 0) of a barrier asks for parity `v & 1`, so it returns only
+after `v + 1` phases. Any other way of writing them is not recognised, and nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir import Value
+from .barriers import Access
+from .constants import constant_of
+from .uses import Uses
+
+
+def ring_of_wait(uses: Uses, wait: Access) -> int | None:
+    """The number of barriers that the wait goes round, if its visit `v` to each certainly needs `v + 1` completed phases.
+
+    None where that is not certain. Recognised are, in loops and outside of conditions:
+    * slot `x % n` (plus a constant) with phase `(x // n) & 1`, where `x` counts the rounds from 0: n;
+    * one fixed barrier with phase `x & 1`, or with a flag that starts at 0 and is flipped every round: 1.
+    """
+    if wait.predicate is not None or uses.conditional(wait.op) or wait.index is None:
+        return None
+    phase = _plain(uses, wait.op.args[1])
+    if constant_of(uses, wait.index) is not None:
+        counter = _parity_of(uses, phase)
+        certain = _through_loops(uses, wait, phase, _flips) or (
+            counter is not None and _through_loops(uses, wait, counter, _counts))
+        return 1 if certain else None
+    remainder = _binary(uses, split_offset(uses, wait.index)[0], "srem", "urem")
+    quotient = _binary(uses, _parity_of(uses, phase), "sdiv", "udiv")
+    if remainder is None or remainder != quotient or not _through_loops(uses, wait, remainder[0], _counts):
+        return None
+    return remainder[1]
+
+
+def split_offset(uses: Uses, index: Value | int) -> tuple[Value | None, int]:
+    """An index as (value, constant added to it); a constant index has no value."""
+    number = constant_of(uses, index)
+    if number is not None:
+        return None, number
+    op = uses.definition[index]
+    if op is not None and op.name == "add":
+        for value, added in (op.args, op.args[::-1]):
+            number = constant_of(uses, added)
+            if number is not None:
+                inner, offset = split_offset(uses, value)
+                return inner, offset + number
+    return index, 0
+
+
+def _plain(uses: Uses, value):
+    """The value without width changes."""
+    while isinstance(value, Value) and uses.definition[value] is not None and uses.definition[value].name == "int_cast":
+        value = uses.definition[value].args[0]
+    return value
+
+
+def _binary(uses: Uses, value, *names: str) -> tuple[Value, int] | None:
+    """(x, n) if the value is `x op n` with a constant n."""
+    value = _plain(uses, value)
+    op = uses.definition[value] if isinstance(value, Value) else None
+    if op is None or op.name not in names:
+        return None
+    number = constant_of(uses, op.args[1])
+    return None if number is None else (_plain(uses, op.args[0]), number)
+
+
+def _parity_of(uses: Uses, phase) -> Value | None:
+    """x if the phase is `x & 1` or `x % 2`."""
+    for names, number in ((("and", ), 1), (("srem", "urem"), 2)):
+        found = _binary(uses, phase, *names)
+        if found is not None and found[1] == number:
+            return found[0]
+    return None
+
+
+def _counts(uses: Uses, carried: Value, after: Value) -> bool:
+    return _binary(uses, after, "add") == (carried, 1)
+
+
+def _flips(uses: Uses, carried: Value, after: Value) -> bool:
+    op = uses.definition[_plain(uses, after)] if isinstance(after, Value) else None
+    if op is not None and op.name == "sub":
+        return constant_of(uses, op.args[0]) == 1 and _plain(uses, op.args[1]) is carried
+    return _binary(uses, after, "xor") == (carried, 1)
+
+
+def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value, Value], bool]) -> bool:
+    """True if `value` starts at 0, takes one `step` in every round of the innermost loop around the wait, and is handed on through
+    all loops around that one."""
+    loops = uses.loops(wait.op)
+    if not loops:
+        return constant_of(uses, value) == 0
+    if not isinstance(value, Value) or any(loop.name != "for" for loop in loops):
+        return False
+    inner = loops[-1]
+    if value is inner.blocks[0].args[0]:
+        return step is _counts and len(loops) == 1 and [constant_of(uses, arg) for arg in inner.args[::2][:2]] == [0, 1]
+    after: Value | None = None
+    for loop in reversed(loops):
+        if value not in loop.blocks[0].args[1:]:
+            return False
+        carry = loop.blocks[0].args.index(value) - 1
+        yielded = loop.blocks[0].yielded[carry]
+        if not (step(uses, value, yielded) if after is None else yielded is after):
+            return False
+        value, after = loop.args[3][carry], loop.results[carry]
+    return constant_of(uses, value) == 0

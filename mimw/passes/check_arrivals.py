@@ -1,0 +1,119 @@
+"""Barriers that wait for arrivals which cannot come.
+
+A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it lets pass
+may still hang, and the simulator is the place to find that. It is certain of two things: more arrivals at once than a phase takes,
+and a wait for a phase that all the arrivals of the kernel together, each as often as its loops go round, do not complete.
+"""
+
+from __future__ import annotations
+
+from ..analysis import (Access, BarrierArray, Symbols, Uses, barrier_arrays, constant_of, first_value, ring_of_wait,
+                        split_offset, task_label)
+from ..errors import ArriveCountMismatch
+from ..ir import Program
+from ..target import Target
+
+
+def check_arrivals(program: Program, target: Target) -> None:
+    """Raise `ArriveCountMismatch` for the first barrier array whose phases certainly get too few or too many arrivals."""
+    uses = Uses(program)
+    for array in barrier_arrays(program, uses):
+        if array.escapes or uses.loops(array.op):
+            continue
+        _too_many(uses, array)
+        for wait in array.of_kind("wait"):
+            if _never(uses, wait):
+                continue
+            arrivals = _first_phase(uses, array, wait)
+            if arrivals is None:
+                arrivals = _every_phase(uses, array, wait)
+            if arrivals is not None and sum(one.count for one in arrivals) < array.arrive_count:
+                _too_few(array, wait, arrivals)
+
+
+def _arriving(uses: Uses, array: BarrierArray) -> list[Access]:
+    return [one for one in array.of_kind("arrive", "expect") if not _never(uses, one)]
+
+
+def _never(uses: Uses, access: Access) -> bool:
+    return access.predicate is not None and constant_of(uses, access.predicate) == 0
+
+
+def _first_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] | None:
+    """All arrivals that the wait's first phase can ever get, where each is passed at most once in the kernel; else None."""
+    if wait.predicate is not None and constant_of(uses, wait.predicate) is None:
+        return None
+    # Under an `if` the first round of the loops need not be the first time that the wait is reached.
+    value_of = constant_of if uses.conditional(wait.op) else first_value
+    if value_of(uses, wait.op.args[1]) != 0:
+        return None
+    slot = value_of(uses, wait.index)
+    found = []
+    for one in _arriving(uses, array):
+        other = constant_of(uses, one.index)
+        if slot is not None and other is not None and slot != other:
+            continue
+        if uses.loops(one.op):
+            return None
+        found.append(one)
+    return found
+
+
+def _every_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] | None:
+    """The arrivals at the wait's barrier in each round, where they go round the same barriers as often as the wait; else None."""
+    symbols, ring = Symbols(uses), ring_of_wait(uses, wait)
+    rounds = symbols.loops(wait.op)
+    if rounds is None or ring is None:
+        return None
+    slot, offset = _slot(uses, symbols, wait)
+    found = []
+    for one in _arriving(uses, array):
+        other, distance = _slot(uses, symbols, one)
+        if slot is None or other != slot:
+            return None
+        if abs(distance - offset) >= ring:
+            continue
+        if distance != offset or symbols.loops(one.op) != rounds:
+            return None
+        found.append(one)
+    return found
+
+
+def _slot(uses: Uses, symbols: Symbols, access: Access) -> tuple[tuple | None, int]:
+    """Which barrier of its ring an access is at, in comparable form (None: unknown), and where in the array the ring starts."""
+    if access.index is None:
+        return None, 0
+    value, offset = split_offset(uses, access.index)
+    return ("fixed", ) if value is None else symbols.of(value), offset
+
+
+def _too_many(uses: Uses, array: BarrierArray) -> None:
+    for one in array.of_kind("arrive"):
+        if one.count > array.arrive_count and not _never(uses, one):
+            raise ArriveCountMismatch(
+                f"'{array.name}' takes {_arrivals(array.arrive_count)} a phase, and task '{task_label(one.task)}' arrives "
+                f"{one.count} times at once. What is too much corrupts the barrier.", one.op.site, array.op.site,
+                hint=f"allocate with arrive_count={one.count}, or arrive {_times(array.arrive_count)}.")
+
+
+def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+    come = sum(one.count for one in arrivals)
+    who = ", ".join(f"task '{task_label(one.task)}': {_what(one)} at {one.op.site}" for one in arrivals)
+    waiting = f"The wait of task '{task_label(wait.task)}' at {wait.op.site} never returns."
+    facts = f"{come} can come ({who})" if arrivals else "nothing ever arrives there"
+    hint = f"Allocate with arrive_count={come}, or add the other arrive." if arrivals else \
+        "Add the barrier_arrive or barrier_expect_bytes that completes it."
+    raise ArriveCountMismatch(f"'{array.name}' waits for {_arrivals(array.arrive_count)}, {facts}. {waiting}",
+                              array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=hint)
+
+
+def _what(one: Access) -> str:
+    return "one expect" if one.kind == "expect" else "one arrive" if one.count == 1 else f"one arrive of {one.count}"
+
+
+def _arrivals(count: int) -> str:
+    return f"{count} arrival" + ("s" if count != 1 else "")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,107 @@
+"""An asynchronous dot's result may not be looked at before it has been waited for.
+
+The tensor core is still writing those registers. Until the wait, the value may be the accumulator of a further dot, go round a loop
+or through an `if`, and nothing else (PTX ISA, `wgmma.mma_async`: accessing the registers before `wgmma.wait_group` is undefined).
+"""
+
+from __future__ import annotations
+
+from ..analysis import Uses
+from ..errors import AsyncDotMisuse
+from ..ir import OPS, Op, Program, Value
+from ..target import Target
+
+
+def check_async_dot(program: Program, target: Target) -> None:
+    """Raise `AsyncDotMisuse` at the first op that reads a result still being computed; names that op, the dot, and the wait between
+    them if one waits for too little."""
+    uses = Uses(program)
+    running = _running(uses)
+    for op in uses.ops:
+        for index, value in enumerate(op.operands):
+            if value in running and not _may_take(op, index):
+                _refuse(op, value, *running[value])
+
+
+def _running(uses: Uses) -> dict[Value, tuple[Op, Op | None]]:
+    """Every value that may still be in the making, with its dot and the wait (if any) that it has passed too early."""
+    running: dict[Value, tuple[Op, Op | None]] = {}
+    pending = []
+
+    def mark(value: Value, dot: Op, wait: Op | None) -> None:
+        if value not in running:
+            running[value] = (dot, wait)
+            pending.append(value)
+
+    for op in uses.ops:
+        if op.name == "async_dot":
+            mark(op.result, op, None)
+    while pending:
+        value = pending.pop()
+        dot, wait = running[value]
+        for use in uses.of(value):
+            if use.op.name == "async_dot_wait":
+                if _certainly_too_early(uses, use.op):
+                    mark(use.op.result, dot, use.op)
+            else:
+                for successor in _handed_to(uses, use.op, value):
+                    mark(successor, dot, wait)
+    return running
+
+
+def _handed_to(uses: Uses, op: Op, value: Value) -> list[Value]:
+    """The values that `value` becomes where control flow hands it on."""
+    if op.name == "for":
+        places = [index for index, init in enumerate(op.args[3]) if init is value]
+        return [op.blocks[0].args[index + 1] for index in places] + [op.results[index] for index in places]
+    if op.name == "while":
+        return [op.blocks[0].args[index] for index, init in enumerate(op.args[0]) if init is value]
+    parent = uses.place[op].parent
+    if op.name == "condition":
+        places = [index for index, passed in enumerate(op.args[1]) if passed is value]
+        return [parent.blocks[1].args[index] for index in places] + [parent.results[index] for index in places]
+    if op.name == "yield" and parent is not None and parent.name in ("for", "if", "while"):
+        places = [index for index, yielded in enumerate(op.args[0]) if yielded is value]
+        if parent.name == "while":
+            return [parent.blocks[0].args[index] for index in places]
+        back = [parent.blocks[0].args[index + 1] for index in places] if parent.name == "for" else []
+        return back + [parent.results[index] for index in places]
+    return []
+
+
+def _certainly_too_early(uses: Uses, wait: Op) -> bool:
+    """True if the dot that a wait is for is among the `pending` newest when the wait lets go.
+
+    Decided only where dot and wait stand in one block, with no dots in regions between them; else it counts as in time.
+    """
+    value, block = wait.args[1], uses.place[wait].block
+    while (op := uses.definition[value]) is not None and op.name == "async_dot_wait":
+        value = op.args[1]
+    if op is None or op.name != "async_dot" or uses.place[op].block is not block:
+        return False
+    between = block.ops[block.ops.index(op) + 1:block.ops.index(wait)]
+    if any(inner.name == "async_dot" for other in between if other.blocks for inner in other.walk()):
+        return False
+    return sum(other.name == "async_dot" for other in between) < wait.args[0]
+
+
+def _may_take(op: Op, index: int) -> bool:
+    if op.name in ("async_dot_wait", "yield", "condition", "for", "while"):
+        return op.name != "condition" or index > 0
+    if op.name != "async_dot":
+        return False
+    before = sum(isinstance(arg, Value) for arg in op.args[:OPS["async_dot"].params.index("acc")])
+    return index == before
+
+
+def _refuse(op: Op, value: Value, dot: Op, wait: Op | None) -> None:
+    name = f"'{value.name}'" if value.name else "a value"
+    if wait is None:
+        raise AsyncDotMisuse(
+            f"'{op.name}' uses {name} while the asynchronous dot at {dot.site} is still computing it.", op.site, dot.site,
+            hint="pass the result through async_dot_wait(0, ...) first; until then it may only be the accumulator of another "
+            "async_dot or be carried through a loop.")
+    raise AsyncDotMisuse(
+        f"'{op.name}' uses {name}, which async_dot_wait({wait.args[0]}, ...) at {wait.site} has not finished: it leaves the newest "
+        f"{wait.args[0]} dots running, and the dot at {dot.site} is one of them.", op.site, dot.site, wait.site,
+        hint="wait with async_dot_wait(0, ...) before this use.")

@@ -1,0 +1,70 @@
+"""Barriers that expect another number of bytes than their copies bring.
+
+A TMA load brings its whole block, parts outside of the tensor included; a barrier told to expect fewer or more never completes
+the phase. Speaks only where it is certain: every expect and every copy on the array stands in one straight line, or one of the
+two kinds is missing in the whole kernel.
+"""
+
+from __future__ import annotations
+
+from ..analysis import Access, BarrierArray, Uses, barrier_arrays, constant_of, task_label
+from ..errors import ExpectedBytesMismatch
+from ..ir import Program
+from ..target import Target
+
+
+def check_bytes(program: Program, target: Target) -> None:
+    """Raise `ExpectedBytesMismatch` for the first barrier array whose expected bytes certainly differ from those copied."""
+    uses = Uses(program)
+    for array in barrier_arrays(program, uses):
+        if array.escapes or not array.of_kind("wait"):
+            continue
+        traffic = _certain(uses, array)
+        if traffic is None:
+            continue
+        for group in _groups(uses, traffic):
+            expected = sum(one.bytes for one in group if one.kind == "expect")
+            copied = sum(one.bytes for one in group if one.kind == "complete")
+            if expected != copied and (_in_one_line(uses, traffic) or 0 in (expected, copied)):
+                _refuse(array, group, expected, copied)
+
+
+def _certain(uses: Uses, array: BarrierArray) -> list[Access] | None:
+    """Every expect and copy on the array, or None if one of them is of unknown size or may be skipped."""
+    traffic = []
+    for one in array.of_kind("expect", "complete"):
+        taken = 1 if one.predicate is None else constant_of(uses, one.predicate)
+        if taken is None or one.bytes is None:
+            return None
+        if taken:
+            traffic.append(one)
+    return traffic
+
+
+def _groups(uses: Uses, traffic: list[Access]) -> list[list[Access]]:
+    """By barrier where every index is a number, else all together: a ring may be filled ahead of the round that expects it."""
+    numbers = [constant_of(uses, one.index) for one in traffic]
+    if None in numbers:
+        return [traffic]
+    return [[one for one, other in zip(traffic, numbers) if other == number] for number in sorted(set(numbers))]
+
+
+def _in_one_line(uses: Uses, traffic: list[Access]) -> bool:
+    return len({id(uses.place[one.op].block) for one in traffic}) == 1
+
+
+def _refuse(array: BarrierArray, group: list[Access], expected: int, copied: int) -> None:
+    expects = [one for one in group if one.kind == "expect"]
+    copies = [one for one in group if one.kind == "complete"]
+    first = (expects or copies)[0]
+    sums = f"{_sum(expects)} are expected, {_sum(copies)} are copied"
+    raise ExpectedBytesMismatch(
+        f"task '{task_label(first.task)}' expects another number of bytes on '{array.name}' than is copied there: {sums}. "
+        "The phase never completes.", *(one.op.site for one in (*expects, *copies)), array.op.site,
+        hint=f"expect {copied} bytes: a TMA load always brings its whole block." if copied else
+        "start the copy on this barrier, or arrive with barrier_arrive, which expects no bytes.")
+
+
+def _sum(group: list[Access]) -> str:
+    parts = [str(one.bytes) for one in group]
+    return f"{' + '.join(parts)} = {sum(one.bytes for one in group)} bytes" if len(parts) > 1 else f"{(parts or ['0'])[0]} bytes"

@@ -1,0 +1,55 @@
+"""The buffers and barriers of one CTA must fit into its shared memory.
+
+Counted is what is needed at one time, without padding: the least that any placement takes. What passes here may still be a few
+hundred bytes too large once alignment and the compiler's own scratch are added.
+"""
+
+from __future__ import annotations
+
+from ..analysis import SharedEntry, shared_plan
+from ..errors import OutOfSharedMemory
+from ..ir import Program
+from ..target import Target
+
+
+def check_shared(program: Program, target: Target) -> None:
+    """Raise `OutOfSharedMemory` if the allocations that are needed together exceed `target.shared_bytes`."""
+    entries = shared_plan(program).at_peak
+    total = sum(entry.bytes for entry in entries)
+    if total <= target.shared_bytes:
+        return
+    lines = _lines(entries, total, target)
+    raise OutOfSharedMemory(
+        f"{total} bytes of shared memory are needed together, a CTA on {target} has {target.shared_bytes}: "
+        f"{total - target.shared_bytes} too many.\n" + "\n".join(lines),
+        *(entry.site for entry in sorted(entries, key=lambda entry: -entry.bytes)[:1]),
+        hint=_hint(entries, total - target.shared_bytes))
+
+
+def _lines(entries: tuple[SharedEntry, ...], total: int, target: Target) -> list[str]:
+    rows = [(entry.name, f"{entry.count} x {entry.tile_bytes}", str(entry.bytes), str(entry.site)) for entry in entries]
+    rows += [("sum", "", str(total), ""), ("limit", "", str(target.shared_bytes), str(target)),
+             ("excess", "", str(total - target.shared_bytes), "")]
+    name, count, size = (max(len(row[column]) for row in rows) for column in range(3))
+    return [f"    {row[0]:<{name}}  {row[1]:>{count}} {'=' if row[1] else ' '} {row[2]:>{size}} bytes  {row[3]}".rstrip()
+            for row in rows]
+
+
+def _hint(entries: tuple[SharedEntry, ...], excess: int) -> str:
+    """Fewer stages: first of one array alone, else of all arrays with the same number of tiles, which are stages of one pipeline."""
+    arrays = [entry for entry in entries if entry.kind == "buffer" and entry.count > 1]
+    for array in sorted(arrays, key=lambda entry: entry.tile_bytes):
+        fits = array.count - -(-excess // array.tile_bytes)
+        if fits >= 1 and _alone(array, arrays):
+            return f"allocate {fits} instead of {array.count} buffers of '{array.name}'."
+    for count in sorted({entry.count for entry in arrays}, reverse=True):
+        together = [entry for entry in arrays if entry.count == count]
+        fits = count - -(-excess // sum(entry.tile_bytes for entry in together))
+        if fits >= 1:
+            names = " and ".join(f"'{entry.name}'" for entry in together)
+            return f"{fits} stages instead of {count} for {names} fit."
+    return "use smaller tiles, or fewer stages of several arrays at once."
+
+
+def _alone(array: SharedEntry, arrays: list[SharedEntry]) -> bool:
+    return sum(other.count == array.count for other in arrays) == 1

@@ -1,0 +1,43 @@
+"""Words that a chip cannot do are refused by name, before any later stage stumbles over them."""
+
+from __future__ import annotations
+
+from ..errors import TargetError, excerpt
+from ..ir import Buffer, Op, Program
+from ..target import Target
+
+# op -> (the flag of `Target` that it needs, the word as the author wrote it, what the chip lacks)
+_NEEDS = {
+    "warp_specialize": ("has_tasks", "async_tasks", "tasks on warps of their own"),
+    "alloc_barriers": ("has_mbarrier", "alloc_barriers", "barriers in shared memory that count bytes"),
+    "barrier_expect": ("has_mbarrier", "barrier_expect_bytes", "barriers in shared memory that count bytes"),
+    "barrier_wait": ("has_mbarrier", "barrier_wait", "barriers in shared memory that count bytes"),
+    "barrier_arrive": ("has_mbarrier", "barrier_arrive", "barriers in shared memory that count bytes"),
+    "tma_load": ("has_tma", "async_descriptor_load", "TMA"),
+    "tma_store": ("has_tma", "async_descriptor_store", "TMA"),
+    "tma_store_wait": ("has_tma", "async_descriptor_store_wait", "TMA"),
+    "async_dot": ("has_wgmma", "async_dot", "asynchronous dots into registers (wgmma)"),
+    "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
+}
+
+
+def check_target(program: Program, target: Target) -> None:
+    """Raise `TargetError` at the first op that `target` cannot do; the message names word, line and target."""
+    for op in program.walk():
+        flag, word, lack = _needed(op)
+        if flag and not getattr(target, flag):
+            raise TargetError(f"TargetError at {op.site}: {target} cannot do '{word}': it has no {lack}.\n"
+                              f"Mend: compile for a target that has it, such as sm_90a.\n{excerpt(op.site)}".rstrip())
+        if not target.tensor_memory_columns and any(_in_tensor_memory(result.type) for result in op.results):
+            raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in tensor memory: tmem is only available on "
+                              f"Blackwell.\nMend: allocate the buffer in shared memory.\n{excerpt(op.site)}".rstrip())
+
+
+def _needed(op: Op) -> tuple[str, str, str]:
+    if op.name == "fence" and op.args[0] == "async_shared":
+        return "has_tma", "fence('async_shared')", "asynchronous proxy to fence"
+    return _NEEDS.get(op.name, ("", "", ""))
+
+
+def _in_tensor_memory(type_) -> bool:
+    return isinstance(type_, Buffer) and type_.space == "tmem"

@@ -1,0 +1,35 @@
+"""Drop what nobody uses.
+
+Recording leaves constants, index arithmetic and views behind that only the language needed. They would hold captures of tasks,
+show in every printout and cost the layout solver unknowns. Ops with an effect stay, whether or not their results are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import Block, Op, Program, Value
+from ..ir.ops import is_pure
+
+
+def drop_unused(program: Program) -> Program:
+    """The program without pure ops whose results reach no op with an effect; the same object if there are none."""
+    body = _block(program.body, set())
+    return program if body is program.body else replace(program, body=body)
+
+
+def _block(block: Block, used: set[Value]) -> Block:
+    """The block without unused ops. `used` gains what the rest needs.
+
+    Uses stand after definitions, and what a loop hands back to its start goes through its `yield`, which is always kept: one walk
+    from the end to the start of each block finds everything.
+    """
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        if is_pure(op.name) and used.isdisjoint(op.results):
+            continue
+        blocks = tuple(_block(inner, used) for inner in op.blocks)
+        used.update(op.operands)
+        kept.append(op if all(new is old for new, old in zip(blocks, op.blocks)) else replace(op, blocks=blocks))
+    ops = tuple(reversed(kept))
+    return block if len(ops) == len(block.ops) and all(a is b for a, b in zip(ops, block.ops)) else replace(block, ops=ops)
