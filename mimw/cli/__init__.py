@@ -1,0 +1,67 @@
+"""The command `mimw`: argument parsing, and how errors reach the terminal.
+
+Each command is a module of this room with `HELP`, `EXAMPLES`, `add_arguments(parser)` and `execute(options) -> int`; the
+module is named as the command. Commands import the rest of the package when they run, so that `mimw --help` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+from ..errors import MimwError
+from .errors import CommandError
+from .script import split_at_script
+
+COMMANDS = ("demo", "run", "compile", "explain", "simulate", "doctor")
+
+_EPILOG = """examples:
+  mimw demo                                      the shipped GEMM: simulated, compiled, explained
+  mimw run kernel.py                             a published TLX script, unchanged
+  mimw compile kernel.py:gemm --emit ptx ...     any stage of one kernel, without a GPU
+  mimw doctor                                    what works on this machine
+
+MIMW_TRACEBACK=1 shows the Python traceback of an error. `mimw COMMAND --help` has more examples.
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit status: 0 done, 1 refused with a message, 2 wrong arguments (by argparse)."""
+    own, rest = split_at_script(list(sys.argv[1:] if argv is None else argv))
+    options = _parser().parse_args(own)
+    options.rest = rest
+    try:
+        return options.execute(options)
+    except Exception as error:
+        ours = _ours(error)
+        if ours is None or os.environ.get("MIMW_TRACEBACK"):
+            raise
+        print(f"mimw: {ours}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mimw", description="Warp-group orchestration for stock Triton.", epilog=_EPILOG,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"mimw {version('mimw')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        command = import_module(f".{name}", __name__)
+        child = commands.add_parser(name, help=command.HELP, description=command.__doc__.strip(),
+                                    epilog=f"examples:\n{command.EXAMPLES}",
+                                    formatter_class=argparse.RawDescriptionHelpFormatter)
+        command.add_arguments(child)
+        child.set_defaults(execute=command.execute)
+    return parser
+
+
+def _ours(error: BaseException | None) -> Exception | None:
+    """The error of ours that `error` is or was raised from; Triton wraps what a kernel's words raise."""
+    while error is not None:
+        if isinstance(error, (MimwError, CommandError)):
+            return error
+        error = error.__cause__ or error.__context__
+    return None

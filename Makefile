@@ -1,0 +1,42 @@
+# `make demo` shows the main job, `make test` runs the CPU tests. Both make .venv on first use and need no GPU and no torch.
+#   PYTHON  the interpreter to build .venv from; without it, the first on the PATH that is 3.11 or newer
+#   ARGS    passed on: make test ARGS="tests/cli -k run", make demo ARGS="--out /tmp/gemm.html"
+PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3.14; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/package.stamp
+	@$(BIN)/mimw demo $(ARGS)
+
+test: $(VENV)/test.stamp
+	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
+
+lint: $(VENV)/lint.stamp
+	@$(BIN)/ruff check .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { \
+	  echo "No Python 3.11 or newer on the PATH. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The package is installed in place, so only a change of its requirements calls for another install.
+$(VENV)/package.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/package.stamp
+
+$(VENV)/lint.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[lint]'
+	@touch $@ $(VENV)/package.stamp

@@ -1,0 +1,41 @@
+"""Compile one kernel for a chip and print any stage of it. No GPU is needed."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from .errors import CommandError
+from .kernel import add_kernel_arguments, compile_named
+
+HELP = "compile a kernel and print any stage"
+EXAMPLES = """\
+  mimw compile gemm.py:kernel --signature '*bf16, *bf16, *bf16, i32, i32, i32' --constexpr BM=128 --constexpr BN=256
+  mimw compile gemm.py:kernel --signature a='tensordesc<bf16[128,64]>' --signature c='*bf16' --emit ptx
+  mimw compile add.py:kernel --signature '*fp32, *fp32, i32' --target gfx942 --emit amdgcn
+  mimw compile add.py:kernel --signature '*fp32, *fp32, i32' --target sm_100a --emit cubin -o add.cubin
+"""
+STAGES = ("ir", "ttgir", "llir", "ptx", "sass", "cubin", "amdgcn", "hsaco")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_kernel_arguments(parser)
+    parser.add_argument("--emit", choices=STAGES, default="ttgir", help="the stage to print (default ttgir)")
+    parser.add_argument("-o", "--output", metavar="PATH", help="write there instead of to the terminal; cubin and hsaco need it")
+
+
+def execute(options: Namespace) -> int:
+    if options.emit in ("cubin", "hsaco") and not options.output:
+        raise CommandError(f"a {options.emit} is binary: name a file with -o PATH.")
+    stages = compile_named(options).stages
+    if options.emit not in stages:
+        raise CommandError(f"{options.target} has no stage {options.emit!r}. It has: {', '.join(stages)}.")
+    code = stages[options.emit]
+    if not options.output:
+        sys.stdout.write(code if code.endswith("\n") else code + "\n")
+        return 0
+    data = code if isinstance(code, bytes) else code.encode()
+    Path(options.output).write_bytes(data)
+    print(f"{options.emit} of {options.kernel} for {options.target}: {len(data)} bytes in {options.output}")
+    return 0

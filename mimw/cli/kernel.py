@@ -1,0 +1,109 @@
+"""What `compile` and `explain` share: which kernel, with which argument types and constants, for which chip."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from .errors import CommandError
+from .load import kernel_of, load
+
+_OPENING, _CLOSING = "<[(", ">])"
+
+
+def add_kernel_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel; also MODULE:KERNEL")
+    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="sm_90a (default), sm_100a, gfx942, gfx950")
+    parser.add_argument("--signature", action="append", default=[], metavar="TYPES", help=(
+        "argument types as Triton writes them: '*bf16', i32, 'tensordesc<bf16[128,64]>'. In the order of the run-time "
+        "arguments, or NAME=TYPE; comma-separated, repeatable"))
+    parser.add_argument("--constexpr", action="append", default=[], metavar="NAME=VALUE",
+                        help="a compile-time argument; VALUE is a Python literal, a tl dtype such as tl.bfloat16, or text")
+    parser.add_argument("--num-warps", type=int, default=4, metavar="N", help="warps of the default task (default 4)")
+    parser.add_argument("--num-stages", type=int, metavar="N", help="stages of Triton's own software pipelining")
+
+
+def compile_named(options: Namespace) -> Any:
+    """Compile what the options name; returns `mimw.compile`'s Compiled."""
+    from ..compile import compile_kernel
+
+    kernel = kernel_of(load(options.kernel), options.kernel)
+    constants = dict(_constant(text) for text in options.constexpr)
+    signature, constants = bind(kernel.fn, [item for text in options.signature for item in split_types(text)], constants)
+    chosen = {"num_warps": options.num_warps}
+    if options.num_stages is not None:
+        chosen["num_stages"] = options.num_stages
+    return compile_kernel(kernel, signature, constants, target=options.target, options=chosen)
+
+
+def split_types(text: str) -> list[str]:
+    """Cut at the commas outside brackets: `*bf16, tensordesc<bf16[128,64]>` is two types."""
+    items, depth = [""], 0
+    for char in text:
+        depth += (char in _OPENING) - (char in _CLOSING)
+        if char == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += char
+    return [item.strip() for item in items if item.strip()]
+
+
+def bind(function: Any, types: list[str], constants: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Give every parameter of the kernel a type or a constant.
+
+    Constants are the parameters annotated `constexpr` and any other that `constants` names; one without a given value takes
+    its default. Returns Triton's signature, in parameter order with "constexpr" for constants, and the constants.
+    """
+    params = inspect.signature(function).parameters
+    positional = [item for item in types if "=" not in item]
+    named = dict(_pair(item) for item in types if "=" in item)
+    for name in [*named, *constants]:
+        if name not in params:
+            raise CommandError(f"the kernel has no argument {name!r}. It has: {', '.join(params)}.")
+    signature, given = {}, {}
+    runtime = [name for name, param in params.items() if name not in constants and not _is_constexpr(param)]
+    waiting = [name for name in runtime if name not in named]
+    if len(positional) > len(waiting):
+        raise CommandError(f"--signature has {len(positional)} types for {len(waiting)} run-time arguments: {', '.join(waiting)}.")
+    named.update(zip(waiting, positional, strict=False))
+    missing = []
+    for name, param in params.items():
+        if name in runtime:
+            signature[name] = named.get(name, "")
+            missing += [f"--signature {name}=TYPE"] if name not in named else []
+            continue
+        signature[name] = "constexpr"
+        given[name] = constants.get(name, param.default)
+        missing += [f"--constexpr {name}=VALUE"] if given[name] is inspect.Parameter.empty else []
+    if missing:
+        raise CommandError(f"some arguments of the kernel have no type or value. Add {' '.join(missing)}")
+    return signature, given
+
+
+def _is_constexpr(param: inspect.Parameter) -> bool:
+    annotation = param.annotation
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return name.rpartition(".")[2] == "constexpr"
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.strip(), value.strip()
+
+
+def _constant(text: str) -> tuple[str, Any]:
+    name, value = _pair(text)
+    if not re.fullmatch(r"\w+", name) or not value:
+        raise CommandError(f"--constexpr {text!r} should be NAME=VALUE.")
+    if value.startswith("tl."):
+        import triton.language as tl
+        if isinstance(dtype := getattr(tl, value[3:], None), tl.dtype):
+            return name, dtype
+        raise CommandError(f"{value} is no dtype of triton.language.")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value

@@ -1,0 +1,64 @@
+"""Finds the function that `FILE:NAME` or `package.module:NAME` means."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+from typing import Any
+
+from .errors import CommandError
+from .script import existing_file
+
+
+def load(name: str) -> Any:
+    """The object NAME of a file or importable module, with the published TLX imports answered by ours.
+
+    A file is imported, not run as `__main__`: code under `if __name__ == "__main__"` stays asleep.
+    """
+    from .aliases import install_aliases
+
+    place, colon, attribute = name.rpartition(":")
+    if not colon or not place or not attribute:
+        raise CommandError(f"{name!r} names no function. Write FILE:NAME (gemm.py:kernel) or MODULE:NAME.")
+    install_aliases()
+    module = _file(place) if place.endswith(".py") or os.path.exists(place) else _module(place)
+    if not hasattr(module, attribute):
+        raise CommandError(f"{place} has no {attribute!r}. It has: {', '.join(_kernels(module)) or 'no kernels'}.")
+    return getattr(module, attribute)
+
+
+def kernel_of(value: Any, name: str) -> Any:
+    """The jitted function in `value`: autotuners and heuristics are taken off."""
+    while hasattr(getattr(value, "fn", None), "fn"):
+        value = value.fn
+    if not hasattr(value, "fn"):
+        raise CommandError(f"{name!r} is a {type(value).__name__}, not a kernel. Is `@triton.jit` or `@mimw.jit` missing?")
+    return value
+
+
+def _file(path: str) -> ModuleType:
+    path = existing_file(path)
+    name = os.path.splitext(os.path.basename(path))[0]
+    sys.path.insert(0, os.path.dirname(path))
+    spec = spec_from_file_location(name, path)
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _module(name: str) -> ModuleType:
+    sys.path.insert(0, os.getcwd())
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name + ".").startswith(error.name + "."):
+            raise
+        raise CommandError(f"no file and no module {name!r}.") from None
+
+
+def _kernels(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if hasattr(value, "fn") and not name.startswith("_")]

@@ -1,0 +1,31 @@
+"""Run a TLX script or module unchanged on stock Triton.
+
+While it runs, `triton.language.extra.tlx` is `mimw.tlx`, and `triton.jit` and `triton.Config` are mimw's. No installed
+file is touched. Python processes that the script starts itself begin without these names; there,
+`import mimw; mimw.install_aliases()` does the same.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from .script import add_script_arguments, run_script
+
+HELP = "run a TLX script unchanged"
+EXAMPLES = """\
+  mimw run gemm.py
+  mimw run gemm.py --m 4096            arguments behind the script are the script's
+  mimw run -m pytest test_gemm.py -q   a published test file
+  MIMW_SIMULATE=1 mimw run gemm.py     its launches run in the simulator
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_script_arguments(parser, "the script to run")
+
+
+def execute(options: Namespace) -> int:
+    from .aliases import install_aliases
+    install_aliases()
+    run_script(options)
+    return 0

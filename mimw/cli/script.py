@@ -1,0 +1,58 @@
+"""Running a user's script or module as `python` would: same `sys.argv`, `sys.path[0]` and `__main__`."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from argparse import ArgumentParser, Namespace
+
+from .errors import CommandError
+
+_SCRIPT_COMMANDS = ("run", "simulate")
+_OPTIONS_WITH_VALUE = ("--seed", "--timeline")
+
+
+def split_at_script(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Cut the command line behind the script (or `-m MODULE`): what follows belongs to the script, whatever it looks like."""
+    if not argv or argv[0] not in _SCRIPT_COMMANDS:
+        return argv, []
+    index = 1
+    while index < len(argv):
+        word = argv[index]
+        if word == "-m":
+            index += 2
+            break
+        if word in _OPTIONS_WITH_VALUE:
+            index += 2
+        else:
+            index += 1
+            if not word.startswith("-"):
+                break
+    return argv[:index], argv[index:]
+
+
+def add_script_arguments(parser: ArgumentParser, script_help: str) -> None:
+    """`SCRIPT [args]` or `-m MODULE [args]`; the args never reach argparse, they are in `options.rest`."""
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("script", metavar="SCRIPT", nargs="?", help=script_help)
+    what.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as `python -m MODULE` does")
+    parser.usage = f"{parser.prog} [options] (SCRIPT | -m MODULE) [args of the script]"
+
+
+def run_script(options: Namespace) -> None:
+    """Run what the options name, with `options.rest` as its arguments."""
+    if options.module:
+        sys.argv, sys.path[0] = ["-m", *options.rest], os.getcwd()
+        runpy.run_module(options.module, run_name="__main__", alter_sys=True)
+        return
+    path = existing_file(options.script)
+    sys.argv, sys.path[0] = [options.script, *options.rest], os.path.dirname(path)
+    runpy.run_path(path, run_name="__main__")
+
+
+def existing_file(name: str) -> str:
+    """The real path of a file, as Python puts it in `sys.path[0]` and as source lookups need it after a chdir."""
+    if not os.path.isfile(name):
+        raise CommandError(f"no file {name!r} here ({os.getcwd()}).")
+    return os.path.realpath(name)

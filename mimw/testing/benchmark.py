@@ -1,0 +1,84 @@
+"""How we measure: ours and the baselines alternate in one process, the L2 cache is flushed, medians are compared.
+
+A GPU's clock drifts by several percent within a run, so a time means little and only a ratio of times taken side by side counts.
+Needs torch and a CUDA device.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+_WARM_UPS = 2
+_AT_LEAST_MS = 200.0
+_FLUSH_BYTES = 256 << 20
+_PACKAGES = ("mimw", "triton", "torch")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured shape. Times are medians in microseconds; `error` is the largest difference to the reference."""
+
+    name: str
+    shape: Mapping[str, int]
+    configuration: Mapping[str, Any]
+    microseconds: float
+    baselines: Mapping[str, float]
+    error: float
+    inputs: str
+    chip: str
+    versions: Mapping[str, str] = field(default_factory=lambda: versions())
+    date: str = field(default_factory=lambda: datetime.date.today().isoformat())
+
+    def ratios(self) -> dict[str, float]:
+        """How many times faster than each baseline."""
+        return {name: time / self.microseconds for name, time in self.baselines.items()}
+
+    def write(self, path: Path) -> None:
+        """Append to a file of one JSON object a line."""
+        with open(path, "a") as file:
+            file.write(json.dumps(asdict(self), sort_keys=True) + "\n")
+
+
+def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = _AT_LEAST_MS) -> dict[str, float]:
+    """Median microseconds of each candidate, called in turn until each has run for `at_least_ms`.
+
+    Every call starts with a cold L2 and is timed by CUDA events on the current stream; two rounds of warm-up come first.
+    """
+    import torch
+
+    flush = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(_WARM_UPS):
+        for run in candidates.values():
+            run()
+    while min(map(sum, times.values())) < at_least_ms:
+        events = []
+        for name, run in candidates.items():
+            flush.zero_()
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            run()
+            end.record()
+            events.append((name, start, end))
+        torch.cuda.synchronize()
+        for name, start, end in events:
+            times[name].append(start.elapsed_time(end))
+    return {name: statistics.median(taken) * 1000 for name, taken in times.items()}
+
+
+def versions() -> dict[str, str]:
+    """The versions a row is worth nothing without."""
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,50 @@
+"""What this machine has, asked of the CUDA driver itself, so that no torch is needed."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+
+_COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One CUDA device as its driver describes it; `capability` is (9, 0) on an H100 or H200."""
+
+    name: str
+    capability: tuple[int, int]
+
+
+def gpu_available() -> bool:
+    """True where torch can launch on a CUDA device: what tests marked `gpu` need."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+@cache
+def gpus() -> tuple[Gpu, ...]:
+    """The CUDA devices of this machine; empty without a driver."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return ()
+    count = ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+        return ()
+    return tuple(_describe(cuda, index) for index in range(count.value))
+
+
+def _describe(cuda: ctypes.CDLL, index: int) -> Gpu:
+    device, name, value = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_int()
+    cuda.cuDeviceGet(ctypes.byref(device), index)
+    cuda.cuDeviceGetName(name, len(name), device)
+    numbers = []
+    for attribute in (_COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR):
+        cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+        numbers.append(value.value)
+    return Gpu(name.value.decode(), tuple(numbers))

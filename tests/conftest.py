@@ -1,0 +1,49 @@
+"""Fixtures of every room: goldens, a compile cache of this session's own, and the skip of what needs a GPU."""
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+# A stale cache must never answer for the code under test; Triton reads the variable whenever it compiles.
+_CACHE = tempfile.mkdtemp(prefix="mimw-test-cache-")
+os.environ["TRITON_CACHE_DIR"] = _CACHE
+
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+from mimw.testing import Golden, gpu_available  # noqa: E402
+
+# The same examples in every run, and no time limit on a shared machine.
+settings.register_profile("mimw", deadline=None, derandomize=True)
+settings.load_profile("mimw")
+
+_TESTS = Path(__file__).parent
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what the tests see now")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(_TESTS / "gpu"):
+            item.add_marker(pytest.mark.gpu)
+    wanting = [item for item in items if item.get_closest_marker("gpu")]
+    if wanting and not gpu_available():
+        for item in wanting:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+def pytest_unconfigure():
+    shutil.rmtree(_CACHE, ignore_errors=True)
+
+
+@pytest.fixture
+def golden(request) -> Golden:
+    """`golden(text)` compares with tests/golden/<room>/<test>/<case>.txt."""
+    folder = _TESTS / "golden" / request.path.relative_to(_TESTS).with_suffix("")
+    folder = folder.with_name(folder.name.removeprefix("test_"))
+    case = re.sub(r"[^\w.-]+", "-", request.node.name.removeprefix("test_")).strip("-")
+    return Golden(folder, case, request.config.getoption("--update-golden"))
