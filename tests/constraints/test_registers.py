@@ -35,7 +35,7 @@ def test_a_gemm_loop_keeps_its_accumulator_in_the_tensor_core_layout():
     for name in ("zeros", "carried", "running", "done", "total"):
         assert layouts.registers[named(program, name)] == ACC
     store = op_at(program, 20)
-    assert {key: layout for key, layout in layouts.operands.items()} == {(store, 1): TILE}
+    assert layouts.operands == {(store, 1): TILE}
     assert layouts.wanted(store, 0) == TILE
     assert layouts.reasons[named(program, "total")] == "k.py:12 async_dot accumulates in it"
     assert layouts.reasons[named(program, "zeros")] == "all its users want it"
@@ -65,14 +65,9 @@ def test_a_loaded_initial_accumulator_is_converted_at_the_loop():
         k("yield", (k("async_dot_wait", 0, running), ))
     program = k.finish()
     layouts = solve_layouts(program)
-    loop = op_at_name(program, "for")
+    (loop, ) = [op for op in program.walk() if op.name == "for"]
     assert layouts.registers[named(program, "start")] == TILE
     assert layouts.operands == {(loop, 3): ACC}
-
-
-def op_at_name(program, name):
-    (op, ) = [op for op in program.walk() if op.name == name]
-    return op
 
 
 def test_a_softmax_reduces_to_slices_and_expands_back_to_the_parent():
