@@ -35,7 +35,7 @@ def smallest_disagreement(requirements: Sequence[Requirement], layouts: Sequence
 def conflict(name: str, disagreement: Sequence[Requirement]) -> LayoutConflict:
     """The error for a buffer whose requirements disagree."""
     lines = "\n".join(f"  {at(requirement.site)} {requirement}" for requirement in disagreement)
-    subject = f"no layout of buffer {name!r} suits" if name else "no layout of a buffer suits"
-    return LayoutConflict(f"{subject} {'all of' if len(disagreement) > 1 else ''}\n{lines}".replace("suits \n", "suits\n"),
+    uses = "these uses" if len(disagreement) > 1 else "this use"
+    return LayoutConflict(f"no layout of buffer {name!r} suits {uses}:\n{lines}",
                           *(requirement.site for requirement in disagreement),
                           hint="give the uses buffers of their own, or make the layouts that they name agree.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from mimw.ir import Program, Recorder, Site, Task, Tensor, Value, verify
+from mimw.ir.recorder import Handle
 from mimw.ir.types import I32, Buffer, Descriptor, Pointer, Scalar
 
 BF16, FP8, FP32, FP64 = (Scalar(name) for name in ("bf16", "fp8e4nv", "fp32", "fp64"))
@@ -19,7 +20,7 @@ class Kernel:
         self.params: list = []
 
     def param(self, name: str, type_):
-        handle = self.recorder.entry.add_argument(type_)
+        handle = Handle(type_, self.recorder.site)
         handle.name = name
         self.params.append((handle, name, (len(self.params), ), ()))
         return handle

@@ -35,7 +35,7 @@ def test_a_gemm_loop_keeps_its_accumulator_in_the_tensor_core_layout():
     for name in ("zeros", "carried", "running", "done", "total"):
         assert layouts.registers[named(program, name)] == ACC
     store = op_at(program, 20)
-    assert {key: layout for key, layout in layouts.operands.items()} == {(store, 1): TILE}
+    assert layouts.operands == {(store, 1): TILE}
     assert layouts.wanted(store, 0) == TILE
     assert layouts.reasons[named(program, "total")] == "k.py:12 async_dot accumulates in it"
     assert layouts.reasons[named(program, "zeros")] == "all its users want it"
@@ -44,7 +44,7 @@ def test_a_gemm_loop_keeps_its_accumulator_in_the_tensor_core_layout():
 def test_an_accumulator_found_in_an_inner_loop_reaches_the_outer_one():
     k = Kernel()
     a, b = gemm(k)
-    with k.loop(k.tile((64, 128))) as (outer, (acc, )):
+    with k.loop(k.tile((64, 128))) as (_, (acc, )):
         doubled = k("fadd", acc, acc, name="doubled", at=5)
         with k.loop(doubled) as (inner, (sum_, )):
             running = k("async_dot", a, b, sum_, 0, 0, type=Tensor(FP32, (64, 128)))
@@ -65,14 +65,9 @@ def test_a_loaded_initial_accumulator_is_converted_at_the_loop():
         k("yield", (k("async_dot_wait", 0, running), ))
     program = k.finish()
     layouts = solve_layouts(program)
-    loop = op_at_name(program, "for")
+    (loop, ) = [op for op in program.walk() if op.name == "for"]
     assert layouts.registers[named(program, "start")] == TILE
     assert layouts.operands == {(loop, 3): ACC}
-
-
-def op_at_name(program, name):
-    (op, ) = [op for op in program.walk() if op.name == name]
-    return op
 
 
 def test_a_softmax_reduces_to_slices_and_expands_back_to_the_parent():
@@ -99,7 +94,7 @@ def test_the_softmax_of_an_accumulator_stays_in_its_layout_up_to_the_next_dot():
     a, b = gemm(k, 64, 128)
     v = k("buffer_index", k.alloc((128, 128)), k.number())
     m = k.tile((64, ), name="m")
-    with k.loop(m) as (loop, (m_i, )):
+    with k.loop(m) as (_, (m_i, )):
         m_i.name = "m_i"
         qk = k("async_dot", a, b, None, 0, 0, type=Tensor(FP32, (64, 128)))
         qk = k("async_dot_wait", 0, qk)
