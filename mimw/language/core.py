@@ -1,0 +1,164 @@
+"""What every word shares: the decorator that makes a function callable in a kernel, and the base of values and types.
+
+A word is called by Triton's code generator as one of its own builtins. The decorator refuses calls from outside a kernel,
+takes compile-time arguments out of their `constexpr` wrappers once, and checks that what must be known at compile time is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from typing import Any
+
+import triton.language.core as tl
+
+from ..errors import KernelError, NotYet
+from ..ir import Recorder
+
+HIDDEN = ("_semantic", "_generator")
+
+
+def unwrap(value: Any) -> Any:
+    """`value` without `constexpr` wrappers, also inside lists and tuples; Triton's tuples become Python's."""
+    if isinstance(value, tl.constexpr):
+        return unwrap(value.value)
+    if isinstance(value, list):
+        return [unwrap(item) for item in value]
+    if isinstance(value, (tuple, tl.tuple)):
+        return tuple(unwrap(item) for item in value)
+    return value
+
+
+def compile_time(word_name: str, parameter: str, value: Any) -> Any:
+    """`value` unwrapped. ValueError if it, or anything in it, is only known at run time."""
+    value = unwrap(value)
+    for item in value if isinstance(value, (list, tuple)) else (value, ):
+        if isinstance(item, tl.base_value):
+            raise ValueError(
+                f"{word_name}: `{parameter}` must be a constexpr, but it is the run-time value {item}. "
+                f"Write the literal or tl.constexpr(2), or annotate the name where it is assigned "
+                f"(`{parameter}: tl.constexpr = 2`): a plain assignment makes a run-time scalar.")
+    return value
+
+
+def check_in_kernel(name: str, semantic: Any) -> None:
+    """RuntimeError unless a kernel is being compiled by mimw."""
+    if semantic is None:
+        raise RuntimeError(f"{name} is called outside a kernel. Did you forget to add @mimw.jit?")
+    if not isinstance(semantic.builder, Recorder):
+        raise RuntimeError(f"{name} is called in a kernel that is compiled by triton.jit; decorate it with @mimw.jit")
+
+
+def word(fn):
+    """Make `fn` callable in a kernel as `tlx.<its name>`.
+
+    args:  fn   - takes its arguments unwrapped; those annotated `tl.constexpr` are known at compile time; `_semantic` is
+                  Triton's semantic over our recorder, `_generator` (if declared) the code generator
+    not:        RuntimeError outside a kernel, ValueError for a run-time value where a constexpr is needed
+    """
+    signature = inspect.signature(fn)
+    visible = signature.replace(parameters=[p for p in signature.parameters.values() if p.name not in HIDDEN])
+    constant = {p.name for p in visible.parameters.values() if p.annotation == "tl.constexpr"}
+    name = f"tlx.{fn.__name__}"
+
+    @functools.wraps(fn)
+    def wrapper(*args, _semantic=None, _generator=None, **kwargs):
+        check_in_kernel(name, _semantic)
+        try:
+            bound = visible.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}{visible}: {error}") from None
+        bound.apply_defaults()
+        for parameter, value in bound.arguments.items():
+            known = parameter in constant
+            bound.arguments[parameter] = compile_time(name, parameter, value) if known else unwrap(value)
+        if "_generator" in signature.parameters:
+            return fn(*bound.args, **bound.kwargs, _semantic=_semantic, _generator=_generator)
+        return fn(*bound.args, **bound.kwargs, _semantic=_semantic)
+
+    setattr(wrapper, tl.TRITON_BUILTIN, True)
+    wrapper.signature = signature
+    return wrapper
+
+
+def host_constructible(cls):
+    """Let kernels name the class `cls` as a global and call it; its constructor unwraps its own arguments."""
+    setattr(cls, tl.TRITON_BUILTIN, True)
+    return cls
+
+
+def host_method(fn):
+    """Let kernels call `fn`, a class method of a host-constructible class, with compile-time arguments."""
+
+    @functools.wraps(fn)
+    def wrapper(cls, *args, **kwargs):
+        return fn(cls, *unwrap(args), **{name: unwrap(value) for name, value in kwargs.items()})
+
+    setattr(wrapper, tl.TRITON_BUILTIN, True)
+    return wrapper
+
+
+def not_yet(semantic: Any, what: str, hint: str = "") -> NotYet:
+    """The error for `what`, a word or one of its arguments, at the user's line."""
+    return NotYet(f"not yet: tlx.{what} is not offered by this release", semantic.builder.site, hint=hint)
+
+
+def wrong(semantic: Any, message: str, hint: str = "") -> KernelError:
+    """The error for a call that cannot be right, at the user's line."""
+    return KernelError(message, semantic.builder.site, hint=hint)
+
+
+def capability(semantic: Any) -> int | None:
+    """Compute capability of the target (90 for `sm_90a`), or None if it is not an NVIDIA chip."""
+    match = re.fullmatch(r"(?:sm_?)?(\d+)[a-z]?", str(semantic.builder.options.arch))
+    return int(match[1]) if match else None
+
+
+class HandleValue(tl.base_value):
+    """A value of ours that lives in the IR as one handle. Subclasses set `type`."""
+
+    def __init__(self, handle: Any):
+        super().__init__()
+        self.handle = handle
+
+    def _set_name(self, builder, name: str) -> None:
+        self.handle.set_loc(builder.create_name_loc(name, self.handle.get_loc()))
+
+    def _flatten_ir(self, handles: list) -> None:
+        handles.append(self.handle)
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+
+class HandleType(tl.base_type):
+    """The type of a `HandleValue`. Two types are equal if they have one class and one `mangle()`."""
+
+    def to_ir(self, builder):
+        """The type in `mimw.ir`."""
+        raise NotYet(f"not yet: values of the type {self} are not offered by this release")
+
+    def value(self, handle) -> HandleValue:
+        """A value of this type around `handle`."""
+        raise NotImplementedError(type(self).__name__)
+
+    def _flatten_ir_types(self, builder, out: list) -> None:
+        out.append(self.to_ir(builder))
+
+    def _unflatten_ir(self, handles: list, cursor: int):
+        return self.value(handles[cursor]), cursor + 1
+
+    def __eq__(self, other) -> bool:
+        return type(self) is type(other) and self.mangle() == other.mangle()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.mangle()))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def identifier(value: Any) -> str:
+    """`value` spelled with letters, digits and underscores only, for `mangle()`."""
+    return re.sub(r"\W+", "_", str(value)).strip("_")

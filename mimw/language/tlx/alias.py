@@ -1,0 +1,154 @@
+"""Storage shared by several buffer arrays: the spec that names it and the tree that says which of them overlay.
+
+The values are complete; recording them is not offered yet, so the words that use them in a kernel check and refuse.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import triton.language.core as tl
+
+from ..core import HandleType, HandleValue, host_constructible, not_yet, unwrap, word
+from .types import buffered_tensor, storage_kind
+
+
+def _check_storage(storage, buffer_size_bytes) -> None:
+    if storage is storage_kind.smemCluster:
+        raise ValueError("smemCluster storage is not supported for storage_alias_spec")
+    if storage not in (storage_kind.smem, storage_kind.tmem):
+        raise ValueError(f"storage_alias_spec needs storage_kind.smem or storage_kind.tmem, got {storage!r}")
+    if buffer_size_bytes is not None:
+        if isinstance(buffer_size_bytes, bool) or not isinstance(buffer_size_bytes, int) or buffer_size_bytes <= 0:
+            raise ValueError(f"buffer_size_bytes must be a positive constexpr int, got {buffer_size_bytes!r}")
+
+
+class storage_alias_spec_type(HandleType):
+    """The type of a spec; two are equal if storage and size are."""
+
+    def __init__(self, storage, buffer_size_bytes=None):
+        self.storage, self.buffer_size_bytes = unwrap(storage), unwrap(buffer_size_bytes)
+
+    def value(self, handle) -> storage_alias_spec_type_class:
+        return storage_alias_spec_type_class(handle, self.storage, self.buffer_size_bytes)
+
+    def mangle(self) -> str:
+        return f"storage_alias_spec_{self.storage.value}" + (
+            "" if self.buffer_size_bytes is None else f"_{self.buffer_size_bytes}")
+
+    def __str__(self) -> str:
+        size = "" if self.buffer_size_bytes is None else f", size={self.buffer_size_bytes}"
+        return f"storage_alias_spec<{self.storage.value}{size}>"
+
+
+@host_constructible
+class storage_alias_spec_type_class(HandleValue):
+    """A piece of memory that several `local_alloc(..., reuse=spec)` share. Its properties are read-only."""
+
+    def __init__(self, handle, storage, buffer_size_bytes=None, *, _semantic=None):
+        storage, buffer_size_bytes = unwrap(storage), unwrap(buffer_size_bytes)
+        _check_storage(storage, buffer_size_bytes)
+        self._handle, self._type = handle, storage_alias_spec_type(storage, buffer_size_bytes)
+
+    @property
+    def handle(self):
+        return self._handle
+
+    @property
+    def type(self) -> storage_alias_spec_type:
+        return self._type
+
+    @property
+    def storage(self) -> storage_kind:
+        return self._type.storage
+
+    @property
+    def buffer_size_bytes(self) -> int | None:
+        return self._type.buffer_size_bytes
+
+    def __repr__(self) -> str:
+        size = "" if self.buffer_size_bytes is None else f", buffer_size_bytes={self.buffer_size_bytes}"
+        return f"storage_alias_spec(storage={self.storage.value}{size})"
+
+    @word
+    def set_buffer_overlap(self, group, _semantic=None):
+        """Say which buffers of this storage overlay and which follow each other; once a spec."""
+        if not isinstance(group, reuse_group):
+            raise TypeError(f"set_buffer_overlap takes a reuse_group, got {type(group).__name__}")
+        raise not_yet(_semantic, "storage_alias_spec.set_buffer_overlap")
+
+
+@word
+def storage_alias_spec(storage: tl.constexpr = storage_kind.smem, buffer_size_bytes: tl.constexpr = None, _semantic=None):
+    """Name a piece of memory to be shared by several `local_alloc(..., reuse=spec)`.
+
+    args:      storage           - smem or tmem, else ValueError
+               buffer_size_bytes - (opt) limit of its size in bytes, > 0, else ValueError
+    not:       offered yet in a kernel; the value class is `storage_alias_spec_type_class`
+    """
+    _check_storage(storage, buffer_size_bytes)
+    raise not_yet(_semantic, "storage_alias_spec")
+
+
+@host_constructible
+class reuse_group_type(Enum):
+    """`shared`: the elements occupy the same bytes. `distinct`: they follow each other."""
+
+    shared = "shared"
+    distinct = "distinct"
+
+
+class reuse_group_ir_type(tl.base_type):
+    """The type of a reuse group: the types of its elements, how they lie, and how many buffers make a slot."""
+
+    def __init__(self, types, group_type, group_size):
+        self.types, self.group_type, self.group_size = tuple(types), group_type, group_size
+
+    def mangle(self) -> str:
+        elements = "_".join(type_.mangle() for type_ in self.types)
+        return f"reuse_group_{self.group_type.value}_{self.group_size}_{elements}_end"
+
+    def __eq__(self, other) -> bool:
+        return type(self) is type(other) and self.mangle() == other.mangle()
+
+    def __hash__(self) -> int:
+        return hash(self.mangle())
+
+    def _flatten_ir_types(self, builder, out: list) -> None:
+        for type_ in self.types:
+            type_._flatten_ir_types(builder, out)
+
+    def _unflatten_ir(self, handles: list, cursor: int):
+        elements = []
+        for type_ in self.types:
+            element, cursor = type_._unflatten_ir(handles, cursor)
+            elements.append(element)
+        return reuse_group(*elements, group_type=self.group_type, group_size=self.group_size), cursor
+
+
+@host_constructible
+class reuse_group(tl.base_value):
+    """A tree of buffers that says how they share a spec's storage. Leaves are `buffered_tensor`s."""
+
+    def __init__(self, *elements, group_type=reuse_group_type.shared, group_size=1, _semantic=None):
+        self.args, self.group_type, self.group_size = tuple(unwrap(elements)), unwrap(group_type), unwrap(group_size)
+        if not self.args:
+            raise ValueError("reuse_group requires at least one element")
+        for element in self.args:
+            if not isinstance(element, (buffered_tensor, reuse_group)):
+                raise TypeError(f"reuse_group elements must be buffered_tensor or reuse_group, got {type(element).__name__}")
+        if not isinstance(self.group_type, reuse_group_type):
+            raise TypeError(f"group_type must be a reuse_group_type, got {self.group_type!r}")
+        if isinstance(self.group_size, bool) or not isinstance(self.group_size, int) or self.group_size < 1:
+            raise ValueError(f"group_size must be a positive int, got {self.group_size!r}")
+
+    @property
+    def type(self) -> reuse_group_ir_type:
+        return reuse_group_ir_type([element.type for element in self.args], self.group_type, self.group_size)
+
+    def _set_name(self, builder, name: str) -> None:
+        """The buffers of a group keep their own names."""
+
+    def _flatten_ir(self, handles: list) -> None:
+        for element in self.args:
+            element._flatten_ir(handles)

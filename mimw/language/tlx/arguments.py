@@ -1,0 +1,97 @@
+"""Checks and conversions that several words share: indices, predicates, offsets, single buffers and barriers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton.language.core as tl
+
+from ...errors import TargetError
+from ..core import capability, not_yet, wrong
+from .types import buffered_tensor, mbarrier, storage_kind
+
+EVICTION_POLICIES = ("", "evict_first", "evict_last")
+
+
+def is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def handle_of(value: Any) -> Any:
+    """The handle of an optional value."""
+    return None if value is None else value.handle
+
+
+def positive_int(name: str, value: Any) -> int:
+    """`value`, or ValueError unless it is an int > 0."""
+    if not is_int(value) or value <= 0:
+        raise ValueError(f"{name} must be a positive constexpr int, got {value!r}")
+    return value
+
+
+def index_handle(name: str, value: Any, semantic) -> Any:
+    """An i32 handle for an int or an integer scalar."""
+    if is_int(value):
+        return semantic.builder.get_int32(value)
+    if isinstance(value, tl.tensor) and not value.type.is_block() and value.dtype.is_int():
+        return semantic.cast(value, tl.int32).handle
+    raise wrong(semantic, f"{name} must be an int or an integer scalar, got {value}")
+
+
+def predicate_handle(name: str, pred: Any, semantic) -> Any:
+    """An i1 handle, or None if the operation is unconditional."""
+    if pred is None or (isinstance(pred, (bool, int)) and pred):
+        return None
+    if isinstance(pred, (bool, int)):
+        return semantic.builder.get_int1(False)
+    if not isinstance(pred, tl.tensor) or pred.type.is_block():
+        raise wrong(semantic, f"{name}: `pred` must be a scalar, got {pred}")
+    return (pred if pred.dtype == tl.int1 else semantic.not_equal(pred, 0)).handle
+
+
+def single_buffer(name: str, parameter: str, buffer: Any, semantic) -> buffered_tensor:
+    """`buffer`, or an error unless it is one buffer in this CTA's shared memory."""
+    if not isinstance(buffer, buffered_tensor):
+        raise wrong(semantic, f"{name}: `{parameter}` must be a buffered_tensor, got {buffer}")
+    if buffer.num:
+        raise wrong(semantic, f"{name}: `{parameter}` must be one buffer, but it is an array of {buffer.num}",
+                    hint=f"index it: `{parameter}[{'0' if buffer.num == 1 else 'i'}]`")
+    if buffer.type.storage is not storage_kind.smem:
+        raise not_yet(semantic, f"{name} on {buffer.type.storage.value} storage")
+    return buffer
+
+
+def single_barrier(name: str, bar: Any, semantic) -> Any:
+    """The handle of one barrier; an array of one is indexed."""
+    if not isinstance(bar, mbarrier):
+        raise wrong(semantic, f"{name}: `bar` must be an mbarrier, got {bar}")
+    if bar.num > 1:
+        raise wrong(semantic, f"{name}: `bar` must be one barrier, but it is an array of {bar.num}", hint="index it: `bar[i]`")
+    if bar.num == 1:
+        return semantic.builder.record("barrier_index", bar.handle, semantic.builder.get_int32(0)).results[0]
+    return bar.handle
+
+
+def needs_hopper(name: str, semantic, amd: str = "") -> int:
+    """The compute capability, or an error below sm_90 and (naming the word `amd`) on AMD."""
+    chip = capability(semantic)
+    if chip is None:
+        advice = f"; use tlx.{amd} there" if amd else ""
+        raise NotImplementedError(f"tlx.{name} is not available on {semantic.builder.options.arch}{advice}")
+    if chip < 90:
+        raise TargetError(f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}")
+    return chip
+
+
+def refuse_tensor_memory(semantic) -> None:
+    """AssertionError below sm_100."""
+    chip = capability(semantic)
+    assert chip is not None and chip >= 100, (
+        f"tmem is only available on Blackwell (sm_100 or newer), but this kernel is compiled for {semantic.builder.options.arch}")
+
+
+def cache_policy(name: str, modifier: str, eviction: str, modifiers: tuple[str, ...], semantic) -> tuple:
+    """The recorded cache hint, in the words of Triton's own: ('cache', 'none' | 'ca' | ..., 'evict_normal' | ...)."""
+    if modifier not in modifiers:
+        raise ValueError(f"{name}: cache_modifier must be one of {modifiers}, got {modifier!r}")
+    return semantic.builder.get_cache_policy(modifier.removeprefix(".") or "none", eviction or "evict_normal")

@@ -1,0 +1,111 @@
+"""Regions of tasks and the tasks in them.
+
+`with tlx.async_tasks():` and `with tlx.async_task(...):` are read by the frontend, which outlines each body; the objects only
+hold and check what the author asked for. They can be made in plain Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton.language.core as tl
+
+from ..core import compile_time, host_constructible, word
+from .arguments import is_int
+
+
+class _Region:
+    """Base of what the frontend reads from a `with` statement; nothing else may enter it."""
+
+    def __enter__(self):
+        raise RuntimeError(f"tlx.{type(self).__name__} opens a region of a kernel compiled by mimw: decorate the kernel with "
+                           "@mimw.jit, and put `async_task` blocks directly within `async_tasks`")
+
+    def __exit__(self, *error) -> None:
+        """Never reached: entering raises."""
+
+
+@host_constructible
+class async_tasks(_Region):
+    """Open one warp-specialised region; its body holds `async_task` blocks and constexpr `if`s around them.
+
+    args:      exclusive - the kernel must have exactly this one region
+               no_ending_cluster_sync - (sm_100) the author guarantees that peers are done with tensor memory
+               mbarrier_try_wait_suspend_ns - (opt) hint >= 0 for every barrier wait of the kernel, else ValueError
+               others    - accepted and ignored
+    orders:    all before the region -> every task; every task -> all after the region
+    lowers to: ttg.warp_specialize
+    """
+
+    def __init__(self, *args, exclusive=False, no_ending_cluster_sync=False, mbarrier_try_wait_suspend_ns=None, _semantic=None,
+                 _generator=None, **kwargs):
+        self.args = args
+        self.exclusive = bool(compile_time("tlx.async_tasks", "exclusive", exclusive))
+        self.no_ending_cluster_sync = bool(compile_time("tlx.async_tasks", "no_ending_cluster_sync", no_ending_cluster_sync))
+        self.mbarrier_try_wait_suspend_ns = compile_time("tlx.async_tasks", "mbarrier_try_wait_suspend_ns", mbarrier_try_wait_suspend_ns)
+        suspend = self.mbarrier_try_wait_suspend_ns
+        if suspend is not None and (not is_int(suspend) or suspend < 0):
+            raise ValueError(f"mbarrier_try_wait_suspend_ns must be a non-negative integer, got {suspend!r}")
+
+
+@host_constructible
+class async_task(_Region):
+    """One task of a region: `async_task("default", ...)` on the kernel's own warps, or `async_task(num_warps=...)`.
+
+    args:      num_warps - extra warps, a power of two; not for the default task
+               num_regs (or registers; num_regs wins) - (opt) registers a thread, divisible by 8, else ValueError
+               replicate - copies of the body, each with its own warps and `async_task_replica_id()`
+               warp_group_start_id - (opt) first warp, >= 0
+    not:       a list of task ids: the constructor takes the old form, a region refuses it (`task_ids` is not None)
+    """
+
+    def __init__(self, *args, num_warps=None, num_regs=None, registers=None, replicate=1, warp_group_start_id=None,
+                 _semantic=None, _generator=None):
+        given = [compile_time("tlx.async_task", "task", arg) for arg in args]
+        self.is_default = given == ["default"]
+        self.task_ids = _task_ids(given)
+        self.num_warps = _constant("num_warps", num_warps)
+        self.num_regs = _constant("num_regs", registers if num_regs is None else num_regs)
+        self.replicate = _constant("replicate", replicate)
+        self.warp_group_start_id = _constant("warp_group_start_id", warp_group_start_id)
+        if given and not self.is_default and self.task_ids is None:
+            raise ValueError(f'async_task takes "default" or num_warps=..., got {given[0] if len(given) == 1 else given!r}')
+        self._check()
+
+    def _check(self) -> None:
+        if self.is_default and self.num_warps is not None:
+            raise ValueError("async_task: the default task runs on the kernel's own num_warps; leave num_warps out")
+        if not self.is_default and self.task_ids is None and self.num_warps is None:
+            raise ValueError('async_task needs num_warps, unless it is async_task("default")')
+        if self.num_warps is not None and (self.num_warps <= 0 or self.num_warps & (self.num_warps - 1)):
+            raise ValueError(f"async_task: num_warps must be a power of two, got {self.num_warps}")
+        if self.num_regs is not None and (self.num_regs <= 0 or self.num_regs % 8):
+            raise ValueError(f"num_regs must be divisible by 8 and positive, got {self.num_regs}")
+        if self.replicate is None or self.replicate < 1:
+            raise ValueError(f"async_task: replicate must be at least 1, got {self.replicate}")
+        if self.warp_group_start_id is not None and self.warp_group_start_id < 0:
+            raise ValueError(f"async_task: warp_group_start_id must be non-negative, got {self.warp_group_start_id}")
+
+
+def _constant(name: str, value: Any) -> int | None:
+    value = compile_time("tlx.async_task", name, value)
+    if value is not None and not is_int(value):
+        raise ValueError(f"async_task: {name} must be an int, got {value!r}")
+    return value
+
+
+def _task_ids(given: list) -> tuple[int, ...] | None:
+    if len(given) == 1 and isinstance(given[0], (list, tuple)) and given[0] and all(map(is_int, given[0])):
+        return tuple(given[0])
+    return None
+
+
+@word
+def async_task_replica_id(_semantic=None, _generator=None) -> tl.constexpr:
+    """The replica index of the enclosing task instance, 0 to replicate - 1, as a constexpr.
+
+    not:       AssertionError outside a task
+    """
+    task = getattr(_generator, "task", None)
+    assert task is not None, "async_task_replica_id must be called inside an async region where it is within an async_task"
+    return tl.constexpr(task.replica)

@@ -1,0 +1,127 @@
+"""Barriers in shared memory, and fences between memory views."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import capability, not_yet, word, wrong
+from .arguments import is_int, positive_int, predicate_handle, single_barrier
+from .types import mbarrier, mbarrier_type, storage_kind
+
+MOST_BYTES = (1 << 20) - 1  # PTX, mbarrier tx-count
+
+
+@word
+def alloc_barriers(num_barriers: tl.constexpr, arrive_count: tl.constexpr = 1, _semantic=None) -> mbarrier:
+    """Reserve and initialise `num_barriers` mbarriers; each is in phase 0, incomplete.
+
+    args:      num_barriers - how many
+               arrive_count - arrive operations that complete a phase: every barrier_arrive, barrier_expect_bytes and commit
+                              is one, whatever its number of warps
+    orders:    the initialisation -> every later use by any thread of the CTA
+    lowers to: ttng.init_barrier, by one thread
+    """
+    positive_int("alloc_barriers: num_barriers", num_barriers)
+    positive_int("alloc_barriers: arrive_count", arrive_count)
+    handle = _semantic.builder.record("alloc_barriers", num_barriers, arrive_count).results[0]
+    return mbarrier_type(num_barriers, None, storage_kind.smem).value(handle)
+
+
+@word
+def barrier_expect_bytes(bar, size: tl.constexpr, pred=None, _semantic=None) -> None:
+    """Arrive once, and make the current phase also wait for `size` bytes of asynchronous copies.
+
+    args:      bar  - one mbarrier of this CTA
+               size - bytes of all copies that complete on it in this phase, 0 to 2^20 - 1
+               pred - (opt) scalar; nothing happens when false
+    orders:    all that the task's threads did before -> what a waiter does after (task-wide sync, then one arrival)
+    lowers to: ttng.barrier_expect
+    """
+    _refuse_remote("barrier_expect_bytes", bar)
+    handle = single_barrier("barrier_expect_bytes", bar, _semantic)
+    if not is_int(size) or size < 0:
+        raise ValueError(f"barrier_expect_bytes: size must be a constexpr number of bytes, got {size!r}")
+    if size > MOST_BYTES:
+        raise wrong(_semantic, f"barrier_expect_bytes: {size} bytes are more than the {MOST_BYTES} that a phase can count",
+                    hint="split the copies over several barriers")
+    _semantic.builder.record("barrier_expect", handle, size, predicate_handle("barrier_expect_bytes", pred, _semantic))
+
+
+@word
+def barrier_wait(bar, phase, pred=None, _semantic=None) -> None:
+    """Hold this task until `bar` has completed the phase of parity `phase`.
+
+    args:      bar   - one mbarrier of this CTA; a remote view is refused
+               phase - 0 or 1, or an integer scalar of such a value; a fresh barrier counts as having completed phase 1
+               pred  - (opt) scalar; the wait is skipped when false
+    orders:    what each arriving side did before its arrive -> what this task does after the wait
+    not:       generic stores against a later TMA read; that takes fence("async_shared")
+    lowers to: ttng.wait_barrier
+    """
+    _refuse_remote("barrier_wait", bar)
+    handle = single_barrier("barrier_wait", bar, _semantic)
+    _semantic.builder.record("barrier_wait", handle, _phase(phase, _semantic),
+                             predicate_handle("barrier_wait", pred, _semantic))
+
+
+def _phase(phase, semantic):
+    if isinstance(phase, int):
+        if phase not in (0, 1):
+            raise wrong(semantic, f"barrier_wait: `phase` must be 0 or 1, got {phase}", hint="keep the parity: `phase & 1`")
+        return semantic.builder.get_int32(int(phase))
+    if not isinstance(phase, tl.tensor) or phase.type.is_block() or not phase.dtype.is_int():
+        raise TypeError(f"barrier_wait: `phase` must be an int or an integer scalar, got {phase!s} ({type(phase).__name__})")
+    if phase.dtype == tl.int1:
+        return semantic.builder.create_int_cast(phase.handle, tl.int32.to_ir(semantic.builder), False)
+    return semantic.cast(phase, tl.int32).handle
+
+
+@word
+def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pred=None, _semantic=None) -> None:
+    """Arrive on `bar` for this task: task-wide sync, then one thread arrives with `arrive_count`.
+
+    args:      bar             - one mbarrier of this CTA; a remote view is refused
+               arrive_count    - arrivals to count
+               remote_cta_rank - (opt) arrive on the same barrier of that CTA of the cluster; not offered yet
+               pred            - (opt) scalar; nothing happens when false
+    orders:    all that the task's threads did before -> what a waiter does after
+    lowers to: ttng.arrive_barrier
+    """
+    assert not _is_remote(bar), "barrier_arrive takes the local mbarrier; pass remote_cta_rank instead of a remote view"
+    handle = single_barrier("barrier_arrive", bar, _semantic)
+    positive_int("barrier_arrive: arrive_count", arrive_count)
+    assert capability(_semantic) is not None or arrive_count == 1, "barrier_arrive: arrive_count must be 1 on AMD"
+    if remote_cta_rank is not None:
+        raise not_yet(_semantic, "barrier_arrive(remote_cta_rank=...)")
+    _semantic.builder.record("barrier_arrive", handle, arrive_count, predicate_handle("barrier_arrive", pred, _semantic))
+
+
+def _is_remote(bar) -> bool:
+    return isinstance(bar, mbarrier) and bar.type.storage is storage_kind.smemCluster
+
+
+def _refuse_remote(name: str, bar) -> None:
+    assert not _is_remote(bar), f"{name} does not support remote_view of mbarrier"
+
+
+@word
+def fence(scope: tl.constexpr, _semantic=None) -> None:
+    """Order this task's memory accesses; executed by all its threads.
+
+    args:      scope - "async_shared": generic writes to shared memory -> later TMA, bulk copy and MMA reads of it;
+                       "gpu", "sys": acquire and release at that scope; other: ValueError
+    lowers to: ttng.fence_async_shared; PTX fence.acq_rel.gpu, fence.acq_rel.sys
+    """
+    if scope not in ("async_shared", "gpu", "sys"):
+        raise ValueError(f"fence: scope must be 'gpu', 'sys' or 'async_shared', got {scope!r}")
+    _semantic.builder.record("fence", scope)
+
+
+@word
+def fence_async_shared(_semantic=None) -> None:
+    """The older spelling of `fence("async_shared")`.
+
+    orders:    generic writes to shared memory -> later TMA, bulk copy and MMA reads of it
+    lowers to: ttng.fence_async_shared
+    """
+    fence("async_shared", _semantic=_semantic)

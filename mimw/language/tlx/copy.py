@@ -1,0 +1,110 @@
+"""Asynchronous copies from global to shared memory by a task's threads (cp.async), in groups."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import not_yet, word, wrong
+from .arguments import EVICTION_POLICIES, cache_policy, handle_of, is_int, single_buffer
+from .types import async_token, mbarrier
+
+
+@word
+def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr = "", eviction_policy: tl.constexpr = "",
+               is_volatile: tl.constexpr = False, bulk: tl.constexpr = False, bulk_size=None, barrier=None,
+               _semantic=None) -> async_token:
+    """Start copying the elements that `src` points at into `result`; each thread of the task copies its part.
+
+    args:      src    - block tensor of pointers
+               result - one buffer of the same shape and element type
+               mask   - (opt) i1, broadcast; where false nothing is read, and the element becomes `other`
+               other  - (opt) value for masked elements, 0 by default
+               cache_modifier  - "", ".ca" or ".cg";  eviction_policy - "", "evict_first" or "evict_last"
+               bulk, bulk_size, barrier - one bulk copy that completes on a barrier; not offered yet
+    orders:    nothing until this task has waited for the group; then its threads see the data. Another task sees them after
+               that wait and a barrier.
+    lowers to: ttg.async_copy_global_to_local
+    """
+    if bulk:
+        raise _bulk(result, mask, other, bulk_size, barrier, _semantic)
+    assert bulk_size is None, "async_load: bulk_size needs bulk=True"
+    assert barrier is None, "async_load: barrier needs bulk=True"
+    result = single_buffer("async_load", "result", result, _semantic)
+    if eviction_policy not in EVICTION_POLICIES:
+        raise ValueError(f"async_load: eviction_policy must be one of {EVICTION_POLICIES}, got {eviction_policy!r}")
+    policy = cache_policy("async_load", cache_modifier, eviction_policy, ("", ".ca", ".cg"), _semantic)
+    src, mask, other = _operands(src, mask, other, _semantic)
+    element = src.dtype.element_ty
+    if tuple(src.type.shape) != result.shape:
+        raise wrong(_semantic, f"async_load: the pointers have shape {list(src.type.shape)}, the buffer {list(result.shape)}")
+    if element != result.dtype:
+        raise wrong(_semantic, f"async_load: the pointers are to {element}, the buffer holds {result.dtype}",
+                    hint="allocate with tlx.dtype_of(pointer): an asynchronous copy converts nothing")
+    handle = _semantic.builder.record("async_load", src.handle, result.handle, handle_of(mask), handle_of(other), policy,
+                                      bool(is_volatile)).results[0]
+    return async_token(handle)
+
+
+def _operands(src, mask, other, semantic):
+    """Pointers, mask and other in one shape; `other` in the element type."""
+    if not isinstance(src, tl.tensor) or not src.dtype.is_ptr():
+        raise wrong(semantic, f"async_load: `src` must be a block tensor of pointers, got {src}")
+    if src.dtype.element_ty.is_block():
+        raise NotImplementedError("async_load: block pointers are not supported; use a tensor of pointers or a descriptor")
+    if not src.type.is_block():
+        raise wrong(semantic, "async_load: `src` is a single pointer, a block tensor of pointers is needed")
+    if mask is not None:
+        src, mask = semantic.broadcast_impl_value(src, semantic.to_tensor(mask))
+        if mask.dtype != tl.int1:
+            raise wrong(semantic, f"async_load: `mask` must be a tensor of booleans, got {mask}")
+    if other is not None:
+        if mask is None:
+            raise ValueError("async_load: `other` cannot be provided without `mask`")
+        other = semantic.cast(semantic.to_tensor(other), src.dtype.element_ty)
+        src, other = semantic.broadcast_impl_value(src, other)
+    return src, mask, other
+
+
+def _bulk(result, mask, other, bulk_size, barrier, semantic) -> Exception:
+    """Check the arguments of the bulk form; the error that says it is not offered."""
+    assert isinstance(barrier, mbarrier), "async_load: bulk=True needs an mbarrier as `barrier`"
+    assert mask is None and other is None, "async_load: bulk=True takes no mask and no other"
+    result = single_buffer("async_load", "result", result, semantic)
+    assert len(result.shape) == 1, f"async_load: bulk=True needs a 1-D buffer, got {result}"
+    room = result.shape[0] * result.dtype.primitive_bitwidth // 8
+    assert not is_int(bulk_size) or bulk_size <= room, f"async_load: bulk_size {bulk_size} exceeds the buffer's {room} bytes"
+    return not_yet(semantic, "async_load(bulk=True)")
+
+
+@word
+def async_load_commit_group(tokens=(), _semantic=None) -> async_token:
+    """Close this task's current group of `async_load`s; a group without loads counts too.
+
+    args:      tokens - (opt) of the loads in the group
+    lowers to: ttg.async_commit_group
+    """
+    handles = _tokens("async_load_commit_group", tokens, _semantic)
+    return async_token(_semantic.builder.record("async_commit", handles).results[0])
+
+
+@word
+def async_load_wait_group(pendings: tl.constexpr, tokens=(), _semantic=None) -> async_token:
+    """Hold this task until at most `pendings` of its newest groups are unfinished.
+
+    args:      pendings - how many may still run, >= 0
+               tokens   - (opt) of the commits waited for
+    orders:    the finished groups' data -> this task's reads after the wait
+    lowers to: ttg.async_wait
+    """
+    if not is_int(pendings) or pendings < 0:
+        raise ValueError(f"async_load_wait_group: pendings must be a constexpr int >= 0, got {pendings!r}")
+    handles = _tokens("async_load_wait_group", tokens, _semantic)
+    return async_token(_semantic.builder.record("async_wait", pendings, handles).results[0])
+
+
+def _tokens(name: str, tokens, semantic) -> tuple:
+    tokens = (tokens, ) if isinstance(tokens, async_token) else tuple(tokens)
+    for token in tokens:
+        if not isinstance(token, async_token):
+            raise wrong(semantic, f"{name}: `tokens` must hold async_tokens, got {token}")
+    return tuple(token.handle for token in tokens)

@@ -1,0 +1,245 @@
+"""Layouts an author may pin: how a buffer lies in shared or tensor memory, and how a tile lies in registers.
+
+Plain immutable values, constructible on the host. Fields mean what Triton's encodings of the same name mean: `order[0]` is
+the fastest dimension. Kernels that name no layout get all of theirs from the solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+
+import triton.language.core as tl
+
+from ...ir import layouts as ir_layouts
+from ..core import host_constructible, host_method, identifier, unwrap
+
+
+def _frozen(value):
+    value = unwrap(value)
+    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def _picked(extents: tuple, dims: tuple[int, ...]) -> tuple:
+    return tuple(extents[axis] for axis in dims)
+
+
+def _is_power_of_two(value) -> bool:
+    return isinstance(value, int) and value > 0 and value & (value - 1) == 0
+
+
+def row_major(rank: int) -> tuple[int, ...]:
+    """The order in which the last dimension is the fastest."""
+    return tuple(reversed(range(rank)))
+
+
+def permuted(order: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """`order` seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+    return tuple(dims.index(axis) for axis in order)
+
+
+@host_constructible
+class layout_encoding:
+    """Base of all layouts. Fields given as lists become tuples; compile-time wrappers are taken off."""
+
+    def __post_init__(self):
+        for field in fields(self):
+            object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
+
+    def mangle(self) -> str:
+        return identifier(self)
+
+
+class shared_layout_encoding(layout_encoding):
+    """Base of layouts of buffers in shared memory.
+
+    `to_ir(shape, bits)` gives the layout of one buffer of that shape and element width, or None if this release cannot.
+    """
+
+    def to_ir(self, shape: tuple[int, ...], bits: int) -> ir_layouts.SharedLayout | None:
+        return None
+
+    def make_permute(self, dims) -> shared_layout_encoding:
+        """This layout seen through a transpose; a layout that has no `order` has no such view."""
+        raise ValueError(f"{type(self).__name__} has no permuted form")
+
+
+@dataclass(frozen=True)
+class swizzled_layout(shared_layout_encoding):
+    """XOR swizzle on element offsets: vectors of 2^base elements, 2^bits phases, a phase every 2^(shift+base) elements."""
+
+    bits: int
+    base: int = 0
+    shift: int = 0
+    order: tuple[int, ...] | None = None
+
+    @classmethod
+    @host_method
+    def make_default(cls, rank: int) -> swizzled_layout:
+        """Unswizzled, row-major."""
+        return cls(0, 0, 0, row_major(rank))
+
+    @property
+    def maxPhase(self) -> int:
+        return 1 << self.bits
+
+    @property
+    def vectorSize(self) -> int:
+        return 1 << self.base
+
+    def make_permute(self, dims) -> swizzled_layout:
+        order = self.order or row_major(len(dims))
+        return swizzled_layout(self.bits, self.base, self.shift, permuted(order, tuple(unwrap(dims))))
+
+    def to_ir(self, shape, bits):
+        order = self.order or row_major(len(shape))
+        if self.bits == 0:
+            return ir_layouts.SwizzledShared(1, 1, 1, order)
+        inner = shape[order[0]]
+        per_phase = (1 << (self.shift + self.base)) // inner
+        assert per_phase >= 1, (f"swizzled_layout: a phase of 2^(shift + base) = {1 << (self.shift + self.base)} elements is "
+                                f"shorter than the inner extent {inner}; perPhase must be at least 1")
+        return ir_layouts.SwizzledShared(self.vectorSize, per_phase, self.maxPhase, order)
+
+
+@dataclass(frozen=True)
+class swizzled_shared_layout_encoding(shared_layout_encoding):
+    """Triton's `#ttg.swizzled_shared`, field by field."""
+
+    vectorSize: int
+    perPhase: int
+    maxPhase: int
+    order: tuple[int, ...]
+    numCTAs: tuple[int, ...]
+    numCTAsPerCGA: tuple[int, ...]
+    numCTASplit: tuple[int, ...]
+    numCTAOrder: tuple[int, ...]
+
+    @classmethod
+    @host_method
+    def make_default(cls, rank: int) -> swizzled_shared_layout_encoding:
+        """Unswizzled, row-major."""
+        ones = (1, ) * rank
+        return cls(1, 1, 1, row_major(rank), ones, ones, ones, row_major(rank))
+
+    def make_permute(self, dims) -> swizzled_shared_layout_encoding:
+        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+        dims = tuple(unwrap(dims))
+        return swizzled_shared_layout_encoding(
+            self.vectorSize, self.perPhase, self.maxPhase, permuted(self.order, dims), _picked(self.numCTAs, dims),
+            _picked(self.numCTAsPerCGA, dims), _picked(self.numCTASplit, dims), permuted(self.numCTAOrder, dims))
+
+    def to_ir(self, shape, bits):
+        return ir_layouts.SwizzledShared(self.vectorSize, self.perPhase, self.maxPhase, self.order)
+
+
+@dataclass(frozen=True)
+class nv_mma_shared_layout_encoding(shared_layout_encoding):
+    """Triton's `#ttg.nvmma_shared`: the tile layout that TMA writes and the tensor core reads."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    elemType: tl.dtype
+    numCTAsPerCGA: tuple[int, ...]
+    numCTASplit: tuple[int, ...]
+    numCTAOrder: tuple[int, ...]
+    fp4Padded: bool
+    swizzled: bool
+
+    @classmethod
+    @host_method
+    def make_default(cls, shape, dtype, fp4Padded: bool = False) -> nv_mma_shared_layout_encoding:
+        """Row-major, with the widest swizzle that the inner extent allows."""
+        rank = len(shape)
+        ones = (1, ) * rank
+        return cls(shape, row_major(rank), dtype, ones, ones, row_major(rank), fp4Padded, True)
+
+    def make_permute(self, dims) -> nv_mma_shared_layout_encoding:
+        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+        dims = tuple(unwrap(dims))
+        return nv_mma_shared_layout_encoding(
+            _picked(self.shape, dims), permuted(self.order, dims), self.elemType, _picked(self.numCTAsPerCGA, dims), _picked(self.numCTASplit, dims),
+            permuted(self.numCTAOrder, dims), self.fp4Padded, self.swizzled)
+
+    def to_ir(self, shape, bits):
+        inner_bytes = shape[self.order[0]] * bits // 8 * (2 if self.fp4Padded else 1)
+        swizzle = next((width for width in (128, 64, 32) if inner_bytes % width == 0), 0) if self.swizzled else 0
+        return ir_layouts.NvmmaShared(swizzle, bits, len(shape), self.order[0] != len(shape) - 1, self.fp4Padded)
+
+
+@dataclass(frozen=True)
+class padded_shared_layout_encoding(shared_layout_encoding):
+    """After every `interval` elements `padding` unused ones; `offset_bases` say where the elements go before padding."""
+
+    interval_padding_pairs: tuple[tuple[int, int], ...]
+    offset_bases: tuple[tuple[int, ...], ...]
+    block_bases: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.interval_padding_pairs:
+            raise ValueError("padded_shared_layout_encoding needs at least one (interval, padding) pair")
+        for interval, padding in self.interval_padding_pairs:
+            if not _is_power_of_two(interval) or not _is_power_of_two(padding):
+                raise ValueError(f"interval and padding must be powers of two, got ({interval}, {padding})")
+
+    @classmethod
+    @host_method
+    def with_identity_for(cls, interval_padding_pairs, shape, order=None) -> padded_shared_layout_encoding:
+        """Elements in `order` (row-major by default), then padded."""
+        rank, bases = len(shape), []
+        for axis in order or row_major(rank):
+            bases += [tuple(step if d == axis else 0 for d in range(rank)) for step in _powers(shape[axis])]
+        return cls(interval_padding_pairs, bases, (), shape)
+
+    @classmethod
+    @host_method
+    def with_bases(cls, interval_padding_pairs, offset_bases, shape, block_bases=None) -> padded_shared_layout_encoding:
+        """Elements where the linear map `offset_bases` puts them, then padded."""
+        return cls(interval_padding_pairs, offset_bases, block_bases or (), shape)
+
+
+def _powers(extent: int) -> list[int]:
+    return [1 << bit for bit in range(extent.bit_length() - 1)]
+
+
+@dataclass(frozen=True)
+class shared_linear_layout_encoding(shared_layout_encoding):
+    """An explicit linear map from offset bits to coordinates (Triton's `#ttg.shared_linear`); `alignment` in bytes."""
+
+    offset_bases: tuple[tuple[int, ...], ...]
+    block_bases: tuple[tuple[int, ...], ...] | None = None
+    alignment: int = 16
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not _is_power_of_two(self.alignment):
+            raise ValueError(f"alignment must be a power of two, got {self.alignment}")
+
+
+@host_constructible
+class TMemCTAMode(Enum):
+    """How the two CTAs of a pair share an accumulator in tensor memory."""
+
+    DEFAULT = 0
+    TwoCTA_LHS = 1
+    TwoCTA_RHS = 2
+
+
+@dataclass(frozen=True)
+class tensor_memory_layout_encoding(layout_encoding):
+    """Triton's `#ttng.tensor_memory_encoding`: blocks of blockM x blockN, `colStride` columns apart."""
+
+    blockM: int
+    blockN: int
+    colStride: int
+    CTASplitM: int
+    CTASplitN: int
+    ctaMode: TMemCTAMode = TMemCTAMode.DEFAULT
+
+    @classmethod
+    @host_method
+    def make_default(cls, shape) -> tensor_memory_layout_encoding:
+        """One block of the whole shape."""
+        return cls(shape[0], shape[1], 1, 1, 1)

@@ -1,0 +1,194 @@
+"""Buffers in on-chip memory: allocation, views, and the way between them and registers."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import not_yet, word, wrong
+from .alias import storage_alias_spec_type_class
+from .arguments import handle_of, index_handle, is_int, positive_int, refuse_tensor_memory, single_buffer
+from .layouts import permuted, shared_layout_encoding
+from .types import async_token, buffered_tensor, buffered_tensor_type, clc_response, mbarrier, mbarrier_type, storage_kind
+
+
+@word
+def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, storage: tl.constexpr = storage_kind.smem,
+                reuse: buffered_tensor | storage_alias_spec_type_class | None = None, layout: tl.constexpr = None,
+                _semantic=None) -> buffered_tensor:
+    """Reserve `num` buffers in on-chip memory; their contents are undefined.
+
+    args:      shape   - extents of one buffer, positive ints
+               dtype   - element type
+               num     - how many; buffer i starts at byte i * prod(shape) * size_of(dtype)
+               storage - smem; tmem needs sm_100
+               reuse   - (opt) a buffer array or storage alias spec to overlay; not offered yet
+               layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
+    not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
+    lowers to: ttg.local_alloc, an array as a leading dimension
+    """
+    shape = shape if isinstance(shape, tuple) else (shape, ) if is_int(shape) else tuple(shape)
+    positive_int("local_alloc: num", num)
+    for extent in shape:
+        positive_int("local_alloc: each extent of shape", extent)
+    if not shape:
+        raise ValueError("local_alloc: shape must have at least one dimension")
+    if not isinstance(dtype, tl.dtype) or dtype.is_block():
+        raise ValueError(f"local_alloc: dtype must be an element type such as tl.float16, got {dtype}")
+    if not isinstance(storage, storage_kind):
+        raise ValueError(f"local_alloc: storage must be a tlx.storage_kind, got {storage!r}")
+    if storage is storage_kind.smemCluster:
+        raise ValueError("local_alloc: smemCluster names another CTA's memory; only remote_view gives it")
+    _check_reuse(reuse, storage)
+    if layout is not None:
+        if storage is storage_kind.tmem:
+            raise NotImplementedError("local_alloc: `layout` is not supported for tmem")
+        if not isinstance(layout, shared_layout_encoding):
+            raise TypeError(f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
+    if storage is storage_kind.tmem:
+        refuse_tensor_memory(_semantic)
+        raise not_yet(_semantic, "local_alloc(storage=storage_kind.tmem)")
+    if reuse is not None:
+        raise not_yet(_semantic, "local_alloc(reuse=...)", hint="allocate the buffers apart")
+    pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
+    if layout is not None and pinned is None:
+        raise not_yet(_semantic, f"local_alloc(layout={type(layout).__name__})")
+    type_ = buffered_tensor_type(dtype, shape, num, storage, layout)
+    builder = _semantic.builder
+    return type_.value(builder.record("local_alloc", type_.to_ir(builder), layout=pinned).results[0])
+
+
+def _check_reuse(reuse, storage: storage_kind) -> None:
+    if isinstance(reuse, buffered_tensor):
+        if reuse.type.storage is not storage:
+            raise ValueError(f"reuse tensor has different storage: {reuse.type.storage.value}, not {storage.value}")
+    elif isinstance(reuse, storage_alias_spec_type_class):
+        if reuse.storage is not storage:
+            raise ValueError(f"storage_alias_spec storage ({reuse.storage.value}) doesn't match "
+                             f"local_alloc storage ({storage.value})")
+    elif reuse is not None:
+        raise ValueError(f"reuse must be a buffered_tensor or storage_alias_spec, got {type(reuse).__name__}")
+
+
+@word
+def local_view(buf, idx, _semantic=None):
+    """One element of an array of buffers or barriers; `buf[idx]` is the same.
+
+    args:      buf - a buffer or barrier array; or a single buffer, which loses its leading dimension (a buffer of rank 1
+                     gives a view of one element)
+               idx - int or integer scalar; out of range is undefined, and refused when it is known
+    not:       a copy: the view shares the memory
+    lowers to: ttg.memdesc_index
+    """
+    if isinstance(buf, clc_response):
+        raise not_yet(_semantic, "local_view on a clc_response")
+    if not isinstance(buf, (buffered_tensor, mbarrier)):
+        raise wrong(_semantic, f"local_view takes a buffered_tensor or an mbarrier, got {buf}")
+    if isinstance(buf, mbarrier) and buf.num == 0:
+        raise wrong(_semantic, "a single mbarrier cannot be indexed", hint="index the array that alloc_barriers returned, once")
+    extent = buf.num or buf.shape[0]
+    if is_int(idx) and not 0 <= idx < extent:
+        raise wrong(_semantic, f"index {idx} is out of range: {buf} has the indices 0 to {extent - 1}")
+    builder, index = _semantic.builder, index_handle("index", idx, _semantic)
+    if isinstance(buf, mbarrier):
+        type_ = mbarrier_type(0, buf.type.layout, buf.type.storage, buf.is_warp_barrier)
+        return type_.value(builder.record("barrier_index", buf.handle, index).results[0])
+    if buf.num:
+        type_ = buf.type.with_(num=0)
+    else:
+        order = tuple(axis - 1 for axis in buf.type.order if axis)
+        type_ = buffered_tensor_type(buf.dtype, buf.shape[1:] or (1, ), 0, buf.type.storage, None, order)
+    return type_.value(builder.record("buffer_index", buf.handle, index).results[0])
+
+
+@word
+def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_tensor:
+    """A box of one buffer, as a view.
+
+    args:      buf    - one buffer
+               offset - one int or integer scalar a dimension; a run-time offset must be a multiple of the extent there
+               shape  - extents of the box
+    not:       checked at run time: out of range or misaligned is undefined
+    lowers to: ttg.memdesc_subslice
+    """
+    buf = single_buffer("local_slice", "buf", buf, _semantic)
+    if len(offset) != len(buf.shape) or len(shape) != len(buf.shape):
+        raise ValueError(f"local_slice: offset {list(offset)} and shape {list(shape)} must have the rank of {buf}")
+    offsets = []
+    for axis, (start, size, extent) in enumerate(zip(offset, shape, buf.shape, strict=True)):
+        positive_int("local_slice: each extent of shape", size)
+        if size > extent or is_int(start) and not 0 <= start <= extent - size:
+            raise wrong(_semantic, f"local_slice: {size} elements from {start} are outside the {extent} of dimension {axis}")
+        offsets.append(start if is_int(start) else index_handle("local_slice: each offset", start, _semantic))
+    type_ = buf.type.with_(shape=tuple(shape))
+    return type_.value(_semantic.builder.record("buffer_slice", buf.handle, tuple(offsets), tuple(shape)).results[0])
+
+
+@word
+def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_tensor:
+    """A permuted view of one buffer: dimension i of the result is dimension `dims[i]` of `buf`. No data moves.
+
+    args:      buf  - one buffer
+               dims - a permutation of its dimensions, else ValueError
+    lowers to: ttg.memdesc_trans
+    """
+    buf = single_buffer("local_trans", "buf", buf, _semantic)
+    rank = len(buf.shape)
+    if len(dims) != rank:
+        raise ValueError(f"local_trans: dims {tuple(dims)} has {len(dims)} entries, but the buffer has rank {rank}")
+    if sorted(dims) != list(range(rank)):
+        raise ValueError(f"local_trans: dims {tuple(dims)} is not a permutation of {tuple(range(rank))}")
+    dims = tuple(dims)
+    layout = None if buf.type.layout is None else buf.type.layout.make_permute(dims)
+    type_ = buf.type.with_(shape=tuple(buf.shape[axis] for axis in dims), layout=layout, order=permuted(buf.type.order, dims))
+    return type_.value(_semantic.builder.record("buffer_trans", buf.handle, dims).results[0])
+
+
+@word
+def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constexpr = False,
+               rematerialize_coordinates: tl.constexpr = False, rematerialize_coordinates_group: tl.constexpr = None,
+               _semantic=None) -> tl.tensor:
+    """Read one buffer into registers.
+
+    args:      src    - one buffer; the result has its shape and dtype
+               token  - (opt) of `async_load_wait_group`: the read comes after that wait
+               layout - (opt) a register layout to load in; not offered yet
+               relaxed, rematerialize_coordinates(_group) - AMD scheduling hints, no effect elsewhere
+    orders:    after this task's earlier writes to the buffer; against other tasks only through barriers
+    lowers to: ttg.local_load
+    """
+    src = single_buffer("local_load", "src", src, _semantic)
+    if token is not None and not isinstance(token, async_token):
+        raise wrong(_semantic, f"local_load: `token` must be an async_token, got {token}")
+    if layout is not None:
+        raise not_yet(_semantic, "local_load(layout=...)")
+    handle = _semantic.builder.record("local_load", src.handle, handle_of(token)).results[0]
+    return tl.tensor(handle, tl.block_type(src.dtype, src.shape))
+
+
+@word
+def local_store(dst, src, _semantic=None) -> None:
+    """Write a tile into one buffer, through the generic proxy.
+
+    args:      dst - one buffer
+               src - block tensor of its shape and dtype
+    orders:    before this task's later reads of the buffer; against other tasks only through barriers
+    not:       before a TMA store or another task's MMA; that takes fence("async_shared")
+    lowers to: ttg.local_store
+    """
+    dst = single_buffer("local_store", "dst", dst, _semantic)
+    if not isinstance(src, tl.tensor) or not src.type.is_block():
+        raise wrong(_semantic, f"local_store: `src` must be a block tensor, got {src}")
+    if tuple(src.type.shape) != dst.shape:
+        raise wrong(_semantic, f"local_store: the tile has shape {list(src.type.shape)}, the buffer {list(dst.shape)}")
+    if src.dtype != dst.dtype:
+        raise wrong(_semantic, f"local_store: the tile holds {src.dtype}, the buffer {dst.dtype}",
+                    hint=f"convert first: `src.to(tl.{_spelled(dst.dtype)})`")
+    _semantic.builder.record("local_store", dst.handle, src.handle)
+
+
+def _spelled(dtype: tl.dtype) -> str:
+    names = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "fp8e5": "float8e5",
+             "fp8e4nv": "float8e4nv"}
+    return names.get(dtype.name, dtype.name)
+
+

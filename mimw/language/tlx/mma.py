@@ -1,0 +1,126 @@
+"""Asynchronous matrix multiply on the tensor cores, and its wait."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import not_yet, word, wrong
+from .arguments import handle_of, is_int, needs_hopper, single_buffer
+from .types import buffered_tensor, storage_kind
+
+_SUPPORTED = "f16, bf16, f32 (as tf32), fp8 (e5m2, e4m3), int8"
+
+
+@word
+def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: tl.constexpr = False,
+              force_async: tl.constexpr = False, input_precision: tl.constexpr = None, out_dtype: tl.constexpr = tl.float32,
+              _semantic=None) -> tl.tensor:
+    """Start A (M, K) x B (K, N) + acc (M, N) as one wgmma group.
+
+    args:      A   - one buffer, or a register tile
+               B   - one buffer; either may be a `local_trans` view
+               acc - (opt) register tile of the result's dtype; None counts as 0
+               input_precision - (opt) for f32: "tf32", "tf32x3" or "ieee"
+               out_dtype       - float32, or float16 for f16 and fp8; int8 gives int32 and f32, bf16 give float32
+               use_acc, pred, mBarriers, two_ctas, force_async - no effect on Hopper
+    orders:    nothing until `async_dot_wait`: the result may only be passed on as `acc`, through a loop, or to the wait, and
+               the operands must not be overwritten
+    not:       8-bit and f32 operands that are not contiguous along K; M % 64, N % 8 != 0, N > 256 or K < 16
+    lowers to: ttng.warp_group_dot, is_async
+    """
+    chip = needs_hopper("async_dot", _semantic)
+    if chip >= 100:
+        assert isinstance(A, buffered_tensor), "async_dot: register operand is not supported on Blackwell"
+        raise not_yet(_semantic, "async_dot on Blackwell")
+    shape_a = _operand("A", A, _semantic)
+    if not isinstance(B, buffered_tensor):
+        raise wrong(_semantic, f"async_dot: B must be a buffer in shared memory, got {B}",
+                    hint="store it with tlx.local_store first")
+    shape_b = _operand("B", B, _semantic)
+    _check_types(A.dtype, B.dtype)
+    _check_shapes(shape_a, shape_b, A.dtype)
+    _check_contiguous(A, B, _semantic)
+    result = tl.block_type(_result_dtype(A.dtype, out_dtype), (shape_a[0], shape_b[1]))
+    _check_acc(acc, result, _semantic)
+    options = _semantic.builder.options
+    precision = _semantic._str_to_dot_input_precision(input_precision or options.default_dot_input_precision)
+    imprecise = (options.max_num_imprecise_acc_default or 0) if A.dtype.is_fp8() else 0
+    handle = _semantic.builder.record("async_dot", A.handle, B.handle, handle_of(acc), precision, imprecise,
+                                      type=result.to_ir(_semantic.builder)).results[0]
+    return tl.tensor(handle, result)
+
+
+def _operand(name: str, operand, semantic) -> tuple[int, int]:
+    """The shape of an operand; an error unless it is one buffer or a tile, of rank 2."""
+    if isinstance(operand, buffered_tensor):
+        assert operand.type.storage is not storage_kind.tmem, "tmem is only available on Blackwell"
+        shape = single_buffer("async_dot", name, operand, semantic).shape
+    elif isinstance(operand, tl.tensor) and operand.type.is_block():
+        shape = tuple(operand.type.shape)
+    else:
+        raise wrong(semantic, f"async_dot: {name} must be a buffer or a register tile, got {operand}")
+    assert len(shape) == 2, f"async_dot: {name} must have rank 2, got shape {list(shape)}"
+    return shape
+
+
+def _check_types(a: tl.dtype, b: tl.dtype) -> None:
+    for name, dtype in (("A", a), ("B", b)):
+        known = dtype.is_fp8e5() or dtype.is_fp8e4nv() or dtype in (tl.float16, tl.bfloat16, tl.float32, tl.int8)
+        assert known, f"async_dot: unsupported dtype {dtype} of {name}; supported are {_SUPPORTED}"
+    assert a == b or (a.is_fp8() and b.is_fp8()), f"async_dot: both operands must have the same dtype, got {a} and {b}"
+
+
+def _check_shapes(a: tuple[int, int], b: tuple[int, int], dtype: tl.dtype) -> None:
+    (m, k), (k_b, n) = a, b
+    assert k == k_b, f"async_dot: the inner dimensions differ: A is {list(a)}, B is {list(b)}, so K is {k} and {k_b}"
+    step = 32 * 8 // dtype.primitive_bitwidth
+    assert k >= 16, f"async_dot: K must be at least 16, got K = {k}"
+    assert k % step == 0, f"async_dot: K must be a multiple of {step} for {dtype} (32 bytes), got K = {k}"
+    assert 8 <= n <= 256 and n % 8 == 0, f"async_dot: N must be a multiple of 8 between 8 and 256, got N = {n}"
+    assert m % 64 == 0, f"async_dot: M must be a multiple of 64 on Hopper, got M = {m}"
+
+
+def _check_contiguous(A, B, semantic) -> None:
+    """wgmma transposes 16-bit operands only."""
+    if A.dtype.primitive_bitwidth == 16:
+        return
+    for name, operand, axis in (("A", A, 1), ("B", B, 0)):
+        if isinstance(operand, buffered_tensor) and operand.type.order[0] != axis:
+            layout, mend = (("(M, K) row-major", "allocate A as (M, K)") if name == "A" else
+                            ("a transposed view of an (N, K) buffer", "allocate B as (N, K) and pass tlx.local_trans(B)"))
+            raise wrong(semantic, f"async_dot: wgmma reads {operand.dtype} operands only contiguous along K, so {name} must be "
+                        f"{layout}; its dimension {operand.type.order[0]} is the contiguous one", hint=mend)
+
+
+def _result_dtype(operand: tl.dtype, out_dtype: tl.dtype) -> tl.dtype:
+    if operand == tl.int8:
+        return tl.int32
+    allowed = (tl.float32, ) if operand in (tl.float32, tl.bfloat16) else (tl.float32, tl.float16)
+    assert out_dtype in allowed, (f"async_dot: {operand} operands cannot give out_dtype {out_dtype}, "
+                                  f"only {', '.join(map(str, allowed))}; convert the result instead")
+    return out_dtype
+
+
+def _check_acc(acc, result: tl.block_type, semantic) -> None:
+    if acc is None:
+        return
+    if isinstance(acc, buffered_tensor):
+        raise wrong(semantic, "async_dot: on Hopper `acc` is a register tile, not a buffer")
+    if not isinstance(acc, tl.tensor) or acc.type != result:
+        raise wrong(semantic, f"async_dot: `acc` must be {result.element_ty}{list(result.shape)} like the result, got {acc}")
+
+
+@word
+def async_dot_wait(pendings: tl.constexpr, inp, _semantic=None) -> tl.tensor:
+    """Hold this task until at most `pendings` of its newest wgmma groups are unfinished; gives `inp` back.
+
+    args:      pendings - how many may still run, >= 0; every async_dot of the task is one group, in program order
+               inp      - result of an async_dot; readable afterwards if its group is among the finished ones
+    orders:    the finished groups' reads of shared memory -> what this task does after, so their operands are free
+    lowers to: ttng.warp_group_dot_wait
+    """
+    if not is_int(pendings) or pendings < 0:
+        raise ValueError(f"async_dot_wait: pendings must be a constexpr int >= 0, got {pendings!r}")
+    if not isinstance(inp, tl.tensor) or not inp.type.is_block():
+        raise wrong(_semantic, f"async_dot_wait: `inp` must be the result of an async_dot, got {inp}")
+    return tl.tensor(_semantic.builder.record("async_dot_wait", pendings, inp.handle).results[0], inp.type)

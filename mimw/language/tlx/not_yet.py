@@ -1,0 +1,51 @@
+"""The public words that this release does not offer, with their parameters: each can be imported, and says so when called.
+
+A word leaves this table when it is implemented in the file of its family.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from ..core import not_yet, word
+
+# name: parameters; `name=value` has a default.
+WORDS = {
+    # buffers
+    "subslice": "buf offset size",
+    "local_gather": "src indices axis token=None",
+    "local_scatter": "dst src indices axis token=None",
+    "local_reshape": "buf shape",
+    "local_reinterpret": "src dtype shape=None layout=None",
+    "tmem_copy": "src dst",
+    "zeros": "shape dtype layout=None",
+    # barriers
+    "alloc_warp_barrier": "num_barriers num_warps=1 num_arrivals=1",
+    "named_barrier_wait": "bar arrive_count",
+    "named_barrier_arrive": "bar arrive_count",
+    # copies
+    "async_store": "dst_global_ptr src_smem size",
+    # matrix multiply
+    "tcgen05_commit": "mBarrier two_ctas=False",
+    # cluster launch control
+    "clc_create_context": "num_consumers num_stages=1",
+    "clc_producer": "context p_producer=None multi_ctas=True k=0",
+    "clc_consumer": "context p_consumer=None multi_ctas=True k=0 return_3d=False",
+    "_alloc_clc_responses": "num",
+    "_clc_issue": "response barrier",
+    "_clc_query": "response",
+    # layouts
+    "release_layout": "x",
+    "dump_layout": "x",
+    "require_amd_wmma_layout": "src version=3 transposed=True warp_bases=((0,2),(2,0)) reg_bases=((0,1),(1,0)) "
+                               "instr_shape=(16,16,128)",
+    # utilities
+    "vote_ballot_sync": "mask pred",
+    "_to_mxfp8_block": "x VEC_SIZE dtype",
+    # AMD
+    "rematerialized_range": "start end identity placement=None",
+    "amd_register_resident": "value register_class='agpr' registers_per_group=1",
+    "amd_register_handoff": "value register_class='vgpr'",
+    "amd_scheduled_mfma": "a b acc accumulator_role resident_operand=None accumulator_register_class=None initialize=False",
+    "amd_mfma_commit": "value preserve=None",
+}

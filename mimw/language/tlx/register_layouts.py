@@ -1,0 +1,80 @@
+"""Layouts of tiles in registers that an author may require; plain immutable values, constructible on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core import unwrap
+from .layouts import _frozen, _is_power_of_two, layout_encoding, swizzled_layout
+
+
+def _leaves(modes) -> list[int]:
+    return [leaf for mode in modes for leaf in _leaves(mode)] if isinstance(modes, tuple) else [modes]
+
+
+@dataclass(frozen=True, init=False)
+class layout(layout_encoding):
+    """Threads and values to positions of a row-major tile: `layout(((thread modes), (value modes)), stride)`.
+
+    Extents are powers of two. The first log2(warp size) thread bits are lanes, the rest warps; values are registers; a
+    zero stride replicates. `layout(swizzled_layout(...))` gives the shared layout back.
+    """
+
+    shape: tuple
+    stride: tuple
+
+    def __new__(cls, shape, stride=None):
+        shape = unwrap(shape)
+        return shape if isinstance(shape, swizzled_layout) else super().__new__(cls)
+
+    def __init__(self, shape, stride=None):
+        shape, stride = _frozen(shape), _frozen(stride)
+        for name, modes in (("shape", shape), ("stride", stride)):
+            if not isinstance(modes, tuple) or len(modes) != 2:
+                raise ValueError(f"layout: `{name}` must be a pair ((thread modes), (value modes)), got {modes}")
+        if [len(_leaves(mode)) for mode in shape] != [len(_leaves(mode)) for mode in stride]:
+            raise ValueError(f"layout: shape {shape} and stride {stride} must have the same modes")
+        for extent in _leaves(shape):
+            if not _is_power_of_two(extent):
+                raise ValueError(f"layout: extents must be powers of two, got {extent} in {shape}")
+        for stride_ in _leaves(stride):
+            if stride_ != 0 and not _is_power_of_two(stride_):
+                raise ValueError(f"layout: strides must be powers of two or 0, got {stride_} in {stride}")
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "stride", stride)
+
+
+@dataclass(frozen=True)
+class amd_mfma_layout(layout_encoding):
+    """The accumulator layout of AMD's matrix instructions (Triton's `#ttg.amd_mfma`)."""
+
+    version: int
+    instr_shape: tuple[int, ...]
+    transposed: bool
+    warps_per_cta: tuple[int, ...]
+    element_bitwidth: int = 32
+    tiles_per_warp: tuple[int, ...] | None = None
+    cga_layout: tuple | None = None
+
+
+@dataclass(frozen=True)
+class dot_operand_layout(layout_encoding):
+    """Operand 0 or 1 of a dot whose accumulator has the layout `parent` (Triton's `#ttg.dot_op`)."""
+
+    operand_index: int
+    parent: layout_encoding
+    k_width: int = 8
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.operand_index not in (0, 1):
+            raise ValueError(f"operand_index must be 0 or 1, got {self.operand_index}")
+
+
+@dataclass(frozen=True)
+class DummyRegisterLayoutEncoding(layout_encoding):
+    """A placeholder for a register layout that is chosen later; internal."""
+
+    shape: tuple[int, ...]
+    element_type: object
+    tmem_compatible: bool = False

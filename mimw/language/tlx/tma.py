@@ -1,0 +1,105 @@
+"""Tile copies between global and shared memory through tensor descriptors (TMA), on sm_90 and newer."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import not_yet, word, wrong
+from .arguments import (EVICTION_POLICIES, cache_policy, is_int, needs_hopper, predicate_handle, single_barrier,
+                        single_buffer)
+
+# What cp.reduce.async.bulk.tensor combines, by element type.
+_INTEGERS = ("int32", "uint32", "int64", "uint64")
+REDUCTIONS = {
+    "": None, "add": (*_INTEGERS, "fp16", "bf16", "fp32"), "min": (*_INTEGERS, "fp16", "bf16"),
+    "max": (*_INTEGERS, "fp16", "bf16"), "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS
+}
+
+
+@word
+def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modifier: tl.constexpr = "",
+                          eviction_policy: tl.constexpr = "", multicast_targets=(), two_ctas: tl.constexpr = False,
+                          _semantic=None) -> None:
+    """Start copying one block of `desc` into `result`; one thread of the task issues it.
+
+    args:      desc    - tensor descriptor, made on the host or by tl.make_tensor_descriptor
+               result  - one buffer (or slice) of the block's shape and dtype
+               offsets - first element of the block, one i32 a dimension; out of bounds reads give the padding value
+               barrier - mbarrier (or array of one) that completes prod(block shape) * size_of(dtype) bytes, out of bounds
+                         parts included; expect them first
+               pred    - (opt) scalar; nothing happens when false
+               eviction_policy - "", "evict_first" or "evict_last"
+               multicast_targets, two_ctas - not offered yet
+    orders:    the block -> what a task does after waiting on `barrier`
+    lowers to: ttng.async_tma_copy_global_to_local
+    """
+    needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load")
+    offsets = _checked("async_descriptor_load", desc, offsets, eviction_policy, _semantic)
+    policy = cache_policy("async_descriptor_load", cache_modifier, eviction_policy, ("", ".ca", ".cg", ".cs", ".cv"), _semantic)
+    result = _block_buffer("async_descriptor_load", "result", desc, result, _semantic)
+    if len(multicast_targets):
+        raise not_yet(_semantic, "async_descriptor_load(multicast_targets=...)")
+    if two_ctas:
+        raise not_yet(_semantic, "async_descriptor_load(two_ctas=True)")
+    handle = single_barrier("async_descriptor_load", barrier, _semantic)
+    predicate = predicate_handle("async_descriptor_load", pred, _semantic)
+    _semantic.builder.record("tma_load", desc.handle, offsets, handle, result.handle, predicate, policy)
+
+
+@word
+def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr = "", store_reduce: tl.constexpr = "",
+                           _semantic=None) -> None:
+    """Start copying `source` to one block of `desc`, as a bulk group of its own; one thread of the task issues it.
+
+    args:      desc    - tensor descriptor
+               source  - one buffer of the block's shape and dtype
+               offsets - first element of the block, one i32 a dimension; out of bounds elements are not written
+               eviction_policy - "", "evict_first" or "evict_last"
+               store_reduce    - "", or "add", "min", "max", "and", "or", "xor": combine atomically with what is there
+    not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before the store wait.
+    lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce
+    """
+    needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store")
+    offsets = _checked("async_descriptor_store", desc, offsets, eviction_policy, _semantic)
+    assert store_reduce in REDUCTIONS, f"store_reduce must be one of {tuple(REDUCTIONS)}, got {store_reduce!r}"
+    if store_reduce and desc.dtype.name not in REDUCTIONS[store_reduce]:
+        raise wrong(_semantic, f"async_descriptor_store: the hardware cannot {store_reduce} {desc.dtype}; "
+                    f"it can {', '.join(REDUCTIONS[store_reduce])}")
+    source = _block_buffer("async_descriptor_store", "source", desc, source, _semantic)
+    policy = cache_policy("async_descriptor_store", "", eviction_policy, ("", ), _semantic)
+    _semantic.builder.record("tma_store", desc.handle, offsets, source.handle, policy, store_reduce)
+
+
+@word
+def async_descriptor_store_wait(pendings: tl.constexpr, _semantic=None) -> None:
+    """Hold this task until at most `pendings` of its newest store groups are incomplete.
+
+    args:      pendings - how many may still run, >= 0
+    orders:    the finished stores' global writes and reads of shared memory -> what this task does after
+    not:       stores of other tasks; the task that issued them waits
+    lowers to: ttng.async_tma_store_wait
+    """
+    if not is_int(pendings) or pendings < 0:
+        raise ValueError(f"async_descriptor_store_wait: pendings must be a constexpr int >= 0, got {pendings!r}")
+    _semantic.builder.record("tma_store_wait", pendings)
+
+
+def _checked(name: str, desc, offsets, eviction_policy: str, semantic) -> tuple:
+    """Check the arguments that loads and stores share; the offsets as i32 handles."""
+    assert isinstance(desc, tl.tensor_descriptor_base), f"{name}: expected a tensor descriptor, got {desc}"
+    rank = len(desc.block_shape)
+    assert len(offsets) == rank, f"expected {rank} offsets, but got {len(offsets)}"
+    assert eviction_policy in EVICTION_POLICIES, f"eviction_policy must be one of {EVICTION_POLICIES}, got {eviction_policy!r}"
+    return tuple(semantic._convert_to_ir_values(offsets, require_i64=False))
+
+
+def _block_buffer(name: str, parameter: str, desc, buffer, semantic):
+    """`buffer`, or an error unless it is one buffer of the descriptor's block shape and dtype."""
+    buffer = single_buffer(name, parameter, buffer, semantic)
+    if buffer.shape != tuple(desc.block_shape):
+        raise wrong(semantic, f"{name}: the buffer has shape {list(buffer.shape)}, the descriptor's block {list(desc.block_shape)}",
+                    hint="both must be equal: rewrite block_shape on the host, or slice the buffer")
+    if buffer.dtype != desc.dtype:
+        raise wrong(semantic, f"{name}: the buffer holds {buffer.dtype}, the descriptor {desc.dtype}",
+                    hint="allocate with tlx.dtype_of(desc)")
+    return buffer

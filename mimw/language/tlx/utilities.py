@@ -1,0 +1,60 @@
+"""Questions about types, threads and time."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ...ir.types import I64
+from ..core import word
+
+
+@word
+def dtype_of(v, _semantic=None) -> tl.dtype:
+    """The element dtype of a tensor or tensor descriptor, or what a pointer (tensor) points at; usable as a constexpr.
+
+    args:      v - tensor, pointer, tensor of pointers or tensor descriptor; others: ValueError
+    """
+    if isinstance(v, tl.tensor):
+        return v.dtype.element_ty if v.dtype.is_ptr() else v.dtype
+    if isinstance(v, tl.tensor_descriptor_base):
+        return v.dtype
+    raise ValueError(f"dtype_of takes a tensor, a pointer or a tensor descriptor, got {v}")
+
+
+@word
+def size_of(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
+    """Bytes of one element in memory, as a constexpr."""
+    assert isinstance(dtype, tl.dtype) and not dtype.is_block(), f"size_of takes a dtype such as tl.float16, got {dtype}"
+    return tl.constexpr(8 if dtype.is_ptr() else max(1, dtype.primitive_bitwidth // 8))
+
+
+@word
+def get_fp8_format_name(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
+    """ "e5m2" for tl.float8e5 and "e4m3" for tl.float8e4nv, as a constexpr."""
+    names = {"fp8e5": "e5m2", "fp8e4nv": "e4m3"}
+    assert isinstance(dtype, tl.dtype) and dtype.name in names, (
+        f"get_fp8_format_name only supports tl.float8e5 and tl.float8e4nv, got {dtype}")
+    return tl.constexpr(names[dtype.name])
+
+
+@word
+def thread_id(axis: tl.constexpr, _semantic=None) -> tl.tensor:
+    """The hardware thread index in the CTA along `axis`, an i32 scalar that differs in every lane.
+
+    args:      axis - 0, 1 or 2, else ValueError
+    not:       relative to the task. No collective word may stand under a condition on it.
+    lowers to: PTX mov.u32 %tid
+    """
+    if isinstance(axis, bool) or axis not in (0, 1, 2):
+        raise ValueError(f"thread_id axis must be 0, 1, or 2, got {axis}")
+    return tl.tensor(_semantic.builder.record("thread_id", axis).results[0], tl.int32)
+
+
+@word
+def clock64(_semantic=None) -> tl.tensor:
+    """The timer register, an i64 scalar.
+
+    orders:    stays where it is written among other side effects; never merged with another read
+    lowers to: PTX mov.u64 %clock64 (volatile)
+    """
+    return tl.tensor(_semantic.builder.record("clock64", type=I64).results[0], tl.int64)
