@@ -36,8 +36,8 @@ def test_accumulator_layout(shape, element, num_warps, expected):
     ((32, 64), 4, "async_dot makes 64 rows at a time; the accumulator fp32[32, 64] has M = 32."),
     ((64, 4), 4, ("no wgmma fits: N = 4 over 1 warpgroup side by side gives 4 columns each, and an instruction takes a "
       "multiple of 8.")),
-    ((64, 8), 8, ("no wgmma fits: N = 8 over 2 warpgroups side by side gives 4 columns each, and an instruction takes a "
-      "multiple of 8.")),
+    ((64, 8), 8, ("no wgmma fits: N = 8 over 2 warpgroups side by side gives 4 columns each, and an instruction takes "
+      "a multiple of 8.")),
 ])
 def test_shapes_and_warps_that_no_instruction_fits(shape, num_warps, message):
     with pytest.raises(LayoutConflict) as caught:
