@@ -29,7 +29,7 @@ def solve_buffers(program: Program, tensor_cores: bool) -> tuple[dict[Value, Sha
         layout = _choose(group[0], demands, tensor_cores)
         for alloc in group:
             layouts[alloc] = layout
-            reasons[alloc] = "; ".join(f"{at(demand.site)} {demand}" for demand in demands) or "the default of its shape"
+            reasons[alloc] = "; ".join(f"{at(demand.site)} {demand}" for demand in demands) or "default of its shape"
     return layouts, reasons
 
 

@@ -16,9 +16,9 @@ _NVMMA_BITS = (8, 16, 32)
 def default_blocked(shape: tuple[int, ...], num_warps: int, warp_size: int = 32) -> Blocked:
     """One element a thread, the last dimension fastest, lanes and warps given out from the fastest dimension on.
 
-    `shape`, `num_warps` and `warp_size` are powers of two. The slowest dimension takes what is left, so the lanes always
-    multiply to `warp_size` and the warps to `num_warps`; a tile with fewer elements than that is replicated. The same as
-    the blocked encoding of `convert-triton-to-tritongpu`.
+    `shape`, `num_warps` and `warp_size` are powers of two. The slowest dimension takes what is left, so the lanes
+    always multiply to `warp_size` and the warps to `num_warps`; a tile with fewer elements than that is replicated.
+    The same as the blocked encoding of `convert-triton-to-tritongpu`.
     """
     rank = len(shape)
     order = tuple(reversed(range(rank)))
@@ -37,8 +37,8 @@ def default_blocked(shape: tuple[int, ...], num_warps: int, warp_size: int = 32)
 def nvmma_shared(shape: tuple[int, ...], element: Element, transposed: bool = False) -> NvmmaShared:
     """The NV-MMA layout with the widest swizzle that rows of `shape` fill; what a TMA descriptor of that block gets.
 
-    Rows of 128, 64 or 32 bytes (or multiples) swizzle; other rows, fewer than 8 rows and rank 1 do not. `transposed` makes
-    the first dimension the contiguous one. The same as Gluon's `NVMMASharedLayout.get_default_for`.
+    Rows of 128, 64 or 32 bytes (or multiples) swizzle; other rows, fewer than 8 rows and rank 1 do not. `transposed`
+    makes the first dimension the contiguous one. The same as Gluon's `NVMMASharedLayout.get_default_for`.
     """
     extents = (*shape[1:], shape[0]) if transposed else shape
     row_bytes = extents[-1] * element.bits // 8

@@ -51,8 +51,10 @@ def _seen_as(layout: NvmmaShared, view: View) -> Exactly | Impossible:
 
 
 def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
-    """TMA writes whole swizzle atoms, so a slice must begin and end on their borders (offsets known only at run time are
-    the author's word)."""
+    """TMA writes whole swizzle atoms, so a slice must begin and end on their borders.
+
+    Offsets known only at run time are the author's word.
+    """
     source, offsets, shape = cut.args[0].type, cut.args[1], cut.args[2]
     element_bytes = source.element.bytes
     atom_bytes = max(16, layout.swizzle)
@@ -64,8 +66,8 @@ def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
         whole = offset == 0 and shape[dim] == source.shape[dim]
         if not whole and (offset % step or shape[dim] % step):
             raise LayoutConflict(
-                f"{op.name} on a slice that cuts swizzle atoms: the {layout.swizzle}-byte swizzle of {op.args[0].type} moves "
-                f"bytes within atoms of 8 rows x {atom_bytes} bytes ({atom_bytes // element_bytes} elements of "
+                f"{op.name} on a slice that cuts swizzle atoms: the {layout.swizzle}-byte swizzle of {op.args[0].type} "
+                f"moves bytes within atoms of 8 rows x {atom_bytes} bytes ({atom_bytes // element_bytes} elements of "
                 f"{source.element}); dimension {dim} of the slice is [{offset}, {offset + shape[dim]}) of "
                 f"{source.shape[dim]}, no multiple of {step}.", op.site, cut.site,
                 hint="slice whole atoms, or give the slice a buffer of its own.")

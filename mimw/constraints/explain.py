@@ -17,7 +17,8 @@ def at(site: Site) -> str:
     return f"{PurePath(site.file).name}:{site.line}"
 
 
-def smallest_disagreement(requirements: Sequence[Requirement], layouts: Sequence[SharedLayout]) -> tuple[Requirement, ...]:
+def smallest_disagreement(requirements: Sequence[Requirement],
+                          layouts: Sequence[SharedLayout]) -> tuple[Requirement, ...]:
     """The first smallest subset that none of `layouts` satisfies; empty if one satisfies all.
 
     Requirements that accept the same layouts count once, the first in program order speaking for them.

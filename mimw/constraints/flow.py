@@ -1,4 +1,4 @@
-"""Which value becomes which at the borders of `if`, `for` and `while`: the one place that knows how regions hand on values."""
+"""Which value becomes which at the borders of `if`, `for` and `while`; no other file knows how regions hand on."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Carry:
 def carries(op: Op) -> tuple[Carry, ...]:
     """All hand-overs of one control op; empty for every other op.
 
-    A value that runs round a loop has one source before the loop and one in its body, and one target as block argument and
-    one as result (`for`), so whoever joins sources per target gets one answer for all four.
+    A value that runs round a loop has one source before the loop and one in its body, and one target as block
+    argument and one as result (`for`), so whoever joins sources per target gets one answer for all four.
     """
     return tuple(_CARRIES[op.name](op)) if op.name in _CARRIES else ()
 

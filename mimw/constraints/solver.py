@@ -37,7 +37,7 @@ def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True) 
 
 
 def _fill_where_used(program: Program, tiles: Tiles, layouts: Layouts) -> None:
-    """A constant tile is made at once in the layout that all its users want: zeros of an accumulator need no conversion."""
+    """A constant tile is made at once in the layout that all its users want, as the zeros of an accumulator."""
     wanted: dict[Value, set[RegisterLayout]] = {}
     for (op, index), layout in tiles.wants.items():
         wanted.setdefault(op.operands[index], set()).add(layout)

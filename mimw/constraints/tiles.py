@@ -1,9 +1,9 @@
 """Register layouts of all tiles: the state that the rules work on, and the sweeps to a fixpoint.
 
-A sweep visits the ops in program order. Each op's rule reads the layouts of its operands, gives layouts to its results and
-notes in which layout it wants each operand. Only values that cross the border of a region remember anything from sweep to
-sweep, and what they remember only grows stronger, so the sweeps end; where a rule's choice is not the best, a noted want
-(a conversion) still makes it valid.
+A sweep visits the ops in program order. Each op's rule reads the layouts of its operands, gives layouts to its
+results and notes in which layout it wants each operand. Only values that cross the border of a region remember
+anything from sweep to sweep, and what they remember only grows stronger, so the sweeps end; where a rule's choice is
+not the best, a noted want (a conversion) still makes it valid.
 """
 
 from __future__ import annotations

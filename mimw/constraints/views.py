@@ -1,7 +1,7 @@
 """Which allocations a buffer value may be, and how it sees them.
 
-Views (index, slice, transpose) are followed back to the `local_alloc`; where control flow hands buffers on, a value may be
-several of them.
+Views (index, slice, transpose) are followed back to the `local_alloc`; where control flow hands buffers on, a value
+may be several of them.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ def test_every_descriptor_value_gets_the_layout_of_its_block():
     loop.results[0].name = "after"
     program = k.finish()
     layouts = solve_layouts(program)
-    assert layouts.descriptors == {named(program, name): NvmmaShared(64, 16, 2) for name in ("outer", "carried", "after")}
+    expected = {named(program, name): NvmmaShared(64, 16, 2) for name in ("outer", "carried", "after")}
+    assert layouts.descriptors == expected
 
 
 def test_a_buffer_that_tma_fills_through_a_slice_takes_the_slices_swizzle():
@@ -130,8 +131,8 @@ def test_elements_without_an_nvmma_layout_disagree_with_one_line():
     dot(k, at(k, k.alloc((64, 64), name="a")), at(k, k.alloc((64, 64), FP64, name="b")), 7)
     assert conflict_of(k).message == (
         "no layout of buffer 'b' suits this use:\n"
-        "  k.py:7 async_dot wants an nvmma layout with dimension 0 contiguous: operand B has 64-bit elements, which are "
-        "read along K")
+        "  k.py:7 async_dot wants an nvmma layout with dimension 0 contiguous: operand B has 64-bit elements, which "
+        "are read along K")
 
 
 def fp8_dot(k, trans_b: bool):
@@ -179,8 +180,8 @@ def test_tma_through_a_permutation_of_three_dimensions_is_refused():
     load(k, k.descriptor("desc", (64, 8, 64)), k("buffer_trans", at(k, buffer), (1, 0, 2)), 5)
     assert conflict_of(k).message == (
         "no layout of buffer 'cube' suits this use:\n"
-        "  k.py:5 tma_load wants nvmma(128-byte swizzle, 16-bit) through a view that permutes 3 dimensions: its descriptor "
-        "is desc<bf16[64, 8, 64]>")
+        "  k.py:5 tma_load wants nvmma(128-byte swizzle, 16-bit) through a view that permutes 3 dimensions: its "
+        "descriptor is desc<bf16[64, 8, 64]>")
 
 
 def test_one_slice_of_a_single_buffer_drops_its_leading_dimension():
@@ -261,8 +262,8 @@ def test_one_value_cannot_be_a_buffer_and_a_transposed_one():
         k("yield", (k("buffer_trans", at(k, two), (1, 0)), ))
     error = conflict_of(k)
     assert error.message == (
-        "one value is one (buffer<bf16[64, 64] x 2>) along dimensions (0, 1) on one path and two (buffer<bf16[64, 64] x 2>) "
-        "along (1, 0) on another; a buffer has one layout.")
+        "one value is one (buffer<bf16[64, 64] x 2>) along dimensions (0, 1) on one path and two (buffer<bf16[64, 64] "
+        "x 2>) along (1, 0) on another; a buffer has one layout.")
     assert [site.line for site in error.sites] == [3, 4]
 
 

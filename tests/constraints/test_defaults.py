@@ -14,7 +14,8 @@ BF16, FP32, FP8 = Scalar("bf16"), Scalar("fp32"), Scalar("fp8e5")
 powers = st.integers(0, 9).map(lambda exponent: 2**exponent)
 
 
-@given(st.lists(powers, min_size=1, max_size=4).map(tuple), st.sampled_from((1, 2, 4, 8, 16, 32)), st.sampled_from((32, 64)))
+@given(st.lists(powers, min_size=1, max_size=4).map(tuple), st.sampled_from((1, 2, 4, 8, 16, 32)),
+       st.sampled_from((32, 64)))
 def test_default_blocked_uses_every_lane_and_every_warp(shape, num_warps, warp_size):
     layout = default_blocked(shape, num_warps, warp_size)
     assert prod(layout.threads_per_warp) == warp_size

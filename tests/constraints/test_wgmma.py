@@ -24,9 +24,10 @@ FP32 = Scalar("fp32")
     ((64, 8), "bf16", 4, Mma((4, 1), (16, 8, 16))),
     ((64, 40), "bf16", 4, Mma((4, 1), (16, 40, 16))),
     ((64, 40), "i8", 4, Mma((4, 1), (16, 8, 32))),
+    ((64, 256), "i8", 4, Mma((4, 1), (16, 128, 32))),
 ])
 def test_accumulator_layout(shape, element, num_warps, expected):
-    assert accumulator_layout(Tensor(FP32, shape), Scalar(element), num_warps, SITE) == expected
+    assert accumulator_layout(Tensor(FP32, shape), Scalar(element), 64, num_warps, SITE) == expected
 
 
 @pytest.mark.parametrize("shape, num_warps, message", [
@@ -35,12 +36,12 @@ def test_accumulator_layout(shape, element, num_warps, expected):
     ((32, 64), 4, "async_dot makes 64 rows at a time; the accumulator fp32[32, 64] has M = 32."),
     ((64, 4), 4, ("no wgmma fits: N = 4 over 1 warpgroup side by side gives 4 columns each, and an instruction takes a "
       "multiple of 8.")),
-    ((64, 8), 8, ("no wgmma fits: N = 8 over 2 warpgroups side by side gives 4 columns each, and an instruction takes a "
-      "multiple of 8.")),
+    ((64, 8), 8, ("no wgmma fits: N = 8 over 2 warpgroups side by side gives 4 columns each, and an instruction takes "
+      "a multiple of 8.")),
 ])
 def test_shapes_and_warps_that_no_instruction_fits(shape, num_warps, message):
     with pytest.raises(LayoutConflict) as caught:
-        accumulator_layout(Tensor(FP32, shape), Scalar("bf16"), num_warps, SITE)
+        accumulator_layout(Tensor(FP32, shape), Scalar("bf16"), 64, num_warps, SITE)
     assert caught.value.message == message
     assert caught.value.sites == (SITE, )
 
@@ -48,3 +49,9 @@ def test_shapes_and_warps_that_no_instruction_fits(shape, num_warps, message):
 @pytest.mark.parametrize("element, expected", [("bf16", 2), ("fp8e5", 4), ("fp32", 1)])
 def test_a_register_operand_holds_32_bits_of_k(element, expected):
     assert operand_k_width(Scalar(element)) == expected
+
+
+def test_k_comes_in_steps_of_256_bits():
+    with pytest.raises(LayoutConflict) as caught:
+        accumulator_layout(Tensor(FP32, (64, 64)), Scalar("fp8e5"), 16, 4, SITE)
+    assert caught.value.message == "async_dot takes 256 bits of K at a time, 32 elements of fp8e5; K = 16."

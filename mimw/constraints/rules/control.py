@@ -13,13 +13,17 @@ from .registry import rule
 def control(op: Op, tiles: Tiles) -> None:
     """Each carried value in the strongest layout of all that flow into it; whoever hands it over converts."""
     edges = [carry for carry in carries(op) if isinstance(carry.target.type, Tensor)]
-    for giver in (op, *op.blocks):
-        end = giver if giver is op else giver.ops[-1] if giver.ops else None
-        if giver is not op:
-            tiles.visit(giver)
+
+    def hand_over(giver: Op) -> None:
         for carry in edges:
-            if carry.op is end:
+            if carry.op is giver:
                 tiles.carry(carry.source, carry.target)
+
+    hand_over(op)
+    for block in op.blocks:
+        tiles.visit(block)
+        if block.ops:
+            hand_over(block.ops[-1])
     for carry in edges:
         tiles.want(carry.op, carry.index, tiles[carry.target].layout)
 

@@ -28,7 +28,7 @@ def mma(op: Op, tiles: Tiles) -> None:
     if not tiles.wgmma:
         raise TargetError(f"{at(op.site)} async_dot needs wgmma, which this target does not have")
     a, _, acc = op.args[:3]
-    layout = accumulator_layout(op.result.type, a.type.element, tiles.num_warps, op.site)
+    layout = accumulator_layout(op.result.type, a.type.element, a.type.shape[-1], tiles.num_warps, op.site)
     if isinstance(a.type, Tensor):
         tiles.want(op, 0, DotOperand(0, layout, operand_k_width(a.type.element)))
     if acc is not None:
