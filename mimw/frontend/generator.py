@@ -20,7 +20,6 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
         super().__init__(context, prototype, gscope, function_name, jit_fn, module=object(), is_gluon=False, **keywords)
         self.builder = recorder
         self.semantic = TritonSemantic(recorder)
-        self.builder.set_loc(self.file_name, self.begin_line + 1, self.begin_col)
         self.task = task
         self.callers = callers
 
@@ -61,14 +60,15 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
 
     def call_JitFunction(self, fn, args, kwargs, caller_context=None):
         """Record the helper's body right here."""
-        if fn in self.callers or fn is self.jit_fn:
-            raise self._unsupported(self.cur_node, f"recursion: {fn.__name__} calls itself")
         bound = fn.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = {name: normalize_value(bound.arguments[name]) for name in fn.arg_names}
+        call = (fn, tuple(value.type.mangle() for value in values.values()))
+        if call in self.callers:
+            raise self._unsupported(self.cur_node, f"recursion: {fn.__name__} calls itself with the same types and constants")
         callee = KernelGenerator(
             self.context, self.prototype, fn.get_capture_scope(), fn.__name__, fn, recorder=self.builder, task=self.task,
-            callers=(*self.callers, self.jit_fn), options=self.builder.options, codegen_fns=self.builder.codegen_fns,
+            callers=(*self.callers, call), options=self.builder.options, codegen_fns=self.builder.codegen_fns,
             module_map=self.builder.module_map, file_name=fn.file_name, begin_line=fn.def_file_line_number,
             begin_col=fn.def_file_col_number)
         callee._loop_carry_discovery_depth = self._loop_carry_discovery_depth

@@ -38,11 +38,11 @@ def compilation_error(fn, error: Exception) -> KernelCompilationError:
 def _innermost(error: BaseException) -> str:
     """The message of the deepest complaint in a chain of compilation errors."""
     message = ""
-    while error is not None:
-        message = getattr(error, "error_message", None) or message
-        if not isinstance(error, CompilationError):
-            break
+    while isinstance(error, CompilationError):
+        message = error.error_message or message
         error = error.__cause__
+    if error is not None and not message:
+        message = str(error) or type(error).__name__
     return message or "compilation failed"
 
 
