@@ -14,7 +14,7 @@ from ..core import compile_time, host_constructible, word
 from .arguments import is_int
 
 
-class _Region:
+class Region:
     """Base of what the frontend reads from a `with` statement; nothing else may enter it."""
 
     def __enter__(self):
@@ -26,7 +26,7 @@ class _Region:
 
 
 @host_constructible
-class async_tasks(_Region):
+class async_tasks(Region):
     """Open one warp-specialised region; its body holds `async_task` blocks and constexpr `if`s around them.
 
     args:      exclusive - the kernel must have exactly this one region
@@ -49,7 +49,7 @@ class async_tasks(_Region):
 
 
 @host_constructible
-class async_task(_Region):
+class async_task(Region):
     """One task of a region: `async_task("default", ...)` on the kernel's own warps, or `async_task(num_warps=...)`.
 
     args:      num_warps - extra warps, a power of two; not for the default task

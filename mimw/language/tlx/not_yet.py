@@ -5,6 +5,7 @@ A word leaves this table when it is implemented in the file of its family.
 
 from __future__ import annotations
 
+import ast
 import inspect
 
 from ..core import not_yet, word
@@ -25,8 +26,6 @@ WORDS = {
     "named_barrier_arrive": "bar arrive_count",
     # copies
     "async_store": "dst_global_ptr src_smem size",
-    # matrix multiply
-    "tcgen05_commit": "mBarrier two_ctas=False",
     # cluster launch control
     "clc_create_context": "num_consumers num_stages=1",
     "clc_producer": "context p_producer=None multi_ctas=True k=0",
@@ -49,3 +48,28 @@ WORDS = {
     "amd_scheduled_mfma": "a b acc accumulator_role resident_operand=None accumulator_register_class=None initialize=False",
     "amd_mfma_commit": "value preserve=None",
 }
+
+
+def _parameters(declared: str) -> list[inspect.Parameter]:
+    parameters = []
+    for text in declared.split():
+        name, has_default, default = text.partition("=")
+        value = ast.literal_eval(default) if has_default else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value))
+    return parameters
+
+
+def _declare(name: str, declared: str):
+
+    def refuse(*args, _semantic=None, **kwargs):
+        raise not_yet(_semantic, name)
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"Not offered by this release: calling it raises `mimw.errors.NotYet`, which names tlx.{name}."
+    hidden = inspect.Parameter("_semantic", inspect.Parameter.KEYWORD_ONLY, default=None)
+    refuse.__signature__ = inspect.Signature([*_parameters(declared), hidden])
+    return word(refuse)
+
+
+globals().update({name: _declare(name, declared) for name, declared in WORDS.items()})
+__all__ = list(WORDS)

@@ -34,7 +34,7 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
     lowers to: ttng.async_tma_copy_global_to_local
     """
     needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load")
-    offsets = _checked("async_descriptor_load", desc, offsets, eviction_policy, _semantic)
+    offsets = checked_offsets("async_descriptor_load", desc, offsets, eviction_policy, _semantic)
     policy = cache_policy("async_descriptor_load", cache_modifier, eviction_policy, ("", ".ca", ".cg", ".cs", ".cv"), _semantic)
     result = _block_buffer("async_descriptor_load", "result", desc, result, _semantic)
     if len(multicast_targets):
@@ -60,7 +60,7 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
     lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce
     """
     needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store")
-    offsets = _checked("async_descriptor_store", desc, offsets, eviction_policy, _semantic)
+    offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic)
     assert store_reduce in REDUCTIONS, f"store_reduce must be one of {tuple(REDUCTIONS)}, got {store_reduce!r}"
     if store_reduce and desc.dtype.name not in REDUCTIONS[store_reduce]:
         raise wrong(_semantic, f"async_descriptor_store: the hardware cannot {store_reduce} {desc.dtype}; "
@@ -84,7 +84,7 @@ def async_descriptor_store_wait(pendings: tl.constexpr, _semantic=None) -> None:
     _semantic.builder.record("tma_store_wait", pendings)
 
 
-def _checked(name: str, desc, offsets, eviction_policy: str, semantic) -> tuple:
+def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic) -> tuple:
     """Check the arguments that loads and stores share; the offsets as i32 handles."""
     assert isinstance(desc, tl.tensor_descriptor_base), f"{name}: expected a tensor descriptor, got {desc}"
     rank = len(desc.block_shape)

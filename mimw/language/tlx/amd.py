@@ -1,0 +1,104 @@
+"""Words of AMD's chips. Not offered yet: each checks its target and arguments, then says so."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import capability, compile_time, host_constructible, not_yet, word
+from .arguments import is_int
+from .async_task import Region
+from .types import async_token
+
+_ATOMIC_TYPES = (tl.float16, tl.bfloat16, tl.float32, tl.float64, tl.int32, tl.int64)
+
+
+def _check_buffer(ptr, offsets, mask=None, other=None, contiguity: int = 1) -> None:
+    assert isinstance(ptr, tl.tensor) and ptr.type.is_ptr(), "ptr must be a scalar pointer type"
+    assert isinstance(offsets, tl.tensor) and offsets.type.is_block(), "offsets must be a tensor type"
+    assert offsets.dtype in (tl.int32, tl.uint32), f"offsets element type must be int32 or uint32, got {offsets.dtype}"
+    assert other is None or mask is not None, "other needs a mask"
+    assert is_int(contiguity) and contiguity > 0 and contiguity & (contiguity - 1) == 0, (
+        f"contiguity must be a positive power of two, got {contiguity!r}")
+
+
+@word
+def buffer_load(ptr, offsets, mask=None, other=None, cache: tl.constexpr = None, contiguity: tl.constexpr = 1,
+                _semantic=None) -> tl.tensor:
+    """Load at element offsets from a scalar base pointer; not offered yet."""
+    _check_buffer(ptr, offsets, mask, other, contiguity)
+    raise not_yet(_semantic, "buffer_load")
+
+
+@word
+def buffer_store(stored_value, ptr, offsets, mask=None, cache: tl.constexpr = None, _semantic=None) -> None:
+    """Store at element offsets from a scalar base pointer; not offered yet."""
+    _check_buffer(ptr, offsets, mask)
+    raise not_yet(_semantic, "buffer_store")
+
+
+@word
+def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, scope: tl.constexpr = None,
+                      contiguity: tl.constexpr = 1, _semantic=None) -> tl.tensor:
+    """Add at element offsets from a scalar base pointer, giving the old values; not offered yet."""
+    _check_buffer(ptr, offsets, mask, contiguity=contiguity)
+    element = ptr.dtype.element_ty
+    assert element in _ATOMIC_TYPES, f"buffer_atomic_add supports {', '.join(map(str, _ATOMIC_TYPES))}, got {element}"
+    raise not_yet(_semantic, "buffer_atomic_add")
+
+
+@word
+def buffer_load_to_local(dest, ptr, offsets, mask=None, other=None, cache_modifier: tl.constexpr = "",
+                         _semantic=None) -> async_token:
+    """Start copying from element offsets of a scalar base pointer into a buffer; not offered yet."""
+    _check_buffer(ptr, offsets, mask, other)
+    raise not_yet(_semantic, "buffer_load_to_local")
+
+
+@word
+def assume_uniform(value, _semantic=None):
+    """`value`, promised to be equal in all lanes: a scalar pointer or a scalar of at least 16 bits. No effect on NVIDIA."""
+    scalar = isinstance(value, tl.tensor) and not value.type.is_block()
+    assert scalar and (value.dtype.is_ptr() or value.dtype.primitive_bitwidth >= 16), (
+        f"assume_uniform takes a scalar pointer or a scalar of at least 16 bits, got {value}")
+    if capability(_semantic) is None:
+        raise not_yet(_semantic, "assume_uniform on AMD")
+    return value
+
+
+@word
+def amd_sched_barrier(mask: tl.constexpr = 0, _semantic=None) -> None:
+    """Instruction scheduling barrier; not offered yet."""
+    if not is_int(mask) or not 0 <= mask <= 0xFFF:
+        raise ValueError(f"amd_sched_barrier: mask must be a constexpr int from 0 to 0xFFF, got {mask!r}")
+    if capability(_semantic) is not None:
+        raise NotImplementedError("amd_sched_barrier is only available on AMD")
+    raise not_yet(_semantic, "amd_sched_barrier")
+
+
+@word
+def extract_slice(source, shape: tl.constexpr, offsets: tl.constexpr, _semantic=None) -> tl.tensor:
+    """A static slice of a register tile that moves nothing between lanes; not offered yet."""
+    rank = len(source.shape)
+    assert len(shape) == len(offsets) == rank, f"extract_slice: shape and offsets must have rank {rank}"
+    for size, start, extent in zip(shape, offsets, source.type.shape, strict=True):
+        assert size > 0 and start >= 0, f"extract_slice: extents must be positive and offsets not negative, got {size}, {start}"
+        assert start + size <= extent, f"extract_slice: {size} elements from {start} are outside the extent {extent}"
+    raise not_yet(_semantic, "extract_slice")
+
+
+@host_constructible
+class warp_pipeline_stage(Region):
+    """Mark one pipeline stage of a loop body; two warp groups run the stages one step apart. AMD only, not offered yet.
+
+    args:      label    - a string or None;  priority - 0 to 3 or None; else ValueError
+    """
+
+    def __init__(self, label=None, *, priority=None, _semantic=None, _generator=None):
+        self.label = compile_time("tlx.warp_pipeline_stage", "label", label)
+        self.priority = compile_time("tlx.warp_pipeline_stage", "priority", priority)
+        if self.label is not None and not isinstance(self.label, str):
+            raise ValueError(f"warp_pipeline_stage: label must be a string or None, got {self.label!r}")
+        if self.priority is not None and (not is_int(self.priority) or not 0 <= self.priority <= 3):
+            raise ValueError(f"warp_pipeline_stage: priority must be 0 to 3 or None, got {self.priority!r}")
+        if _semantic is not None:
+            raise not_yet(_semantic, "warp_pipeline_stage")
