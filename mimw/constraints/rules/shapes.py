@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.core import Op
-from ...ir.layouts import Slice
+from ...ir.layouts import Blocked, Slice
 from ..explain import at
 from ..tiles import Tiles
 from .registry import rule
@@ -41,6 +41,15 @@ def reduce(op: Op, tiles: Tiles) -> None:
 def inferred(op: Op, tiles: Tiles) -> None:
     """Everything in the default of its own shape: Triton derives what lies between, lowering converts the result."""
     for index, value in tiles.operands(op):
-        tiles.want(op, index, tiles.default(value.type.shape).layout)
+        default = tiles.default(value.type.shape).layout
+        tiles.want(op, index, pairs_in_threads(value.type.shape, tiles) if op.name == "split" else default)
     for result in tiles.results(op):
         tiles.give(result, tiles.default(result.type.shape))
+
+
+def pairs_in_threads(shape: tuple[int, ...], tiles: Tiles) -> Blocked:
+    """`tt.split` wants both halves of a pair in one thread: two elements along the last dimension, which is the fastest."""
+    if len(shape) == 1:
+        return Blocked((2, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, ))
+    rest = tiles.default(shape[:-1]).layout
+    return Blocked((*rest.size_per_thread, 2), (*rest.threads_per_warp, 1), (*rest.warps, 1), (len(shape) - 1, *rest.order))
