@@ -18,6 +18,7 @@
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
     │   ├── BarrierMisuse
+    │   ├── AsyncDotReadEarly
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate`
     ├── TargetError            an unknown target, or a word that the target cannot do
     └── InvalidProgram         a bug of ours: the IR broke its own rules
@@ -138,6 +139,10 @@ class OutOfBounds(SimulationError):
 
 class BarrierMisuse(SimulationError):
     """A barrier got more arrivals or bytes than its phase takes."""
+
+
+class AsyncDotReadEarly(SimulationError):
+    """The result of an asynchronous dot is read before the wait that finishes it."""
 
 
 class SimulatorMisuse(SimulationError, ValueError):

@@ -1,0 +1,136 @@
+"""mbarriers: phases that complete after so many arrivals and so many bytes (PTX ISA, "mbarrier").
+
+A barrier is always in some phase. The phase completes when as many arrivals have come as the barrier was made for and no
+bytes are pending; at that moment the next phase begins. A wait names a phase by its parity and passes when the current
+phase has the other one. A barrier that has just been made is in phase 0, so waiting for parity 1 passes at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..errors import BarrierMisuse, OutOfBounds
+from .machine import Task, Wait, fail
+from .shared import position
+from .table import handles
+
+
+@dataclass(eq=False)
+class Mbarrier:
+    """One mbarrier. `root` is the value of its array, `index` its place there."""
+
+    root: object
+    index: int
+    count: int
+    phase: int = 0                      # number of completed phases
+    arrived: int = 0
+    pending_bytes: int = 0
+    latest: float = 0.0                 # time of the last event of the current phase
+    completed_at: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    waiters: list[Task] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.root.name or 'barrier'!r}[{self.index}]"
+
+    def completed(self, parity: int) -> bool:
+        """Whether the phase of that parity has completed."""
+        return self.phase & 1 != parity
+
+    def arrive(self, count: int, task: Task, op) -> None:
+        if self.arrived + count > self.count:
+            raise fail(BarrierMisuse, task, op, f"{count} arrivals on {self.name}, which takes {self.count} a phase and has had "
+                       f"{self.arrived} in phase {self.phase} (parity {self.phase & 1}), {self.pending_bytes} bytes pending",
+                       hint="allocate it with a larger arrive_count, or drop an arrive (barrier_expect_bytes is one, too)")
+        self.arrived += count
+        self._settle(task.clock, task, op)
+
+    def expect(self, size: int, task: Task, op) -> None:
+        self.pending_bytes += size
+        self.arrive(1, task, op)
+
+    def complete(self, size: int, time: float, task: Task, op) -> None:
+        """`size` bytes of an asynchronous copy have landed at `time`."""
+        self.pending_bytes -= size
+        self._settle(time, task, op)
+
+    def _settle(self, time: float, task: Task, op) -> None:
+        self.latest = max(self.latest, time)
+        if self.arrived < self.count:
+            return
+        if self.pending_bytes < 0:
+            raise fail(BarrierMisuse, task, op, f"phase {self.phase} (parity {self.phase & 1}) of {self.name} got "
+                       f"{-self.pending_bytes} bytes more than it was told to expect",
+                       hint="barrier_expect_bytes takes the sum of the bytes of all copies of the phase")
+        if self.pending_bytes == 0:
+            self.completed_at[self.phase & 1] = self.latest
+            self.phase, self.arrived, self.latest = self.phase + 1, 0, 0.0
+            for waiter in self.waiters:
+                waiter.machine.wake(waiter)
+            self.waiters.clear()
+
+    def state(self) -> str:
+        """Where the current phase stands, for messages."""
+        return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals and "
+                f"{self.pending_bytes} bytes pending")
+
+
+def single(task: Task, op, value) -> Mbarrier:
+    """The one barrier that an op works on: a single one, or an array of one."""
+    barriers = task.env[value]
+    if isinstance(barriers, Mbarrier):
+        return barriers
+    if len(barriers) != 1:
+        raise fail(BarrierMisuse, task, op, f"{op.name} needs one barrier, and {value.name or 'this'!r} is an array of "
+                   f"{len(barriers)}", hint="index it")
+    return barriers[0]
+
+
+def enabled(task: Task, op, predicate) -> bool:
+    """The value of an optional predicate; none is true."""
+    return predicate is None or bool(task.read(predicate, op))
+
+
+@handles("alloc_barriers")
+def alloc_barriers(task, op):
+    count, arrive_count = op.args
+    task.env[op.result] = tuple(Mbarrier(op.result, index, arrive_count) for index in range(count))
+
+
+@handles("barrier_index")
+def barrier_index(task, op):
+    barriers, index = task.env[op.args[0]], position(task, op, op.args[1])
+    barriers = (barriers, ) if isinstance(barriers, Mbarrier) else barriers
+    if not 0 <= index < len(barriers):
+        raise fail(OutOfBounds, task, op, f"index {index} of the barriers {barriers[0].root.name!r}, of which there are "
+                   f"{len(barriers)}")
+    task.env[op.result] = barriers[index]
+
+
+@handles("barrier_expect", switches=True)
+def barrier_expect(task, op):
+    if enabled(task, op, op.args[2]):
+        single(task, op, op.args[0]).expect(position(task, op, op.args[1]), task, op)
+        task.machine.polls = 0
+
+
+@handles("barrier_arrive", switches=True)
+def barrier_arrive(task, op):
+    if enabled(task, op, op.args[2]):
+        single(task, op, op.args[0]).arrive(position(task, op, op.args[1]), task, op)
+        task.machine.polls = 0
+
+
+@handles("barrier_wait")
+def barrier_wait(task, op):
+    if not enabled(task, op, op.args[2]):
+        return
+    yield None
+    barrier, parity = single(task, op, op.args[0]), position(task, op, op.args[1])
+    if parity not in (0, 1):
+        raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; a phase is named by its parity, 0 or 1",
+                   hint="take the phase & 1")
+    while not barrier.completed(parity):
+        barrier.waiters.append(task)
+        yield Wait(op, "barrier", barrier, lambda: f"parity {parity} of {barrier.name}: {barrier.state()}")
+    task.wait_until(barrier.completed_at[parity], op, f"{barrier.name} parity {parity}")

@@ -1,0 +1,132 @@
+"""TMA descriptors: a tensor in global memory seen in blocks, and the synchronous accesses of `tl`'s descriptors.
+
+Elements outside the tensor read as the padding (0 or NaN) and are not written, whatever lies at their addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import SimulatorMisuse
+from .machine import fail
+from .memory import GlobalMemory
+from .table import handles
+from .values import numpy_type
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalTensor:
+    """What a descriptor says at run time. `shape` and `strides` in elements, the last stride 1."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block: tuple[int, ...]
+    dtype: np.dtype
+    signed: bool
+    nan: bool
+
+    def read(self, memory: GlobalMemory, offsets, task, op, block=None) -> np.ndarray:
+        """The block at `offsets`, padded."""
+        block = block or self.block
+        fill = np.nan if self.nan else 0
+        inside, here = self._inside(memory, offsets, block, task, op, "reads")
+        if here is None:
+            return np.full(block, fill, self.dtype)
+        if here.shape == tuple(block):
+            return here.copy()
+        result = np.full(block, fill, self.dtype)
+        result[inside] = here
+        return result
+
+    def write(self, memory: GlobalMemory, offsets, tile: np.ndarray, reduce: str, task, op, block=None) -> None:
+        """Write the part of `tile` that is inside; with `reduce`, combine it with what is there."""
+        inside, here = self._inside(memory, offsets, block or self.block, task, op, "writes")
+        if here is not None:
+            here[...] = combine(reduce, here, tile[inside], self.signed) if reduce else tile[inside]
+
+    def _inside(self, memory, offsets, block, task, op, what):
+        """(where in the block, the memory it stands for) of the part of the block that lies in the tensor."""
+        low = [max(0, -offset) for offset in offsets]
+        high = [min(size, extent - offset) for size, extent, offset in zip(block, self.shape, offsets)]
+        if any(first >= last for first, last in zip(low, high)):
+            return None, None
+        start = sum((offset + first) * stride for offset, first, stride in zip(offsets, low, self.strides))
+        here = memory.box(self.address + start * self.dtype.itemsize, tuple(h - l for l, h in zip(low, high)), self.strides,
+                          self.dtype, task, op, what)
+        return tuple(slice(first, last) for first, last in zip(low, high)), here
+
+
+_KINDS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+          "xor": np.bitwise_xor}
+
+
+def combine(kind: str, old: np.ndarray, new: np.ndarray, signed: bool) -> np.ndarray:
+    """TMA's reduction `kind` of memory and tile; integers compare as `signed` says."""
+    if kind in ("min", "max") and not signed and old.dtype.kind == "i":
+        unsigned = f"u{old.dtype.itemsize}"
+        return _KINDS[kind](old.view(unsigned), np.ascontiguousarray(new).view(unsigned)).view(old.dtype)
+    return _KINDS[kind](old, new)
+
+
+def offsets_of(task, op, values) -> list[int]:
+    """Run-time offsets as Python integers."""
+    return [int(task.read(value, op)) for value in values]
+
+
+@handles("make_tensor_descriptor")
+def make_tensor_descriptor(task, op):
+    base, shape, strides, block, signed, padding = op.args
+    type_ = op.result.type
+    dtype = numpy_type(type_.element, op.site)
+    steps = tuple(offsets_of(task, op, strides))
+    if steps[-1] != 1:
+        raise fail(SimulatorMisuse, task, op, f"the last stride of a tensor descriptor is {steps[-1]}; TMA takes only 1")
+    for stride in steps[:-1]:
+        if stride * dtype.itemsize % 16:
+            raise fail(SimulatorMisuse, task, op, f"a stride of {stride} elements is {stride * dtype.itemsize} bytes; TMA takes "
+                       "multiples of 16")
+    task.env[op.result] = GlobalTensor(int(task.read(base, op)), tuple(offsets_of(task, op, shape)), steps, tuple(block), dtype,
+                                       bool(signed), "nan" in str(padding).lower())
+
+
+@handles("descriptor_load")
+def descriptor_load(task, op):
+    descriptor = task.env[op.args[0]]
+    task.env[op.result] = descriptor.read(task.machine.memory, offsets_of(task, op, op.args[1]), task, op)
+
+
+@handles("descriptor_store")
+def descriptor_store(task, op):
+    descriptor, tile = task.env[op.args[0]], task.read(op.args[1], op)
+    task.machine.polls = 0
+    descriptor.write(task.machine.memory, offsets_of(task, op, op.args[2]), tile, "", task, op)
+
+
+@handles("descriptor_reduce", switches=True)
+def descriptor_reduce(task, op):
+    kind, descriptor, tile = op.args[0], task.env[op.args[1]], task.read(op.args[2], op)
+    name = getattr(kind, "name", str(kind)).lower()
+    if name not in _KINDS:
+        raise fail(SimulatorMisuse, task, op, f"the simulator does not know the descriptor reduction {name!r}")
+    task.machine.polls = 0
+    descriptor.write(task.machine.memory, offsets_of(task, op, op.args[3]), tile, name, task, op)
+
+
+@handles("descriptor_gather")
+def descriptor_gather(task, op):
+    descriptor, rows, column = task.env[op.args[0]], task.read(op.args[1], op), int(task.read(op.args[2], op))
+    block = (1, descriptor.block[-1])
+    parts = [descriptor.read(task.machine.memory, [int(row), column], task, op, block) for row in rows]
+    task.env[op.result] = np.concatenate(parts)
+
+
+@handles("descriptor_scatter")
+def descriptor_scatter(task, op):
+    descriptor, tile = task.env[op.args[0]], task.read(op.args[1], op)
+    rows, column = task.read(op.args[2], op), int(task.read(op.args[3], op))
+    task.machine.polls = 0
+    for index, row in enumerate(rows):
+        descriptor.write(task.machine.memory, [int(row), column], tile[index:index + 1], "", task, op, (1, descriptor.block[-1]))

@@ -1,0 +1,132 @@
+"""Loads, stores and atomics on global memory.
+
+An atomic is one step of the scheduler. One that changes nothing, and a volatile load, count as a round of a spin: when all
+that goes on is spinning, the machine says so instead of going on for ever.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir.types import Pointer
+from ..triton_port.interpreter import as_signed, as_unsigned
+from .costs import POLL
+from .table import handles
+from .values import numpy_type
+
+
+def _volatile(op) -> bool:
+    return bool(op.args[-1])
+
+
+def _pointee(op, index: int) -> np.dtype:
+    type_ = op.args[index].type
+    pointer = type_ if isinstance(type_, Pointer) else type_.element
+    return numpy_type(pointer.pointee, op.site)
+
+
+def _optional(task, op, arg):
+    return None if not hasattr(arg, "type") else task.read(arg, op)
+
+
+@handles("load", switches=_volatile)
+def load(task, op):
+    task.machine.polls += _volatile(op)
+    task.env[op.result] = task.machine.memory.read(task.read(op.args[0], op), None, _pointee(op, 0), None, task, op)
+
+
+@handles("masked_load", switches=_volatile)
+def masked_load(task, op):
+    task.machine.polls += _volatile(op)
+    pointer, mask, other = (_optional(task, op, arg) for arg in op.args[:3])
+    task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op, 0), other, task, op)
+
+
+@handles("store")
+def store(task, op):
+    task.machine.polls = 0
+    task.machine.memory.write(task.read(op.args[0], op), task.read(op.args[1], op), None, task, op)
+
+
+@handles("masked_store")
+def masked_store(task, op):
+    task.machine.polls = 0
+    pointer, value, mask = (task.read(arg, op) for arg in op.args[:3])
+    task.machine.memory.write(pointer, value, mask, task, op)
+
+
+@handles("atomic_load", switches=True)
+def atomic_load(task, op):
+    task.machine.polls += 1
+    pointer, mask = (_optional(task, op, arg) for arg in op.args[:2])
+    task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op, 0), None, task, op)
+
+
+@handles("atomic_store", switches=True)
+def atomic_store(task, op):
+    task.machine.polls = 0
+    pointer, value, mask = (_optional(task, op, arg) for arg in op.args[:3])
+    task.machine.memory.write(pointer, value, mask, task, op)
+
+
+def _of_unsigned(function):
+    return lambda old, new: as_signed(function(as_unsigned(old), as_unsigned(new)))
+
+
+_KINDS = {
+    "ADD": np.add, "FADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "MAX": np.maximum,
+    "MIN": np.minimum, "UMAX": _of_unsigned(np.maximum), "UMIN": _of_unsigned(np.minimum), "XCHG": lambda old, new: new,
+}
+
+
+@handles("atomic_rmw", switches=True)
+def atomic_rmw(task, op):
+    pointer, value, mask = (_optional(task, op, arg) for arg in op.args[1:4])
+    kind = op.args[0]
+    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, _KINDS[getattr(kind, "name", kind)], value)
+
+
+@handles("atomic_cas", switches=True)
+def atomic_cas(task, op):
+    pointer, compare, value = (task.read(arg, op) for arg in op.args[:3])
+    task.env[op.result] = _update(task, op, pointer, None, value.dtype,
+                                  lambda old, new, wanted: np.where(old == wanted, new, old), value, compare)
+
+
+def _update(task, op, pointer, mask, dtype, function, *operands):
+    """Replace what is at `pointer` by `function(old, *operands)`; the old values. Equal addresses take turns."""
+    memory, shape = task.machine.memory, np.shape(pointer)
+    flat = np.asarray(pointer).reshape(-1)
+    operands = [np.broadcast_to(operand, shape).reshape(-1) for operand in operands]
+    lanes = np.arange(flat.size) if mask is None else np.flatnonzero(np.broadcast_to(mask, shape).reshape(-1))
+    old, changed = np.zeros(flat.size, dtype), False
+    for turn in _turns(flat, lanes):
+        old[turn] = memory.read(flat[turn], None, dtype, None, task, op)
+        new = np.asarray(function(old[turn], *(operand[turn] for operand in operands))).astype(dtype, copy=False)
+        changed |= new.tobytes() != old[turn].tobytes()
+        memory.write(flat[turn], new, None, task, op)
+    task.machine.polls = 0 if changed else task.machine.polls + 1
+    return old.reshape(shape)[()]
+
+
+def _turns(flat: np.ndarray, lanes: np.ndarray):
+    """The lanes in groups of different addresses, in order."""
+    while lanes.size:
+        _, first = np.unique(flat[lanes], return_index=True)
+        yield lanes[np.sort(first)]
+        lanes = np.delete(lanes, first)
+
+
+@handles("atomic_poll")
+def atomic_poll(task, op):
+    """Looks until every element has its expected value, or the timeout (in nanoseconds, taken as cycles) is over."""
+    pointer, expected, timeout = (_optional(task, op, arg) for arg in op.args[:3])
+    end = None if timeout is None else task.clock + float(timeout)
+    while True:
+        yield None
+        matched = task.machine.memory.read(pointer, None, expected.dtype, None, task, op) == expected
+        if np.all(matched) or (end is not None and task.clock >= end):
+            break
+        task.clock += POLL
+        task.machine.polls += 1
+    task.env[op.result] = matched

@@ -1,0 +1,163 @@
+"""Global memory: the arrays given to the launch, at their real addresses, and nothing else.
+
+Pointers are numbers, as on the GPU. Every access is checked against the arrays of the launch, so a wrong address is an
+error that names the nearest array instead of a crash; elements whose mask is false are not looked at.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import OutOfBounds, SimulatorMisuse
+
+
+@dataclass(eq=False)
+class Region:
+    """The bytes of one argument."""
+
+    name: str
+    start: int
+    size: int
+    item: int                         # bytes of one element, for messages
+    owner: Any                        # keeps the memory alive
+    bytes: np.ndarray = field(init=False)
+
+    def __post_init__(self):
+        self.bytes = np.ctypeslib.as_array((ctypes.c_uint8 * self.size).from_address(self.start)) if self.size else \
+            np.zeros(0, np.uint8)
+        self._views: dict[np.dtype, np.ndarray] = {}
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    def view(self, dtype: np.dtype) -> np.ndarray:
+        """The region as elements of `dtype`; a tail too short for one is left out."""
+        found = self._views.get(dtype)
+        if found is None:
+            found = self._views[dtype] = self.bytes[:self.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        return found
+
+
+def describe(array: Any, name: str) -> tuple[int, int, int]:
+    """(address, bytes, bytes per element) of a numpy array or a torch CPU tensor, over its extent in memory."""
+    if hasattr(array, "base") and hasattr(array, "data_ptr") and not hasattr(array, "untyped_storage"):
+        array = array.base
+    if isinstance(array, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(array)
+        return (low, high - low, array.itemsize) if array.size else (array.ctypes.data, 0, array.itemsize)
+    if hasattr(array, "data_ptr") and hasattr(array, "stride"):
+        if getattr(getattr(array, "device", None), "type", "cpu") != "cpu":
+            raise SimulatorMisuse(f"argument {name!r} is a tensor on {array.device}; the simulator works on CPU tensors",
+                                  hint="pass tensor.cpu()")
+        extents = [(size - 1) * stride for size, stride in zip(array.shape, array.stride())]
+        elements = 1 + sum(extents) if all(array.shape) else 0
+        return array.data_ptr(), elements * array.element_size(), array.element_size()
+    raise SimulatorMisuse(f"argument {name!r} should be a numpy array or a torch CPU tensor, not {type(array).__name__}")
+
+
+class GlobalMemory:
+    """All regions of a launch, and reads and writes by address."""
+
+    def __init__(self):
+        self.regions: list[Region] = []
+
+    def register(self, array: Any, name: str) -> int:
+        """Make an array reachable; returns its address. An array that is registered twice keeps its first name."""
+        start, size, item = describe(array, name)
+        if not any(region.start == start and region.size >= size for region in self.regions):
+            self.regions.append(Region(name, start, size, item, array))
+        return array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
+
+    def region(self, low: int, high: int) -> Region | None:
+        """The region that holds the bytes [low, high)."""
+        for region in self.regions:
+            if region.start <= low and high <= region.end:
+                return region
+        return None
+
+    def outside(self, address: int, size: int, task, op, what: str) -> OutOfBounds:
+        """The error for bytes that are in no region."""
+        where = f"{task.where}: {op.name} {what} address {address:#x}"
+        if not self.regions:
+            return OutOfBounds(f"{where}, but the launch has no array", op.site)
+        near = min(self.regions, key=lambda region: max(region.start - address, address + size - region.end, 0))
+        if near.start <= address and address + size <= near.end:
+            return OutOfBounds(f"{where}, which is not a multiple of the element's {size} bytes", op.site)
+        offset = (address - near.start) / near.item
+        offset = int(offset) if offset.is_integer() else offset
+        return OutOfBounds(f"{where}: element {offset} of {near.name!r}, which has {near.size // near.item} elements", op.site,
+                           hint="mask the access or enlarge the array")
+
+    def _parts(self, addresses: np.ndarray, size: int, task, op, what: str):
+        """(region, selection) pairs that cover `addresses`; one pair if, as nearly always, one region has them all."""
+        low, high = int(addresses.min()), int(addresses.max()) + size
+        region = self.region(low, high)
+        if region is not None:
+            if size > 1 and (np.bitwise_or.reduce((addresses - np.uint64(region.start)) & np.uint64(size - 1))):
+                bad = int(addresses[(addresses - np.uint64(region.start)) & np.uint64(size - 1) != 0][0])
+                raise self.outside(bad, size, task, op, what)
+            return [(region, slice(None))]
+        parts, left = [], np.ones(addresses.shape, bool)
+        for region in self.regions:
+            inside = left & (addresses >= np.uint64(region.start)) & (addresses + np.uint64(size) <= np.uint64(region.end))
+            if inside.any():
+                parts.append((region, inside))
+                left &= ~inside
+        if left.any():
+            raise self.outside(int(addresses[left][0]), size, task, op, what)
+        return parts
+
+    def read(self, addresses, mask, dtype: np.dtype, other, task, op):
+        """Elements at `addresses` (an array or scalar of uint64) where `mask` (None is all) holds, `other` (None is 0) else."""
+        shape = np.shape(addresses)
+        flat = np.asarray(addresses).reshape(-1)
+        on = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
+        if on is not None and not on.all():
+            result = np.zeros(flat.shape, dtype) if other is None else np.array(np.broadcast_to(other, shape)).reshape(-1)
+            if on.any():
+                result[on] = self._read(flat[on], dtype, task, op)
+        else:
+            result = self._read(flat, dtype, task, op)
+        return result.reshape(shape)[()]
+
+    def _read(self, flat: np.ndarray, dtype: np.dtype, task, op) -> np.ndarray:
+        parts = self._parts(flat, dtype.itemsize, task, op, "reads")
+        shift = np.uint64(dtype.itemsize.bit_length() - 1)
+        if len(parts) == 1:
+            region = parts[0][0]
+            return region.view(dtype)[(flat - np.uint64(region.start)) >> shift]
+        result = np.empty(flat.shape, dtype)
+        for region, inside in parts:
+            result[inside] = region.view(dtype)[(flat[inside] - np.uint64(region.start)) >> shift]
+        return result
+
+    def write(self, addresses, value, mask, task, op) -> None:
+        """Write `value` at `addresses` where `mask` (None is all) holds; of equal addresses the last wins."""
+        shape = np.shape(addresses)
+        flat = np.asarray(addresses).reshape(-1)
+        data = np.broadcast_to(value, shape).reshape(-1)
+        if mask is not None:
+            on = np.broadcast_to(mask, shape).reshape(-1)
+            if not on.all():
+                flat, data = flat[on], data[on]
+        if not flat.size:
+            return
+        shift = np.uint64(data.dtype.itemsize.bit_length() - 1)
+        for region, inside in self._parts(flat, data.dtype.itemsize, task, op, "writes"):
+            region.view(data.dtype)[(flat[inside] - np.uint64(region.start)) >> shift] = data[inside]
+
+    def box(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, task, op, what: str):
+        """A strided box of memory as a numpy view. `strides` are in elements and may not be negative."""
+        extent = sum((size - 1) * stride for size, stride in zip(shape, strides)) + 1
+        region = self.region(address, address + extent * dtype.itemsize)
+        if region is None:
+            outside = address if self.region(address, address + dtype.itemsize) is None else \
+                address + (extent - 1) * dtype.itemsize
+            raise self.outside(outside, dtype.itemsize, task, op, what)
+        return np.ndarray(shape, dtype, region.bytes, address - region.start,
+                          tuple(stride * dtype.itemsize for stride in strides))

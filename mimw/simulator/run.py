@@ -1,0 +1,55 @@
+"""One simulated launch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import SimulatorMisuse
+from ..ir import Program
+from .host import bind
+from .machine import Machine
+from .memory import GlobalMemory
+from .trace import Trace
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a launch left behind, besides what it wrote into its arguments.
+
+    `cycles` is the time at which the last task or copy ended, in the simulator's abstract cycles; `counts` says how often
+    each op ran, over all CTAs; `trace` is None unless it was asked for.
+    """
+
+    cycles: float
+    counts: Counter[str]
+    trace: Trace | None = None
+
+
+def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int = 0, trace: bool = False,
+        check_unwritten: bool = True, memory: Sequence[Any] = ()) -> Run:
+    """Execute `program` on the CPU for every program id of `grid`, writing into the arrays among `args`.
+
+    grid:             1 to 3 numbers of programs
+    args:             host objects by `Param.path`: numpy arrays or torch CPU tensors, numbers, `TensorDescriptor`s
+    seed:             picks the interleaving of tasks and when copies land; 0 lands them as late as can be
+    trace:            whether to keep a timeline
+    check_unwritten:  whether reading shared memory that has not been written, or not yet, is an error
+    memory:           further arrays that the kernel reaches through addresses it loads
+    raises:           a `SimulationError` that names CTA, task and source line; the arrays then hold what was written so far
+    """
+    sizes = tuple(int(size) for size in grid)
+    if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
+        raise SimulatorMisuse(f"the grid should be 1 to 3 numbers of programs, not {tuple(grid)}", program.site)
+    space = GlobalMemory()
+    arguments = bind(program, args, space)
+    for index, array in enumerate(memory):
+        space.register(array, f"memory[{index}]")
+    machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace, check_unwritten=check_unwritten)
+    with np.errstate(all="ignore"):       # overflow, division by zero and NaN are values on the GPU, not events
+        machine.run()
+    return Run(machine.end, machine.counts(), machine.trace)

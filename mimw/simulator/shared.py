@@ -1,0 +1,138 @@
+"""Shared memory: buffers, views of them, and plain reads and writes.
+
+Each byte knows whether it has been written. A copy in flight marks its destination until it lands, so a read that comes
+before the data is an error, with what the reader should have waited for. Views are numpy views of data and marks alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import OutOfBounds, UnwrittenRead
+from .machine import InFlight, fail
+from .table import handles
+from .values import numpy_type
+
+WRITTEN, COMING = -1, 1       # marks are integers as wide as an element; a fresh one is 0. -1 is all ones at any width
+
+
+@dataclass(eq=False)
+class Allocation:
+    """What one execution of a `local_alloc` made. Memory starts as garbage: every byte 0xFF, NaN in any float."""
+
+    name: str
+    coming: list[InFlight] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A buffer, or part of one: data and, of the same shape and strides, the marks of its elements."""
+
+    allocation: Allocation
+    data: np.ndarray
+    marks: np.ndarray
+    path: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.allocation.name!r}{self.path}"
+
+    def part(self, select, path: str) -> View:
+        """A view of a part; `select` is a numpy index made of integers and slices."""
+        return View(self.allocation, self.data[select], self.marks[select], self.path + path)
+
+    def trans(self, order) -> View:
+        return View(self.allocation, self.data.transpose(order), self.marks.transpose(order), self.path + ".T")
+
+    def read(self, task, op) -> np.ndarray:
+        """A copy of the elements; refuses what has not been written."""
+        self.check(task, op)
+        return self.data.copy()
+
+    def write(self, tile: np.ndarray) -> None:
+        self.data[...] = tile
+        self.marks[...] = WRITTEN
+
+    def expect(self, copy: InFlight) -> None:
+        """Mark the elements as coming with `copy`."""
+        self.marks[...] = COMING
+        self.allocation.coming.append(copy)
+
+    def arrive(self, copy: InFlight, tile: np.ndarray) -> None:
+        """The data of `copy` are here."""
+        self.allocation.coming.remove(copy)
+        self.write(tile)
+
+    def check(self, task, op) -> None:
+        """Refuse to read an element that nobody has written or whose data are still on their way."""
+        if not task.machine.check_unwritten or (self.marks == WRITTEN).all():
+            return
+        index = tuple(int(i) for i in np.argwhere(self.marks != WRITTEN)[0])
+        element = self.marks[tuple(slice(i, i + 1) for i in index)]
+        for copy in self.allocation.coming:
+            if np.shares_memory(element, copy.destination.marks):
+                raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, before the {copy.kind} that "
+                           f"{copy.task.where} started at {copy.op.site} has landed", copy.op.site,
+                           hint=f"it lands by {copy.lands_by}: wait for that first")
+        raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, which nobody has written",
+                   hint="store or load into it, and order that before this read")
+
+
+def allocate(name: str, type_, site) -> View:
+    """A fresh buffer or array of buffers."""
+    dtype = numpy_type(type_.element, site)
+    shape = (type_.count, *type_.shape) if type_.count else tuple(type_.shape)
+    size = int(np.prod(shape)) * dtype.itemsize
+    data = np.full(size, 0xFF, np.uint8).view(dtype).reshape(shape)
+    marks = np.zeros(size, np.uint8).view(f"i{dtype.itemsize}").reshape(shape)
+    return View(Allocation(name), data, marks)
+
+
+@handles("local_alloc")
+def local_alloc(task, op):
+    task.env[op.result] = allocate(op.result.name or f"buffer of line {op.site.line}", op.result.type, op.site)
+
+
+@handles("buffer_index")
+def buffer_index(task, op):
+    view, index = task.env[op.args[0]], position(task, op, op.args[1])
+    if not 0 <= index < view.data.shape[0]:
+        raise fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.data.shape[0]}")
+    rank_one = view.data.ndim == 1
+    task.env[op.result] = view.part(slice(index, index + 1) if rank_one else index, f"[{index}]")
+
+
+@handles("buffer_slice")
+def buffer_slice(task, op):
+    view, shape = task.env[op.args[0]], op.args[2]
+    offsets = [position(task, op, offset) for offset in op.args[1]]
+    for axis, (offset, size, extent) in enumerate(zip(offsets, shape, view.data.shape)):
+        if offset < 0 or offset + size > extent:
+            raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, which has "
+                       f"{extent} there")
+    box = tuple(slice(offset, offset + size) for offset, size in zip(offsets, shape))
+    text = ", ".join(f"{offset}:{offset + size}" for offset, size in zip(offsets, shape))
+    task.env[op.result] = view.part(box, f"[{text}]")
+
+
+@handles("buffer_trans")
+def buffer_trans(task, op):
+    task.env[op.result] = task.env[op.args[0]].trans(op.args[1])
+
+
+@handles("local_load", switches=True)
+def local_load(task, op):
+    task.env[op.result] = task.env[op.args[0]].read(task, op)
+
+
+@handles("local_store", switches=True)
+def local_store(task, op):
+    view, tile = task.env[op.args[0]], task.read(op.args[1], op)
+    view.write(tile)
+
+
+def position(task, op, index) -> int:
+    """An index or offset that is a Python integer or an i32 value."""
+    return int(task.read(index, op)) if hasattr(index, "type") else int(index)

@@ -1,0 +1,101 @@
+"""Tile arithmetic: passed on to the builder of `triton_port`, whose methods are called as the ops are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import OutOfBounds, SimulatorMisuse
+from ..ir import Tensor, Type, Value
+from ..ir.types import Pointer
+from ..triton_port.interpreter import Handle, TileBuilder, triton_type
+from .machine import fail
+from .table import handles
+from .values import element_name, filled, numpy_type
+
+_BUILDER = TileBuilder()
+
+
+def _argument(task, op, arg):
+    if isinstance(arg, Value):
+        return Handle(task.read(arg, op), element_name(arg.type))
+    if isinstance(arg, Type):
+        return triton_type(element_name(arg))
+    return arg
+
+
+@handles(*"add sub mul sdiv udiv srem urem shl lshr ashr and or xor umulhi minsi minui maxsi maxui "
+         "fadd fsub fmul fdiv frem precise_divf approx_divf minimumf minnumf maximumf maxnumf "
+         "icmpSLE icmpSLT icmpSGE icmpSGT icmpULE icmpULT icmpUGE icmpUGT icmpEQ icmpNE "
+         "fcmpOLT fcmpOGT fcmpOLE fcmpOGE fcmpOEQ fcmpONE fcmpULT fcmpUGT fcmpULE fcmpUGE fcmpUEQ fcmpUNE "
+         "fneg fabs iabs ceil floor exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf fma clampf select "
+         "int_cast si_to_fp ui_to_fp fp_to_si fp_to_ui fp_ext fp_trunc fp_to_fp bitcast int_to_ptr ptr_to_int "
+         "unsplat reshape trans join cat histogram dot dot_scaled".split())
+def tile_op(task, op):
+    """One result, computed by the builder's method of the op's name."""
+    args = [_argument(task, op, arg) for arg in op.args]
+    task.env[op.results[0]] = getattr(_BUILDER, "create_" + op.name)(*args).data
+
+
+@handles("split")
+def split(task, op):
+    for result, half in zip(op.results, _BUILDER.create_split(_argument(task, op, op.args[0]))):
+        task.env[result] = half.data
+
+
+@handles("constant")
+def constant(task, op):
+    task.env[op.result] = filled(op.args[0], op.result.type, op.site)
+
+
+@handles("poison")
+def poison(task, op):
+    """Zeros stand for a value that nobody may use."""
+    task.env[op.result] = None if not _is_data(op.result.type) else filled(0, op.result.type, op.site)
+
+
+def _is_data(type_: Type) -> bool:
+    return isinstance(type_, Tensor) or hasattr(type_, "is_float")
+
+
+@handles("addptr")
+def addptr(task, op):
+    pointer, offset = task.read(op.args[0], op), task.read(op.args[1], op)
+    type_ = op.args[0].type
+    pointee = (type_.element if isinstance(type_, Tensor) else type_).pointee
+    size = 8 if isinstance(pointee, Pointer) else pointee.bytes
+    task.env[op.result] = pointer + offset.astype(np.int64).view(np.uint64) * np.uint64(size)
+
+
+@handles("make_range")
+def make_range(task, op):
+    task.env[op.result] = np.arange(op.args[1], op.args[2], dtype=numpy_type(op.result.type))
+
+
+@handles("splat")
+def splat(task, op):
+    task.env[op.result] = np.full(op.result.type.shape, task.read(op.args[1], op), numpy_type(op.result.type))
+
+
+@handles("broadcast")
+def broadcast(task, op):
+    task.env[op.result] = np.broadcast_to(task.read(op.args[0], op), op.result.type.shape)
+
+
+@handles("expand_dims")
+def expand_dims(task, op):
+    task.env[op.result] = np.expand_dims(task.read(op.args[0], op), op.args[1])
+
+
+@handles("gather")
+def gather(task, op):
+    source, indices, axis = task.read(op.args[0], op), task.read(op.args[1], op), op.args[2]
+    if indices.min() < 0 or indices.max() >= source.shape[axis]:
+        raise fail(OutOfBounds, task, op, f"gather indices from {indices.min()} to {indices.max()} into {source.shape[axis]} "
+                   "elements")
+    task.env[op.result] = np.take_along_axis(source, indices.astype(np.int64), axis=axis)
+
+
+@handles("inline_asm")
+def inline_asm(task, op):
+    raise fail(SimulatorMisuse, task, op, f"inline assembly cannot be simulated: {op.args[0].strip()[:60]!r}",
+               hint="write it in tl, or keep this kernel to the GPU")

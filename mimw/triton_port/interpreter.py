@@ -1,0 +1,228 @@
+"""Triton's numpy builder, with the arithmetic of the hardware.
+
+`triton.runtime.interpreter.InterpreterBuilder` already knows what most of the builder's ops mean on numpy arrays, and this
+is the only place that touches that private module. `TileBuilder` keeps what is right and mends what is not:
+
+* bf16 and fp8 live in arrays of `ml_dtypes`, so that every operation and cast rounds to nearest even;
+* integers have no sign in the IR: arrays are signed, and the ops that mean unsigned numbers view them so;
+* comparisons know NaN (`fcmpU*`, `fcmpONE`); casts to integers and to fp8 saturate, as `cvt` does;
+* dots round fp32 operands to tf32 when asked, and accumulate 8-bit integers exactly.
+
+A method takes and gives handles with `.data` (a numpy array or scalar) and `.dtype` (a `tl.dtype`).
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import triton.language as tl
+from triton.runtime.interpreter import (InterpreterBuilder, TensorHandle, _dot_scaled_scale_to_f32, _round_f32_to_tf32,
+                                        _unpack_e2m1)
+
+NUMPY = {
+    "i1": np.dtype(bool), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64), "fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16),
+    "fp32": np.dtype(np.float32), "fp64": np.dtype(np.float64), "fp8e5": np.dtype(ml_dtypes.float8_e5m2),
+    "fp8e4nv": np.dtype(ml_dtypes.float8_e4m3fn), "fp8e4b8": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "fp8e5b16": np.dtype(ml_dtypes.float8_e5m2fnuz), "pointer": np.dtype(np.uint64),
+}
+"""numpy's type for each scalar name of the IR. fp8e4b15 has none."""
+
+_TRITON = {
+    "i1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "fp16": tl.float16,
+    "bf16": tl.bfloat16, "fp32": tl.float32, "fp64": tl.float64, "fp8e5": tl.float8e5, "fp8e4nv": tl.float8e4nv,
+    "fp8e4b8": tl.float8e4b8, "fp8e5b16": tl.float8e5b16, "pointer": tl.uint64,
+}
+_NUMPY_OF = {_TRITON[name]: dtype for name, dtype in NUMPY.items()}
+_SCALED = {"E4M3": NUMPY["fp8e4nv"], "E5M2": NUMPY["fp8e5"]}
+
+
+class Handle:
+    """A tile or a scalar on its way into the builder."""
+
+    __slots__ = ("data", "dtype")
+
+    def __init__(self, data, name: str):
+        self.data, self.dtype = data, _TRITON[name]
+
+    def get_element_ty(self):
+        return self.dtype
+
+
+def triton_type(name: str):
+    """The `tl.dtype` of a scalar name of the IR."""
+    return _TRITON[name]
+
+
+def as_unsigned(data):
+    """Signed integers seen as unsigned ones of the same bits; everything else as it is."""
+    return data.view(f"u{data.dtype.itemsize}") if data.dtype.kind == "i" else data
+
+
+def as_signed(data):
+    """Unsigned integers seen as signed ones of the same bits; everything else as it is."""
+    return data.view(f"i{data.dtype.itemsize}") if data.dtype.kind == "u" else data
+
+
+def cast_float(data, target: np.dtype, rounding: str = "RTNE"):
+    """Float to float, rounded to nearest even or ("RTZ") towards zero; fp8 saturates as `cvt.satfinite` does."""
+    if target.itemsize == 1:
+        limit = float(ml_dtypes.finfo(target).max)
+        data = np.clip(data.astype(np.float32), -limit, limit)
+    result = np.asarray(data.astype(target))
+    if rounding == "RTZ":
+        bits = result.view(f"u{target.itemsize}")
+        too_far = np.abs(result.astype(np.float64)) > np.abs(np.asarray(data, dtype=np.float64))
+        result = (bits - too_far.astype(bits.dtype)).view(target)
+    return result[()]
+
+
+def _saturating(data, low: int, high: int, dtype):
+    """Float to integer as `cvt.rzi` does it: truncated, clamped to the range, NaN becomes 0."""
+    wide = np.trunc(np.asarray(data, dtype=np.float64))
+    inside = np.where(np.isnan(wide) | (wide < low) | (wide >= high), 0.0, wide).astype(dtype)
+    clamped = np.where(wide >= high, dtype(high), np.where(wide < low, dtype(low), inside))
+    return clamped.astype(dtype)[()]
+
+
+def _of_unsigned(method):
+    """The same op on the operands' bits read as unsigned numbers; integer results turn signed again."""
+
+    def op(self, lhs, rhs):
+        result = method(self, TensorHandle(as_unsigned(lhs.data), lhs.dtype), TensorHandle(as_unsigned(rhs.data), rhs.dtype))
+        return TensorHandle(as_signed(result.data), lhs.dtype)
+
+    return op
+
+
+def _compare(function, unordered: bool):
+    """A float comparison that says what it makes of NaN."""
+
+    def op(self, lhs, rhs):
+        nan = np.isnan(lhs.data) | np.isnan(rhs.data)
+        result = function(lhs.data, rhs.data)
+        return TensorHandle(result | nan if unordered else result & ~nan, tl.int1)
+
+    return op
+
+
+class TileBuilder(InterpreterBuilder):
+    """Tile arithmetic on numpy; method `create_X` is the meaning of IR op `X`, with the same arguments in the same order."""
+
+    create_udiv = _of_unsigned(InterpreterBuilder.create_udiv)
+    create_urem = _of_unsigned(InterpreterBuilder.create_urem)
+    create_lshr = _of_unsigned(InterpreterBuilder.create_lshr)
+    create_minui = _of_unsigned(InterpreterBuilder.create_minui)
+    create_maxui = _of_unsigned(InterpreterBuilder.create_maxui)
+    create_icmpULE = _of_unsigned(InterpreterBuilder.create_icmpULE)
+    create_icmpULT = _of_unsigned(InterpreterBuilder.create_icmpULT)
+    create_icmpUGE = _of_unsigned(InterpreterBuilder.create_icmpUGE)
+    create_icmpUGT = _of_unsigned(InterpreterBuilder.create_icmpUGT)
+    create_umulhi = _of_unsigned(InterpreterBuilder.create_umulhi)
+
+    create_fcmpULT = _compare(np.less, unordered=True)
+    create_fcmpULE = _compare(np.less_equal, unordered=True)
+    create_fcmpUGT = _compare(np.greater, unordered=True)
+    create_fcmpUGE = _compare(np.greater_equal, unordered=True)
+    create_fcmpUEQ = _compare(np.equal, unordered=True)
+    create_fcmpONE = _compare(np.not_equal, unordered=False)
+
+    # ---- casts ------------------------------------------------------------------------------------------------------
+
+    def create_int_cast(self, value, type_, signed):
+        data, target = value.data, _NUMPY_OF[type_]
+        if target == bool:
+            return TensorHandle((data & 1).astype(bool), type_)
+        if data.dtype == bool:
+            data = -data.astype(target) if signed else data.astype(target)
+        elif not signed:
+            data = as_unsigned(data)
+        return TensorHandle(as_signed(data.astype(target)), type_)
+
+    def create_si_to_fp(self, value, type_):
+        data = -value.data.astype(np.int8) if value.data.dtype == bool else value.data
+        return TensorHandle(data.astype(_NUMPY_OF[type_]), type_)
+
+    def create_ui_to_fp(self, value, type_):
+        return TensorHandle(as_unsigned(value.data).astype(_NUMPY_OF[type_]), type_)
+
+    def create_fp_to_si(self, value, type_):
+        bits = 8 * _NUMPY_OF[type_].itemsize
+        return TensorHandle(_saturating(value.data, -(1 << bits - 1), (1 << bits - 1) - 1, _NUMPY_OF[type_].type), type_)
+
+    def create_fp_to_ui(self, value, type_):
+        dtype = np.dtype(f"u{_NUMPY_OF[type_].itemsize}")
+        return TensorHandle(as_signed(_saturating(value.data, 0, np.iinfo(dtype).max, dtype.type)), type_)
+
+    def create_fp_ext(self, value, type_):
+        return TensorHandle(value.data.astype(_NUMPY_OF[type_]), type_)
+
+    def create_fp_trunc(self, value, type_):
+        return TensorHandle(cast_float(value.data, _NUMPY_OF[type_]), type_)
+
+    def create_fp_to_fp(self, value, type_, rounding=None):
+        return TensorHandle(cast_float(value.data, _NUMPY_OF[type_], getattr(rounding, "name", None) or "RTNE"), type_)
+
+    def create_bitcast(self, value, type_):
+        return TensorHandle(np.ascontiguousarray(value.data).reshape(np.shape(value.data)).view(_NUMPY_OF[type_]), type_)
+
+    create_int_to_ptr = create_ptr_to_int = create_bitcast
+
+    # ---- elements ---------------------------------------------------------------------------------------------------
+
+    def create_fabs(self, value):
+        return TensorHandle(np.abs(value.data), value.dtype)
+
+    def create_fma(self, x, y, z):
+        if z.data.dtype == np.float32 or z.data.dtype == np.float64:
+            return InterpreterBuilder.create_fma(self, x, y, z)
+        wide = x.data.astype(np.float64) * y.data.astype(np.float64) + z.data.astype(np.float64)
+        return TensorHandle(wide.astype(z.data.dtype), z.dtype)
+
+    def create_splat(self, shape, value):
+        return TensorHandle(np.full(shape, value.data, dtype=value.data.dtype), value.dtype)
+
+    def create_unsplat(self, value):
+        return TensorHandle(value.data.reshape(-1)[0], value.dtype)
+
+    # ---- dots -------------------------------------------------------------------------------------------------------
+
+    def create_dot(self, a, b, acc, precision, max_imprecise):
+        return TensorHandle(matmul(a.data, b.data, acc.data, acc.data.dtype, precision), acc.dtype)
+
+    def create_dot_scaled(self, a, a_scale, a_format, b, b_scale, b_format, fast_math, a_k_pack, b_k_pack, acc):
+        kind = tl.float16 if "FP16" in (a_format.name, b_format.name) else tl.bfloat16
+        lhs = _scaled_operand(a, a_scale, a_format.name, -1 if a_k_pack else -2, kind, -1)
+        rhs = _scaled_operand(b, b_scale, b_format.name, -2 if b_k_pack else -1, kind, -2)
+        return TensorHandle(np.matmul(lhs, rhs) + acc.data, acc.dtype)
+
+
+def _scaled_operand(value, scale, format_: str, packed_axis: int, kind, k_axis: int):
+    if format_ == "E2M1":
+        data = _unpack_e2m1(value.data.view(np.uint8), packed_axis)
+    elif value.data.dtype.kind in "iu":
+        data = value.data.view(_SCALED[format_]).astype(np.float32)
+    else:
+        data = value.data.astype(np.float32)
+    if scale is None:
+        return data
+    factors = _dot_scaled_scale_to_f32(scale, kind)
+    factors = np.repeat(factors, data.shape[k_axis] // factors.shape[-1], axis=-1)
+    return data * (np.swapaxes(factors, -1, -2) if k_axis == -2 else factors)
+
+
+def matmul(a, b, acc, dtype: np.dtype, precision):
+    """`a @ b + acc` as the tensor cores do it: fp32 accumulation for floats, exact integers; `acc` None is zero.
+
+    `precision` is Triton's input precision or its name; only "tf32" rounds fp32 operands (10 mantissa bits).
+    """
+    if a.dtype.kind == "i":
+        # float64 holds every sum of 8-bit products exactly and, unlike integers, has a fast product in numpy.
+        product = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(dtype)
+    else:
+        wide = np.float64 if a.dtype == np.float64 else np.float32
+        if a.dtype == np.float32 and getattr(precision, "name", str(precision)).lower() == "tf32":
+            a, b = _round_f32_to_tf32(a), _round_f32_to_tf32(b)
+        a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
+        product = np.matmul(a, b)
+    return product.astype(dtype, copy=False) if acc is None else (product + acc).astype(dtype, copy=False)
