@@ -1,6 +1,5 @@
 """The TLX surface: the public names of TLX, one file per family. Import it as `mimw.tlx`."""
 
-from . import mem_ops, types, warp_spec
 from .alias import (reuse_group, reuse_group_ir_type, reuse_group_type, storage_alias_spec, storage_alias_spec_type,
                     storage_alias_spec_type_class)
 from .amd import (amd_sched_barrier, assume_uniform, buffer_atomic_add, buffer_load, buffer_load_to_local, buffer_store,
@@ -18,11 +17,11 @@ from .layouts import (TMemCTAMode, layout_encoding, nv_mma_shared_layout_encodin
                       swizzled_shared_layout_encoding, tensor_memory_layout_encoding)
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
 from .mma import async_dot, async_dot_wait
-from .not_yet import (subslice, local_gather, local_scatter, local_reshape, local_reinterpret, tmem_copy, zeros,
-                      alloc_warp_barrier, named_barrier_wait, named_barrier_arrive, async_store, clc_create_context,
-                      clc_producer, clc_consumer, _alloc_clc_responses, _clc_issue, _clc_query, release_layout,
-                      dump_layout, require_amd_wmma_layout, vote_ballot_sync, _to_mxfp8_block, rematerialized_range,
-                      amd_register_resident, amd_register_handoff, amd_scheduled_mfma, amd_mfma_commit)
+from .not_yet import (_alloc_clc_responses, _clc_issue, _clc_query, _to_mxfp8_block, alloc_warp_barrier,
+                      amd_mfma_commit, amd_register_handoff, amd_register_resident, amd_scheduled_mfma, async_store,
+                      clc_consumer, clc_create_context, clc_producer, dump_layout, local_gather, local_reinterpret,
+                      local_reshape, local_scatter, named_barrier_arrive, named_barrier_wait, release_layout,
+                      rematerialized_range, require_amd_wmma_layout, subslice, tmem_copy, vote_ballot_sync, zeros)
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout
 from .require import assert_same_layout, require_layout
 from .tdm import (amd_descriptor_prefetch_tensor, async_amd_descriptor_load, async_amd_descriptor_load_fused,
@@ -48,13 +47,13 @@ __all__ = [
     "dot_operand_layout", "dot_scaled", "dtype_of", "DummyRegisterLayoutEncoding", "dump_layout", "extract_slice",
     "fence", "fence_async_shared", "fence_mbarrier_init_cluster", "get_fp8_format_name", "layout", "layout_encoding",
     "local_alloc", "local_gather", "local_load", "local_reinterpret", "local_reshape", "local_scatter", "local_slice",
-    "local_store", "local_trans", "local_view", "make_tensor_descriptor", "mbarrier", "mbarrier_type", "mem_ops",
+    "local_store", "local_trans", "local_view", "make_tensor_descriptor", "mbarrier", "mbarrier_type",
     "named_barrier_arrive", "named_barrier_wait", "nv_mma_shared_layout_encoding", "padded_shared_layout_encoding",
     "prefetch", "reinterpret_tensor_descriptor", "release_layout", "rematerialized_range", "remote_shmem_store",
     "remote_view", "require_amd_wmma_layout", "require_layout", "reuse_group", "reuse_group_ir_type",
     "reuse_group_type", "shared_layout_encoding", "shared_linear_layout_encoding", "size_of", "stoch_round",
     "storage_alias_spec", "storage_alias_spec_type", "storage_alias_spec_type_class", "storage_kind", "subslice",
     "swizzled_layout", "swizzled_shared_layout_encoding", "tcgen05_commit", "tensor_descriptor_ptr",
-    "tensor_descriptor_ptr_type", "tensor_memory_layout_encoding", "thread_id", "tmem_copy", "TMemCTAMode", "types",
-    "update_tensor_descriptor", "vote_ballot_sync", "warp_pipeline_stage", "warp_redux", "warp_spec", "zeros",
+    "tensor_descriptor_ptr_type", "tensor_memory_layout_encoding", "thread_id", "tmem_copy", "TMemCTAMode",
+    "update_tensor_descriptor", "vote_ballot_sync", "warp_pipeline_stage", "warp_redux", "zeros",
 ]
