@@ -1,7 +1,7 @@
 """Published kernels write `import triton.language.extra.tlx as tlx` and `@triton.jit`; here those names become ours.
 
-Only entries of `sys.modules` and attributes of imported modules change, in this process, when the caller asks for it. Triton's own
-device library (`tl.sum`, `tl.softmax`, ...) was decorated when Triton was imported and stays stock.
+Only entries of `sys.modules` and attributes of imported modules change, in this process, when the caller asks for it.
+Triton's own device library (`tl.sum`, `tl.softmax`, ...) was decorated when Triton was imported and stays stock.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def install_aliases() -> None:
 
     `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules;
     `triton.jit` and `triton.Config` become `mimw.jit` and `mimw.Config` (Config also where scripts import it from
-    `triton.runtime`). Idempotent; call it before importing the sources. A module that took `triton.jit` by name earlier keeps
-    the stock one.
+    `triton.runtime`). Idempotent; call it before importing the sources: a module that took `triton.jit` by name earlier
+    keeps the stock one.
     """
     import triton
     import triton.language.extra as extra
