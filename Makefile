@@ -1,4 +1,4 @@
-# `make demo` shows the main job, `make test` runs the CPU tests. Both make .venv on first use and need no GPU and no torch.
+# `make demo` shows the main job, `make test` runs the CPU tests. Both make .venv first; no GPU, no torch.
 #   PYTHON  the interpreter to build .venv from; without it, the first on the PATH that is 3.11 or newer
 #   ARGS    passed on: make test ARGS="tests/cli -k run", make demo ARGS="--out /tmp/gemm.html"
 PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3.14; do \

@@ -1,5 +1,6 @@
 """Warp-group orchestration for stock Triton: which warps do what, where a tile lives, what waits for what."""
 
+from .aliases import install_aliases
 from .autotune import Config, autotune
 from .host import TensorDescriptor
 from .jit import jit
@@ -7,4 +8,12 @@ from .simulate import simulate
 
 __version__ = "0.1.0"
 
-__all__ = ["Config", "TensorDescriptor", "autotune", "jit", "simulate"]
+__all__ = [
+    "Config",
+    "TensorDescriptor",
+    "__version__",
+    "autotune",
+    "install_aliases",
+    "jit",
+    "simulate",
+]

@@ -1,7 +1,7 @@
 """The command `mimw`: argument parsing, and how errors reach the terminal.
 
-Each command is a module of this room with `HELP`, `EXAMPLES`, `add_arguments(parser)` and `execute(options) -> int`; the
-module is named as the command. Commands import the rest of the package when they run, so that `mimw --help` is instant.
+Each command is a module of this room with `HELP`, `EXAMPLES`, `add_arguments(parser)` and `execute(options) -> int`,
+named as the command. Commands import the rest of the package when they run, so that `mimw --help` is instant.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 from importlib import import_module
-from importlib.metadata import version
 
 from ..errors import MimwError
 from .errors import CommandError
@@ -44,9 +43,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mimw", description="Warp-group orchestration for stock Triton.", epilog=_EPILOG,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--version", action="version", version=f"mimw {version('mimw')}")
+    from .. import __version__  # the package imports this room first
+
+    parser = argparse.ArgumentParser(prog="mimw", description="Warp-group orchestration for stock Triton.",
+                                     epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"mimw {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in COMMANDS:
         command = import_module(f".{name}", __name__)
@@ -59,9 +60,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _ours(error: BaseException | None) -> Exception | None:
-    """The error of ours that `error` is or was raised from; Triton wraps what a kernel's words raise."""
+    """The refusal in `error`: ours, also where Triton's CompilationError was raised from it, or Triton's own."""
+    triton = sys.modules.get("triton")
+    refusals = (MimwError, CommandError, triton.CompilationError) if triton else (MimwError, CommandError)
+    found = None
     while error is not None:
-        if isinstance(error, (MimwError, CommandError)):
-            return error
-        error = error.__cause__ or error.__context__
-    return None
+        if isinstance(error, refusals):
+            found = error
+        error = error.__cause__
+    return found

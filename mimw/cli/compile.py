@@ -22,16 +22,18 @@ STAGES = ("ir", "ttgir", "llir", "ptx", "sass", "cubin", "amdgcn", "hsaco")
 def add_arguments(parser: ArgumentParser) -> None:
     add_kernel_arguments(parser)
     parser.add_argument("--emit", choices=STAGES, default="ttgir", help="the stage to print (default ttgir)")
-    parser.add_argument("-o", "--output", metavar="PATH", help="write there instead of to the terminal; cubin and hsaco need it")
+    parser.add_argument("-o", "--output", metavar="PATH",
+                        help="write there instead of to the terminal; cubin and hsaco need it")
 
 
 def execute(options: Namespace) -> int:
     if options.emit in ("cubin", "hsaco") and not options.output:
         raise CommandError(f"a {options.emit} is binary: name a file with -o PATH.")
     stages = compile_named(options).stages
-    if options.emit not in stages:
-        raise CommandError(f"{options.target} has no stage {options.emit!r}. It has: {', '.join(stages)}.")
-    code = stages[options.emit]
+    try:
+        code = stages[options.emit]  # sass is made by this look-up
+    except KeyError:
+        raise CommandError(f"{options.target} has no stage {options.emit!r}. It has: {', '.join(stages)}.") from None
     if not options.output:
         sys.stdout.write(code if code.endswith("\n") else code + "\n")
         return 0

@@ -21,7 +21,7 @@ def add_kernel_arguments(parser: ArgumentParser) -> None:
         "argument types as Triton writes them: '*bf16', i32, 'tensordesc<bf16[128,64]>'. In the order of the run-time "
         "arguments, or NAME=TYPE; comma-separated, repeatable"))
     parser.add_argument("--constexpr", action="append", default=[], metavar="NAME=VALUE",
-                        help="a compile-time argument; VALUE is a Python literal, a tl dtype such as tl.bfloat16, or text")
+                        help="a compile-time argument; VALUE is a Python literal, a dtype as tl.bfloat16, or text")
     parser.add_argument("--num-warps", type=int, default=4, metavar="N", help="warps of the default task (default 4)")
     parser.add_argument("--num-stages", type=int, metavar="N", help="stages of Triton's own software pipelining")
 
@@ -32,7 +32,8 @@ def compile_named(options: Namespace) -> Any:
 
     kernel = kernel_of(load(options.kernel), options.kernel)
     constants = dict(_constant(text) for text in options.constexpr)
-    signature, constants = bind(kernel.fn, [item for text in options.signature for item in split_types(text)], constants)
+    types = [item for text in options.signature for item in split_types(text)]
+    signature, constants = bind(kernel.fn, types, constants)
     chosen = {"num_warps": options.num_warps}
     if options.num_stages is not None:
         chosen["num_stages"] = options.num_stages
@@ -54,8 +55,8 @@ def split_types(text: str) -> list[str]:
 def bind(function: Any, types: list[str], constants: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
     """Give every parameter of the kernel a type or a constant.
 
-    Constants are the parameters annotated `constexpr` and any other that `constants` names; one without a given value takes
-    its default. Returns Triton's signature, in parameter order with "constexpr" for constants, and the constants.
+    Constants are the parameters annotated `constexpr` and any other that `constants` names; one without a given value
+    takes its default. Returns Triton's signature, in parameter order with "constexpr" for constants, and the constants.
     """
     params = inspect.signature(function).parameters
     positional = [item for item in types if "=" not in item]
@@ -67,7 +68,8 @@ def bind(function: Any, types: list[str], constants: dict[str, Any]) -> tuple[di
     runtime = [name for name, param in params.items() if name not in constants and not _is_constexpr(param)]
     waiting = [name for name in runtime if name not in named]
     if len(positional) > len(waiting):
-        raise CommandError(f"--signature has {len(positional)} types for {len(waiting)} run-time arguments: {', '.join(waiting)}.")
+        raise CommandError(f"--signature has {len(positional)} types for {len(waiting)} run-time arguments "
+                           f"({', '.join(waiting)}).")
     named.update(zip(waiting, positional, strict=False))
     missing = []
     for name, param in params.items():

@@ -18,7 +18,7 @@ def load(name: str) -> Any:
 
     A file is imported, not run as `__main__`: code under `if __name__ == "__main__"` stays asleep.
     """
-    from .aliases import install_aliases
+    from ..aliases import install_aliases
 
     place, colon, attribute = name.rpartition(":")
     if not colon or not place or not attribute:
@@ -35,7 +35,7 @@ def kernel_of(value: Any, name: str) -> Any:
     while hasattr(getattr(value, "fn", None), "fn"):
         value = value.fn
     if not hasattr(value, "fn"):
-        raise CommandError(f"{name!r} is a {type(value).__name__}, not a kernel. Is `@triton.jit` or `@mimw.jit` missing?")
+        raise CommandError(f"{name!r} is a {type(value).__name__}, not a kernel. Is `@mimw.jit` missing?")
     return value
 
 

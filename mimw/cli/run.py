@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from .aliases import install_aliases
+    from ..aliases import install_aliases
     install_aliases()
     run_script(options)
     return 0

@@ -14,7 +14,7 @@ _OPTIONS_WITH_VALUE = ("--seed", "--timeline")
 
 
 def split_at_script(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Cut the command line behind the script (or `-m MODULE`): what follows belongs to the script, whatever it looks like."""
+    """Cut the command line behind the script (or `-m MODULE`): what follows is the script's, whatever it looks like."""
     if not argv or argv[0] not in _SCRIPT_COMMANDS:
         return argv, []
     index = 1

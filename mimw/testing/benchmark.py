@@ -1,7 +1,7 @@
 """How we measure: ours and the baselines alternate in one process, the L2 cache is flushed, medians are compared.
 
-A GPU's clock drifts by several percent within a run, so a time means little and only a ratio of times taken side by side counts.
-Needs torch and a CUDA device.
+A GPU's clock drifts by several percent within a run, so only ratios of times taken side by side count. Needs torch and a
+CUDA device.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Row:
 def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = _AT_LEAST_MS) -> dict[str, float]:
     """Median microseconds of each candidate, called in turn until each has run for `at_least_ms`.
 
-    Every call starts with a cold L2 and is timed by CUDA events on the current stream; two rounds of warm-up come first.
+    Every call starts with a cold L2 and is timed by CUDA events on the current stream; two warm-up rounds come first.
     """
     import torch
 

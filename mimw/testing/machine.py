@@ -16,6 +16,9 @@ class Gpu:
     name: str
     capability: tuple[int, int]
 
+    def __str__(self) -> str:
+        return f"{self.name} (sm_{self.capability[0]}{self.capability[1]})"
+
 
 def gpu_available() -> bool:
     """True where torch can launch on a CUDA device: what tests marked `gpu` need."""

@@ -1,7 +1,7 @@
 """Published kernels write `import triton.language.extra.tlx as tlx` and `@triton.jit`; here those names become ours.
 
-Only entries of `sys.modules` and attributes of imported modules change, in this process, when the caller asks for it. Triton's own
-device library (`tl.sum`, `tl.softmax`, ...) was decorated when Triton was imported and stays stock.
+Only entries of `sys.modules` and attributes of imported modules change, in this process, when the caller asks for it.
+Triton's own device library (`tl.sum`, `tl.softmax`, ...) was decorated when Triton was imported and stays stock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def install_aliases() -> None:
     """Let published TLX sources import under their own names in this process.
 
     `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules;
-    `triton.jit` and `triton.Config` become `mimw.jit` and `mimw.Config` (Config also where scripts import it from
-    `triton.runtime`). Idempotent; call it before importing the sources. A module that took `triton.jit` by name earlier keeps
-    the stock one.
+    `triton.jit`, `triton.Config` and `triton.autotune` become ours (Config also where scripts import it from
+    `triton.runtime`). Idempotent; call it before importing the sources: a module that took `triton.jit` by name earlier
+    keeps the stock one.
     """
     import triton
     import triton.language.extra as extra
@@ -34,6 +34,7 @@ def install_aliases() -> None:
         sys.modules[f"{_PUBLISHED}.{name}"] = module
     triton.jit = mimw.jit
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = mimw.Config
+    triton.autotune = triton.runtime.autotune = mimw.autotune
 
 
 def _submodules(package: ModuleType) -> list[tuple[str, ModuleType]]:

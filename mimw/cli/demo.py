@@ -1,0 +1,114 @@
+"""The main job from end to end: the persistent warp-specialised GEMM, simulated, compiled, explained and drawn.
+
+1. The kernel runs in the simulator on numpy arrays and is compared with numpy.
+2. It is compiled for sm_90a to a cubin; the table says what each task got.
+3. The simulated run is drawn as a timeline.
+4. Where a GPU and torch are present it is launched, checked and timed against cuBLAS.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from .errors import CommandError
+
+HELP = "the shipped GEMM, from source to timeline"
+EXAMPLES = """\
+  mimw demo
+  mimw demo --out gemm.svg --seed 3
+"""
+_SHAPE = (512, 512, 256)
+_PROGRAMS = 2
+_TARGET = "sm_90a"
+_GPU_TIME_LIMIT_S = 180
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--out", default="timeline.html", metavar="PATH",
+                        help="the picture, .html or .svg (default timeline.html)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N",
+                        help="picks the interleaving of the tasks (default 0)")
+
+
+def execute(options: Namespace) -> int:
+    out = Path(options.out).absolute()
+    if out.suffix not in (".html", ".svg"):
+        raise CommandError(f"--out {options.out!r} should end in .html or .svg.")
+    trace = _simulate(options.seed)
+    _compile()
+    _draw(trace, out)
+    return _launch()
+
+
+def _simulate(seed: int):
+    import ml_dtypes
+    import numpy as np
+
+    import mimw
+    from mimw.kernels import gemm
+
+    from ..testing import compare
+
+    m, n, k = _SHAPE
+    print(f"1  Simulate C[{m},{n}] = A[{m},{k}] B[{k},{n}] in bf16 on {_PROGRAMS} simulated CTAs")
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
+    c = np.zeros((m, n), ml_dtypes.bfloat16)
+    grid, args, meta = gemm.arguments(a, b, c, programs=_PROGRAMS)
+    start = time.perf_counter()
+    run = mimw.simulate(gemm.kernel, grid, *args, **meta, seed=seed, trace=True)
+    seconds = time.perf_counter() - start
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    compare(c, expected, rtol=2**-8, atol=1e-3)
+    error = np.abs(c.astype(np.float32) - expected).max()
+    print(f"   equal to numpy up to the rounding to bf16: largest difference {error:.2g}, {seconds:.1f} s\n")
+    return run.trace
+
+
+def _compile() -> None:
+    from mimw.kernels import gemm
+
+    from ..compile import compile_kernel
+    from ..report import resource_table
+
+    print(f"2  Compile for {_TARGET}, without a GPU")
+    start = time.perf_counter()
+    signature, constants, meta = gemm.specialisation()
+    compiled = compile_kernel(gemm.kernel, signature, constants, target=_TARGET, options=meta)
+    print(f"   a cubin of {len(compiled.stages['cubin'])} bytes in {time.perf_counter() - start:.1f} s\n")
+    print(resource_table(compiled.program, compiled.target, compiled.metadata.shared))
+
+
+def _draw(trace, out: Path) -> None:
+    from ..report import timeline_html, timeline_svg
+
+    draw = timeline_svg if out.suffix == ".svg" else timeline_html
+    out.write_text(draw(trace, "Persistent warp-specialised GEMM, simulated"))
+    print(f"\n3  Timeline of the simulated run: {out}\n")
+
+
+def _launch() -> int:
+    from ..testing.machine import gpu_available, gpus
+
+    if not gpus():
+        print("4  Launch: no GPU here, skipped")
+        return 0
+    if not gpu_available():
+        print("4  Launch: skipped, no torch that sees the GPU (pip install 'mimw[torch]')")
+        return 0
+    if gpus()[0].capability != (9, 0):
+        print(f"4  Launch: skipped, the kernel is for sm_90a and this is a {gpus()[0].name}")
+        return 0
+    print(f"4  Launch on {gpus()[0].name}", flush=True)
+    # A hang on a GPU cannot be interrupted from inside the process that waits for it.
+    command = [sys.executable, "-m", "mimw.cli.demo_gpu"]
+    environment = {name: value for name, value in os.environ.items() if name != "MIMW_SIMULATE"}
+    try:
+        return subprocess.run(command, timeout=_GPU_TIME_LIMIT_S, env=environment).returncode
+    except subprocess.TimeoutExpired:
+        raise CommandError(f"the launch did not come back within {_GPU_TIME_LIMIT_S} s and was ended.") from None

@@ -1,0 +1,60 @@
+"""Explain what the compiler made of one kernel.
+
+Who does what with which warps, registers and buffers; which layouts were chosen and why; what lies in
+shared memory and for how long; and who waits for whom. No GPU is needed.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from .kernel import add_kernel_arguments, compile_named
+
+HELP = "explain tasks, layouts, storage and barriers of a kernel"
+EXAMPLES = """\
+  mimw explain gemm.py:kernel --signature 'tensordesc<bf16[128,64]>, tensordesc<bf16[64,256]>, *bf16, i32, i32, i32'
+  mimw explain gemm.py:kernel --signature '*bf16, *bf16, i32' --constexpr BM=128 --svg barriers.svg
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_kernel_arguments(parser)
+    parser.add_argument("--svg", metavar="PATH", help="also draw the barrier graph there")
+
+
+def execute(options: Namespace) -> int:
+    from ..analysis import shared_plan
+    from ..report import barrier_graph_svg, barrier_graph_text, resource_table, storage_map
+
+    compiled = compile_named(options)
+    program = compiled.program
+    if program is None:
+        print(f"{options.kernel} uses no word of mimw: stock Triton compiled it.\n"
+              f"{compiled.metadata.num_warps} warps, {compiled.metadata.shared} bytes of shared memory.")
+        return 0
+    sections = {
+        f"Tasks on {options.target}": resource_table(program, compiled.target, compiled.metadata.shared),
+        "Layouts": layout_text(compiled.layouts),
+        "Shared memory": storage_map(shared_plan(program).entries),
+        "Barriers": barrier_graph_text(program),
+    }
+    for title, text in sections.items():
+        print(f"{title}\n{'-' * len(title)}\n{text.rstrip()}\n")
+    if options.svg:
+        Path(options.svg).write_text(barrier_graph_svg(program))
+        print(f"barrier graph: {Path(options.svg).absolute()}")
+    return 0
+
+
+def layout_text(layouts: Any) -> str:
+    """Each named buffer, descriptor and tile with its layout and the reason for it; equal lines are said once."""
+    lines = []
+    for kind, chosen in (("buffer", layouts.shared), ("descriptor", layouts.descriptors), ("tile", layouts.registers)):
+        for value, layout in chosen.items():
+            if value.name:
+                lines.append(f"{kind:<10} {value.name:<16} {value.type}: {layout}")
+                if value in layouts.reasons:
+                    lines[-1] += f"\n{'':<28}because {layouts.reasons[value]}"
+    return "\n".join(dict.fromkeys(lines)) or "nothing to choose"

@@ -1,0 +1,56 @@
+"""Run a script, a module or one function with every launch on the simulator. No GPU and no torch are needed.
+
+Races, deadlocks, wrong phases and wrong byte counts end the run with the source lines involved.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from .errors import CommandError
+from .load import load
+from .script import add_script_arguments, run_script
+
+HELP = "run a script with its launches simulated on the CPU"
+EXAMPLES = """\
+  mimw simulate gemm.py
+  mimw simulate gemm.py --m 512                    arguments behind the script are the script's
+  mimw simulate gemm.py:check                      import gemm.py and call check()
+  mimw simulate --seed 7 gemm.py                   another interleaving of the tasks
+  mimw simulate --timeline gemm.html gemm.py:check a picture of who ran and who waited
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_script_arguments(parser, "the script to run, or FILE:FUNCTION to import the file and call the function")
+    parser.add_argument("--seed", type=int, metavar="N",
+                        help="picks the interleaving of the tasks; the same seed, the same run")
+    parser.add_argument("--timeline", metavar="OUT", help="write the timeline of the last launch, as .html or .svg")
+
+
+def execute(options: Namespace) -> int:
+    from ..aliases import install_aliases
+
+    os.environ["MIMW_SIMULATE"] = "1"
+    if options.seed is not None:
+        os.environ["MIMW_SEED"] = str(options.seed)
+    if options.timeline:
+        picture = Path(options.timeline).absolute()
+        if picture.suffix not in (".html", ".svg"):
+            raise CommandError(f"--timeline {options.timeline!r} should end in .html or .svg.")
+        os.environ["MIMW_TIMELINE"] = str(picture)
+        picture.unlink(missing_ok=True)
+    install_aliases()
+    if options.script and ":" in options.script:
+        if options.rest:
+            raise CommandError(f"{options.script} is called without arguments; it takes no {' '.join(options.rest)}.")
+        load(options.script)()
+    else:
+        run_script(options)
+    if options.timeline:
+        if not picture.exists():
+            raise CommandError("the script ended without a launch, so there is no timeline.")
+        print(f"timeline: {picture}")
+    return 0

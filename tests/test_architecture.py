@@ -1,0 +1,182 @@
+"""Every import under mimw/ obeys the table of rooms in docs/ARCHITECTURE.md."""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parent.parent
+_PACKAGE = _ROOT / "mimw"
+
+# Room -> the rooms and files of ours that it may import besides itself; ir.layouts is part of ir.
+_ROOMS = {
+    "errors": (),
+    "target": ("errors",),
+    "ir": ("errors", "target"),
+    "language": ("ir", "errors"),
+    "tlx": ("language", "ir", "errors"),
+    "triton_port": ("ir.layouts", "errors"),
+    "frontend": ("language", "ir", "triton_port", "errors"),
+    "analysis": ("ir", "target", "errors"),
+    "constraints": ("ir", "target", "errors"),
+    "storage": ("ir", "analysis", "target", "errors"),
+    "passes": ("ir", "analysis", "constraints", "storage", "target", "errors"),
+    "lowering": ("ir", "constraints.solution", "target", "triton_port", "errors"),
+    "compile": ("frontend", "passes", "constraints", "lowering", "triton_port", "ir", "target", "errors"),
+    "jit": ("compile", "frontend", "passes", "lowering", "triton_port", "ir", "target", "simulator", "report", "errors"),
+    "simulator": ("ir", "analysis", "target", "triton_port", "errors"),
+    "report": ("ir", "analysis", "target", "simulator.trace", "errors"),
+    "testing": ("simulator", "triton_port"),
+    "cli": ("*",),
+    "__main__": ("cli",),
+    "__init__": ("*",),
+    "kernels": (),
+}
+_PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
+_PLAIN_PYTHON = ("errors", "target", "ir", "analysis", "constraints", "storage", "passes", "report")
+# torch is only in an extra: these rooms may import it at their top, these two inside functions, all others never.
+_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels",), ("testing", "cli")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: `module` absolute, `names` what `from module import names` takes; `lazy` inside a function."""
+
+    room: str
+    module: str
+    names: tuple[str, ...] = ()
+    lazy: bool = False
+
+
+def imports_of(source: str, module: str, is_package: bool = False) -> list[Import]:
+    """All imports in the source of `module` (such as mimw.ir.core), relative ones resolved."""
+    room = room_of(module)
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    found = []
+
+    def visit(node: ast.AST, lazy: bool) -> None:
+        lazy = lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        if isinstance(node, ast.Import):
+            found.extend(Import(room, alias.name, (), lazy) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[:len(package) - node.level + 1] if node.level else []
+            target = ".".join([*base, *([node.module] if node.module else [])])
+            found.append(Import(room, target, tuple(alias.name for alias in node.names), lazy))
+        for child in ast.iter_child_nodes(node):
+            visit(child, lazy)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+def room_of(module: str) -> str:
+    """mimw.ir.core is in the room ir, mimw.jit is its own, mimw itself is `__init__`."""
+    return (module.split(".") + ["__init__"])[1]
+
+
+def complaint(one: Import, public: set[str]) -> str | None:
+    """What is wrong with an import, or None. `public` are the names that `mimw` offers."""
+    top = one.module.split(".")[0]
+    if one.room not in _ROOMS:
+        return f"the room {one.room!r} has no row in the table of rooms"
+    if top == "mimw":
+        return _ours(one, public)
+    if top == "triton":
+        return _triton(one)
+    if top == "torch" and one.room not in _TORCH and not (one.lazy and one.room in _TORCH_INSIDE_FUNCTIONS):
+        return f"imports torch; only {', '.join(_TORCH)} may, and {', '.join(_TORCH_INSIDE_FUNCTIONS)} inside functions"
+    if one.room in _PLAIN_PYTHON and top in ("numpy", "ml_dtypes"):
+        return f"imports {top}; this room is plain Python"
+    return None
+
+
+def _ours(one: Import, public: set[str]) -> str | None:
+    inside = [one.module.split(".")[1:]] if one.module != "mimw" else [[name] for name in one.names]
+    for path in inside:
+        target = ".".join(path)
+        if path[:1] == [one.room] or "*" in _ROOMS[one.room]:
+            continue
+        if one.room in ("kernels", "testing") and path[0] in public:
+            continue
+        if one.room == "kernels" and path[0] == "testing":
+            continue
+        full = [target, *(f"{target}.{name}" for name in one.names)]
+        if not any(name == room or name.startswith(room + ".") for room in _ROOMS[one.room] for name in full):
+            return f"imports mimw.{target}; {one.room} may import {', '.join(_ROOMS[one.room]) or 'no room'}"
+    return None
+
+
+def _triton(one: Import) -> str | None:
+    reached = [one.module, *(f"{one.module}.{name}" for name in one.names)]
+    if one.room == "triton_port":
+        return None
+    if any((name + ".").startswith(private) for name in reached for private in _PRIVATE_TRITON):
+        return f"imports {one.module}, which is private to Triton; only triton_port may"
+    if one.room in _PLAIN_PYTHON:
+        return f"imports {one.module}; this room does not know Triton"
+    return None
+
+
+def _modules() -> list[tuple[str, Path]]:
+    found = []
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        parts = path.relative_to(_ROOT).with_suffix("").parts
+        found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+    return found
+
+
+def _public_names() -> set[str]:
+    import mimw
+    return set(mimw.__all__)
+
+
+def test_every_import_obeys_the_table():
+    public = _public_names()
+    broken = []
+    for module, path in _modules():
+        for one in imports_of(path.read_text(), module, path.name == "__init__.py"):
+            if problem := complaint(one, public):
+                broken.append(f"{path.relative_to(_ROOT)}: {problem}")
+    assert not broken, "\n" + "\n".join(broken)
+
+
+def test_every_room_of_the_table_is_in_the_architecture_page():
+    page = (_ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    missing = [room for room in _ROOMS if not room.startswith("__") and f"`{room}`" not in page]
+    assert missing == []
+
+
+@pytest.mark.parametrize("module, source", [
+    ("mimw.ir.core", "from .types import Type"),
+    ("mimw.ir.core", "from ..errors import MimwError"),
+    ("mimw.report.timeline", "from ..simulator.trace import Trace"),
+    ("mimw.report.timeline", "from ..simulator import trace"),
+    ("mimw.triton_port.builder", "from triton._C.libtriton import ir"),
+    ("mimw.language.core", "import triton.language as tl"),
+    ("mimw.kernels.gemm.kernel", "import mimw\nimport torch\nfrom .configs import BEST"),
+    ("mimw.kernels.gemm.kernel", "from mimw import install_aliases"),
+    ("mimw.testing.benchmark", "def run():\n    import torch"),
+    ("mimw.cli.demo", "from ..compile import compile_kernel"),
+])
+def test_accepts(module, source):
+    assert [complaint(one, {"install_aliases"}) for one in imports_of(source, module)
+            if complaint(one, {"install_aliases"})] == []
+
+
+@pytest.mark.parametrize("module, source, expected", [
+    ("mimw.ir.core", "from ..analysis import uses", "ir may import errors, target"),
+    ("mimw.ir.core", "import numpy", "plain Python"),
+    ("mimw.report.timeline", "from ..simulator import machine", "report may import"),
+    ("mimw.language.core", "from triton.runtime.jit import JITFunction", "only triton_port may"),
+    ("mimw.language.core", "from triton import compiler", "only triton_port may"),
+    ("mimw.constraints.solver", "import triton.language as tl", "does not know Triton"),
+    ("mimw.kernels.gemm.kernel", "from mimw.ir import Program", "kernels may import no room"),
+    ("mimw.kernels.gemm.kernel", "from ...ir import Program", "kernels may import no room"),
+    ("mimw.testing.benchmark", "import torch", "inside functions"),
+    ("mimw.passes.check", "from ..cli import main", "passes may import"),
+    ("mimw.attic.thing", "import os", "has no row"),
+])
+def test_refuses(module, source, expected):
+    (problem,) = [complaint(one, {"install_aliases"}) for one in imports_of(source, module)]
+    assert expected in problem

@@ -1,0 +1,23 @@
+"""The names that `mimw` offers: adding or losing one is a decision, made here."""
+
+import mimw
+
+PUBLIC = [
+    "__version__",
+    "install_aliases",
+]
+
+
+def test_the_list():
+    assert mimw.__all__ == PUBLIC
+
+
+def test_every_name_is_there_and_documented():
+    without = [name for name in PUBLIC if name != "__version__" and not (getattr(mimw, name).__doc__ or "").strip()]
+    assert without == []
+
+
+def test_star_import_gives_just_these():
+    scope = {}
+    exec("from mimw import *", scope)
+    assert sorted(set(scope) - {"__builtins__"}) == sorted(PUBLIC)
