@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.building import I1, Kernel, ring_copy
+from tests.analysis.building import I1, Kernel, ring_copy
 from mimw.errors import ArriveCountMismatch
 from mimw.passes import check_arrivals
 from mimw.target import target

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.building import ACC, Kernel
+from tests.analysis.building import ACC, Kernel
 from mimw.errors import AsyncDotMisuse
 from mimw.passes import check_async_dot
 from mimw.target import target

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.building import BF16, BLOCK, I1, Kernel, ring_copy
+from tests.analysis.building import BF16, BLOCK, I1, Kernel, ring_copy
 from mimw.errors import ExpectedBytesMismatch
 from mimw.ir import Descriptor
 from mimw.passes import check_bytes

@@ -1,6 +1,6 @@
 """Register requests are never refused, only remarked on."""
 
-from analysis.building import Kernel
+from tests.analysis.building import Kernel
 from mimw.passes import check_registers
 from mimw.target import target
 

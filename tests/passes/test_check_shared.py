@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.building import BF16, BLOCK, F32, Kernel
+from tests.analysis.building import BF16, BLOCK, F32, Kernel
 from mimw.errors import OutOfSharedMemory
 from mimw.passes import check_shared
 from mimw.target import target

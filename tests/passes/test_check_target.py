@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.building import ACC, BLOCK, F32, Kernel
+from tests.analysis.building import ACC, BLOCK, F32, Kernel
 from mimw.errors import TargetError
 from mimw.passes import check_target
 from mimw.target import TARGETS, target

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.building import ACC, F32, Kernel, Pointer, Tensor
+from tests.analysis.building import ACC, F32, Kernel, Pointer, Tensor
 from mimw.errors import TaskError, TooManyWarps
 from mimw.passes import check_tasks
 from mimw.target import target

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.building import F32, I32, Kernel, Pointer
+from tests.analysis.building import F32, I32, Kernel, Pointer
 from mimw.ir import OPS, print_program, verify
 from mimw.passes import drop_unused
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.building import Kernel, ring_copy
+from tests.analysis.building import Kernel, ring_copy
 from mimw.errors import ArriveCountMismatch, TargetError
 from mimw.passes import PASSES, run_passes
 from mimw.target import target
