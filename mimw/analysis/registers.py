@@ -101,7 +101,8 @@ def _first_warps(program: Program, tasks: tuple[Task, ...]) -> list[int]:
 def _grant(launch: int, default_warps: int, default: int | None, groups: dict[int, int | None],
            group_count: int) -> tuple[int, dict[int, int]] | None:
     """(registers of the default task, registers of each group), or None where nothing is moved."""
-    if default is None and not any(groups.values()):
+    requests = [request for request in (default, *groups.values()) if request]
+    if not requests or max(requests) > _MOST:
         return None
     pool = launch * (default_warps + group_count * _GROUP)  # in registers per thread, times warps
     padding = (group_count - len(groups)) * _GROUP * launch

@@ -102,6 +102,6 @@ def _refuse(op: Op, value: Value, dot: Op, wait: Op | None) -> None:
             hint="pass the result through async_dot_wait(0, ...) first; until then it may only be the accumulator of another "
             "async_dot or be carried through a loop.")
     raise AsyncDotMisuse(
-        f"'{op.name}' uses {name}, which async_dot_wait({wait.args[0]}, ...) at {wait.site} has not finished: it leaves the newest "
-        f"{wait.args[0]} dots running, and the dot at {dot.site} is one of them.", op.site, dot.site, wait.site,
+        f"'{op.name}' uses {name}, which async_dot_wait({wait.args[0]}, ...) at {wait.site} has not finished: the dot at {dot.site} is "
+        f"among the newest {wait.args[0]}, which that wait leaves running.", op.site, dot.site, wait.site,
         hint="wait with async_dot_wait(0, ...) before this use.")

@@ -29,7 +29,7 @@ class Remark:
 def check_registers(program: Program, target: Target) -> tuple[Remark, ...]:
     """Remarks on requests above what a thread can have, and on regions whose requests leave the default task too few."""
     rows = register_plan(program, target)
-    return (*_too_many_for_a_thread(rows, target), *_too_many_together(program, rows, target))
+    return tuple(_too_many_for_a_thread(rows, target)) or tuple(_too_many_together(program, rows, target))
 
 
 def _too_many_for_a_thread(rows: tuple[TaskRegisters, ...], target: Target):

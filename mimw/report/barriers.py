@@ -1,0 +1,134 @@
+"""The barrier graph: which task lets which other task go on, through which barriers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analysis import Access, BarrierArray, barrier_arrays, task_label
+from ..ir import Program
+from . import svg
+
+
+@dataclass(frozen=True)
+class BarrierEdge:
+    """`source` arrives at `label`, `target` waits for it; `note` says how. `nobody` stands for a missing side."""
+
+    source: str
+    target: str
+    label: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source} --{self.label}--> {self.target}" + (f" ({self.note})" if self.note else "")
+
+
+def barrier_edges(program: Program) -> tuple[BarrierEdge, ...]:
+    """The edges of the graph, array by array in program order."""
+    return tuple(edge for array in barrier_arrays(program) for edge in _edges(array))
+
+
+def barrier_graph(program: Program) -> str:
+    """One line an edge, such as `load --full[4]--> mma (expect 32768 B + TMA)`."""
+    return "".join(f"{edge}\n" for edge in barrier_edges(program)) or "no barriers\n"
+
+
+def barrier_graph_svg(program: Program) -> str:
+    """The graph as a picture: tasks in a row, what goes to the right above them, what comes back below."""
+    edges = barrier_edges(program)
+    names = list(dict.fromkeys(name for edge in edges for name in (edge.source, edge.target)))
+    return _Picture(names, edges).draw()
+
+
+def _edges(array: BarrierArray) -> list[BarrierEdge]:
+    label = f"{array.name}[{max(1, array.count)}]"
+    sources, targets = _by_task(array.of_kind("arrive", "expect", "complete")), _by_task(array.of_kind("wait"))
+    return [BarrierEdge(source, target, label, _note(array, accesses))
+            for source, accesses in (sources or {"nobody": []}).items() for target in targets or {"nobody": []}]
+
+
+def _by_task(accesses: tuple[Access, ...]) -> dict[str, list[Access]]:
+    found: dict[str, list[Access]] = {}
+    for access in accesses:
+        found.setdefault(task_label(access.task), []).append(access)
+    return found
+
+
+def _note(array: BarrierArray, accesses: list[Access]) -> str:
+    sizes = sorted({access.bytes or 0 for access in accesses if access.kind == "expect"})
+    parts = [f"expect {' or '.join(map(str, sizes))} B"] if sizes else []
+    if any(access.kind == "complete" for access in accesses):
+        parts.append("TMA")
+    note = " + ".join(parts)
+    if array.arrive_count > 1:
+        note += (", " if note else "") + f"{array.arrive_count} arrivals a phase"
+    return note
+
+
+_BOX, _BETWEEN, _MARGIN, _LEVEL = 34, 150, 30, 34
+_FORWARD, _BACK = "#2563a8", "#b45309"
+
+
+class _Picture:
+    """Boxes in a row. An edge is a flat arc; edges that span the same boxes are stacked."""
+
+    def __init__(self, names: list[str], edges: tuple[BarrierEdge, ...]):
+        self.names, self.edges = names, edges
+        self.widths = [max(70.0, svg.text_width(name, 13) + 28) for name in names]
+        widest = max((svg.text_width(self.words(edge), 11) for edge in edges), default=0.0)
+        gap = max(_BETWEEN, widest - min(self.widths, default=0.0) + 20)
+        self.left = [_MARGIN + sum(self.widths[:index]) + gap * index for index in range(len(names))]
+        self.levels = self.stack()
+        above = max((level for edge, level in self.levels.items() if self.forward(edge)), default=-1) + 1
+        below = max((level for edge, level in self.levels.items() if not self.forward(edge)), default=-1) + 1
+        self.top = _MARGIN + above * _LEVEL + 14
+        self.height = self.top + _BOX + below * _LEVEL + 14 + _MARGIN
+        self.width = (self.left[-1] + self.widths[-1] if names else 100.0) + _MARGIN
+
+    @staticmethod
+    def words(edge: BarrierEdge) -> str:
+        return edge.label + (f"  {edge.note}" if edge.note else "")
+
+    def span(self, edge: BarrierEdge) -> tuple[int, int]:
+        return self.names.index(edge.source), self.names.index(edge.target)
+
+    def forward(self, edge: BarrierEdge) -> bool:
+        source, target = self.span(edge)
+        return source <= target
+
+    def stack(self) -> dict[BarrierEdge, int]:
+        """A level for every edge such that no two on one side share level and boxes; short edges stay near."""
+        levels: dict[BarrierEdge, int] = {}
+        for edge in sorted(self.edges, key=lambda edge: abs(self.span(edge)[0] - self.span(edge)[1])):
+            low, high = sorted(self.span(edge))
+            taken = {level for other, level in levels.items() if self.forward(other) == self.forward(edge)
+                     and min(self.span(other)) <= high and low <= max(self.span(other))}
+            levels[edge] = next(level for level in range(len(self.edges) + 1) if level not in taken)
+        return levels
+
+    def draw(self) -> str:
+        arrows = "".join(svg.element("marker", svg.element("path", d="M0 0 L8 4 L0 8 z", fill=colour), id=name, viewBox="0 0 8 8",
+                                     refX=7, refY=4, markerWidth=8, markerHeight=8, orient="auto")
+                         for name, colour in (("forward", _FORWARD), ("back", _BACK)))
+        body = svg.element("defs", arrows) + "".join(self.edge(edge) for edge in self.edges)
+        for name, left, width in zip(self.names, self.left, self.widths, strict=True):
+            body += svg.rectangle(left, self.top, width, _BOX, "#f3f4f6", rx=7, stroke="#9ca3af")
+            body += svg.text(left + width / 2, self.top + _BOX / 2 + 4.5, name, 13, "middle", font_weight=600)
+        return svg.document(self.width, self.height, body)
+
+    def edge(self, edge: BarrierEdge) -> str:
+        source, target = self.span(edge)
+        forward, level = self.forward(edge), self.levels[edge]
+        colour = _FORWARD if forward else _BACK
+        start, end = (self.left[index] + self.widths[index] / 2 for index in (source, target))
+        shift = min(24.0, 8.0 * level) * (1 if source <= target else -1)
+        start, end = (start - 14, end + 14) if source == target else (start + 10 * (1 if forward else -1) + shift,
+                                                                     end - 10 * (1 if forward else -1) - shift)
+        side = self.top if forward else self.top + _BOX
+        away = side + (-1 if forward else 1) * (14 + _LEVEL * level + 8)
+        bend = 12 if start < end else -12
+        path = f"M{start:.1f} {side} L{start:.1f} {away + (6 if forward else -6)} Q{start:.1f} {away} {start + bend:.1f} {away} " \
+               f"L{end - bend:.1f} {away} Q{end:.1f} {away} {end:.1f} {away + (6 if forward else -6)} L{end:.1f} {side}"
+        marker = "forward" if forward else "back"
+        drawn = svg.element("path", svg.tooltip(str(edge)), d=path, fill="none", stroke=colour, stroke_width=1.5,
+                            marker_end=f"url(#{marker})")
+        return drawn + svg.text((start + end) / 2, away - 5, self.words(edge), 11, "middle", colour)

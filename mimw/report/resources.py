@@ -1,0 +1,55 @@
+"""The resource table: what every task has and does, and where the shared memory goes."""
+
+from __future__ import annotations
+
+from ..analysis import BarrierArray, barrier_arrays, shared_plan, task_resources, total_warps
+from ..ir import Program
+from ..target import Target
+from .table import table
+
+
+def resource_table(program: Program, target: Target, shared_total: int | None = None) -> str:
+    """Tasks, buffers, barriers and the shared memory of one CTA, as text.
+
+    `shared_total` is the number of bytes that the compiled kernel takes, scratch and padding included; without it the sum of the
+    buffers and barriers is shown.
+    """
+    warps = total_warps(program)
+    parts = [f"{program.name} on {target}: {warps} warps, {warps * target.warp_size} threads a CTA", _tasks(program, target)]
+    plan = shared_plan(program)
+    buffers = [entry for entry in plan.entries if entry.kind == "buffer"]
+    if buffers:
+        parts.append(table(("buffer", "tile", "count", "bytes"),
+                           [(entry.name, f"{entry.element}{list(entry.shape)}", entry.count, entry.bytes) for entry in buffers],
+                           right=("count", "bytes")))
+    arrays = barrier_arrays(program)
+    if arrays:
+        parts.append(table(("barriers", "count", "arrivals", "bytes a phase"), [_barriers(array) for array in arrays],
+                           right=("count", "arrivals", "bytes a phase")))
+    return "\n\n".join([*parts, _shared(plan.total, shared_total, target)]) + "\n"
+
+
+def _tasks(program: Program, target: Target) -> str:
+    rows = []
+    for task in task_resources(program, target):
+        asked = "" if task.requested in (None, task.registers) else f" (asked {task.requested})"
+        rows.append((task.name, task.role, task.num_warps, f"{task.registers}{asked}", _names(task.buffers), _names(task.waits),
+                     _names(task.arrives), task.copies, task.dots))
+    return table(("task", "role", "warps", "registers", "buffers", "waits for", "arrives at", "copies", "dots"), rows,
+                 right=("warps", "registers", "copies", "dots"))
+
+
+def _barriers(array: BarrierArray) -> tuple[str, int, int, str]:
+    sizes = {expect.bytes for expect in array.of_kind("expect")}
+    return array.name, max(1, array.count), array.arrive_count, "-" if not sizes else " or ".join(
+        "?" if size is None else str(size) for size in sorted(sizes, key=lambda size: size or 0))
+
+
+def _shared(planned: int, compiled: int | None, target: Target) -> str:
+    total = planned if compiled is None else compiled
+    extra = f", {compiled - planned} of them padding and scratch" if compiled is not None and compiled > planned else ""
+    return f"shared memory: {total} of {target.shared_bytes} bytes ({100 * total / target.shared_bytes:.1f} %){extra}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "-"

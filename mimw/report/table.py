@@ -1,0 +1,24 @@
+"""Tables as plain text, the same in a terminal, a log and a golden."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import StringIO
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = (), indent: int = 2) -> str:
+    """Aligned columns under a ruled header; the columns named in `right` are set to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for header in headers:
+        drawn.add_column(header, justify="right" if header in right else "left", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*(str(cell) for cell in row))
+    out = StringIO()
+    Console(file=out, width=400, color_system=None, force_terminal=False, markup=False, highlight=False).print(
+        Padding(drawn, (0, 0, 0, indent), expand=False))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
