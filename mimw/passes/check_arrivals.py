@@ -7,8 +7,18 @@ and a wait for a phase that all the arrivals of the kernel together, each as oft
 
 from __future__ import annotations
 
-from ..analysis import (Access, BarrierArray, Symbols, Uses, barrier_arrays, constant_of, first_value, ring_of_wait,
-                        split_offset, task_label)
+from ..analysis import (
+    Access,
+    BarrierArray,
+    Symbols,
+    Uses,
+    barrier_arrays,
+    constant_of,
+    first_value,
+    ring_of_wait,
+    split_offset,
+    task_label,
+)
 from ..errors import ArriveCountMismatch
 from ..ir import Program
 from ..target import Target

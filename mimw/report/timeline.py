@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from html import escape
-from importlib.resources import files
 from pathlib import PurePath
 
 from ..simulator.trace import Event, Trace
 from . import svg
+from .page import PAGE
 
 # Told apart in grey and by the colour-blind: work is dark, waiting is pale.
 _COLOURS = {"run": "#3b6fb6", "wait": "#e3e6eb", "copy": "#e08e2b", "dot": "#2f8f5b"}
 _INK = {"run": "#ffffff", "wait": "#6b7280", "copy": "#1f2430", "dot": "#ffffff"}
-_MEANING = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor core"}
+_MEANING = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor-core dot"}
 _PLOT, _ROW, _BAR, _TOP, _RIGHT = 940.0, 30.0, 22.0, 84.0, 76.0
 
 
@@ -32,8 +32,7 @@ def timeline_svg(trace: Trace, title: str) -> str:
 
 def timeline_html(trace: Trace, title: str) -> str:
     """A page of its own with the picture; the wheel zooms in time, dragging moves, a double click shows everything again."""
-    page = files(__package__).joinpath("timeline.html").read_text(encoding="utf-8")
-    return page.replace("<!--TITLE-->", escape(title)).replace("<!--TIMELINE-->", timeline_svg(trace, title))
+    return PAGE.replace("<!--TITLE-->", escape(title)).replace("<!--TIMELINE-->", timeline_svg(trace, title))
 
 
 def utilisation(trace: Trace, lane: tuple[int, str]) -> float:

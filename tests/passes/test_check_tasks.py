@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.analysis.building import ACC, F32, Kernel, Pointer, Tensor
 from mimw.errors import TaskError, TooManyWarps
 from mimw.passes import check_tasks
 from mimw.target import target
+from tests.analysis.building import ACC, F32, Kernel, Pointer, Tensor
 
 SM90 = target("sm_90a")
 
