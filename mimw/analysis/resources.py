@@ -17,9 +17,8 @@ _DOTS = ("async_dot", "dot", "dot_scaled")
 
 @dataclass(frozen=True)
 class TaskResources:
-    """One task. `role` says in a word what its ops make it: mma (dots), load (starts copies in), store (copies out), idle (no
-    ops), else compute.
-    `copies` and `dots` count ops in the text of the kernel, not at run time."""
+    """One task. `role` says in a word what its ops make it: mma (dots), load (starts copies in), store (copies out),
+    idle (no ops), else compute. `copies` and `dots` count ops in the text of the kernel, not at run time."""
 
     name: str
     role: str

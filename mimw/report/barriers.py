@@ -117,8 +117,8 @@ class _Picture:
         return svg.document(self.width, self.height, body)
 
     def ends(self, edge: BarrierEdge) -> tuple[float, float]:
-        """Where an edge leaves and enters, in x: on the halves of the boxes that face each other, far edges inwards, so that few
-        cross."""
+        """Where an edge leaves and enters, in x: on the halves of the boxes that face each other, far edges inwards, so
+        that few cross."""
         source, target = self.span(edge)
         start, end = (self.left[index] + self.widths[index] / 2 for index in (source, target))
         if source == target:

@@ -7,8 +7,10 @@ from mimw.target import TARGETS, target
 
 
 @pytest.mark.parametrize("name, expected", [
-    ("sm_90a", "sm_90a"), ("sm_90", "sm_90a"), ("sm90", "sm_90a"), ("SM90A", "sm_90a"), ("cuda:90", "sm_90a"), ("cuda:sm_100a", "sm_100a"),
-    ("sm_80", "sm_80"), ("gfx942", "gfx942"), ("hip:gfx950", "gfx950"), ("gfx942:sramecc+:xnack-", "gfx942"), ("gfx1250", "gfx1250"),
+    ("sm_90a", "sm_90a"), ("sm_90", "sm_90a"), ("sm90", "sm_90a"), ("SM90A", "sm_90a"), ("cuda:90", "sm_90a"),
+    ("cuda:sm_100a", "sm_100a"),
+    ("sm_80", "sm_80"), ("gfx942", "gfx942"), ("hip:gfx950", "gfx950"),
+    ("gfx942:sramecc+:xnack-", "gfx942"), ("gfx1250", "gfx1250"),
 ])
 def test_spellings(name, expected):
     assert target(name) is TARGETS[expected]
