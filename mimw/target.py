@@ -2,10 +2,10 @@
 
 Sources of the numbers:
 * NVIDIA: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications: shared memory per block (what a
-  kernel gets after opting in: 163 KB, 227 KB, 99 KB), 1024 threads per block, 64K 32-bit registers per block, 255 per thread.
-  Tensor memory: PTX ISA, "Tensor Memory" (512 columns of 128 lanes x 32 bits per CTA).
-* AMD: LLVM's AMDGPU target (addressable local memory size: 64, 160 and 320 KiB; unified vector registers of one wave: 512, or
-  1024 on gfx1250) and the CDNA ISA documents (four SIMDs per compute unit, 1024 work-items per work-group).
+  kernel gets after opting in: 163 KB, 227 KB, 99 KB), 1024 threads per block, 64K 32-bit registers per block, 255 per
+  thread. Tensor memory: PTX ISA, "Tensor Memory" (512 columns of 128 lanes x 32 bits per CTA).
+* AMD: LLVM's AMDGPU target (addressable local memory size: 64, 160 and 320 KiB; unified vector registers of one wave:
+  512, or 1024 on gfx1250) and the CDNA ISA documents (four SIMDs per compute unit, 1024 work-items per work-group).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from .errors import TargetError
 class Target:
     """One chip. Sizes are per CTA (a work-group on AMD), shared memory in bytes, registers are 32 bits wide.
 
-    `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `register_unit` is the step in which
-    a thread's registers are allotted and requested. The flags say which words work here: `has_tasks` (`async_tasks`),
-    `has_mbarrier` (barriers in shared memory that also count bytes), `has_tma`, `has_wgmma` (`async_dot` into registers).
+    `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `register_unit` is the step
+    in which a thread's registers are allotted and requested. The flags say which words work here: `has_tasks`
+    (`async_tasks`), `has_mbarrier` (barriers in shared memory that also count bytes), `has_tma`, `has_wgmma`
+    (`async_dot` into registers).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What is done with each array of barriers, by which task: the facts behind arrival counts, byte counts and the barrier graph."""
+"""What each task does with each array of barriers: the facts behind arrival counts, byte counts and the barrier graph."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _KINDS = {"barrier_wait": "wait", "barrier_arrive": "arrive", "barrier_expect": 
 class Access:
     """One op on a barrier of an array.
 
-    `kind`: `wait`; `arrive` (`count` arrivals); `expect` (one arrival, and `bytes` more to wait for); `complete` (a copy brings
-    `bytes`). `index` says which barrier: a number, a value, or None where it is unknown. `bytes` is None where it is unknown.
+    `kind`: `wait`; `arrive` (`count` arrivals); `expect` (one arrival, and `bytes` more to wait for); `complete` (a
+    copy brings `bytes`). `index` says which barrier: a number, a value, or None where it is unknown. `bytes` is None
+    where it is unknown.
     """
 
     kind: str
@@ -29,8 +30,8 @@ class Access:
 
 @dataclass(frozen=True)
 class BarrierArray:
-    """One `alloc_barriers`. `escapes` is true if something else than the four known ops holds one of its barriers: then what
-    arrives there is not all known, and nobody may draw conclusions."""
+    """One `alloc_barriers`. `escapes` is true if something else than the four known ops holds one of its barriers: then
+    what arrives there is not all known, and nobody may draw conclusions."""
 
     root: Value
     op: Op

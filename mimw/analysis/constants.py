@@ -1,4 +1,4 @@
-"""Scalars whose value is certain: constants, arithmetic on constants, and what a value is in the first round of its loops."""
+"""Scalars whose value is certain: constants, arithmetic on them, and what a value is in the first round of its loops."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Registers per thread of every task: what the author asked for and what the hardware will give.
 
-A launch gives every thread the same share of the register file. `setmaxnreg` then moves registers between groups of four
-warps (a warpgroup): PTX ISA, "setmaxnreg", 24 to 256 in steps of 8. The rules are those of stock Triton's warp-group allocation:
-wide tasks before narrow ones, groups of four in that order, each group at its largest request, the rest to the default task.
+A launch gives every thread the same share of the register file. `setmaxnreg` then moves registers between groups of
+four warps (a warpgroup): PTX ISA, "setmaxnreg", 24 to 256 in steps of 8. The rules are those of stock Triton's
+warp-group allocation: wide tasks before narrow ones, groups of four in that order, each group at its largest request,
+the rest to the default task.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _GROUP = 4
 class TaskRegisters:
     """One task: its warps, its first warp in the CTA, what it asked for and what it gets (registers per thread).
 
-    `region` numbers the kernel's task regions. `moved` is false where nobody asked, or where the requests do not fit and every
-    thread keeps the share `launch` that it started with.
+    `region` numbers the kernel's task regions. `moved` is false where nobody asked, or where the requests do not fit
+    and every thread keeps the share `launch` that it started with.
     """
 
     name: str

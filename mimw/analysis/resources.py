@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..ir import Op, Program
 from ..target import Target
 from .barriers import barrier_arrays
-from .registers import register_plan, regions
+from .registers import regions, register_plan
 from .shared import buffer_uses
 from .uses import Uses
 
@@ -17,8 +17,8 @@ _DOTS = ("async_dot", "dot", "dot_scaled")
 
 @dataclass(frozen=True)
 class TaskResources:
-    """One task. `role` says in a word what its ops make it: load (starts copies in), store (copies out), mma (dots), else compute.
-    `copies` and `dots` count ops in the text of the kernel, not at run time."""
+    """One task. `role` says in a word what its ops make it: mma (dots), load (starts copies in), store (copies out),
+    idle (no ops), else compute. `copies` and `dots` count ops in the text of the kernel, not at run time."""
 
     name: str
     role: str
@@ -64,4 +64,6 @@ def _role(body: list[Op]) -> str:
         return "mma"
     if not names.isdisjoint(("tma_load", "async_load")):
         return "load"
+    if not names:
+        return "idle"
     return "store" if not names.isdisjoint(("tma_store", "descriptor_store")) else "compute"

@@ -14,8 +14,9 @@ _ASYNC = ("async_load", "tma_load", "tma_store", "async_dot")
 
 @dataclass(frozen=True)
 class SharedEntry:
-    """One allocation. `first` and `last` are positions in `Program.walk()`, both needed; `pinned` allocations are needed for the
-    whole kernel: barriers, what tasks or asynchronous copies and dots touch, and what is handed on where it cannot be followed.
+    """One allocation. `first` and `last` are positions in `Program.walk()`, both needed; `pinned` allocations are
+    needed for the whole kernel: barriers, what tasks or asynchronous copies and dots touch, and what is handed on where
+    it cannot be followed.
     """
 
     name: str
@@ -34,8 +35,8 @@ class SharedEntry:
 
 @dataclass(frozen=True)
 class SharedPlan:
-    """All allocations in program order. `total` is their sum; `peak` the most bytes that are needed at once, which is what no
-    planner can do without (alignment comes on top); `at_peak` are the entries needed then."""
+    """All allocations in program order. `total` is their sum; `peak` the most bytes that are needed at once, which is
+    what no planner can do without (alignment comes on top); `at_peak` are the entries needed then."""
 
     entries: tuple[SharedEntry, ...]
 
@@ -68,7 +69,7 @@ def shared_plan(program: Program, uses: Uses | None = None) -> SharedPlan:
 
 
 def buffer_uses(uses: Uses, root: Value) -> tuple[tuple[Op, ...], bool]:
-    """(the ops that touch a buffer or barrier array, through views or directly; whether it is handed on where that is not seen)."""
+    """(ops that touch a buffer or barrier array, views seen through; whether it is handed on out of sight)."""
     touching, handed_on, pending = [], False, [root]
     while pending:
         for use in uses.of(pending.pop()):
@@ -96,7 +97,7 @@ def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
 
 
 def _end(use: Op, alloc: Op, uses: Uses) -> int:
-    """Where a use ends: itself, or the outermost loop around it that the allocation is not in, since the next round uses it too."""
+    """Where a use ends: itself, or the outermost loop around it (and not the allocation), whose next round uses it too."""
     around = set(uses.loops(alloc))
     outer = [loop for loop in uses.loops(use) if loop not in around]
     return uses.last[outer[0]] if outer else uses.position[use]

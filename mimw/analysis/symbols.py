@@ -1,9 +1,9 @@
 """When two scalars are certainly the same number in the same round of equally long loops.
 
-Producer and consumer write the same loop twice, each in its own task, and compute slot and phase from counters of their own. To
-compare them, a scalar is given a *signature*: its expression down to what both tasks share (parameters and values from outside
-the tasks), with loops and carried values described by their own expressions. Equal signatures mean equal numbers; unequal
-ones mean nothing.
+Producer and consumer write the same loop twice, each in its own task, and compute slot and phase from counters of their
+own. To compare them, a scalar is given a *signature*: its expression down to what both tasks share (parameters and
+values from outside the tasks), with loops and carried values described by their own expressions. Equal signatures mean
+equal numbers; unequal ones mean nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _BUDGET = 400  # nodes of one expression; larger ones are not compared
 
 
 class Symbols:
-    """Signatures of the scalars of one program. `None` stands for an expression that is not compared: it is too large, or reads
-    memory within a task."""
+    """Signatures of the scalars of one program. `None` stands for an expression that is not compared: it is too large,
+    or reads memory within a task."""
 
     def __init__(self, uses: Uses):
         self.uses = uses

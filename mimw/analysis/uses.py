@@ -18,7 +18,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an op or a block argument stands: in `block`, block number `index` of `parent` (None: the kernel's body)."""
+    """Where an op or block argument stands: in `block`, number `index` of those of `parent` (None: the kernel's body)."""
 
     block: Block
     parent: Op | None
@@ -28,8 +28,9 @@ class Place:
 class Uses:
     """The def-use index of one program; a program never changes, so neither does this.
 
-    `ops` is every op in program order, `position` its number there. `definition[value]` is the op whose result the value is,
-    or None for a parameter or a block argument; `argument[value]` is the place of the block whose argument it is.
+    `ops` is every op in program order, `position` its number there. `definition[value]` is the op whose result the
+    value is, or None for a parameter or a block argument; `argument[value]` is the place of the block whose argument it
+    is.
     """
 
     def __init__(self, program: Program):

@@ -1,8 +1,8 @@
 """Waits that certainly need one more completed phase each time they come back to a barrier.
 
-A consumer's wait goes round a ring of barriers with a counter or a flag that it carries through its loops. Where slot and phase
-are written in one of the usual ways, the wait's visit number `v` (from 0) of a barrier asks for parity `v & 1`, so it returns only
-after `v + 1` phases. Any other way of writing them is not recognised, and nothing is claimed.
+A consumer's wait goes round a ring of barriers with a counter or a flag that it carries through its loops. Where slot
+and phase are written in one of the usual ways, the wait's visit number `v` (from 0) of a barrier asks for parity `v &
+1`, so it returns only after `v + 1` phases. Any other way of writing them is not recognised, and nothing is claimed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .uses import Uses
 
 
 def ring_of_wait(uses: Uses, wait: Access) -> int | None:
-    """The number of barriers that the wait goes round, if its visit `v` to each certainly needs `v + 1` completed phases.
+    """The number of barriers that the wait goes round, if visit `v` to each certainly needs `v + 1` completed phases.
 
     None where that is not certain. Recognised are, in loops and outside of conditions:
     * slot `x % n` (plus a constant) with phase `(x // n) & 1`, where `x` counts the rounds from 0: n;
@@ -90,8 +90,8 @@ def _flips(uses: Uses, carried: Value, after: Value) -> bool:
 
 
 def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value, Value], bool]) -> bool:
-    """True if `value` starts at 0, takes one `step` in every round of the innermost loop around the wait, and is handed on through
-    all loops around that one."""
+    """True if `value` starts at 0, takes one `step` in every round of the innermost loop around the wait, and is handed
+    on through all loops around that one."""
     loops = uses.loops(wait.op)
     if not loops:
         return constant_of(uses, value) == 0

@@ -48,8 +48,9 @@ def run_passes(program: Program, target: Target, observer: Callable[[str, Progra
                remark: Callable[[Remark], None] = lambda found: warnings.warn(str(found), stacklevel=3)) -> Program:
     """The program after all passes, verified after each one.
 
-    `observer(name, program)` is called after every pass, for printing. Remarks go to `remark`, by default as Python warnings. A
-    check that fails raises the error of its own docstring; a rewrite that breaks the IR raises `InvalidProgram`.
+    `observer(name, program)` is called after every pass, for printing. Remarks go to `remark`, by default as Python
+    warnings. A check that fails raises the error of its own docstring; a rewrite that breaks the IR raises
+    `InvalidProgram`.
     """
     verify(program)
     for step in PASSES:

@@ -1,21 +1,32 @@
 """Barriers that wait for arrivals which cannot come.
 
-A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it lets pass
-may still hang, and the simulator is the place to find that. It is certain of two things: more arrivals at once than a phase takes,
-and a wait for a phase that all the arrivals of the kernel together, each as often as its loops go round, do not complete.
+A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it
+lets pass may still hang, and the simulator is the place to find that. It is certain of two things: more arrivals at
+once than a phase takes, and a wait for a phase that all the arrivals of the kernel together, each as often as its loops
+go round, do not complete.
 """
 
 from __future__ import annotations
 
-from ..analysis import (Access, BarrierArray, Symbols, Uses, barrier_arrays, constant_of, first_value, ring_of_wait,
-                        split_offset, task_label)
+from ..analysis import (
+    Access,
+    BarrierArray,
+    Symbols,
+    Uses,
+    barrier_arrays,
+    constant_of,
+    first_value,
+    ring_of_wait,
+    split_offset,
+    task_label,
+)
 from ..errors import ArriveCountMismatch
 from ..ir import Program
 from ..target import Target
 
 
 def check_arrivals(program: Program, target: Target) -> None:
-    """Raise `ArriveCountMismatch` for the first barrier array whose phases certainly get too few or too many arrivals."""
+    """Raise `ArriveCountMismatch` for the first array whose phases certainly get too few or too many arrivals."""
     uses = Uses(program)
     for array in barrier_arrays(program, uses):
         if array.escapes or uses.loops(array.op):
@@ -40,7 +51,7 @@ def _never(uses: Uses, access: Access) -> bool:
 
 
 def _first_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] | None:
-    """All arrivals that the wait's first phase can ever get, where each is passed at most once in the kernel; else None."""
+    """All arrivals that the wait's first phase can ever get, if each is passed at most once in the kernel; else None."""
     if wait.predicate is not None and constant_of(uses, wait.predicate) is None:
         return None
     # Under an `if` the first round of the loops need not be the first time that the wait is reached.
@@ -60,7 +71,7 @@ def _first_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] 
 
 
 def _every_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] | None:
-    """The arrivals at the wait's barrier in each round, where they go round the same barriers as often as the wait; else None."""
+    """The arrivals at the wait's barrier in each round, if they go round with the wait through the same slots; else None."""
     symbols, ring = Symbols(uses), ring_of_wait(uses, wait)
     rounds = symbols.loops(wait.op)
     if rounds is None or ring is None:
@@ -80,7 +91,7 @@ def _every_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] 
 
 
 def _slot(uses: Uses, symbols: Symbols, access: Access) -> tuple[tuple | None, int]:
-    """Which barrier of its ring an access is at, in comparable form (None: unknown), and where in the array the ring starts."""
+    """Which barrier of its ring an access is at, comparable (None: unknown), and where in the array the ring starts."""
     if access.index is None:
         return None, 0
     value, offset = split_offset(uses, access.index)

@@ -1,7 +1,8 @@
 """An asynchronous dot's result may not be looked at before it has been waited for.
 
-The tensor core is still writing those registers. Until the wait, the value may be the accumulator of a further dot, go round a loop
-or through an `if`, and nothing else (PTX ISA, `wgmma.mma_async`: accessing the registers before `wgmma.wait_group` is undefined).
+The tensor core is still writing those registers. Until the wait, the value may be the accumulator of a further dot, go
+round a loop or through an `if`, and nothing else (PTX ISA, `wgmma.mma_async`: accessing the registers before
+`wgmma.wait_group` is undefined).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from ..target import Target
 
 
 def check_async_dot(program: Program, target: Target) -> None:
-    """Raise `AsyncDotMisuse` at the first op that reads a result still being computed; names that op, the dot, and the wait between
-    them if one waits for too little."""
+    """Raise `AsyncDotMisuse` at the first op that reads a result still being computed; names that op, the dot, and the
+    wait between them if one waits for too little."""
     uses = Uses(program)
     running = _running(uses)
     for op in uses.ops:
@@ -102,6 +103,6 @@ def _refuse(op: Op, value: Value, dot: Op, wait: Op | None) -> None:
             hint="pass the result through async_dot_wait(0, ...) first; until then it may only be the accumulator of another "
             "async_dot or be carried through a loop.")
     raise AsyncDotMisuse(
-        f"'{op.name}' uses {name}, which async_dot_wait({wait.args[0]}, ...) at {wait.site} has not finished: the dot at {dot.site} is "
-        f"among the newest {wait.args[0]}, which that wait leaves running.", op.site, dot.site, wait.site,
+        f"'{op.name}' uses {name}, which async_dot_wait({wait.args[0]}, ...) at {wait.site} has not finished: "
+        f"the dot at {dot.site} is among the newest {wait.args[0]}, which that wait leaves running.", op.site, dot.site, wait.site,
         hint="wait with async_dot_wait(0, ...) before this use.")

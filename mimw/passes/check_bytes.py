@@ -1,8 +1,8 @@
 """Barriers that expect another number of bytes than their copies bring.
 
-A TMA load brings its whole block, parts outside of the tensor included; a barrier told to expect fewer or more never completes
-the phase. Speaks only where it is certain: every expect and every copy on the array stands in one straight line, or one of the
-two kinds is missing in the whole kernel.
+A TMA load brings its whole block, parts outside of the tensor included; a barrier told to expect fewer or more never
+completes the phase. Speaks only where it is certain: every expect and every copy on the array stands in one straight
+line, or one of the two kinds is missing in the whole kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..target import Target
 
 
 def check_bytes(program: Program, target: Target) -> None:
-    """Raise `ExpectedBytesMismatch` for the first barrier array whose expected bytes certainly differ from those copied."""
+    """Raise `ExpectedBytesMismatch` for the first array whose expected bytes certainly differ from those copied."""
     uses = Uses(program)
     for array in barrier_arrays(program, uses):
         if array.escapes or not array.of_kind("wait"):
@@ -42,7 +42,7 @@ def _certain(uses: Uses, array: BarrierArray) -> list[Access] | None:
 
 
 def _groups(uses: Uses, traffic: list[Access]) -> list[list[Access]]:
-    """By barrier where every index is a number, else all together: a ring may be filled ahead of the round that expects it."""
+    """By barrier where every index is a number, else all together: a ring may be filled a round ahead of its expect."""
     numbers = [constant_of(uses, one.index) for one in traffic]
     if None in numbers:
         return [traffic]

@@ -1,7 +1,7 @@
 """Remarks on register requests that will not be met.
 
-A request that does not fit is legal: no registers are moved and the kernel runs, only not as its author meant. So this check
-never refuses; it says what it sees.
+A request that does not fit is legal: no registers are moved and the kernel runs, only not as its author meant. So this
+check never refuses; it says what it sees.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Remark:
 
 
 def check_registers(program: Program, target: Target) -> tuple[Remark, ...]:
-    """Remarks on requests above what a thread can have, and on regions whose requests leave the default task too few."""
+    """Remarks on requests above what a thread can have; else on regions whose requests leave too few for the others."""
     rows = register_plan(program, target)
     return tuple(_too_many_for_a_thread(rows, target)) or tuple(_too_many_together(program, rows, target))
 

@@ -1,7 +1,7 @@
 """The buffers and barriers of one CTA must fit into its shared memory.
 
-Counted is what is needed at one time, without padding: the least that any placement takes. What passes here may still be a few
-hundred bytes too large once alignment and the compiler's own scratch are added.
+Counted is what is needed at one time, without padding: the least that any placement takes. What passes here may still
+be a few hundred bytes too large once alignment and the compiler's own scratch are added.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _lines(entries: tuple[SharedEntry, ...], total: int, target: Target) -> list
 
 
 def _hint(entries: tuple[SharedEntry, ...], excess: int) -> str:
-    """Fewer stages: first of one array alone, else of all arrays with the same number of tiles, which are stages of one pipeline."""
+    """Fewer stages: of one array alone, else of all with the same number of tiles, which belong to one pipeline."""
     arrays = [entry for entry in entries if entry.kind == "buffer" and entry.count > 1]
     for array in sorted(arrays, key=lambda entry: entry.tile_bytes):
         fits = array.count - -(-excess // array.tile_bytes)

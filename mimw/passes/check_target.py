@@ -29,8 +29,9 @@ def check_target(program: Program, target: Target) -> None:
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{word}': it has no {lack}.\n"
                               f"Mend: compile for a target that has it, such as sm_90a.\n{excerpt(op.site)}".rstrip())
         if not target.tensor_memory_columns and any(_in_tensor_memory(result.type) for result in op.results):
-            raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in tensor memory: tmem is only available on "
-                              f"Blackwell.\nMend: allocate the buffer in shared memory.\n{excerpt(op.site)}".rstrip())
+            raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in tensor memory: tmem is only "
+                              f"available on Blackwell.\nMend: allocate the buffer in shared memory.\n"
+                              f"{excerpt(op.site)}".rstrip())
 
 
 def _needed(op: Op) -> tuple[str, str, str]:

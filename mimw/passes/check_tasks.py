@@ -1,7 +1,7 @@
 """What tasks may capture, and how many warps they may have together.
 
-A task starts with the scalars, pointers, buffers and barriers of the kernel around it. A block tensor lies in the registers of
-the default task's warps, where no other task can read it.
+A task starts with the scalars, pointers, buffers and barriers of the kernel around it. A block tensor lies in the
+registers of the default task's warps, where no other task can read it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ..target import Target
 
 
 def check_tasks(program: Program, target: Target) -> None:
-    """Raise `TaskError` for a block tensor captured by a task other than the default one, `TooManyWarps` for a CTA with more warps
-    than `target` runs."""
+    """Raise `TaskError` for a block tensor captured by a task other than the default one, `TooManyWarps` for a CTA with
+    more warps than `target` runs."""
     uses = Uses(program)
     for region in regions(program):
         for task, block in zip(region.attrs["tasks"], region.blocks, strict=True):

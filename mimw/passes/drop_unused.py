@@ -1,7 +1,8 @@
 """Drop what nobody uses.
 
-Recording leaves constants, index arithmetic and views behind that only the language needed. They would hold captures of tasks,
-show in every printout and cost the layout solver unknowns. Ops with an effect stay, whether or not their results are used.
+Recording leaves constants, index arithmetic and views behind that only the language needed. They would hold captures of
+tasks, show in every printout and cost the layout solver unknowns. Ops with an effect stay, whether or not their results
+are used.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ def drop_unused(program: Program) -> Program:
 def _block(block: Block, used: set[Value]) -> Block:
     """The block without unused ops. `used` gains what the rest needs.
 
-    Uses stand after definitions, and what a loop hands back to its start goes through its `yield`, which is always kept: one walk
-    from the end to the start of each block finds everything.
+    Uses stand after definitions, and what a loop hands back to its start goes through its `yield`, which is always
+    kept: one walk from the end to the start of each block finds everything.
     """
     kept: list[Op] = []
     for op in reversed(block.ops):

@@ -75,13 +75,13 @@ class _Picture:
         self.names, self.edges = names, edges
         self.widths = [max(70.0, svg.text_width(name, 13) + 28) for name in names]
         widest = max((svg.text_width(self.words(edge), 11) for edge in edges), default=0.0)
-        gap = max(_BETWEEN, widest - min(self.widths, default=0.0) + 20)
+        gap = max(_BETWEEN, widest - min(self.widths, default=0.0) + 60)
         self.left = [_MARGIN + sum(self.widths[:index]) + gap * index for index in range(len(names))]
         self.levels = self.stack()
         above = max((level for edge, level in self.levels.items() if self.forward(edge)), default=-1) + 1
         below = max((level for edge, level in self.levels.items() if not self.forward(edge)), default=-1) + 1
-        self.top = _MARGIN + above * _LEVEL + 14
-        self.height = self.top + _BOX + below * _LEVEL + 14 + _MARGIN
+        self.top = _MARGIN / 2 + above * _LEVEL + 14
+        self.height = self.top + _BOX + below * _LEVEL + _MARGIN / 2
         self.width = (self.left[-1] + self.widths[-1] if names else 100.0) + _MARGIN
 
     @staticmethod
@@ -107,28 +107,44 @@ class _Picture:
 
     def draw(self) -> str:
         arrows = "".join(svg.element("marker", svg.element("path", d="M0 0 L8 4 L0 8 z", fill=colour), id=name, viewBox="0 0 8 8",
-                                     refX=7, refY=4, markerWidth=8, markerHeight=8, orient="auto")
+                                     refX=7, refY=4, markerWidth=5.5, markerHeight=5.5, orient="auto")
                          for name, colour in (("forward", _FORWARD), ("back", _BACK)))
         body = svg.element("defs", arrows) + "".join(self.edge(edge) for edge in self.edges)
+        body += "".join(self.caption(edge) for edge in self.edges)
         for name, left, width in zip(self.names, self.left, self.widths, strict=True):
             body += svg.rectangle(left, self.top, width, _BOX, "#f3f4f6", rx=7, stroke="#9ca3af")
             body += svg.text(left + width / 2, self.top + _BOX / 2 + 4.5, name, 13, "middle", font_weight=600)
         return svg.document(self.width, self.height, body)
 
-    def edge(self, edge: BarrierEdge) -> str:
+    def ends(self, edge: BarrierEdge) -> tuple[float, float]:
+        """Where an edge leaves and enters, in x: on the halves of the boxes that face each other, far edges inwards, so
+        that few cross."""
         source, target = self.span(edge)
-        forward, level = self.forward(edge), self.levels[edge]
-        colour = _FORWARD if forward else _BACK
         start, end = (self.left[index] + self.widths[index] / 2 for index in (source, target))
-        shift = min(24.0, 8.0 * level) * (1 if source <= target else -1)
-        start, end = (start - 14, end + 14) if source == target else (start + 10 * (1 if forward else -1) + shift,
-                                                                     end - 10 * (1 if forward else -1) - shift)
-        side = self.top if forward else self.top + _BOX
-        away = side + (-1 if forward else 1) * (14 + _LEVEL * level + 8)
-        bend = 12 if start < end else -12
-        path = f"M{start:.1f} {side} L{start:.1f} {away + (6 if forward else -6)} Q{start:.1f} {away} {start + bend:.1f} {away} " \
-               f"L{end - bend:.1f} {away} Q{end:.1f} {away} {end:.1f} {away + (6 if forward else -6)} L{end:.1f} {side}"
-        marker = "forward" if forward else "back"
-        drawn = svg.element("path", svg.tooltip(str(edge)), d=path, fill="none", stroke=colour, stroke_width=1.5,
-                            marker_end=f"url(#{marker})")
-        return drawn + svg.text((start + end) / 2, away - 5, self.words(edge), 11, "middle", colour)
+        if source == target:
+            return start - 14, end + 14
+        outward = 28 - 24 * self.levels[edge] / max(1, *self.levels.values())
+        return (start + outward, end - outward) if self.forward(edge) else (start - outward, end + outward)
+
+    def away(self, edge: BarrierEdge) -> float:
+        """The y of an edge's long stretch."""
+        distance = 22 + _LEVEL * self.levels[edge]
+        return self.top - distance if self.forward(edge) else self.top + _BOX + distance
+
+    def edge(self, edge: BarrierEdge) -> str:
+        (start, end), away, forward = self.ends(edge), self.away(edge), self.forward(edge)
+        side, bend = (self.top, 6) if forward else (self.top + _BOX, -6)
+        turn = 12 if start < end else -12
+        path = (f"M{start:.1f} {side} V{away + bend} Q{start:.1f} {away} {start + turn:.1f} {away} "
+                f"H{end - turn:.1f} Q{end:.1f} {away} {end:.1f} {away + bend} V{side}")
+        return svg.element("path", svg.tooltip(str(edge)), d=path, fill="none", stroke=self.colour(edge), stroke_width=1.5,
+                           marker_end=f"url(#{'forward' if forward else 'back'})")
+
+    def caption(self, edge: BarrierEdge) -> str:
+        middle, y, words = sum(self.ends(edge)) / 2, self.away(edge) - 5, self.words(edge)
+        width = svg.text_width(words, 11)
+        return (svg.rectangle(middle - width / 2 - 2, y - 10, width + 4, 13, svg.PAPER)
+                + svg.text(middle, y, words, 11, "middle", self.colour(edge)))
+
+    def colour(self, edge: BarrierEdge) -> str:
+        return _FORWARD if self.forward(edge) else _BACK

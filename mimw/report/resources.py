@@ -11,8 +11,8 @@ from .table import table
 def resource_table(program: Program, target: Target, shared_total: int | None = None) -> str:
     """Tasks, buffers, barriers and the shared memory of one CTA, as text.
 
-    `shared_total` is the number of bytes that the compiled kernel takes, scratch and padding included; without it the sum of the
-    buffers and barriers is shown.
+    `shared_total` is the number of bytes that the compiled kernel takes, scratch and padding included; without it the
+    sum of the buffers and barriers is shown.
     """
     warps = total_warps(program)
     parts = [f"{program.name} on {target}: {warps} warps, {warps * target.warp_size} threads a CTA", _tasks(program, target)]

@@ -10,8 +10,8 @@ _BAR = 40  # columns of a lifetime
 
 @dataclass(frozen=True)
 class StorageEntry:
-    """`size` bytes from `offset`, needed from op number `first` to op number `last`, both included. `kind` is a word such as
-    buffer, barriers or scratch."""
+    """`size` bytes from `offset`, needed from op number `first` to op number `last`, both included. `kind` is a word
+    such as buffer, barriers or scratch."""
 
     name: str
     offset: int
@@ -22,7 +22,7 @@ class StorageEntry:
 
 
 def storage_map(plan_entries: Iterable[StorageEntry | tuple]) -> str:
-    """One line an entry in the order of offsets, with a bar from its first to its last op; `free` lines are bytes never used.
+    """One line an entry by offset, with a bar from its first to its last op; `free` lines are bytes never used.
 
     Entries may be plain tuples in the order of `StorageEntry`'s fields.
     """

@@ -11,7 +11,7 @@ _CHARACTER = 0.56  # mean width of a character in units of the font size
 
 
 def element(tag: str, content: str = "", **attributes: object) -> str:
-    """One SVG element. `font_size` becomes `font-size`, `class_` becomes `class`; None is left out; content is already SVG."""
+    """One SVG element. `font_size` means `font-size`, `class_` means `class`; None is left out; content is already SVG."""
     written = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(_number(value))}"'
                       for name, value in attributes.items() if value is not None)
     return f"<{tag}{written}>{content}</{tag}>" if content else f"<{tag}{written}/>"

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from html import escape
-from importlib.resources import files
 from pathlib import PurePath
 
 from ..simulator.trace import Event, Trace
 from . import svg
+from .page import PAGE
 
 # Told apart in grey and by the colour-blind: work is dark, waiting is pale.
 _COLOURS = {"run": "#3b6fb6", "wait": "#e3e6eb", "copy": "#e08e2b", "dot": "#2f8f5b"}
 _INK = {"run": "#ffffff", "wait": "#6b7280", "copy": "#1f2430", "dot": "#ffffff"}
-_MEANING = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor core"}
+_MEANING = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor-core dot"}
 _PLOT, _ROW, _BAR, _TOP, _RIGHT = 940.0, 30.0, 22.0, 84.0, 76.0
 
 
 def timeline_svg(trace: Trace, title: str) -> str:
-    """The run as a picture: a row for each lane, a bar for each event, the share of time not spent waiting at the right."""
+    """The run as a picture: a row a lane, a bar an event, and at the right the share of time not spent waiting."""
     lanes = trace.lanes()
     names = [_lane_name(lane, lanes) for lane in lanes]
     left = max([90.0, *(svg.text_width(name, 12) + 28 for name in names)])
@@ -31,9 +31,8 @@ def timeline_svg(trace: Trace, title: str) -> str:
 
 
 def timeline_html(trace: Trace, title: str) -> str:
-    """A page of its own with the picture; the wheel zooms in time, dragging moves, a double click shows everything again."""
-    page = files(__package__).joinpath("timeline.html").read_text(encoding="utf-8")
-    return page.replace("<!--TITLE-->", escape(title)).replace("<!--TIMELINE-->", timeline_svg(trace, title))
+    """A page of its own with the picture: the wheel zooms in time, dragging moves, a double click shows everything."""
+    return PAGE.replace("<!--TITLE-->", escape(title)).replace("<!--TIMELINE-->", timeline_svg(trace, title))
 
 
 def utilisation(trace: Trace, lane: tuple[int, str]) -> float:
@@ -81,10 +80,12 @@ def _lane(trace: Trace, lane: tuple[int, str], name: str, y: float, scale: float
 def _bar(event: Event, y: float, scale: float, left: float) -> str:
     x, width = left + event.start * scale, max(0.6, (event.end - event.start) * scale)
     words = svg.fitted(event.label, width - 8, 10.5)
-    inside = svg.tooltip(_tip(event)) + svg.rectangle(x, y, width, _BAR, _COLOURS.get(event.kind, svg.QUIET), rx=2, stroke="#ffffff",
-                                                      stroke_width=0.6)
+    inside = svg.tooltip(_tip(event))
+    inside += svg.rectangle(x, y, width, _BAR, _COLOURS.get(event.kind, svg.QUIET), rx=2, stroke="#ffffff",
+                            stroke_width=0.6)
     inside += svg.text(x + 4, y + _BAR / 2 + 4, words, 10.5, fill=_INK.get(event.kind, svg.INK), pointer_events="none")
-    return svg.element("g", inside, class_="event", data_start=float(event.start), data_end=float(event.end), data_label=event.label)
+    return svg.element("g", inside, class_="event", data_start=float(event.start), data_end=float(event.end),
+                       data_label=event.label)
 
 
 def _tip(event: Event) -> str:

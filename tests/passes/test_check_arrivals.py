@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.analysis.building import I1, Kernel, ring_copy
 from mimw.errors import ArriveCountMismatch
 from mimw.passes import check_arrivals
 from mimw.target import target
+from tests.analysis.building import I1, Kernel, ring_copy
 
 SM90 = target("sm_90a")
 

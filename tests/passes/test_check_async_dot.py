@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.analysis.building import ACC, Kernel
 from mimw.errors import AsyncDotMisuse
 from mimw.passes import check_async_dot
 from mimw.target import target
+from tests.analysis.building import ACC, Kernel
 
 SM90 = target("sm_90a")
 

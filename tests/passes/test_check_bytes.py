@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.analysis.building import BF16, BLOCK, I1, Kernel, ring_copy
 from mimw.errors import ExpectedBytesMismatch
 from mimw.ir import Descriptor
 from mimw.passes import check_bytes
 from mimw.target import target
+from tests.analysis.building import BF16, BLOCK, I1, Kernel, ring_copy
 
 SM90 = target("sm_90a")
 HALF = Descriptor(BF16, (64, 64))  # 8192 bytes

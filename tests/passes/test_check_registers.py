@@ -1,8 +1,8 @@
 """Register requests are never refused, only remarked on."""
 
-from tests.analysis.building import Kernel
 from mimw.passes import check_registers
 from mimw.target import target
+from tests.analysis.building import Kernel
 
 SM90 = target("sm_90a")
 

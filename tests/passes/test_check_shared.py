@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.analysis.building import BF16, BLOCK, F32, Kernel
 from mimw.errors import OutOfSharedMemory
 from mimw.passes import check_shared
 from mimw.target import target
+from tests.analysis.building import BF16, BLOCK, F32, Kernel
 
 SM90 = target("sm_90a")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.analysis.building import ACC, BLOCK, F32, Kernel
 from mimw.errors import TargetError
 from mimw.passes import check_target
 from mimw.target import TARGETS, target
+from tests.analysis.building import ACC, BLOCK, F32, Kernel
 
 
 def with_tasks(k):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.analysis.building import ACC, F32, Kernel, Pointer, Tensor
 from mimw.errors import TaskError, TooManyWarps
 from mimw.passes import check_tasks
 from mimw.target import target
+from tests.analysis.building import ACC, F32, Kernel, Pointer, Tensor
 
 SM90 = target("sm_90a")
 
@@ -71,8 +71,8 @@ def test_too_many_warps():
     with pytest.raises(TooManyWarps) as caught:
         check_tasks(crowded(16, 12, 1), SM90)
     assert str(caught.value).splitlines()[:2] == [
-        "TooManyWarps at kernel.py:20: the tasks need 4 (default) + 16 (t0) + 12 (t1) + 1 (t2) = 33 warps, 36 in groups of 4; a CTA "
-        "on sm_90a has at most 32 (1024 threads of 32 a warp).",
+        "TooManyWarps at kernel.py:20: the tasks need 4 (default) + 16 (t0) + 12 (t1) + 1 (t2) = 33 warps, 36 in groups of 4; "
+        "a CTA on sm_90a has at most 32 (1024 threads of 32 a warp).",
         "Mend: take 4 warps away: fewer replicas, or fewer warps a task.",
     ]
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analysis.building import F32, I32, Kernel, Pointer
 from mimw.ir import OPS, print_program, verify
 from mimw.passes import drop_unused
+from tests.analysis.building import F32, I32, Kernel, Pointer
 
 
 def effects(program) -> list[str]:

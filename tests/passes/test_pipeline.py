@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.analysis.building import Kernel, ring_copy
 from mimw.errors import ArriveCountMismatch, TargetError
 from mimw.passes import PASSES, run_passes
 from mimw.target import target
+from tests.analysis.building import Kernel, ring_copy
 
 SM90 = target("sm_90a")
 

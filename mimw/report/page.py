@@ -1,4 +1,6 @@
-<!doctype html>
+"""The page around a timeline: zoom and pan in plain JavaScript, nothing fetched from anywhere."""
+
+PAGE = r"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title><!--TITLE--></title>
@@ -91,3 +93,4 @@ svg.addEventListener("pointerdown", event => {
 svg.addEventListener("dblclick", () => show(0, end));
 </script>
 </html>
+"""

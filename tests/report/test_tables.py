@@ -1,0 +1,75 @@
+"""The resource table and the storage map, as text."""
+
+from mimw.report import StorageEntry, resource_table, storage_map
+from mimw.target import target
+from tests.analysis.building import Kernel, ring_copy
+
+SM90 = target("sm_90a")
+
+
+def test_the_resource_table_of_a_ring():
+    assert resource_table(ring_copy().program("ring_copy"), SM90) == """\
+ring_copy on sm_90a: 12 warps, 384 threads a CTA
+
+  task      role      warps   registers   buffers   waits for   arrives at   copies   dots
+  ────────────────────────────────────────────────────────────────────────────────────────
+  default   idle          4         168   -         -           -                 0      0
+  load      load          1         168   tiles     free        full              1      0
+  mma       compute       4         168   tiles     full        free              0      0
+
+  buffer   tile            count   bytes
+  ──────────────────────────────────────
+  tiles    bf16[128, 64]       4   65536
+
+  barriers   count   arrivals   bytes a phase
+  ───────────────────────────────────────────
+  full           4          1           16384
+  free           4          1               -
+
+shared memory: 65600 of 232448 bytes (28.2 %)
+"""
+
+
+def test_what_the_compiled_kernel_takes():
+    last = resource_table(ring_copy().program(), SM90, shared_total=66560).splitlines()[-1]
+    assert last == "shared memory: 66560 of 232448 bytes (28.6 %), 960 of them padding and scratch"
+
+
+def test_a_request_that_is_not_met_is_shown():
+    k = Kernel()
+    with k.task("greedy", 4, 512):
+        pass
+    assert "256 (asked 512)" in resource_table(k.program(), SM90)
+
+
+def test_a_plain_kernel():
+    assert resource_table(Kernel().program("plain"), SM90) == """\
+plain on sm_90a: 4 warps, 128 threads a CTA
+
+  task     role   warps   registers   buffers   waits for   arrives at   copies   dots
+  ────────────────────────────────────────────────────────────────────────────────────
+  kernel   idle       4         256   -         -           -                 0      0
+
+shared memory: 0 of 232448 bytes (0.0 %)
+"""
+
+
+def test_the_storage_map():
+    entries = [("full", 99328, 32, 0, 39, "barriers"), ("a", 0, 65536, 0, 39, "buffer"),
+               StorageEntry("c", 65536, 16384, 22, 39, "scratch"), ("b", 65536, 32768, 5, 20, "buffer")]
+    assert storage_map(entries) == """\
+    0 .. 65536  a     buffer    65536 bytes  |########################################|
+65536 .. 98304  b     buffer    32768 bytes  |.....################...................|
+65536 .. 81920  c     scratch   16384 bytes  |......................##################|
+98304 .. 99328  free
+99328 .. 99360  full  barriers     32 bytes  |########################################|
+99360 bytes; at most 98336 are in use at one time; the bars run over 40 ops
+"""
+
+
+def test_aliased_bytes_count_once():
+    assert "24 bytes; at most 24 are in use" in storage_map([("a", 0, 16, 0, 1, "buffer"), ("b", 8, 16, 0, 1, "buffer")])
+
+
+def test_an_empty_map():
+    assert storage_map([]) == "no storage\n"
