@@ -162,7 +162,7 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     if layout is not None:
         raise not_yet(_semantic, "local_load(layout=...)")
     handle = _semantic.builder.record("local_load", src.handle, handle_of(token)).results[0]
-    return tl.tensor(handle, tl.block_type(src.dtype, src.shape))
+    return tl.tensor(handle, tl.block_type(src.dtype, list(src.shape)))
 
 
 @word

@@ -40,7 +40,7 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     _check_types(A.dtype, B.dtype)
     _check_shapes(shape_a, shape_b, A.dtype)
     _check_contiguous(A, B, _semantic)
-    result = tl.block_type(_result_dtype(A.dtype, out_dtype), (shape_a[0], shape_b[1]))
+    result = tl.block_type(_result_dtype(A.dtype, out_dtype), [shape_a[0], shape_b[1]])
     _check_acc(acc, result, _semantic)
     options = _semantic.builder.options
     precision = _semantic._str_to_dot_input_precision(input_precision or options.default_dot_input_precision)
