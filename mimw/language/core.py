@@ -61,6 +61,7 @@ def word(fn):
     visible = signature.replace(parameters=[p for p in signature.parameters.values() if p.name not in HIDDEN])
     constant = {p.name for p in visible.parameters.values() if p.annotation == "tl.constexpr"}
     name = f"tlx.{fn.__name__}"
+    usage = name + str(inspect.Signature([p.replace(annotation=p.empty) for p in visible.parameters.values()]))
 
     @functools.wraps(fn)
     def wrapper(*args, _semantic=None, _generator=None, **kwargs):
@@ -68,7 +69,7 @@ def word(fn):
         try:
             bound = visible.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{name}{visible}: {error}") from None
+            raise TypeError(f"{usage}: {error}") from None
         bound.apply_defaults()
         for parameter, value in bound.arguments.items():
             known = parameter in constant

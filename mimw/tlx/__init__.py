@@ -2,4 +2,6 @@
 
 from ..language.tlx import *  # noqa: F403
 from ..language.tlx import __all__ as __all__
-from . import mem_ops, types, warp_spec
+from . import mem_ops as mem_ops
+from . import types as types
+from . import warp_spec as warp_spec

@@ -1,35 +1,110 @@
 """The TLX surface: the public names of TLX, one file per family. Import it as `mimw.tlx`."""
 
-from .alias import (reuse_group, reuse_group_ir_type, reuse_group_type, storage_alias_spec, storage_alias_spec_type,
-                    storage_alias_spec_type_class)
-from .amd import (amd_sched_barrier, assume_uniform, buffer_atomic_add, buffer_load, buffer_load_to_local, buffer_store,
-                  extract_slice, warp_pipeline_stage)
+from .alias import (
+    reuse_group,
+    reuse_group_ir_type,
+    reuse_group_type,
+    storage_alias_spec,
+    storage_alias_spec_type,
+    storage_alias_spec_type_class,
+)
+from .amd import (
+    amd_sched_barrier,
+    assume_uniform,
+    buffer_atomic_add,
+    buffer_load,
+    buffer_load_to_local,
+    buffer_store,
+    extract_slice,
+    warp_pipeline_stage,
+)
 from .async_task import async_task, async_task_replica_id, async_tasks
 from .barrier import alloc_barriers, barrier_arrive, barrier_expect_bytes, barrier_wait, fence, fence_async_shared
 from .blackwell import async_dot_scaled, dot_scaled, stoch_round, tcgen05_commit, warp_redux
-from .cluster import (async_remote_shmem_copy, async_remote_shmem_store, cluster_barrier, cluster_cta_rank,
-                      cluster_size_1d, fence_mbarrier_init_cluster, remote_shmem_store, remote_view)
+from .cluster import (
+    async_remote_shmem_copy,
+    async_remote_shmem_store,
+    cluster_barrier,
+    cluster_cta_rank,
+    cluster_size_1d,
+    fence_mbarrier_init_cluster,
+    remote_shmem_store,
+    remote_view,
+)
 from .copy import async_load, async_load_commit_group, async_load_wait_group
-from .descriptors import (allocate_tensor_descriptor, async_descriptor_prefetch_tensor, make_tensor_descriptor,
-                          prefetch, reinterpret_tensor_descriptor)
-from .layouts import (TMemCTAMode, layout_encoding, nv_mma_shared_layout_encoding, padded_shared_layout_encoding,
-                      shared_layout_encoding, shared_linear_layout_encoding, swizzled_layout,
-                      swizzled_shared_layout_encoding, tensor_memory_layout_encoding)
+from .descriptors import (
+    allocate_tensor_descriptor,
+    async_descriptor_prefetch_tensor,
+    make_tensor_descriptor,
+    prefetch,
+    reinterpret_tensor_descriptor,
+)
+from .layouts import (
+    TMemCTAMode,
+    layout_encoding,
+    nv_mma_shared_layout_encoding,
+    padded_shared_layout_encoding,
+    shared_layout_encoding,
+    shared_linear_layout_encoding,
+    swizzled_layout,
+    swizzled_shared_layout_encoding,
+    tensor_memory_layout_encoding,
+)
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
 from .mma import async_dot, async_dot_wait
-from .not_yet import (_alloc_clc_responses, _clc_issue, _clc_query, _to_mxfp8_block, alloc_warp_barrier,
-                      amd_mfma_commit, amd_register_handoff, amd_register_resident, amd_scheduled_mfma, async_store,
-                      clc_consumer, clc_create_context, clc_producer, dump_layout, local_gather, local_reinterpret,
-                      local_reshape, local_scatter, named_barrier_arrive, named_barrier_wait, release_layout,
-                      rematerialized_range, require_amd_wmma_layout, subslice, tmem_copy, vote_ballot_sync, zeros)
+from .not_yet import (
+    _alloc_clc_responses,
+    _clc_issue,
+    _clc_query,
+    _to_mxfp8_block,
+    alloc_warp_barrier,
+    amd_mfma_commit,
+    amd_register_handoff,
+    amd_register_resident,
+    amd_scheduled_mfma,
+    async_store,
+    clc_consumer,
+    clc_create_context,
+    clc_producer,
+    dump_layout,
+    local_gather,
+    local_reinterpret,
+    local_reshape,
+    local_scatter,
+    named_barrier_arrive,
+    named_barrier_wait,
+    release_layout,
+    rematerialized_range,
+    require_amd_wmma_layout,
+    subslice,
+    tmem_copy,
+    vote_ballot_sync,
+    zeros,
+)
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout
 from .require import assert_same_layout, require_layout
-from .tdm import (amd_descriptor_prefetch_tensor, async_amd_descriptor_load, async_amd_descriptor_load_fused,
-                  async_amd_descriptor_store, async_amd_descriptor_wait, update_tensor_descriptor)
+from .tdm import (
+    amd_descriptor_prefetch_tensor,
+    async_amd_descriptor_load,
+    async_amd_descriptor_load_fused,
+    async_amd_descriptor_store,
+    async_amd_descriptor_wait,
+    update_tensor_descriptor,
+)
 from .tma import async_descriptor_load, async_descriptor_store, async_descriptor_store_wait
-from .types import (CLCPipelineContext, async_token, buffered_tensor, buffered_tensor_type, clc_response,
-                    clc_response_type, mbarrier, mbarrier_type, storage_kind, tensor_descriptor_ptr,
-                    tensor_descriptor_ptr_type)
+from .types import (
+    CLCPipelineContext,
+    async_token,
+    buffered_tensor,
+    buffered_tensor_type,
+    clc_response,
+    clc_response_type,
+    mbarrier,
+    mbarrier_type,
+    storage_kind,
+    tensor_descriptor_ptr,
+    tensor_descriptor_ptr_type,
+)
 from .utilities import clock64, dtype_of, get_fp8_format_name, size_of, thread_id
 
 __all__ = [

@@ -42,10 +42,10 @@ class async_tasks(Region):
         self.args = args
         self.exclusive = bool(compile_time("tlx.async_tasks", "exclusive", exclusive))
         self.no_ending_cluster_sync = bool(compile_time("tlx.async_tasks", "no_ending_cluster_sync", no_ending_cluster_sync))
-        self.mbarrier_try_wait_suspend_ns = compile_time("tlx.async_tasks", "mbarrier_try_wait_suspend_ns", mbarrier_try_wait_suspend_ns)
-        suspend = self.mbarrier_try_wait_suspend_ns
+        suspend = compile_time("tlx.async_tasks", "mbarrier_try_wait_suspend_ns", mbarrier_try_wait_suspend_ns)
         if suspend is not None and (not is_int(suspend) or suspend < 0):
             raise ValueError(f"mbarrier_try_wait_suspend_ns must be a non-negative integer, got {suspend!r}")
+        self.mbarrier_try_wait_suspend_ns = suspend
 
 
 @host_constructible

@@ -70,7 +70,7 @@ def _phase(phase, semantic):
             raise wrong(semantic, f"barrier_wait: `phase` must be 0 or 1, got {phase}", hint="keep the parity: `phase & 1`")
         return semantic.builder.get_int32(int(phase))
     if not isinstance(phase, tl.tensor) or phase.type.is_block() or not phase.dtype.is_int():
-        raise TypeError(f"barrier_wait: `phase` must be an int or an integer scalar, got {phase!s} ({type(phase).__name__})")
+        raise TypeError(f"barrier_wait: `phase` must be an int or an integer scalar, got {phase}")
     if phase.dtype == tl.int1:
         return semantic.builder.create_int_cast(phase.handle, tl.int32.to_ir(semantic.builder), False)
     return semantic.cast(phase, tl.int32).handle

@@ -158,8 +158,8 @@ class nv_mma_shared_layout_encoding(shared_layout_encoding):
         """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
         dims = tuple(unwrap(dims))
         return nv_mma_shared_layout_encoding(
-            _picked(self.shape, dims), permuted(self.order, dims), self.elemType, _picked(self.numCTAsPerCGA, dims), _picked(self.numCTASplit, dims),
-            permuted(self.numCTAOrder, dims), self.fp4Padded, self.swizzled)
+            _picked(self.shape, dims), permuted(self.order, dims), self.elemType, _picked(self.numCTAsPerCGA, dims),
+            _picked(self.numCTASplit, dims), permuted(self.numCTAOrder, dims), self.fp4Padded, self.swizzled)
 
     def to_ir(self, shape, bits):
         inner_bytes = shape[self.order[0]] * bits // 8 * (2 if self.fp4Padded else 1)

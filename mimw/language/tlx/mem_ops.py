@@ -2,14 +2,36 @@
 
 from .alias import storage_alias_spec
 from .barrier import alloc_barriers, barrier_arrive, barrier_expect_bytes, barrier_wait, fence, fence_async_shared
-from .cluster import (async_remote_shmem_copy, async_remote_shmem_store, cluster_barrier, fence_mbarrier_init_cluster,
-                      remote_shmem_store, remote_view)
+from .cluster import (
+    async_remote_shmem_copy,
+    async_remote_shmem_store,
+    cluster_barrier,
+    fence_mbarrier_init_cluster,
+    remote_shmem_store,
+    remote_view,
+)
 from .copy import async_load, async_load_commit_group, async_load_wait_group
-from .descriptors import (allocate_tensor_descriptor, async_descriptor_prefetch_tensor, make_tensor_descriptor,
-                          prefetch, reinterpret_tensor_descriptor)
+from .descriptors import (
+    allocate_tensor_descriptor,
+    async_descriptor_prefetch_tensor,
+    make_tensor_descriptor,
+    prefetch,
+    reinterpret_tensor_descriptor,
+)
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
-from .not_yet import (alloc_warp_barrier, async_store, local_gather, local_reinterpret, local_reshape, local_scatter,
-                      named_barrier_arrive, named_barrier_wait, subslice, tmem_copy, zeros)
+from .not_yet import (
+    alloc_warp_barrier,
+    async_store,
+    local_gather,
+    local_reinterpret,
+    local_reshape,
+    local_scatter,
+    named_barrier_arrive,
+    named_barrier_wait,
+    subslice,
+    tmem_copy,
+    zeros,
+)
 from .tma import async_descriptor_load, async_descriptor_store, async_descriptor_store_wait
 
 __all__ = [

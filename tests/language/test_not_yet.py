@@ -1,0 +1,181 @@
+"""Words that this release does not offer: they can be imported, check what can be checked, and say so by name."""
+
+import pytest
+import triton.language as tl
+
+import mimw.tlx as tlx
+from mimw.errors import NotYet
+from mimw.language.tlx.not_yet import WORDS
+
+from .harness import Kernel
+
+
+def arguments(declared: str) -> list:
+    return [None for text in declared.split() if "=" not in text]
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_each_says_so_at_the_users_line(kernel, name):
+    with pytest.raises(NotYet, match=f"at kernel.py:7: not yet: tlx.{name} is not offered") as caught:
+        kernel(getattr(tlx, name), *arguments(WORDS[name]))
+    assert isinstance(caught.value, NotImplementedError)
+
+
+def test_a_wrong_call_is_told_first(kernel):
+    with pytest.raises(TypeError, match="missing a required argument: 'indices'"):
+        kernel(tlx.local_gather, None)
+
+
+BARE = ["cluster_barrier", "fence_mbarrier_init_cluster", "cluster_cta_rank", "cluster_size_1d"]
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_cluster_words(kernel, name):
+    with pytest.raises(NotYet, match=f"tlx.{name}"):
+        kernel(getattr(tlx, name))
+
+
+def test_remote_words(kernel):
+    buffer = kernel(tlx.local_view, kernel(tlx.local_alloc, (64, ), tl.float32, 1), 0)
+    tile = kernel.tensor("x", tl.float32, 64)
+    bar = kernel(tlx.alloc_barriers, 1)
+    calls = {"remote_view": (bar, 0), "remote_shmem_store": (buffer, tile, 0), "async_remote_shmem_store": (buffer, tile, 0, bar),
+             "async_remote_shmem_copy": (buffer, buffer, 0, bar)}
+    for name, args in calls.items():
+        with pytest.raises(NotYet, match=f"tlx.{name} is"):
+            kernel(getattr(tlx, name), *args)
+    with pytest.raises(AssertionError, match="takes an mbarrier only"):
+        kernel(tlx.remote_view, buffer, 0)
+
+
+def test_descriptor_words(kernel):
+    desc, base = kernel.descriptor("d", tl.float16, 64, 64), kernel.tensor("p", tl.pointer_type(tl.float16))
+    slots = tlx.tensor_descriptor_ptr(None, 2)
+    good = dict(desc_ptr=slots, base=base, shape=[64, 64], strides=[64, 1], block_shape=[64, 64])
+    calls = {"async_descriptor_prefetch_tensor": dict(desc=desc, offsets=[0, 0]), "prefetch": dict(pointer=base),
+             "allocate_tensor_descriptor": dict(num=2), "make_tensor_descriptor": good,
+             "reinterpret_tensor_descriptor": dict(desc_ptr=slots, block_shape=[64, 64], dtype=tl.float16)}
+    for name, kwargs in calls.items():
+        with pytest.raises(NotYet, match=f"tlx.{name} is"):
+            kernel(getattr(tlx, name), **kwargs)
+    with pytest.raises(AssertionError, match="expected 2 offsets, but got 1"):
+        kernel(tlx.async_descriptor_prefetch_tensor, desc, [0])
+    with pytest.raises(AssertionError, match="level must be"):
+        kernel(tlx.prefetch, base, level="L3")
+    with pytest.raises(ValueError, match="`num` must be a constexpr"):
+        kernel(tlx.allocate_tensor_descriptor, kernel.tensor("n", tl.int32))
+    refusals = [(dict(desc_ptr=3), TypeError), (dict(shape=[]), ValueError), (dict(strides=[1]), ValueError),
+                (dict(block_shape=[64, 4]), ValueError), (dict(strides=[64, 2]), ValueError)]
+    for change, error in refusals:
+        with pytest.raises(error, match="make_tensor_descriptor"):
+            kernel(tlx.make_tensor_descriptor, **(good | change))
+    whole = kernel.tensor("q", tl.pointer_type(tl.int32))
+    with pytest.raises(ValueError, match="'nan' needs a floating-point type"):
+        kernel(tlx.make_tensor_descriptor, **(good | dict(base=whole, padding_option="nan")))
+
+
+BLACKWELL = {
+    "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"), "tcgen05_commit": (None, ), "warp_redux": (None, "max"),
+}
+
+
+@pytest.mark.parametrize("name", BLACKWELL)
+def test_blackwell_words(kernel, name):
+    with pytest.raises(AssertionError, match="only available on Blackwell"):
+        kernel(getattr(tlx, name), *BLACKWELL[name])
+    with pytest.raises(NotYet, match=f"tlx.{name} is"):
+        Kernel("sm100")(getattr(tlx, name), *BLACKWELL[name])
+
+
+def test_stochastic_rounding():
+    kernel = Kernel("sm100")
+    single, half, bits = (kernel.tensor(*one, 64) for one in (("x", tl.float32), ("h", tl.float16), ("r", tl.uint32)))
+    with pytest.raises(NotYet, match="stoch_round"):
+        kernel(tlx.stoch_round, single, tl.float8e5, bits)
+    with pytest.raises(AssertionError, match="only supports fp32 source"):
+        kernel(tlx.stoch_round, half, tl.float8e5, bits)
+    with pytest.raises(AssertionError, match="only supports fp8/fp16/bf16 destination"):
+        kernel(tlx.stoch_round, single, tl.float32, bits)
+    with pytest.raises(ValueError, match="both be block tensors or both scalars"):
+        kernel(tlx.stoch_round, single, tl.float16, kernel.tensor("s", tl.uint32))
+    with pytest.raises(AssertionError, match="must have the shape of src"):
+        kernel(tlx.stoch_round, single, tl.float16, kernel.tensor("t", tl.uint32, 32))
+
+
+def test_scaled_dot_schedule(kernel):
+    tile = kernel.tensor("x", tl.float8e5, 64, 64)
+    arguments = (tile, None, "e5m2", tile, None, "e5m2")
+    for tiles, text in (([1], "tiles_per_warp requires 2 entries"), ([1, 0], "must be positive")):
+        with pytest.raises(ValueError, match=text):
+            kernel(tlx.dot_scaled, *arguments, tiles_per_warp=tiles)
+    with pytest.raises(NotYet, match="dot_scaled"):
+        kernel(tlx.dot_scaled, *arguments, tiles_per_warp=[1, 2])
+
+
+def test_layout_words(kernel):
+    tile, layout = kernel.tensor("x", tl.float32, 64), tlx.layout(((32, ), (2, )), ((1, ), (32, )))
+    with pytest.raises(AssertionError, match="pin must be a bool"):
+        kernel(tlx.require_layout, tile, layout, pin=1)
+    with pytest.raises(NotYet, match="require_layout"):
+        kernel(tlx.require_layout, tile, layout)
+    with pytest.raises(TypeError, match="rhs must be a tensor or a layout"):
+        kernel(tlx.assert_same_layout, tile, 3)
+    with pytest.raises(NotYet, match="assert_same_layout"):
+        kernel(tlx.assert_same_layout, tile, layout)
+
+
+def test_amd_buffer_words(kernel):
+    base, offsets = kernel.tensor("p", tl.pointer_type(tl.float32)), kernel.tensor("o", tl.int32, 64)
+    calls = {"buffer_load": (base, offsets), "buffer_store": (offsets, base, offsets),
+             "buffer_atomic_add": (base, offsets, offsets), "buffer_load_to_local": (None, base, offsets)}
+    for name, args in calls.items():
+        with pytest.raises(NotYet, match=f"tlx.{name} is"):
+            kernel(getattr(tlx, name), *args)
+    for args, kwargs, text in [((offsets, offsets), {}, "ptr must be a scalar pointer type"),
+                               ((base, kernel.tensor("n", tl.int32)), {}, "offsets must be a tensor type"),
+                               ((base, kernel.tensor("w", tl.int64, 64)), {}, "offsets element type"),
+                               ((base, offsets), dict(other=0), "other needs a mask"),
+                               ((base, offsets), dict(contiguity=3), "contiguity must be a positive power of two")]:
+        with pytest.raises(AssertionError, match=text):
+            kernel(tlx.buffer_load, *args, **kwargs)
+
+
+def test_assume_uniform_is_free_on_nvidia(kernel):
+    base = kernel.tensor("p", tl.pointer_type(tl.float32))
+    assert kernel(tlx.assume_uniform, base) is base
+    with pytest.raises(AssertionError, match="at least 16 bits"):
+        kernel(tlx.assume_uniform, kernel.tensor("b", tl.int8))
+
+
+def test_scheduling_barrier(kernel):
+    with pytest.raises(NotImplementedError, match="only available on AMD"):
+        kernel(tlx.amd_sched_barrier)
+    amd = Kernel("gfx950")
+    with pytest.raises(ValueError, match="0 to 0xFFF"):
+        amd(tlx.amd_sched_barrier, 0x1000)
+    with pytest.raises(NotYet, match="amd_sched_barrier"):
+        amd(tlx.amd_sched_barrier, 1)
+
+
+
+
+def test_tensor_data_mover(kernel):
+    amd = Kernel("gfx1250")
+    desc = amd.descriptor("d", tl.float16, 64, 64)
+    calls = {"async_amd_descriptor_load": (desc, None, [0, 0]), "async_amd_descriptor_store": (desc, None, [0, 0]),
+             "amd_descriptor_prefetch_tensor": (desc, [0, 0]), "async_amd_descriptor_wait": (),
+             "update_tensor_descriptor": (desc, [0, 0]),
+             "async_amd_descriptor_load_fused": ([(desc, None, 1), (desc, None, 2)], )}
+    for name, args in calls.items():
+        with pytest.raises(NotYet, match=f"tlx.{name} is"):
+            amd(getattr(tlx, name), *args)
+        with pytest.raises(AssertionError, match=f"{name} is only available on TDM-capable targets"):
+            kernel(getattr(tlx, name), *args)
+    with pytest.raises(AssertionError, match="expected 2 offsets, but got 1"):
+        amd(tlx.async_amd_descriptor_load, desc, None, [0])
+    with pytest.raises(ValueError, match="disjoint"):
+        amd(tlx.async_amd_descriptor_load_fused, [(desc, None, 1), (desc, None, 3)])
+    with pytest.raises(ValueError, match="at least one"):
+        amd(tlx.update_tensor_descriptor, desc)
+    with pytest.raises(ValueError, match="not both"):
+        amd(tlx.async_amd_descriptor_wait, 1, tokens=[None])
