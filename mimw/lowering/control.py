@@ -16,6 +16,7 @@ def if_(emitter: Emitter, op):
         builder.set_insertion_point_to_start(mlir_block)
         emitter.region(block, yielded.extend)
         branches.append((mlir_block, yielded))
+        emitter.carry(block.yielded, op.results)
     builder.restore_insertion_point(point)
     created = builder.create_if_op([value.get_type() for value in branches[0][1]], condition, True)
     for (mlir_block, yielded), place in zip(branches, (created.get_then_block(), created.get_else_block())):
@@ -50,6 +51,8 @@ def for_(emitter: Emitter, op):
     _set_attributes(emitter, op, created)
     point = builder.get_insertion_point()
     (block, ) = op.blocks
+    emitter.carry(op.args[3], block.args[1:])
+    emitter.carry(op.args[3], op.results)
     emitter.into(created.get_body(0), block)
     emitter.region(block, lambda values: builder.create_yield_op(values) if values else None)
     builder.restore_insertion_point(point)
@@ -65,6 +68,8 @@ def while_(emitter: Emitter, op):
     _set_attributes(emitter, op, created)
     point = builder.get_insertion_point()
     before, after = op.blocks
+    for carried in (before.args, after.args, op.results):
+        emitter.carry(op.args[0], carried)
     emitter.into(builder.create_block_with_parent(created.get_before(), types), before)
     emitter.block(before)
     emitter.into(builder.create_block_with_parent(created.get_after(), types), after)

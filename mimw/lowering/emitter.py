@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..constraints.solution import Layouts
-from ..ir import Block, Buffer, Op, Program, Tensor, Token, Type, Value
-from ..ir.layouts import RegisterLayout
+from ..ir import Block, Op, Program, Tensor, Token, Value
+from ..ir.layouts import RegisterLayout, SharedLayout
 from ..triton_port.builder import GluonOpBuilder, new_module
 from .types import Types
 
@@ -24,6 +25,14 @@ def emits(*names: str):
     return register
 
 
+@dataclass(frozen=True)
+class Placement:
+    """How a buffer's MLIR value lies in memory: its layout, and the shape of the tile that it is a view of."""
+
+    layout: SharedLayout
+    allocated: tuple[int, ...]
+
+
 class Emitter:
     """Builds one module. `values` holds the MLIR value of each IR value; tokens have none."""
 
@@ -32,7 +41,7 @@ class Emitter:
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
-        self.allocated: dict[Value, list[int]] = {}
+        self.placed: dict[Value, Placement] = {}
         self.yield_to: list[Callable[[list], object]] = []
 
     def mlir_type(self, value: Value):
@@ -64,13 +73,11 @@ class Emitter:
             return mlir_value
         return self.builder.create_convert_layout(self.types.tensor(type_, want), mlir_value)
 
-    def shared_layout(self, buffer):
-        """The layout attribute of a buffer's MLIR value."""
-        return self.builder.get_gluon_layout_from_memdesc(buffer)._to_ir(self.builder)
-
-    def allocated_shape(self, value: Value) -> list[int]:
-        """The shape of the tile that a single buffer is a slice of; its own when it is none."""
-        return self.allocated.get(value, list(value.type.shape))
+    def carry(self, sources, targets) -> None:
+        """Buffers that control flow hands on keep their placement."""
+        for source, target in zip(sources, targets):
+            if source in self.placed:
+                self.placed[target] = self.placed[source]
 
     def is_token(self, value: Value) -> bool:
         return isinstance(value.type, Token)
@@ -139,7 +146,3 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
     module.context = context
     return module
 
-
-def element_type(type_: Type):
-    """The element of a tile or buffer."""
-    return type_.element if isinstance(type_, (Tensor, Buffer)) else type_

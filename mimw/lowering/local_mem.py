@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..errors import NotYet
 from ..ir import Op, Value
-from .emitter import Emitter, emits
+from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
+from .emitter import Emitter, Placement, emits
 
 
 @emits("local_alloc")
 def local_alloc(emitter: Emitter, op: Op):
-    type_ = op.args[0]
-    shape = [type_.count, *type_.shape]
-    return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, shape, emitter.layouts.shared[op.result]))
+    type_, layout = op.args[0], emitter.layouts.shared[op.result]
+    emitter.placed[op.result] = Placement(layout, type_.shape)
+    return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, (type_.count, *type_.shape), layout))
 
 
 @emits("buffer_index")
 def buffer_index(emitter: Emitter, op: Op):
     buffer, index = emitter.operands(op)
-    layout = emitter.shared_layout(buffer)
-    return emitter.builder.create_memdesc_index(emitter.types.view(op.result.type, layout), buffer, index)
+    emitter.placed[op.result] = Placement(emitter.placed[op.args[0]].layout, op.result.type.shape)
+    return emitter.builder.create_memdesc_index(emitter.types.view(op.result.type, emitter.placed[op.result]), buffer, index)
 
 
 @emits("buffer_slice")
 def buffer_slice(emitter: Emitter, op: Op):
-    source, offsets, shape = op.args
+    source, offsets, _ = op.args
     if any(isinstance(offset, Value) for offset in offsets):
         return _slice_at_run_time(emitter, op)
-    buffer = emitter.values[source]
-    emitter.allocated[op.result] = emitter.allocated_shape(source)
-    type_ = emitter.types.view(op.result.type, emitter.shared_layout(buffer), emitter.allocated[op.result])
-    return emitter.builder.create_memdesc_subslice(type_, buffer, list(offsets))
+    emitter.placed[op.result] = emitter.placed[source]
+    type_ = emitter.types.view(op.result.type, emitter.placed[op.result])
+    return emitter.builder.create_memdesc_subslice(type_, emitter.values[source], list(offsets))
 
 
 def _slice_at_run_time(emitter: Emitter, op: Op):
@@ -39,16 +41,31 @@ def _slice_at_run_time(emitter: Emitter, op: Op):
     if not isinstance(first, Value) or any(rest) or tuple(shape[1:]) != tuple(source.type.shape[1:]):
         raise NotYet("tlx.local_slice with a run-time offset in another dimension than the first", op.site,
                      hint="slice whole rows at a run-time row, or make the other offsets constants")
-    builder, buffer = emitter.builder, emitter.values[source]
-    folded = builder.create_memdesc_reshape(buffer, [source.type.shape[0] // shape[0], *shape])
+    builder, placement = emitter.builder, Placement(emitter.placed[source].layout, op.result.type.shape)
+    folded = builder.create_memdesc_reinterpret(
+        emitter.types.buffer(source.type.element, (source.type.shape[0] // shape[0], *shape), placement.layout),
+        emitter.values[source])
     index = builder.create_sdiv(emitter.values[first], builder.get_int32(shape[0]))
-    layout = emitter.shared_layout(folded)
-    return builder.create_memdesc_index(emitter.types.view(op.result.type, layout), folded, index)
+    emitter.placed[op.result] = placement
+    return builder.create_memdesc_index(emitter.types.view(op.result.type, placement), folded, index)
 
 
 @emits("buffer_trans")
 def buffer_trans(emitter: Emitter, op: Op):
-    return emitter.builder.create_memdesc_trans(emitter.values[op.args[0]], list(op.args[1]))
+    source, order = op.args
+    placement = emitter.placed[source]
+    emitter.placed[op.result] = Placement(transposed(placement.layout, order),
+                                          tuple(placement.allocated[dim] for dim in order))
+    return emitter.builder.create_memdesc_trans(emitter.values[source], list(order))
+
+
+def transposed(layout: SharedLayout, order: tuple[int, ...]) -> SharedLayout:
+    """The layout of a view whose dimension i is dimension `order[i]` of the original."""
+    if isinstance(layout, SwizzledShared):
+        return replace(layout, order=tuple(order.index(dim) for dim in layout.order))
+    if isinstance(layout, NvmmaShared):
+        return layout if tuple(order) == tuple(range(len(order))) else replace(layout, transposed=not layout.transposed)
+    raise TypeError(f"no transposed view of {layout}")
 
 
 @emits("local_load")

@@ -36,10 +36,10 @@ class Types:
         """A memory descriptor of an allocation."""
         return self.builder.get_shared_mem_desc_ty(self.element(element), list(shape), self.attribute(layout), list(shape))
 
-    def view(self, type_: Buffer, attribute, allocated=None):
-        """A memory descriptor of a view; `allocated` is the shape of the tile that it is a slice of."""
-        return self.builder.get_shared_mem_desc_ty(self.element(type_.element), list(type_.shape), attribute,
-                                                   list(allocated or type_.shape))
+    def view(self, type_: Buffer, placement):
+        """A memory descriptor of a single buffer that lies as `placement` says."""
+        return self.builder.get_shared_mem_desc_ty(self.element(type_.element), list(type_.shape),
+                                                   self.attribute(placement.layout), list(placement.allocated))
 
     def barrier(self, count: int):
         shape = [count, 1] if count else [1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import gc
 
 import triton
 from triton import knobs
@@ -12,7 +14,8 @@ from triton.compiler.compiler import compile as stock_compile
 from triton.runtime.autotuner import Config as StockConfig
 from triton.runtime.driver import driver
 from triton.runtime.interpreter import InterpretedFunction
-from triton.runtime.jit import JITCallable, JITFunction, MockTensor, create_function_from_signature
+from triton.runtime.jit import (JITCallable, JITFunction, MockTensor, _triton_jit_function_registry,
+                                create_function_from_signature)
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
@@ -35,3 +38,14 @@ def gpu_is_active() -> bool:
 def active_target() -> GPUTarget:
     """The target of the GPU in use."""
     return driver.active.get_current_target()
+
+
+@atexit.register
+def _leave_triton_registry() -> None:
+    """Triton keeps every JIT function until the process ends. Ours lead to its C++ types, which would then outlive the
+    binding library and have it complain about leaks on stderr; so do the generators' reference cycles."""
+    ours = [name for name, function in _triton_jit_function_registry.items() if type(function).__module__.startswith("mimw.")]
+    for name in ours:
+        del _triton_jit_function_registry[name]
+    if ours:
+        gc.collect()
