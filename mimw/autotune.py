@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from triton.runtime import Autotuner as StockAutotuner
-
 from .simulate import simulating
-from .triton_port.runtime import StockConfig
+from .triton_port.runtime import StockAutotuner, StockConfig
 
 
 class Config(StockConfig):

@@ -30,6 +30,9 @@ class HostArray:
     def data_ptr(self) -> int:
         return self.array.__array_interface__["data"][0]
 
+    def element_size(self) -> int:
+        return self.array.itemsize
+
     def stride(self) -> tuple[int, ...]:
         return tuple(step // self.array.itemsize for step in self.array.strides)
 

@@ -24,14 +24,18 @@ _ROOMS = {
     "passes": ("ir", "analysis", "constraints", "storage", "target", "errors"),
     "lowering": ("ir", "constraints.solution", "target", "triton_port", "errors"),
     "compile": ("frontend", "passes", "constraints", "lowering", "triton_port", "ir", "target", "errors"),
-    "jit": ("compile", "frontend", "passes", "lowering", "triton_port", "ir", "target", "simulator", "report", "errors"),
+    "host": ("triton_port", "errors"),
+    "simulate": ("compile", "host", "passes", "simulator", "target", "triton_port", "errors"),
+    "jit": ("compile", "simulate", "target", "triton_port", "errors"),
+    "autotune": ("simulate", "triton_port"),
+    "aliases": ("*",),
     "simulator": ("ir", "analysis", "target", "triton_port", "errors"),
     "report": ("ir", "analysis", "target", "simulator.trace", "errors"),
     "testing": ("simulator", "triton_port"),
     "cli": ("*",),
     "__main__": ("cli",),
     "__init__": ("*",),
-    "kernels": (),
+    "kernels": ("tlx", "tle"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
 _PLAIN_PYTHON = ("errors", "target", "ir", "analysis", "constraints", "storage", "passes", "report")

@@ -3,8 +3,13 @@
 import mimw
 
 PUBLIC = [
+    "Config",
+    "TensorDescriptor",
     "__version__",
+    "autotune",
     "install_aliases",
+    "jit",
+    "simulate",
 ]
 
 

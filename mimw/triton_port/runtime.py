@@ -11,6 +11,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel, make_backend
 from triton.compiler.compiler import compile as stock_compile
+from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
 from triton.runtime.driver import driver
 from triton.runtime.interpreter import InterpretedFunction
@@ -20,7 +21,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
     "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language", "MockTensor",
-    "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature", "gpu_is_active", "knobs",
+    "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature", "gpu_is_active", "knobs",
     "make_backend", "stock_compile", "triton",
 ]
 
