@@ -111,6 +111,9 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
 
 def _turns(flat: np.ndarray, lanes: np.ndarray):
     """The lanes in groups of different addresses, in order."""
+    if lanes.size == 1:
+        yield lanes
+        return
     while lanes.size:
         _, first = np.unique(flat[lanes], return_index=True)
         yield lanes[np.sort(first)]

@@ -4,8 +4,8 @@ Everything is a step of one loop. A seeded generator picks which task goes on an
 one seed is one run. Clocks only follow: a task that waits takes the time of what it waited for, so the timeline is
 consistent whatever the order of the steps.
 
-How late things land is part of the seed too. Seed 0 lands everything as late as it can, which is the harshest for code
-that does not wait; other seeds draw how eager the machine is.
+How late things land is part of the seed too. Seed 0 lands an operation only when nobody can go on without it, which is the
+harshest for code that does not wait; other seeds draw how eager the machine is.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from .memory import GlobalMemory
 from .trace import Event, Trace
 
 LATEST = 10_000          # steps an operation stays in flight at most, if others have work for so long
-POLL_LIMIT = 50_000      # rounds of spinning on global memory, while nothing else changes, that count as a deadlock
+POLL_LIMIT = 20_000      # rounds of spinning on global memory, with nothing else going on, that count as a deadlock
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Why a task is blocked. `resource` is what it waits on, `detail` that for people."""
+    """Why a task is blocked: `detail` says it for people, `wants` whether an operation in flight would help."""
 
     op: Op
     kind: str
     resource: Any
     detail: Callable[[], str]
+    wants: Callable[[InFlight], bool] = lambda operation: False
 
 
 @dataclass(eq=False)
@@ -50,6 +51,7 @@ class InFlight:
     due: int = 0
     landed: bool = False
     destination: Any = None
+    barrier: Any = None
     lands_by: str = ""
     ready: Callable[[], bool] = lambda: True
 
@@ -207,19 +209,23 @@ class Machine:
         while living:
             task = self._pick()
             self.step += 1
+            polls = self.polls
             try:
                 wait = next(task.steps)
             except StopIteration:
                 if self._finish(task):
                     living += self._admit(waiting) - 1
                 continue
+            if self.polls == polls:
+                self.polls = 0            # a step that did not look at memory: somebody is at work
             if wait is not None:
                 task.wait = wait
                 self.runnable.remove(task)
                 self.blocked[task] = None
         while self.inflight:
             self._land(self._ready())
-        self.end = max(self.end, 0.0)
+        if self.trace is not None:
+            self.trace.events.sort(key=lambda event: event.end)
 
     def _admit(self, waiting: Iterator) -> int:
         """Start the next CTA of the grid; 0 if there is none left."""
@@ -264,10 +270,12 @@ class Machine:
         return operation
 
     def _ready(self) -> InFlight:
-        """The operation to land next: one that is due, else any that can."""
+        """The operation to land next: one that is due; else, at the latest moment, the oldest that somebody waits for."""
         ready = [operation for operation in self.inflight if operation.ready()]
-        due = [operation for operation in ready if operation.due <= self.step]
-        pool = due or ready
+        if not self.eager:
+            wanted = (operation for operation in ready if any(task.wait.wants(operation) for task in self.blocked))
+            return next(wanted, ready[0])
+        pool = [operation for operation in ready if operation.due <= self.step] or ready
         return pool[int(self.random.random() * len(pool))]
 
     def _land(self, operation: InFlight) -> None:
