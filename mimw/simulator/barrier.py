@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..errors import BarrierMisuse, OutOfBounds
 from ..ir import Site, Value
-from .machine import Task, Wait, fail
+from .machine import InFlight, Task, Wait, fail
 from .shared import position
 from .table import handles
 
@@ -30,6 +30,7 @@ class Mbarrier:
     latest: float = 0.0                 # time of the last event of the current phase
     completed_at: list[float] = field(default_factory=lambda: [0.0, 0.0])
     waiters: list[Task] = field(default_factory=list)
+    coming: list[InFlight] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -48,10 +49,11 @@ class Mbarrier:
         self.pending_bytes += size
         self._settle(task.clock, task, op)
 
-    def complete(self, size: int, time: float, task: Task, op) -> None:
-        """`size` bytes of an asynchronous copy have landed at `time`."""
+    def complete(self, copy: InFlight, size: int) -> None:
+        """`size` bytes of `copy` have landed."""
+        self.coming.remove(copy)
         self.pending_bytes -= size
-        self._settle(time, task, op)
+        self._settle(copy.end, copy.task, copy.op)
 
     def _settle(self, time: float, task: Task, op) -> None:
         self.latest = max(self.latest, time)
@@ -132,5 +134,5 @@ def barrier_wait(task, op):
     while not barrier.completed(parity):
         barrier.waiters.append(task)
         yield Wait(op, "barrier", barrier, lambda: f"parity {parity} of {barrier.name}: {barrier.state()}",
-                   lambda operation: operation.barrier is barrier)
+                   lambda: barrier.coming)
     task.wait_until(barrier.completed_at[parity], op, f"{barrier.name} parity {parity}")

@@ -55,7 +55,7 @@ def async_dot_wait(task, op):
     wanted = list(task.dots)[:max(0, len(task.dots) - pending)]
     while any(not dot.landed for dot in wanted):
         yield Wait(op, "group", task, lambda: f"{sum(not dot.landed for dot in wanted)} asynchronous dots of its own",
-                   wanted.__contains__)
+                   lambda: wanted)
     task.wait_until(max((dot.end for dot in wanted), default=0.0), op, f"dots but {pending}")
     task.env[op.result] = value.result if isinstance(value, PendingDot) and value.done else value
 

@@ -7,7 +7,7 @@ import pytest
 from mimw.errors import AsyncDotReadEarly, UnwrittenRead
 from mimw.ir import Scalar, Tensor
 
-from .programs import BF16, FP32, I32, I8, Sketch, line_of
+from .programs import BF16, FP32, I8, I32, Sketch, line_of
 
 bf16 = ml_dtypes.bfloat16
 
