@@ -6,4 +6,4 @@ from .run import Run, run
 from .table import HANDLERS
 from .trace import Event, Trace
 
-__all__ = ["Event", "HANDLERS", "Run", "Trace", "run"]
+__all__ = ["HANDLERS", "Event", "Run", "Trace", "run"]

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..errors import BarrierMisuse, OutOfBounds
-from .machine import Task, Wait, fail
+from ..ir import Site, Value
+from .machine import InFlight, Task, Wait, fail
 from .shared import position
 from .table import handles
 
@@ -19,15 +20,17 @@ from .table import handles
 class Mbarrier:
     """One mbarrier. `root` is the value of its array, `index` its place there."""
 
-    root: object
+    root: Value
     index: int
     count: int
+    made: Site
     phase: int = 0                      # number of completed phases
     arrived: int = 0
     pending_bytes: int = 0
     latest: float = 0.0                 # time of the last event of the current phase
     completed_at: list[float] = field(default_factory=lambda: [0.0, 0.0])
     waiters: list[Task] = field(default_factory=list)
+    coming: list[InFlight] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -37,22 +40,20 @@ class Mbarrier:
         """Whether the phase of that parity has completed."""
         return self.phase & 1 != parity
 
-    def arrive(self, count: int, task: Task, op) -> None:
+    def arrive(self, count: int, task: Task, op, size: int = 0) -> None:
+        """`count` arrivals of `task`, which also make the phase wait for `size` bytes more."""
         if self.arrived + count > self.count:
-            raise fail(BarrierMisuse, task, op, f"{count} arrivals on {self.name}, which takes {self.count} a phase and has had "
-                       f"{self.arrived} in phase {self.phase} (parity {self.phase & 1}), {self.pending_bytes} bytes pending",
-                       hint="allocate it with a larger arrive_count, or drop an arrive (barrier_expect_bytes is one, too)")
+            raise fail(BarrierMisuse, task, op, f"{count} more arrival{'s' * (count != 1)} on {self.name}; {self.state()}",
+                       self.made, hint="allocate it with a larger arrive_count, or drop an arrive (barrier_expect_bytes is one, too)")
         self.arrived += count
+        self.pending_bytes += size
         self._settle(task.clock, task, op)
 
-    def expect(self, size: int, task: Task, op) -> None:
-        self.pending_bytes += size
-        self.arrive(1, task, op)
-
-    def complete(self, size: int, time: float, task: Task, op) -> None:
-        """`size` bytes of an asynchronous copy have landed at `time`."""
+    def complete(self, copy: InFlight, size: int) -> None:
+        """`size` bytes of `copy` have landed."""
+        self.coming.remove(copy)
         self.pending_bytes -= size
-        self._settle(time, task, op)
+        self._settle(copy.end, copy.task, copy.op)
 
     def _settle(self, time: float, task: Task, op) -> None:
         self.latest = max(self.latest, time)
@@ -60,7 +61,7 @@ class Mbarrier:
             return
         if self.pending_bytes < 0:
             raise fail(BarrierMisuse, task, op, f"phase {self.phase} (parity {self.phase & 1}) of {self.name} got "
-                       f"{-self.pending_bytes} bytes more than it was told to expect",
+                       f"{-self.pending_bytes} bytes more than it was told to expect", self.made,
                        hint="barrier_expect_bytes takes the sum of the bytes of all copies of the phase")
         if self.pending_bytes == 0:
             self.completed_at[self.phase & 1] = self.latest
@@ -94,7 +95,7 @@ def enabled(task: Task, op, predicate) -> bool:
 @handles("alloc_barriers")
 def alloc_barriers(task, op):
     count, arrive_count = op.args
-    task.env[op.result] = tuple(Mbarrier(op.result, index, arrive_count) for index in range(count))
+    task.env[op.result] = tuple(Mbarrier(op.result, index, arrive_count, op.site) for index in range(count))
 
 
 @handles("barrier_index")
@@ -110,7 +111,7 @@ def barrier_index(task, op):
 @handles("barrier_expect", switches=True)
 def barrier_expect(task, op):
     if enabled(task, op, op.args[2]):
-        single(task, op, op.args[0]).expect(position(task, op, op.args[1]), task, op)
+        single(task, op, op.args[0]).arrive(1, task, op, size=position(task, op, op.args[1]))
         task.machine.polls = 0
 
 
@@ -132,5 +133,6 @@ def barrier_wait(task, op):
                    hint="take the phase & 1")
     while not barrier.completed(parity):
         barrier.waiters.append(task)
-        yield Wait(op, "barrier", barrier, lambda: f"parity {parity} of {barrier.name}: {barrier.state()}")
+        yield Wait(op, "barrier", barrier, lambda: f"parity {parity} of {barrier.name}: {barrier.state()}",
+                   lambda: barrier.coming)
     task.wait_until(barrier.completed_at[parity], op, f"{barrier.name} parity {parity}")

@@ -42,10 +42,11 @@ def tma_load(task, op):
 
     def land(copy: InFlight) -> None:
         view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op))
-        barrier.complete(size, copy.end, task, op)
+        barrier.complete(copy, size)
 
     copy = _issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
                   lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
+    barrier.coming.append(copy)
     view.expect(copy)
 
 
@@ -109,5 +110,5 @@ def _wait_for(task: Task, op: Op, groups: list[list[InFlight]], pending: int, ki
     """Block until all but the `pending` newest groups have landed."""
     wanted = [copy for group in groups[:len(groups) - pending] for copy in group] if len(groups) > pending else []
     while left := [copy for copy in wanted if not copy.landed]:
-        yield Wait(op, "group", task, lambda: f"{len(left)} {kind} operations of its own")
+        yield Wait(op, "group", task, lambda: f"{len(left)} {kind} operations of its own", lambda: left)
     task.wait_until(max((copy.end for copy in wanted), default=0.0), op, f"{kind} groups but {pending}")

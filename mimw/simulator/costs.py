@@ -10,7 +10,7 @@ SYNC = 20.0                   # an mbarrier operation is a round trip to shared 
 SHARED_LATENCY = 30.0         # the same round trip, for data
 SHARED_BYTES = 128.0          # bytes per cycle: 32 banks of 4
 GLOBAL_LATENCY = 500.0        # L2 miss
-GLOBAL_BYTES = 32.0           # bytes per cycle and SM: a bit above HBM's share, a bit below L2's
+GLOBAL_BYTES = 64.0           # bytes per cycle between L2 and an SM
 TMA_LATENCY = 600.0           # issue to bytes visible
 COPY_LATENCY = 500.0          # cp.async: a global load that ends in shared memory
 POLL = 200.0                  # one round of a spin on global memory
@@ -24,7 +24,7 @@ FREE = frozenset(("yield", "condition", "if", "for", "while", "warp_specialize",
 SYNCS = frozenset(("barrier_wait", "barrier_arrive", "barrier_expect", "tma_load", "tma_store", "async_commit", "async_wait",
                    "tma_store_wait", "async_dot", "async_dot_wait", "fence", "barrier"))
 LOADS = frozenset(("load", "masked_load", "descriptor_load", "descriptor_gather", "atomic_rmw", "atomic_cas", "atomic_load"))
-MACS = {8: 8192.0, 16: 4096.0, 32: 2048.0, 64: 512.0}   # multiply-adds per cycle by operand bits (32 is tf32)
+MACS = {8: 4096.0, 16: 2048.0, 32: 1024.0, 64: 64.0}    # multiply-adds per cycle by operand bits (32 is tf32)
 
 
 def cost(op: Op, num_warps: int) -> float:

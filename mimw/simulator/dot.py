@@ -54,7 +54,8 @@ def async_dot_wait(task, op):
     pending, value = int(op.args[0]), task.env[op.args[1]]
     wanted = list(task.dots)[:max(0, len(task.dots) - pending)]
     while any(not dot.landed for dot in wanted):
-        yield Wait(op, "group", task, lambda: f"{sum(not dot.landed for dot in wanted)} asynchronous dots of its own")
+        yield Wait(op, "group", task, lambda: f"{sum(not dot.landed for dot in wanted)} asynchronous dots of its own",
+                   lambda: wanted)
     task.wait_until(max((dot.end for dot in wanted), default=0.0), op, f"dots but {pending}")
     task.env[op.result] = value.result if isinstance(value, PendingDot) and value.done else value
 

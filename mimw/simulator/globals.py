@@ -96,6 +96,12 @@ def atomic_cas(task, op):
 def _update(task, op, pointer, mask, dtype, function, *operands):
     """Replace what is at `pointer` by `function(old, *operands)`; the old values. Equal addresses take turns."""
     memory, shape = task.machine.memory, np.shape(pointer)
+    if not shape and (mask is None or mask):
+        old = memory.read(pointer, None, dtype, None, task, op)
+        new = np.asarray(function(old, *operands)).astype(dtype, copy=False)
+        memory.write(pointer, new, None, task, op)
+        task.machine.polls = task.machine.polls + 1 if new.tobytes() == old.tobytes() else 0
+        return old
     flat = np.asarray(pointer).reshape(-1)
     operands = [np.broadcast_to(operand, shape).reshape(-1) for operand in operands]
     lanes = np.arange(flat.size) if mask is None else np.flatnonzero(np.broadcast_to(mask, shape).reshape(-1))

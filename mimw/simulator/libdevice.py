@@ -13,9 +13,7 @@ from .table import handles
 from .values import numpy_type
 
 FUNCTIONS = {
-    **{name: getattr(np, name) for name in (
-        "exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan sinh cosh tanh fabs floor ceil trunc rint hypot fmod fmin "
-        "fmax copysign nextafter").split()},
+    **{name: getattr(np, name) for name in ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "fabs", "floor", "ceil", "trunc", "rint", "hypot", "fmod", "fmin", "fmax", "copysign", "nextafter"]},
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "pow": np.power, "abs": np.abs, "min": np.minimum, "max": np.maximum, "nearbyint": np.rint,
     "isnan": np.isnan, "isinf": np.isinf, "finite": np.isfinite, "signbit": np.signbit, "exp10": lambda x: 10 ** x,

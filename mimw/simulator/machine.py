@@ -4,16 +4,17 @@ Everything is a step of one loop. A seeded generator picks which task goes on an
 one seed is one run. Clocks only follow: a task that waits takes the time of what it waited for, so the timeline is
 consistent whatever the order of the steps.
 
-How late things land is part of the seed too. Seed 0 lands everything as late as it can, which is the harshest for code
-that does not wait; other seeds draw how eager the machine is.
+How late things land is part of the seed too. Seed 0 lands an operation only when nobody can go on without it, which is the
+harshest for code that does not wait; other seeds draw how eager the machine is.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
@@ -25,17 +26,18 @@ from .memory import GlobalMemory
 from .trace import Event, Trace
 
 LATEST = 10_000          # steps an operation stays in flight at most, if others have work for so long
-POLL_LIMIT = 50_000      # rounds of spinning on global memory, while nothing else changes, that count as a deadlock
+POLL_ROUNDS = 1000, 50   # so many looks at global memory, and so many more per task, with nothing else going on: a spin
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Why a task is blocked. `resource` is what it waits on, `detail` that for people."""
+    """Why a task is blocked: `detail` says it for people, `needs` gives operations in flight that would help."""
 
     op: Op
     kind: str
     resource: Any
     detail: Callable[[], str]
+    needs: Callable[[], Iterable[InFlight]] = tuple
 
 
 @dataclass(eq=False)
@@ -47,7 +49,6 @@ class InFlight:
     op: Op
     end: float
     land: Callable[[InFlight], None]
-    due: int = 0
     landed: bool = False
     destination: Any = None
     lands_by: str = ""
@@ -166,7 +167,8 @@ class Machine:
         self.polls = 0
         self.end = 0.0
         self.executed: Counter[str] = Counter()
-        self._next_due = LATEST
+        self._due: list[tuple[int, int, InFlight]] = []
+        self._started = 0
         self._codes: dict[Block, Code] = {}
 
     # ---- code -------------------------------------------------------------------------------------------------------
@@ -207,19 +209,23 @@ class Machine:
         while living:
             task = self._pick()
             self.step += 1
+            polls = self.polls
             try:
                 wait = next(task.steps)
             except StopIteration:
                 if self._finish(task):
                     living += self._admit(waiting) - 1
                 continue
+            if self.polls == polls:
+                self.polls = 0            # a step that did not look at memory: somebody is at work
             if wait is not None:
                 task.wait = wait
                 self.runnable.remove(task)
                 self.blocked[task] = None
         while self.inflight:
             self._land(self._ready())
-        self.end = max(self.end, 0.0)
+        if self.trace is not None:
+            self.trace.events.sort(key=lambda event: event.end)
 
     def _admit(self, waiting: Iterator) -> int:
         """Start the next CTA of the grid; 0 if there is none left."""
@@ -247,32 +253,50 @@ class Machine:
 
     def _pick(self) -> Task:
         while True:
-            if self.inflight and (self.step >= self._next_due or not self.runnable):
-                self._land(self._ready())
-                continue
-            if not self.runnable:
+            spinning = self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable)
+            operation = self._overdue()
+            if operation is None and self.inflight and (spinning or not self.runnable):
+                operation = self._ready()
+            if operation is not None:
+                self._land(operation)
+            elif not self.runnable:
                 raise deadlock(self)
-            if self.polls > POLL_LIMIT:
+            elif spinning:
                 raise livelock(self)
-            return self.runnable[int(self.random.random() * len(self.runnable))]
+            else:
+                return self.runnable[int(self.random.random() * len(self.runnable))]
 
     def start(self, operation: InFlight) -> InFlight:
         """Put an operation in flight; it lands after a number of steps that the seed decides."""
-        operation.due = self.step + (1 + self.random.randrange(2 * self.delay) if self.eager else LATEST)
+        delay = 1 + self.random.randrange(2 * self.delay) if self.eager else LATEST
+        self._started += 1
+        heappush(self._due, (self.step + delay, self._started, operation))
         self.inflight.append(operation)
-        self._next_due = min(self._next_due, operation.due)
         return operation
 
+    def _overdue(self) -> InFlight | None:
+        """An operation whose time has come. One that is not ready lands as soon as what it follows has landed."""
+        while self._due and (self._due[0][2].landed or self._due[0][0] <= self.step):
+            _, number, operation = heappop(self._due)
+            if operation.landed:
+                continue
+            if operation.ready():
+                return operation
+            heappush(self._due, (self.step + 1, number, operation))
+        return None
+
     def _ready(self) -> InFlight:
-        """The operation to land next: one that is due, else any that can."""
+        """The operation to land when somebody has to: any, or on seed 0 one that a task waits for."""
+        if not self.eager:
+            for task in self.blocked:
+                for operation in task.wait.needs():
+                    if operation.ready() and not operation.landed:
+                        return operation
         ready = [operation for operation in self.inflight if operation.ready()]
-        due = [operation for operation in ready if operation.due <= self.step]
-        pool = due or ready
-        return pool[int(self.random.random() * len(pool))]
+        return ready[int(self.random.random() * len(ready))]
 
     def _land(self, operation: InFlight) -> None:
         self.inflight.remove(operation)
-        self._next_due = min((other.due for other in self.inflight), default=self.step + LATEST)
         operation.landed = True
         operation.land(operation)
         self.polls = 0

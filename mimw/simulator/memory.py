@@ -115,6 +115,8 @@ class GlobalMemory:
     def read(self, addresses, mask, dtype: np.dtype, other, task, op):
         """Elements at `addresses` (an array or scalar of uint64) where `mask` (None is all) holds, `other` (None is 0) else."""
         shape = np.shape(addresses)
+        if not shape and mask is None:
+            return self._cell(int(addresses), dtype, task, op, "reads")[()]
         flat = np.asarray(addresses).reshape(-1)
         on = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
         if on is not None and not on.all():
@@ -124,6 +126,15 @@ class GlobalMemory:
         else:
             result = self._read(flat, dtype, task, op)
         return result.reshape(shape)[()]
+
+    def _cell(self, address: int, dtype: np.dtype, task, op, what: str) -> np.ndarray:
+        """The one element at `address`, to be read or written."""
+        size = dtype.itemsize
+        region = self.region(address, address + size)
+        if region is None or (address - region.start) % size:
+            raise self.outside(address, size, task, op, what)
+        index = (address - region.start) // size
+        return region.view(dtype)[index:index + 1].reshape(())
 
     def _read(self, flat: np.ndarray, dtype: np.dtype, task, op) -> np.ndarray:
         parts = self._parts(flat, dtype.itemsize, task, op, "reads")
@@ -139,6 +150,9 @@ class GlobalMemory:
     def write(self, addresses, value, mask, task, op) -> None:
         """Write `value` at `addresses` where `mask` (None is all) holds; of equal addresses the last wins."""
         shape = np.shape(addresses)
+        if not shape and mask is None:
+            self._cell(int(addresses), value.dtype, task, op, "writes")[...] = value
+            return
         flat = np.asarray(addresses).reshape(-1)
         data = np.broadcast_to(value, shape).reshape(-1)
         if mask is not None:

@@ -16,8 +16,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import triton.language as tl
-from triton.runtime.interpreter import (InterpreterBuilder, TensorHandle, _dot_scaled_scale_to_f32, _round_f32_to_tf32,
-                                        _unpack_e2m1)
+from triton.runtime.interpreter import (
+    InterpreterBuilder,
+    TensorHandle,
+    _dot_scaled_scale_to_f32,
+    _round_f32_to_tf32,
+    _unpack_e2m1,
+)
 
 NUMPY = {
     "i1": np.dtype(bool), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),

@@ -178,4 +178,4 @@ def line_of(error: Exception, index: int = 0) -> str:
     return linecache.getline(site.file, site.line).strip()
 
 
-__all__ = ["BF16", "FP16", "FP32", "HostTensor", "I1", "I32", "I64", "I8", "Sketch", "Tensor", "line_of"]
+__all__ = ["BF16", "FP16", "FP32", "I1", "I8", "I32", "I64", "HostTensor", "Sketch", "Tensor", "line_of"]

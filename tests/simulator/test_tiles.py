@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from mimw.errors import OutOfBounds, SimulatorMisuse
-
-from .programs import BF16, FP16, FP32, I1, I32, I64, I8, Sketch, Tensor, line_of
 from mimw.ir import Scalar
+
+from .programs import BF16, FP16, FP32, I1, I8, I32, I64, Sketch, Tensor, line_of
 
 bf16 = ml_dtypes.bfloat16
 FP8 = Scalar("fp8e4nv")
