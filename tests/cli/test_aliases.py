@@ -12,7 +12,8 @@ tlx = types.ModuleType("mimw.tlx"); tlx.__path__ = [{path!r}]; tlx.local_alloc =
 sys.modules["mimw.tlx"] = mimw.tlx = tlx
 def jit(fn=None, **options): return ("ours", options) if fn is None else ("ours", fn.__name__)
 class Config: pass
-mimw.jit, mimw.Config = jit, Config
+def autotune(): pass
+mimw.jit, mimw.Config, mimw.autotune = jit, Config, autotune
 mimw.install_aliases(); mimw.install_aliases()
 """
 
@@ -45,10 +46,11 @@ def test_submodules_are_the_same_objects(tmp_path):
 
 def test_decorator_and_config(tmp_path):
     run = _run(tmp_path, "import triton, triton.runtime\nfrom triton.runtime.autotuner import Config\n"
-               "print(triton.jit is mimw.jit, triton.Config is Config is triton.runtime.Config is mimw.Config)\n"
+               "print(triton.jit is mimw.jit, triton.Config is Config is triton.runtime.Config is mimw.Config,"
+               " triton.autotune is triton.runtime.autotune is mimw.autotune)\n"
                "print(triton.jit(do_not_specialize=['n']))\n"
                "print(hasattr(triton.language.sum, 'fn'))")
-    assert (run.stdout, run.stderr) == ("True True\n('ours', {'do_not_specialize': ['n']})\nTrue\n", "")
+    assert (run.stdout, run.stderr) == ("True True True\n('ours', {'do_not_specialize': ['n']})\nTrue\n", "")
 
 
 def test_nothing_changes_before_the_call():
