@@ -1,10 +1,21 @@
-"""mimw: warp-group orchestration for stock Triton. The public names, one per line."""
+"""Warp-group orchestration for stock Triton: which warps do what, where a tile lives, what waits for what."""
 
-from .cli.aliases import install_aliases
+from . import tlx
+from .aliases import install_aliases
+from .autotune import Config, autotune
+from .host import TensorDescriptor
+from .jit import jit
+from .simulate import simulate
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Config",
+    "TensorDescriptor",
     "__version__",
+    "autotune",
     "install_aliases",
+    "jit",
+    "simulate",
+    "tlx",
 ]

@@ -24,6 +24,7 @@ _ROOMS = {
     "passes": ("ir", "analysis", "constraints", "storage", "target", "errors"),
     "lowering": ("ir", "constraints.solution", "target", "triton_port", "errors"),
     "compile": ("frontend", "passes", "constraints", "lowering", "triton_port", "ir", "target", "errors"),
+    "aliases": ("tlx",),
     "host": ("triton_port", "errors"),
     "simulate": ("compile", "host", "passes", "simulator", "report", "triton_port", "target", "errors"),
     "autotune": ("simulate", "triton_port"),

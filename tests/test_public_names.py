@@ -3,8 +3,14 @@
 import mimw
 
 PUBLIC = [
+    "Config",
+    "TensorDescriptor",
     "__version__",
+    "autotune",
     "install_aliases",
+    "jit",
+    "simulate",
+    "tlx",
 ]
 
 

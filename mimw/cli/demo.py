@@ -95,8 +95,8 @@ def _compile(args, meta) -> None:
     bound.apply_defaults()
     signature, constants, _ = specialise(kernel, bound.arguments)
     start = time.perf_counter()
-    compiled = compile_kernel(kernel, signature, {kernel.arg_names[path[0]]: value for path, value in constants.items()},
-                              target=_TARGET, options=options)
+    constants = {kernel.arg_names[path[0]]: value for path, value in constants.items()}
+    compiled = compile_kernel(kernel, signature, constants, target=_TARGET, options=options)
     print(f"   a cubin of {len(compiled.stages['cubin'])} bytes in {time.perf_counter() - start:.1f} s\n")
     print(resource_table(compiled.program, compiled.target, compiled.metadata.shared))
 

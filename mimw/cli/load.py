@@ -18,7 +18,7 @@ def load(name: str) -> Any:
 
     A file is imported, not run as `__main__`: code under `if __name__ == "__main__"` stays asleep.
     """
-    from .aliases import install_aliases
+    from ..aliases import install_aliases
 
     place, colon, attribute = name.rpartition(":")
     if not colon or not place or not attribute:

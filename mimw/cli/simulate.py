@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from .aliases import install_aliases
+    from ..aliases import install_aliases
 
     os.environ["MIMW_SIMULATE"] = "1"
     if options.seed is not None:

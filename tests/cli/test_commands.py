@@ -21,7 +21,7 @@ def compiler(monkeypatch, tmp_path):
         return SimpleNamespace(stages={"ttgir": "module {}", "ptx": ".version 8.8\n", "cubin": b"\x7fELF"})
 
     monkeypatch.setitem(sys.modules, "mimw.compile", SimpleNamespace(compile_kernel=compile_kernel))
-    monkeypatch.setattr(mimw.cli.aliases, "install_aliases", lambda: None)
+    monkeypatch.setattr(mimw.aliases, "install_aliases", lambda: None)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "add.py").write_text("from types import SimpleNamespace\n"
                                      "def add(x, n, B=1): pass\n"

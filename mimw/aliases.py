@@ -18,7 +18,7 @@ def install_aliases() -> None:
     """Let published TLX sources import under their own names in this process.
 
     `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules;
-    `triton.jit`, `triton.autotune` and `triton.Config` become mimw's (the last two also where scripts import them from
+    `triton.jit`, `triton.Config` and `triton.autotune` become ours (Config also where scripts import it from
     `triton.runtime`). Idempotent; call it before importing the sources: a module that took `triton.jit` by name earlier
     keeps the stock one.
     """
@@ -33,8 +33,8 @@ def install_aliases() -> None:
     for name, module in _submodules(tlx):
         sys.modules[f"{_PUBLISHED}.{name}"] = module
     triton.jit = mimw.jit
-    for place in (triton, triton.runtime, triton.runtime.autotuner):
-        place.Config, place.autotune = mimw.Config, mimw.autotune
+    triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = mimw.Config
+    triton.autotune = triton.runtime.autotune = mimw.autotune
 
 
 def _submodules(package: ModuleType) -> list[tuple[str, ModuleType]]:
