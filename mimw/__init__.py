@@ -1,5 +1,6 @@
 """Warp-group orchestration for stock Triton: which warps do what, where a tile lives, what waits for what."""
 
+from . import tlx
 from .aliases import install_aliases
 from .autotune import Config, autotune
 from .host import TensorDescriptor
@@ -16,4 +17,5 @@ __all__ = [
     "install_aliases",
     "jit",
     "simulate",
+    "tlx",
 ]

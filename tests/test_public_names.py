@@ -10,6 +10,7 @@ PUBLIC = [
     "install_aliases",
     "jit",
     "simulate",
+    "tlx",
 ]
 
 

@@ -39,47 +39,64 @@ def execute(options: Namespace) -> int:
     out = Path(options.out).absolute()
     if out.suffix not in (".html", ".svg"):
         raise CommandError(f"--out {options.out!r} should end in .html or .svg.")
-    trace = _simulate(options.seed)
-    _compile()
+    grid, args, meta, check = _problem()
+    trace = _simulate(grid, args, meta, check, options.seed)
+    _compile(args, meta)
     _draw(trace, out)
     return _launch()
 
 
-def _simulate(seed: int):
+def _problem() -> tuple:
+    """The launch of a small GEMM on numpy arrays, and the check of its result."""
     import ml_dtypes
     import numpy as np
 
-    import mimw
     from mimw.kernels import gemm
 
     from ..testing import compare
 
     m, n, k = _SHAPE
-    print(f"1  Simulate C[{m},{n}] = A[{m},{k}] B[{k},{n}] in bf16 on {_PROGRAMS} simulated CTAs")
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
     c = np.zeros((m, n), ml_dtypes.bfloat16)
-    grid, args, meta = gemm.arguments(a, b, c, programs=_PROGRAMS)
+
+    def check() -> float:
+        expected = a.astype(np.float32) @ b.astype(np.float32)
+        compare(c, expected, rtol=2**-8, atol=1e-3)
+        return np.abs(c.astype(np.float32) - expected).max()
+
+    return *gemm.arguments(a, b, c, programs=_PROGRAMS), check
+
+
+def _simulate(grid, args, meta, check, seed: int):
+    import mimw
+    from mimw.kernels import gemm
+
+    m, n, k = _SHAPE
+    print(f"1  Simulate C[{m},{n}] = A[{m},{k}] B[{k},{n}] in bf16 on {_PROGRAMS} simulated CTAs", flush=True)
     start = time.perf_counter()
     run = mimw.simulate(gemm.kernel, grid, *args, **meta, seed=seed, trace=True)
     seconds = time.perf_counter() - start
-    expected = a.astype(np.float32) @ b.astype(np.float32)
-    compare(c, expected, rtol=2**-8, atol=1e-3)
-    error = np.abs(c.astype(np.float32) - expected).max()
-    print(f"   equal to numpy up to the rounding to bf16: largest difference {error:.2g}, {seconds:.1f} s\n")
+    print(f"   equal to numpy up to the rounding to bf16: largest difference {check():.2g}, {seconds:.1f} s\n")
     return run.trace
 
 
-def _compile() -> None:
+def _compile(args, meta) -> None:
     from mimw.kernels import gemm
 
     from ..compile import compile_kernel
+    from ..host import specialise
     from ..report import resource_table
 
-    print(f"2  Compile for {_TARGET}, without a GPU")
+    print(f"2  Compile for {_TARGET}, without a GPU", flush=True)
+    kernel = gemm.kernel
+    options = {name: value for name, value in meta.items() if name not in kernel.arg_names}
+    bound = kernel.signature.bind(*args, **{name: value for name, value in meta.items() if name not in options})
+    bound.apply_defaults()
+    signature, constants, _ = specialise(kernel, bound.arguments)
     start = time.perf_counter()
-    signature, constants, meta = gemm.specialisation()
-    compiled = compile_kernel(gemm.kernel, signature, constants, target=_TARGET, options=meta)
+    constants = {kernel.arg_names[path[0]]: value for path, value in constants.items()}
+    compiled = compile_kernel(kernel, signature, constants, target=_TARGET, options=options)
     print(f"   a cubin of {len(compiled.stages['cubin'])} bytes in {time.perf_counter() - start:.1f} s\n")
     print(resource_table(compiled.program, compiled.target, compiled.metadata.shared))
 

@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     from ..analysis import shared_plan
-    from ..report import barrier_graph_svg, barrier_graph_text, resource_table, storage_map
+    from ..report import barrier_graph, barrier_graph_svg, resource_table, storage_map
 
     compiled = compile_named(options)
     program = compiled.program
@@ -37,8 +37,8 @@ def execute(options: Namespace) -> int:
     sections = {
         f"Tasks on {options.target}": resource_table(program, compiled.target, compiled.metadata.shared),
         "Layouts": layout_text(compiled.layouts),
-        "Shared memory": storage_map(shared_plan(program).entries),
-        "Barriers": barrier_graph_text(program),
+        "Shared memory, in program order (Triton decides the final offsets)": storage_map(stacked(shared_plan(program))),
+        "Barriers": barrier_graph(program),
     }
     for title, text in sections.items():
         print(f"{title}\n{'-' * len(title)}\n{text.rstrip()}\n")
@@ -46,6 +46,15 @@ def execute(options: Namespace) -> int:
         Path(options.svg).write_text(barrier_graph_svg(program))
         print(f"barrier graph: {Path(options.svg).absolute()}")
     return 0
+
+
+def stacked(plan: Any) -> list[tuple]:
+    """The allocations of a program one behind the other, as `report.storage_map` takes them."""
+    rows, offset = [], 0
+    for entry in plan.entries:
+        rows.append((entry.name, offset, entry.bytes, entry.first, entry.last, entry.kind))
+        offset += entry.bytes
+    return rows
 
 
 def layout_text(layouts: Any) -> str:

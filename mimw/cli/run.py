@@ -1,8 +1,8 @@
 """Run a TLX script or module unchanged on stock Triton.
 
-While it runs, `triton.language.extra.tlx` is `mimw.tlx`, and `triton.jit` and `triton.Config` are mimw's. No installed
-file is touched. Python processes that the script starts itself begin without these names; there,
-`import mimw; mimw.install_aliases()` does the same.
+While it runs, `triton.language.extra.tlx` is `mimw.tlx`, and `triton.jit`, `triton.autotune` and
+`triton.Config` are mimw's. No installed file is touched. Python processes that the script starts itself begin
+without these names; there, `import mimw; mimw.install_aliases()` does the same.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from ..ir import Recorder
-from ..triton_port.codegen import (CodeGenerator, CompilationError, JITCallable, TritonSemantic, constexpr,
-                                   normalize_value)
+from ..triton_port.codegen import (CodeGenerator, CompilationError, TritonSemantic, base_value, constexpr,
+                                   flatten_values_to_ir, normalize_value)
 from .carries import DistinctCarries
 from .returns import StructuredReturns
 from .tasks import TaskRegions
@@ -37,6 +37,14 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
                 raise
 
         return lookup
+
+    def set_value(self, name: str, value) -> None:
+        """Assignments name values: the first name that a value gets is the one that reports use."""
+        super().set_value(name, value)
+        if isinstance(value, base_value) and not isinstance(value, constexpr):
+            handles = flatten_values_to_ir([value])
+            for index, handle in enumerate(handles):
+                handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
 
     def record_body(self, args: dict):
         """Visit the function's body with its parameters bound to `args`; its value is the result (None = no value)."""
@@ -84,8 +92,3 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
 
     def visit_FunctionDef(self, node: ast.FunctionDef):
         raise self._unsupported(node, "nested function definitions are not allowed inside a kernel")
-
-
-def is_helper(value) -> bool:
-    """True for anything that a kernel may call as a helper."""
-    return isinstance(value, JITCallable)

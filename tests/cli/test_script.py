@@ -22,32 +22,29 @@ def test_what_follows_the_script_is_the_scripts(argv, own, rest):
     assert split_at_script(argv) == (own, rest)
 
 
-def _simulated(tmp_path, *argv, source=""):
-    """`mimw` where only the script runner matters: the aliases are switched off."""
+def _mimw(tmp_path, *argv, source=""):
     (tmp_path / "script.py").write_text(source)
     (tmp_path / "beside.py").write_text("WHERE = 'beside'\n")
-    code = ("import sys, mimw.cli.aliases\nmimw.cli.aliases.install_aliases = lambda: None\n"
-            "from mimw.cli import main\nsys.exit(main(sys.argv[1:]))")
-    return subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-m", "mimw", *argv], capture_output=True, text=True)
 
 
 def test_a_script_sees_its_arguments_its_name_and_its_folder(tmp_path):
     source = "import sys, beside\nprint(__name__, sys.argv[1:], beside.WHERE)\n"
-    run = _simulated(tmp_path, "run", str(tmp_path / "script.py"), "-x", "1", source=source)
+    run = _mimw(tmp_path, "run", str(tmp_path / "script.py"), "-x", "1", source=source)
     assert (run.stdout, run.stderr, run.returncode) == ("__main__ ['-x', '1'] beside\n", "", 0)
 
 
 def test_a_module_runs_as_main(tmp_path):
-    run = _simulated(tmp_path, "run", "-m", "json.tool", "--help")
+    run = _mimw(tmp_path, "run", "-m", "json.tool", "--help")
     assert "json.tool" in run.stdout and run.returncode == 0
 
 
 def test_the_scripts_exit_status_is_ours(tmp_path):
-    assert _simulated(tmp_path, "run", str(tmp_path / "script.py"), source="raise SystemExit(3)").returncode == 3
+    assert _mimw(tmp_path, "run", str(tmp_path / "script.py"), source="raise SystemExit(3)").returncode == 3
 
 
 def test_a_missing_script_is_said_without_a_traceback(tmp_path):
-    run = _simulated(tmp_path, "run", "nowhere.py")
+    run = _mimw(tmp_path, "run", "nowhere.py")
     assert run.returncode == 1
     assert run.stderr.startswith("mimw: no file 'nowhere.py' here")
 
@@ -56,40 +53,40 @@ _REFUSAL = "from mimw.errors import KernelError\nraise KernelError('two is not o
 
 
 def test_our_errors_come_without_a_traceback(tmp_path):
-    run = _simulated(tmp_path, "run", str(tmp_path / "script.py"), source=_REFUSAL)
+    run = _mimw(tmp_path, "run", str(tmp_path / "script.py"), source=_REFUSAL)
     assert (run.stderr, run.returncode) == ("mimw: KernelError: two is not one\nMend: make it one\n", 1)
 
 
 def test_our_errors_with_a_traceback(tmp_path, monkeypatch):
     monkeypatch.setenv("MIMW_TRACEBACK", "1")
-    run = _simulated(tmp_path, "run", str(tmp_path / "script.py"), source=_REFUSAL)
+    run = _mimw(tmp_path, "run", str(tmp_path / "script.py"), source=_REFUSAL)
     assert "Traceback" in run.stderr and run.returncode == 1
 
 
 def test_other_errors_keep_their_traceback(tmp_path):
     source = "from mimw.errors import MimwError\ntry:\n    raise MimwError('handled')\nexcept MimwError:\n    1 / 0\n"
-    run = _simulated(tmp_path, "run", str(tmp_path / "script.py"), source=source)
+    run = _mimw(tmp_path, "run", str(tmp_path / "script.py"), source=source)
     assert "ZeroDivisionError" in run.stderr and not run.stderr.startswith("mimw:")
 
 
 def test_simulate_sets_the_environment(tmp_path):
     source = "import os\nprint(os.environ['MIMW_SIMULATE'], os.environ['MIMW_SEED'])\n"
-    run = _simulated(tmp_path, "simulate", "--seed", "7", str(tmp_path / "script.py"), source=source)
+    run = _mimw(tmp_path, "simulate", "--seed", "7", str(tmp_path / "script.py"), source=source)
     assert (run.stdout, run.returncode) == ("1 7\n", 0)
 
 
 def test_simulate_calls_a_function(tmp_path):
     source = "def check():\n    print('called as', __name__)\n"
-    run = _simulated(tmp_path, "simulate", f"{tmp_path}/script.py:check", source=source)
+    run = _mimw(tmp_path, "simulate", f"{tmp_path}/script.py:check", source=source)
     assert (run.stdout, run.stderr) == ("called as script\n", "")
 
 
 def test_simulate_refuses_arguments_for_a_function(tmp_path):
-    run = _simulated(tmp_path, "simulate", f"{tmp_path}/script.py:check", "7", source="def check(): pass\n")
+    run = _mimw(tmp_path, "simulate", f"{tmp_path}/script.py:check", "7", source="def check(): pass\n")
     assert "is called without arguments" in run.stderr and run.returncode == 1
 
 
 @pytest.mark.parametrize("name, expected", [("t.png", "should end in .html or .svg"), ("t.svg", "without a launch")])
 def test_simulate_refuses_a_timeline_that_cannot_be(tmp_path, name, expected):
-    run = _simulated(tmp_path, "simulate", "--timeline", str(tmp_path / name), str(tmp_path / "script.py"))
+    run = _mimw(tmp_path, "simulate", "--timeline", str(tmp_path / name), str(tmp_path / "script.py"))
     assert expected in run.stderr and run.returncode == 1

@@ -1,0 +1,115 @@
+"""A published script, as it stands, through every command."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+_SCRIPT = '''
+import sys
+
+import numpy as np
+import triton
+import triton.language as tl
+import triton.language.extra.tlx as tlx
+
+
+@triton.autotune(configs=[triton.Config({"N": 128}, num_warps=4)], key=["scale"])
+@triton.jit(do_not_specialize=["scale"])
+def scaled(source, target, scale, N: tl.constexpr):
+    tile = tlx.local_alloc((N,), tl.float32, tl.constexpr(1))
+    full = tlx.alloc_barriers(num_barriers=tl.constexpr(1), arrive_count=1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, N)
+            tlx.barrier_wait(full[0], phase=0)
+            tl.store(target + at, tlx.local_load(tile[0]) * scale)
+        with tlx.async_task(num_warps=4):
+            at = tl.arange(0, N)
+            tlx.local_store(tile[0], tl.load(source + at))
+            tlx.barrier_arrive(full[0], 1)
+
+
+def check(factor=3):
+    source, target = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    scaled[(1,)](source, target, factor)
+    assert (target == factor * source).all()
+    print("right, factor", factor)
+
+
+if __name__ == "__main__":
+    check(int(sys.argv[1]))
+'''
+_KERNEL_ARGUMENTS = ("--signature", "*fp32, *fp32, i32", "--constexpr", "N=128")
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "scaled.py"
+    path.write_text(_SCRIPT)
+    return str(path)
+
+
+def _mimw(*argv, **variables):
+    run = subprocess.run([sys.executable, "-m", "mimw", *argv], capture_output=True, text=True, env=os.environ | variables)
+    assert (run.stderr, run.returncode) == ("", 0)
+    return run.stdout
+
+
+def test_run(script):
+    assert _mimw("run", script, "5", MIMW_SIMULATE="1") == "right, factor 5\n"
+
+
+def test_simulate(script):
+    assert _mimw("simulate", "--seed", "3", script, "7") == "right, factor 7\n"
+
+
+@pytest.mark.parametrize("suffix, start", [("html", "<!doctype html>"), ("svg", "<svg")])
+def test_timeline(script, tmp_path, suffix, start):
+    picture = tmp_path / f"t.{suffix}"
+    assert _mimw("simulate", "--timeline", str(picture), f"{script}:check") == f"right, factor 3\ntimeline: {picture}\n"
+    assert picture.read_text().lower().startswith(start)
+
+
+@pytest.mark.parametrize("target, stage, expected", [
+    ("sm_90a", "ir", "local_alloc buffer<fp32[128] x 1>"),
+    ("sm_90a", "ttgir", "ttg.warp_specialize"),
+    ("sm_90a", "llir", "define"),
+    ("sm_90a", "ptx", "mbarrier.init"),
+    ("sm_90a", "sass", "SYNCS"),
+    ("sm_100a", "ptx", ".target sm_100a"),
+])
+def test_compile(script, target, stage, expected):
+    assert expected in _mimw("compile", f"{script}:scaled", *_KERNEL_ARGUMENTS, "--target", target, "--emit", stage)
+
+
+def test_compile_to_a_file(script, tmp_path):
+    cubin = tmp_path / "scaled.cubin"
+    _mimw("compile", f"{script}:scaled", *_KERNEL_ARGUMENTS, "--emit", "cubin", "-o", str(cubin))
+    assert cubin.read_bytes().startswith(b"\x7fELF")
+
+
+def test_explain(script, tmp_path):
+    picture = tmp_path / "barriers.svg"
+    text = _mimw("explain", f"{script}:scaled", *_KERNEL_ARGUMENTS, "--svg", str(picture))
+    assert [title for title in ("Tasks on sm_90a", "Layouts", "Shared memory", "Barriers") if f"{title}" not in text] == []
+    assert "--full[1]--> default" in text
+    assert picture.read_text().startswith("<svg")
+
+
+def test_a_protocol_error_names_the_line_and_the_mend(script, tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(_SCRIPT.replace("arrive_count=1", "arrive_count=2"))
+    run = subprocess.run([sys.executable, "-m", "mimw", "compile", f"{wrong}:scaled", *_KERNEL_ARGUMENTS],
+                         capture_output=True, text=True)
+    assert run.returncode == 1 and "Traceback" not in run.stderr
+    assert run.stderr.startswith(f"mimw: ArriveCountMismatch at {wrong}:")
+
+
+def test_doctor_tries_all_of_it():
+    lines = _mimw("doctor").splitlines()
+    assert [line for line in lines if line.startswith("simulate")][0].split()[1] == "yes"
+    compiled = [line for line in lines if line.startswith("compile for")]
+    assert [line.split()[2] for line in compiled] == ["sm_90a", "sm_100a", "gfx942", "gfx950"]
+    assert all(line.split()[3] == "yes," for line in compiled)
