@@ -1,0 +1,59 @@
+"""The `machine` fixture: where a kernel runs. The GPU half is skipped where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mimw
+
+_TORCH_TYPES = {"bfloat16": "bfloat16", "float8_e5m2": "float8_e5m2", "float8_e4m3fn": "float8_e4m3fn"}
+
+
+class Simulator:
+    """Runs kernels on the simulator, writing into the numpy arrays."""
+
+    name = "simulator"
+
+    def launch(self, kernel, grid, *args, **meta):
+        return mimw.simulate(kernel, grid, *args, **meta)
+
+
+class Gpu:
+    """Runs kernels on the GPU: numpy arguments go there and what was written comes back into them."""
+
+    name = "gpu"
+
+    def launch(self, kernel, grid, *args, **meta):
+        import torch
+        from triton.tools.tensor_descriptor import TensorDescriptor
+        on_device = {}
+
+        def move(value):
+            if isinstance(value, TensorDescriptor):
+                base = move(value.base.array)
+                return TensorDescriptor(base, list(value.shape), list(value.strides), value.block_shape, value.padding)
+            if isinstance(value, tuple):
+                return tuple(move(item) for item in value)
+            if not isinstance(value, np.ndarray):
+                return value
+            if id(value) not in on_device:
+                on_device[id(value)] = value, _to_torch(torch, value)
+            return on_device[id(value)][1]
+
+        kernel[grid](*(move(arg) for arg in args), **meta)
+        torch.cuda.synchronize()
+        for array, tensor in on_device.values():
+            array[...] = tensor.view(torch.uint8).cpu().numpy().view(array.dtype).reshape(array.shape)
+
+
+def _to_torch(torch, array: np.ndarray):
+    tensor = torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).copy()).cuda()
+    name = _TORCH_TYPES.get(array.dtype.name, array.dtype.name)
+    return tensor.view(getattr(torch, "bool" if name == "bool" else name)).reshape(array.shape)
+
+
+@pytest.fixture(params=["simulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+def machine(request):
+    """`machine.launch(kernel, grid, *numpy_args, **meta)` on the simulator, then on the GPU."""
+    return Simulator() if request.param == "simulator" else Gpu()
