@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from ..errors import BarrierMisuse, OutOfBounds
 from ..ir import Site, Value
-from .machine import InFlight, Task, Wait, fail
 from .shared import position
 from .table import handles
+from .tasks import InFlight, Task, Wait, fail
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Mbarrier:
 
     @property
     def name(self) -> str:
-        return f"{self.root.name or 'barrier'!r}[{self.index}]"
+        return f"{self.root.name or f'barriers of line {self.made.line}'!r}[{self.index}]"
 
     def completed(self, parity: int) -> bool:
         """Whether the phase of that parity has completed."""
@@ -44,7 +44,8 @@ class Mbarrier:
         """`count` arrivals of `task`, which also make the phase wait for `size` bytes more."""
         if self.arrived + count > self.count:
             raise fail(BarrierMisuse, task, op, f"{count} more arrival{'s' * (count != 1)} on {self.name}; {self.state()}",
-                       self.made, hint="allocate it with a larger arrive_count, or drop an arrive (barrier_expect_bytes is one, too)")
+                       self.made,
+                       hint="allocate it with a larger arrive_count, or drop an arrive (barrier_expect_bytes is one, too)")
         self.arrived += count
         self.pending_bytes += size
         self._settle(task.clock, task, op)
@@ -103,7 +104,7 @@ def barrier_index(task, op):
     barriers, index = task.env[op.args[0]], position(task, op, op.args[1])
     barriers = (barriers, ) if isinstance(barriers, Mbarrier) else barriers
     if not 0 <= index < len(barriers):
-        raise fail(OutOfBounds, task, op, f"index {index} of the barriers {barriers[0].root.name!r}, of which there are "
+        raise fail(OutOfBounds, task, op, f"index {index} of the barriers of {barriers[0].name}, of which there are "
                    f"{len(barriers)}")
     task.env[op.result] = barriers[index]
 

@@ -13,8 +13,8 @@ from ..ir import Op
 from .barrier import enabled, single
 from .costs import COPY_LATENCY, TMA_LATENCY, transfer
 from .descriptor import offsets_of
-from .machine import InFlight, Task, Wait, fail
 from .table import handles
+from .tasks import InFlight, Task, Wait, fail
 
 
 def _issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, land, label: str, **fields) -> InFlight:

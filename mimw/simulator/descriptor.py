@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SimulatorMisuse
-from .machine import fail
 from .memory import GlobalMemory
 from .table import handles
+from .tasks import fail
 from .values import numpy_type
 
 
@@ -54,8 +54,8 @@ class GlobalTensor:
         if any(first >= last for first, last in zip(low, high)):
             return None, None
         start = sum((offset + first) * stride for offset, first, stride in zip(offsets, low, self.strides))
-        here = memory.box(self.address + start * self.dtype.itemsize, tuple(h - l for l, h in zip(low, high)), self.strides,
-                          self.dtype, task, op, what)
+        here = memory.box(self.address + start * self.dtype.itemsize, tuple(last - first for first, last in zip(low, high)),
+                          self.strides, self.dtype, task, op, what)
         return tuple(slice(first, last) for first, last in zip(low, high)), here
 
 

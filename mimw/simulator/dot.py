@@ -9,9 +9,9 @@ from __future__ import annotations
 from ..errors import AsyncDotReadEarly
 from ..triton_port.interpreter import matmul
 from . import costs
-from .machine import InFlight, PendingDot, Wait
 from .shared import View
 from .table import handles
+from .tasks import InFlight, PendingDot, Wait
 from .values import numpy_type
 
 

@@ -8,12 +8,16 @@ import re
 import numpy as np
 
 from ..errors import SimulatorMisuse
-from .machine import fail
 from .table import handles
+from .tasks import fail
 from .values import numpy_type
 
+_SAME_NAME = """
+    exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan sinh cosh tanh fabs floor ceil trunc rint hypot fmod fmin fmax
+    copysign nextafter
+"""
 FUNCTIONS = {
-    **{name: getattr(np, name) for name in ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "fabs", "floor", "ceil", "trunc", "rint", "hypot", "fmod", "fmin", "fmax", "copysign", "nextafter"]},
+    **{name: getattr(np, name) for name in _SAME_NAME.split()},
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "pow": np.power, "abs": np.abs, "min": np.minimum, "max": np.maximum, "nearbyint": np.rint,
     "isnan": np.isnan, "isinf": np.isinf, "finite": np.isfinite, "signbit": np.signbit, "exp10": lambda x: 10 ** x,

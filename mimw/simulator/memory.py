@@ -56,7 +56,7 @@ def describe(array: Any, name: str) -> tuple[int, int, int]:
                                   hint="pass tensor.cpu()")
         extents = [(size - 1) * stride for size, stride in zip(array.shape, array.stride())]
         elements = 1 + sum(extents) if all(array.shape) else 0
-        return array.data_ptr(), elements * array.element_size(), array.element_size()
+        return array.data_ptr(), elements * array.dtype.itemsize, array.dtype.itemsize
     raise SimulatorMisuse(f"argument {name!r} should be a numpy array or a torch CPU tensor, not {type(array).__name__}")
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import OutOfBounds, UnwrittenRead
-from .machine import InFlight, fail
 from .table import handles
+from .tasks import InFlight, fail
 from .values import numpy_type
 
 WRITTEN, COMING = -1, 1       # marks are integers as wide as an element; a fresh one is 0. -1 is all ones at any width

@@ -136,16 +136,16 @@ class TileBuilder(InterpreterBuilder):
 
     def create_int_cast(self, value, type_, signed):
         data, target = value.data, _NUMPY_OF[type_]
-        if target == bool:
+        if type_ == tl.int1:
             return TensorHandle((data & 1).astype(bool), type_)
-        if data.dtype == bool:
+        if data.dtype.kind == "b":
             data = -data.astype(target) if signed else data.astype(target)
         elif not signed:
             data = as_unsigned(data)
         return TensorHandle(as_signed(data.astype(target)), type_)
 
     def create_si_to_fp(self, value, type_):
-        data = -value.data.astype(np.int8) if value.data.dtype == bool else value.data
+        data = -value.data.astype(np.int8) if value.data.dtype.kind == "b" else value.data
         return TensorHandle(data.astype(_NUMPY_OF[type_]), type_)
 
     def create_ui_to_fp(self, value, type_):

@@ -83,7 +83,7 @@ def test_a_false_predicate_skips():
 
 @pytest.mark.parametrize("index", [-1, 2])
 def test_an_index_outside_the_array(index):
-    with pytest.raises(OutOfBounds, match=f"index {index} of the barriers 'bar', of which there are 2"):
+    with pytest.raises(OutOfBounds, match=rf"index {index} of the barriers of 'bar'\[0\], of which there are 2"):
         with_barrier(lambda k, bars: k.bar(bars, k.const(index)), count=2).run()
 
 
@@ -182,3 +182,13 @@ def test_loops_and_conditions_around_waits():
     result = np.zeros(1, np.int32)
     assert k.run(result).counts["barrier_wait"] == 2
     assert result.tolist() == [10]
+
+
+def test_only_ops_on_that_barrier_are_named():
+    """The arrive on the other barrier of the array, whose index is a constant, could not have helped."""
+    def body(k, bars):
+        k.op("barrier_arrive", k.bar(bars, k.const(1)), 1, None)
+        k.op("barrier_wait", k.bar(bars, k.const(0)), k.const(0), None)
+
+    with pytest.raises(Deadlock, match="nothing in the kernel arrives on that barrier"):
+        with_barrier(body, count=2).run()

@@ -6,11 +6,20 @@ import pytest
 
 from mimw.errors import OutOfBounds, SimulatorMisuse
 from mimw.ir import Scalar
+from mimw.simulator import HANDLERS
+from mimw.simulator.tiles import tile_op
+from mimw.triton_port.interpreter import TileBuilder
 
 from .programs import BF16, FP16, FP32, I1, I8, I32, I64, Sketch, Tensor, line_of
 
 bf16 = ml_dtypes.bfloat16
 FP8 = Scalar("fp8e4nv")
+
+
+def test_the_builder_has_every_method_that_is_passed_on():
+    passed_on = [name for name, handler in HANDLERS.items() if handler.run is tile_op]
+    assert [name for name in passed_on if not hasattr(TileBuilder, f"create_{name}")] == []
+    assert len(passed_on) > 80
 
 
 def unary(name, element, data, *rest, out=None):
