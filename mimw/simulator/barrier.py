@@ -1,8 +1,9 @@
 """mbarriers: phases that complete after so many arrivals and so many bytes (PTX ISA, "mbarrier").
 
-A barrier is always in some phase. The phase completes when as many arrivals have come as the barrier was made for and no
-bytes are pending; at that moment the next phase begins. A wait names a phase by its parity and passes when the current
-phase has the other one. A barrier that has just been made is in phase 0, so waiting for parity 1 passes at once.
+A barrier is always in some phase. The phase completes when as many arrivals have come as the barrier was made for and
+no bytes are pending; at that moment the next phase begins. A wait names a phase by its parity and passes when the
+current phase has the other one. A barrier that has just been made is in phase 0, so waiting for parity 1 passes at
+once.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Mbarrier:
     def arrive(self, count: int, task: Task, op, size: int = 0) -> None:
         """`count` arrivals of `task`, which also make the phase wait for `size` bytes more."""
         if self.arrived + count > self.count:
-            raise fail(BarrierMisuse, task, op, f"{count} more arrival{'s' * (count != 1)} on {self.name}; {self.state()}",
-                       self.made,
-                       hint="allocate it with a larger arrive_count, or drop an arrive (barrier_expect_bytes is one, too)")
+            more = f"{count} more arrival{'s' * (count != 1)}"
+            raise fail(BarrierMisuse, task, op, f"{more} on {self.name}; {self.state()}", self.made,
+                       hint="allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)")
         self.arrived += count
         self.pending_bytes += size
         self._settle(task.clock, task, op)
@@ -73,8 +74,8 @@ class Mbarrier:
 
     def state(self) -> str:
         """Where the current phase stands, for messages."""
-        return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals and "
-                f"{self.pending_bytes} bytes pending")
+        return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals "
+                f"and {self.pending_bytes} bytes pending")
 
 
 def single(task: Task, op, value) -> Mbarrier:
@@ -130,7 +131,7 @@ def barrier_wait(task, op):
     yield None
     barrier, parity = single(task, op, op.args[0]), position(task, op, op.args[1])
     if parity not in (0, 1):
-        raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; a phase is named by its parity, 0 or 1",
+        raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; phases go by parity, 0 or 1",
                    hint="take the phase & 1")
     while not barrier.completed(parity):
         barrier.waiters.append(task)

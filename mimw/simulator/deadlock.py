@@ -82,8 +82,9 @@ def _carried_out(op: Op) -> Iterator[tuple[Value, Value]]:
 
 def task_names(op: Op) -> list[str]:
     """A name for each region of a `warp_specialize` op; replicas of one task are numbered."""
-    names = [task.name for task in op.attrs["tasks"]]
-    return [f"{name}[{task.replica}]" if names.count(name) > 1 else name for name, task in zip(names, op.attrs["tasks"])]
+    tasks = op.attrs["tasks"]
+    names = [task.name for task in tasks]
+    return [f"{task.name}[{task.replica}]" if names.count(task.name) > 1 else task.name for task in tasks]
 
 
 def deadlock(machine) -> Deadlock:

@@ -1,11 +1,11 @@
 """The machine: CTAs, their tasks, what is in flight between them, and the scheduler that interleaves it all.
 
-Everything is a step of one loop. A seeded generator picks which task goes on and when an asynchronous operation lands, so
-one seed is one run. Clocks only follow: a task that waits takes the time of what it waited for, so the timeline is
-consistent whatever the order of the steps.
+Everything is a step of one loop. A seeded generator picks which task goes on and when an asynchronous operation
+lands, so one seed is one run. Clocks only follow: a task that waits takes the time of what it waited for, so the
+timeline is consistent whatever the order of the steps.
 
-How late things land is part of the seed too. Seed 0 lands an operation only when nobody can go on without it, which is the
-harshest for code that does not wait; other seeds draw how eager the machine is.
+How late things land is part of the seed too. Seed 0 lands an operation only when nobody can go on without it, which
+is the harshest for code that does not wait; other seeds draw how eager the machine is.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ POLL_ROUNDS = 1000, 50   # so many looks at global memory, and so many more per 
 class Machine:
     """All CTAs of a launch. `run` executes them to the end or raises what it finds."""
 
-    def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory, *,
-                 seed: int, trace: bool, check_unwritten: bool, resident: int = 132):
+    def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
+                 memory: GlobalMemory, *, seed: int, trace: bool, check_unwritten: bool, resident: int = 132):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
         self.arguments = arguments
         self.random = Random(seed)
@@ -185,7 +185,8 @@ class Machine:
 
     # ---- reports ----------------------------------------------------------------------------------------------------
 
-    def record(self, cta: Cta, lane: str, kind: str, start: float, end: float, label: str, op: Op | None, size=0) -> None:
+    def record(self, cta: Cta, lane: str, kind: str, start: float, end: float, label: str, op: Op | None,
+               size: int = 0) -> None:
         if self.trace is not None:
             self.trace.events.append(Event(cta.number, lane, kind, start, end, label, op.site if op else None, size))
 

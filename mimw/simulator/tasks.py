@@ -49,7 +49,7 @@ class Unit:
         self._busy: list[tuple[float, float]] = []
 
     def reserve(self, earliest: float, duration: float) -> float:
-        """The start of the first free stretch of `duration` from `earliest` on. Tasks come in any order of their clocks."""
+        """The start of the first free stretch of `duration` from `earliest` on. Clocks come in any order."""
         start = earliest
         index = max(0, bisect_right(self._busy, (earliest, float("inf"))) - 1)
         for begin, end in self._busy[index:]:
@@ -128,8 +128,8 @@ class PendingDot:
     done: bool = False
 
     def refuse(self, task: Task, op: Op) -> None:
-        raise AsyncDotReadEarly(f"{task.where}: {op.name} at {op.site} reads the result of the async_dot at {self.op.site} "
-                                "before a wait has finished it", op.site, self.op.site,
+        raise AsyncDotReadEarly(f"{task.where}: {op.name} at {op.site} reads the result of the async_dot at "
+                                f"{self.op.site} before a wait has finished it", op.site, self.op.site,
                                 hint="put the result through async_dot_wait and use what that returns")
 
 

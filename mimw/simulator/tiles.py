@@ -95,8 +95,8 @@ def expand_dims(task, op):
 def gather(task, op):
     source, indices, axis = task.read(op.args[0], op), task.read(op.args[1], op), op.args[2]
     if indices.min() < 0 or indices.max() >= source.shape[axis]:
-        raise fail(OutOfBounds, task, op, f"gather indices from {indices.min()} to {indices.max()} into {source.shape[axis]} "
-                   "elements")
+        raise fail(OutOfBounds, task, op,
+                   f"gather indices from {indices.min()} to {indices.max()} into {source.shape[axis]} elements")
     task.env[op.result] = np.take_along_axis(source, indices.astype(np.int64), axis=axis)
 
 

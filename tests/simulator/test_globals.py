@@ -95,8 +95,8 @@ def test_pointers_that_are_loaded_from_memory():
 
 
 @pytest.mark.parametrize("kind, start, value, expected", [
-    ("ADD", 3, 4, 3 + 2 * 4), ("MAX", 3, -1, 3), ("UMAX", 3, -1, -1), ("UMIN", -1, 3, 3), ("MIN", -1, 3, -1), ("AND", 6, 3, 2),
-    ("OR", 6, 3, 7), ("XOR", 6, 3, 6), ("XCHG", 6, 3, 3)])
+    ("ADD", 3, 4, 3 + 2 * 4), ("MAX", 3, -1, 3), ("UMAX", 3, -1, -1), ("UMIN", -1, 3, 3), ("MIN", -1, 3, -1),
+    ("AND", 6, 3, 2), ("OR", 6, 3, 7), ("XOR", 6, 3, 6), ("XCHG", 6, 3, 3)])
 def test_atomics_on_one_address_take_turns(kind, start, value, expected):
     k = Sketch()
     x = k.pointer(I32, "x")
