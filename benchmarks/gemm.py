@@ -25,10 +25,10 @@ SHAPES = {"GH1": (8192, 8192, 1024), "GH2": (8192, 8192, 2048), "GH3": (8192, 81
           "GH5": (8192, 8192, 16384), "GH6": (2304, 12800, 32768), "GH7": (2285568, 256, 256)}
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32, "fp8": torch.float8_e4m3fn}
 CANDIDATES = [Configuration(group_m=group) for group in (4, 8, 16)] + [
-    Configuration(bm=256, bn=128, group_m=8),
-    Configuration(bm=256, bn=128, group_m=16),
+    Configuration(bm=256, bn=128, staging=1, group_m=8),
+    Configuration(bm=256, bn=128, staging=1, group_m=4),
     Configuration(bm=128, bn=128, stages=5, ping_pong=True, group_m=8),
-    Configuration(bm=128, bn=128, stages=5, ping_pong=True, group_m=16),
+    Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True, group_m=16),
     Configuration(bm=64, bn=256, stages=4, ping_pong=True, group_m=16),
 ]
 _RESULTS = Path(__file__).parent / "results"

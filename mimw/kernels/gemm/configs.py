@@ -19,13 +19,14 @@ class Configuration:
     group_m: int = 8
     stages: int = 4
     consumers: int = 2
+    staging: int = 2
     ping_pong: bool = False
 
     def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> dict:
         """The kernel's compile-time arguments for element sizes in bytes."""
         return dict(BM=self.bm, BN=self.bn, BK=RING_BYTES_PER_ROW // in_bytes, GROUP_M=self.group_m, STAGES=self.stages,
                     CONSUMERS=self.consumers, PIECES=max(1, self.bn * out_bytes // RING_BYTES_PER_ROW),
-                    PING_PONG=self.ping_pong, B_IS_NK=b_is_nk)
+                    STAGING=self.staging, PING_PONG=self.ping_pong, B_IS_NK=b_is_nk)
 
     def rows(self) -> int:
         """Rows of C that one consumer stores at a time."""
