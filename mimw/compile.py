@@ -30,7 +30,8 @@ from .frontend.words import uses_words
 from .ir import Program, print_program
 from .lowering import lower
 from .passes import run_passes
-from .target import Target, target as find_target
+from .target import Target
+from .target import target as find_target
 from .triton_port.passes import amd_passes, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile

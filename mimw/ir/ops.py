@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .types import (I1, I32, TOKEN, Barrier, Buffer, Descriptor, Pointer, Tensor, Type, element_of, like)
+from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, Pointer, Tensor, Type, element_of, like
 
 TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
 

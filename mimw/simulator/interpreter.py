@@ -1,7 +1,7 @@
 """Walks blocks: each op in order, through its handler.
 
-A block in which others may be scheduled is walked by a generator; any other, a plain loop of arithmetic for instance, by
-plain calls, which is several times as fast. Which one it is is found once per block.
+A block in which others may be scheduled is walked by a generator; any other, a plain loop of arithmetic for instance,
+by plain calls, which is several times as fast. Which one it is is found once per block.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def prepare(block: Block, num_warps: int) -> Code:
         if handler is None:
             raise SimulatorMisuse(f"the simulator does not know what {op.name!r} means", op.site)
         switching = handler.switches(op)
-        blocking = handler.generator and (not op.blocks or any(_switches(inner) for inner in op.walk() if inner is not op))
+        inside = any(_switches(inner) for inner in op.walk() if inner is not op)
+        blocking = handler.generator and (inside or not op.blocks)
         switches |= switching or blocking
         mode = GENERATOR if handler.generator else SWITCHING if switching else PLAIN
         steps.append((op, handler.run, mode, cost(op, num_warps)))

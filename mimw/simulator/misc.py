@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import SimulationError
-from .machine import fail
 from .table import handles
+from .tasks import fail
 
 
 @handles("get_program_id")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import OutOfBounds, UnwrittenRead
-from .machine import InFlight, fail
 from .table import handles
+from .tasks import InFlight, fail
 from .values import numpy_type
 
 WRITTEN, COMING = -1, 1       # marks are integers as wide as an element; a fresh one is 0. -1 is all ones at any width
@@ -76,8 +76,8 @@ class View:
         element = self.marks[tuple(slice(i, i + 1) for i in index)]
         for copy in self.allocation.coming:
             if np.shares_memory(element, copy.destination.marks):
-                raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, before the {copy.kind} that "
-                           f"{copy.task.where} started at {copy.op.site} has landed", copy.op.site,
+                raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, before the "
+                           f"{copy.kind} that {copy.task.where} started at {copy.op.site} has landed", copy.op.site,
                            hint=f"it lands by {copy.lands_by}: wait for that first")
         raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, which nobody has written",
                    hint="store or load into it, and order that before this read")
@@ -113,8 +113,8 @@ def buffer_slice(task, op):
     offsets = [position(task, op, offset) for offset in op.args[1]]
     for axis, (offset, size, extent) in enumerate(zip(offsets, shape, view.data.shape)):
         if offset < 0 or offset + size > extent:
-            raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, which has "
-                       f"{extent} there")
+            raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, "
+                       f"which has {extent} there")
     box = tuple(slice(offset, offset + size) for offset, size in zip(offsets, shape))
     text = ", ".join(f"{offset}:{offset + size}" for offset, size in zip(offsets, shape))
     task.env[op.result] = view.part(box, f"[{text}]")
