@@ -416,7 +416,7 @@ def atomic_swaps(swapped, exchanged, old):
 def masked(x, y):
     tlx.fence("gpu")
     at = tl.arange(0, 128)
-    value = tl.load(x + at, mask=at < 100, other=2.5, eviction_policy="evict_first", cache_modifier=".cg")
+    value = tl.load(x + at, mask=at < 100, other=2.5, eviction_policy="evict_first")
     tl.store(y + at, value, mask=at < 128, cache_modifier=".cs")
 
 
@@ -427,6 +427,15 @@ def descriptors(source, y, z):
     i, j = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
     tl.store(y + i * 32 + j, source.load([32, 32]) + 1)
     tl.store(z + i * 32 + j, source.load([0, 0]).T)
+
+
+@case(floats(256), 64, reference=lambda x, n: x.reshape(4, 64)[::2].ravel().copy())
+def hints(x, n, y):
+    tlx.fence("gpu")
+    stride = tl.multiple_of(n, 64) * 2
+    at = tl.max_contiguous(tl.multiple_of(tl.arange(0, 64), [64]), [64])
+    for row in range(2):
+        tl.store(y + row * 64 + at, tl.load(x + row * stride + tl.max_constancy(at, [1])))
 
 
 # ---- control flow -----------------------------------------------------------------------------------------------------
@@ -523,4 +532,4 @@ def prints_and_assertions(x, y):
     if tl.program_id(0) == 1:
         tl.device_print("never", value)
     tl.debug_barrier()
-    tl.store(y + at, tl.multiple_of(value, 1) + 1)
+    tl.store(y + at, value + 1)
