@@ -212,6 +212,7 @@ _define("barrier grid_dependency_wait grid_dependency_launch_dependents", "", No
 _define("print", "prefix hex values signed", None, "none", "debug")
 _define("assert", "condition message", None, "none", "debug")
 _define("assume", "condition", None, "none", "debug")
+_define("hint", "value attribute numbers", None, "none", "debug", doc="A fact about the value that Triton's axis analysis uses.")
 
 _define("if", "condition types", _listed(1), "same", "control", doc="Blocks: then, else. Attrs: none.")
 _define("for", "start end step inits", _values(3), "same", "control",
