@@ -22,7 +22,8 @@ def simulating() -> bool:
     return wanted not in (None, "", "0") if wanted is not None else not gpu_is_active()
 
 
-def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, target: str | None = None, **meta) -> Run:
+def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, races: bool | None = None,
+             target: str | None = None, **meta) -> Run:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
@@ -31,6 +32,8 @@ def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, 
                seed     picks the interleaving of tasks and the landing times of copies; same seed, same run;
                         by default MIMW_SEED or 0
                trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html or .svg) it is also drawn there
+               races    also look for accesses that nothing orders, whether or not they went wrong in this run;
+                        by default MIMW_RACES or False
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a
                meta     compile-time parameters and launch options (num_warps, ...)
     returns:   Run, with cycles, op counts and the trace
@@ -48,8 +51,9 @@ def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, 
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
+    races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
-    done = run(program, extents, values, seed=seed, trace=trace or bool(picture))
+    done = run(program, extents, values, seed=seed, trace=trace or bool(picture), races=races)
     if picture:
         draw = timeline_svg if picture.endswith(".svg") else timeline_html
         Path(picture).write_text(draw(done.trace, f"{fn.__name__} on grid {extents}, seed {seed}"))

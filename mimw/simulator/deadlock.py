@@ -31,6 +31,15 @@ class Bringer:
 
 def bringers(program: Program) -> list[Bringer]:
     """The ops that arrive on barriers or copy to them, in program order."""
+    return _users(program, BRINGERS)
+
+
+def waits(program: Program) -> list[Bringer]:
+    """The waits for barriers, in program order."""
+    return _users(program, ("barrier_wait", ))
+
+
+def _users(program: Program, users) -> list[Bringer]:
     places: dict[Value, Place] = {}
     constants: dict[Value, int] = {}
     found: list[Bringer] = []
@@ -47,7 +56,7 @@ def bringers(program: Program) -> list[Bringer]:
                 places[op.result] = Place(place(array).root, index if isinstance(index, int) else constants.get(index))
             for argument, init in _carried_in(op):
                 places[argument] = _loose(place(init))
-            if op.name in BRINGERS:
+            if op.name in users:
                 barrier = next(value for value in op.operands if isinstance(value.type, Barrier))
                 found.append(Bringer(op, place(barrier), task))
             names = task_names(op) if op.name == "warp_specialize" else [task] * len(op.blocks)

@@ -20,6 +20,7 @@ from ..ir import Block, Op, Program, Value
 from .deadlock import deadlock, livelock
 from .interpreter import Code, prepare, run_block
 from .memory import GlobalMemory
+from .order import Order, Unordered
 from .tasks import Cta, InFlight, Task
 from .trace import Event, Trace
 
@@ -31,7 +32,8 @@ class Machine:
     """All CTAs of a launch. `run` executes them to the end or raises what it finds."""
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
-                 memory: GlobalMemory, *, seed: int, trace: bool, check_unwritten: bool, resident: int = 132):
+                 memory: GlobalMemory, *, seed: int, trace: bool, check_unwritten: bool, races: bool = False,
+                 resident: int = 132):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
         self.arguments = arguments
         self.random = Random(seed)
@@ -50,6 +52,7 @@ class Machine:
         self._due: list[tuple[int, int, InFlight]] = []
         self._started = 0
         self._codes: dict[Block, Code] = {}
+        self.order = Order(self) if races else Unordered()
 
     # ---- code -------------------------------------------------------------------------------------------------------
 
@@ -72,6 +75,7 @@ class Machine:
     def spawn(self, task: Task, block: Block) -> Task:
         """Make `task` runnable on `block`."""
         task.steps = run_block(task, block)
+        self.order.fork(task.parent, task)
         task.cta.tasks.append(task)
         task.cta.live += 1
         self.runnable.append(task)
@@ -148,6 +152,7 @@ class Machine:
 
     def start(self, operation: InFlight) -> InFlight:
         """Put an operation in flight; it lands after a number of steps that the seed decides."""
+        self.order.issue(operation, operation.group)
         delay = 1 + self.random.randrange(2 * self.delay) if self.eager else LATEST
         self._started += 1
         heappush(self._due, (self.step + delay, self._started, operation))

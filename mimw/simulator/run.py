@@ -31,7 +31,7 @@ class Run:
 
 
 def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int = 0,
-        trace: bool = False, check_unwritten: bool = True, memory: Sequence[Any] = ()) -> Run:
+        trace: bool = False, check_unwritten: bool = True, races: bool = False, memory: Sequence[Any] = ()) -> Run:
     """Execute `program` on the CPU for every program id of `grid`, writing into the arrays among `args`.
 
     grid:             1 to 3 numbers of programs
@@ -39,6 +39,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     seed:             picks the interleaving of tasks and when copies land; 0 lands them as late as can be
     trace:            whether to keep a timeline
     check_unwritten:  whether reading shared memory that has not been written, or not yet, is an error
+    races:            whether to look for accesses that nothing orders (docs/MEMORY_MODEL.md); several times as slow
     memory:           further arrays that the kernel reaches through addresses it loads
     raises:           a `SimulationError` that names CTA, task and source line; arrays hold what was written so far
     """
@@ -50,7 +51,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     for index, array in enumerate(memory):
         space.register(array, f"memory[{index}]")
     machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace,
-                      check_unwritten=check_unwritten)
+                      check_unwritten=check_unwritten, races=races)
     with np.errstate(all="ignore"):       # overflow, division by zero and NaN are values on the GPU, not events
         machine.run()
     return Run(machine.end, machine.counts(), machine.trace)

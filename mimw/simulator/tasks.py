@@ -29,7 +29,11 @@ class Wait:
 
 @dataclass(eq=False)
 class InFlight:
-    """An asynchronous operation on its way: `land` does what it was started for, at time `end`."""
+    """An asynchronous operation on its way: `land` does what it was started for, at time `end`.
+
+    `group` names the issuer's sequence of groups that a wait counts: "wgmma", "bulk", "cp.async", or "" for what lands on
+    a barrier. `strand` is its place in the order of accesses.
+    """
 
     kind: str
     task: Task
@@ -40,6 +44,12 @@ class InFlight:
     destination: Any = None
     lands_by: str = ""
     ready: Callable[[], bool] = lambda: True
+    group: str = ""
+    strand: Any = None
+
+    @property
+    def machine(self) -> Machine:
+        return self.task.machine
 
 
 class Unit:
@@ -83,6 +93,7 @@ class Task:
         self.num_warps, self.first_warp = num_warps, first_warp
         self.clock = self.stretch = clock
         self.wait: Wait | None = None
+        self.strand: Any = None                         # its place in the order of accesses
         self.finished = False
         self.steps: Iterator | None = None
         self.dots: deque = deque()                      # asynchronous dots no wait has finished, oldest first
@@ -94,6 +105,11 @@ class Task:
     def where(self) -> str:
         """The task for messages."""
         return f"task {self.name!r} of CTA {self.cta.index}"
+
+    @property
+    def task(self) -> Task:
+        """Itself: what acts is a task or an operation of one."""
+        return self
 
     def read(self, value: Value, op: Op):
         """The value as a number or tile that may be used; refuses a dot that is still running."""
