@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from .compile import Kernel
 from .errors import SimulatorMisuse
 from .host import specialise
 from .passes import run_passes
+from .report import timeline_html, timeline_svg
 from .simulator import Run, run
 from .target import target as find_target
 from .triton_port.runtime import gpu_is_active, make_backend
@@ -20,14 +22,15 @@ def simulating() -> bool:
     return wanted not in (None, "", "0") if wanted is not None else not gpu_is_active()
 
 
-def simulate(kernel, grid, *args, seed: int = 0, trace: bool = False, target: str | None = None, **meta) -> Run:
+def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, target: str | None = None, **meta) -> Run:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
                grid     1 to 3 ints, or a function of the arguments giving them
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
-               seed     picks the interleaving of tasks and the landing times of copies; same seed, same run
-               trace    keep a timeline in the result's `.trace`
+               seed     picks the interleaving of tasks and the landing times of copies; same seed, same run;
+                        by default MIMW_SEED or 0
+               trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html or .svg) it is also drawn there
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a
                meta     compile-time parameters and launch options (num_warps, ...)
     returns:   Run, with cycles, op counts and the trace
@@ -44,7 +47,13 @@ def simulate(kernel, grid, *args, seed: int = 0, trace: bool = False, target: st
     extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
-    return run(program, extents, values, seed=seed, trace=trace)
+    seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
+    picture = os.environ.get("MIMW_TIMELINE")
+    done = run(program, extents, values, seed=seed, trace=trace or bool(picture))
+    if picture:
+        draw = timeline_svg if picture.endswith(".svg") else timeline_html
+        Path(picture).write_text(draw(done.trace, f"{fn.__name__} on grid {extents}, seed {seed}"))
+    return done
 
 
 def _resolve(kernel, args, meta):

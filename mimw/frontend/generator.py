@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..ir import Recorder
-from ..triton_port.codegen import (CodeGenerator, CompilationError, base_value, constexpr, flatten_values_to_ir,
-                                   normalize_value)
+from ..triton_port.codegen import CodeGenerator, CompilationError, base_value, constexpr, flatten_values_to_ir, normalize_value
 from .carries import DistinctCarries
 from .returns import StructuredReturns
 from .semantic import Semantic

@@ -99,9 +99,8 @@ class TaskRegions:
             if role is None and not description.is_default:
                 numbered += 1
             warps = kernel_warps if description.is_default else description.num_warps
+            name = role or ("default" if description.is_default else f"task {numbered}")
             for replica in range(description.replicate):
-                name = role or ("default" if description.is_default else f"task {numbered}")
-                name += f"[{replica}]" if description.replicate > 1 else ""
                 instances.append(Instance(statement.body, Task(
                     name, warps, description.is_default and replica == 0, description.num_regs, replica,
                     description.replicate, location.site)))

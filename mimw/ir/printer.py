@@ -79,7 +79,8 @@ class _Printer:
         if op.name == "warp_specialize":
             task = op.attrs["tasks"][index]
             registers = f", {task.registers} registers" if task.registers else ""
-            return f"task {task.name!r} on {task.num_warps} warps{registers}"
+            replica = f", replica {task.replica}" if task.replicas > 1 else ""
+            return f"task {task.name!r}{replica} on {task.num_warps} warps{registers}"
         return {"if": ("then", "else"), "while": ("before", "after")}.get(op.name, ("body", ))[index]
 
     def block(self, block: Block, indent: int) -> list[str]:

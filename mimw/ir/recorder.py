@@ -49,7 +49,8 @@ class Handle:
         return Location(self.site, self.name)
 
     def set_loc(self, location: Location) -> None:
-        self.name = location.name or self.name
+        """Take the name of a location; the first name stays, so a buffer keeps its own inside helpers and behind aliases."""
+        self.name = self.name or location.name or ""
 
     def id(self) -> int:
         return id(self)

@@ -1,7 +1,7 @@
 """`C = A B` on Hopper: one warp loads tiles with TMA, warpgroups multiply them, and stores overlap the next tile.
 
 Nouns: a ring of STAGES slots, each with a (BM, BK) tile of A and a tile of B of BK x BN. `full[slot]` completes when both have
-landed, `free[slot]` when every consumer of the slot has read them. Each consumer has two staging tiles for its stores.
+landed, `free[slot]` when every consumer of the slot has read them. Each consumer has STAGING tiles for its stores.
 `go[c]` completes when consumer c may start to multiply (ping-pong only).
 
 Two schedules share the roles:
@@ -80,11 +80,12 @@ def columns(tile, piece: tl.constexpr, PIECES: tl.constexpr):
 
 
 @mimw.jit
-def store(c_desc, staging, first: tl.constexpr, acc, m, n, BN: tl.constexpr, PIECES: tl.constexpr):
-    """Write an output tile in column pieces through two staging tiles; a piece waits for the store before the last."""
+def store(c_desc, staging, first: tl.constexpr, acc, m, n, BN: tl.constexpr, PIECES: tl.constexpr,
+          STAGING: tl.constexpr):
+    """Write an output tile in column pieces; a piece waits only for the store that last used its staging tile."""
     for piece in tl.static_range(PIECES):
-        tile = staging[first + piece % 2]
-        tlx.async_descriptor_store_wait(1)
+        tile = staging[first + piece % STAGING]
+        tlx.async_descriptor_store_wait(STAGING - 1)
         tlx.local_store(tile, columns(acc, piece, PIECES).to(tlx.dtype_of(c_desc)))
         tlx.fence("async_shared")
         tlx.async_descriptor_store(c_desc, tile, [m, n + piece * (BN // PIECES)])
@@ -92,8 +93,8 @@ def store(c_desc, staging, first: tl.constexpr, acc, m, n, BN: tl.constexpr, PIE
 
 @mimw.jit
 def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
-         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, PING_PONG: tl.constexpr,
-         B_IS_NK: tl.constexpr):
+         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
+         PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr):
     """C[M, N] = A[M, K] B, with B as (K, N), or as (N, K) where B_IS_NK (8-bit and tf32 inputs need that)."""
     ROWS: tl.constexpr = BM if PING_PONG else BM // CONSUMERS
     READERS: tl.constexpr = 1 if PING_PONG else CONSUMERS
@@ -102,7 +103,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
     b_tiles = tlx.local_alloc((BN, BK) if B_IS_NK else (BK, BN), tlx.dtype_of(b_desc), STAGES)
-    staging = tlx.local_alloc((ROWS, BN // PIECES), tlx.dtype_of(c_desc), 2 * CONSUMERS)
+    staging = tlx.local_alloc((ROWS, BN // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
     full = tlx.alloc_barriers(STAGES)
     free = tlx.alloc_barriers(STAGES, arrive_count=READERS)
     go = tlx.alloc_barriers(CONSUMERS)
@@ -126,7 +127,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
                     start_phase ^= 1
                 acc, used = multiply(a_tiles, b_tiles, full, free, go[(me + 1) % CONSUMERS], used, K, row, ROWS, BN, BK,
                                      STAGES, PING_PONG, B_IS_NK)
-                store(c_desc, staging, 2 * me, acc, m + row, n, BN, PIECES)
+                store(c_desc, staging, STAGING * me, acc, m + row, n, BN, PIECES, STAGING)
                 used += (TURNS - 1) * slots_per_tile  # the other consumers' turns
             tlx.async_descriptor_store_wait(0)
 
