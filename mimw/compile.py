@@ -22,7 +22,7 @@ from typing import Any
 
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import KernelError
+from .errors import KernelError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
@@ -76,7 +76,7 @@ class Kernel:
             return program
         try:
             self.program = run_passes(program, chip, observer)
-        except KernelError as error:
+        except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         return self.program
 
@@ -88,7 +88,7 @@ class Kernel:
             self.layouts = solve(program, chip)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
                            options, chip)
-        except KernelError as error:
+        except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         if observer:
             observer("lower", module)
