@@ -14,6 +14,7 @@ from typing import Any
 from .compile import MimwSource, compile_source, gpu_target
 from .simulate import simulate, simulating
 from .target import target as find_target
+from .triton_port.no_gpu import stand_in
 from .triton_port.runtime import JITFunction, MockTensor, create_function_from_signature, gpu_is_active, make_backend
 
 OURS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cluster")
@@ -21,6 +22,10 @@ OURS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cluste
 
 class MimwFunction(JITFunction):
     """A kernel or helper of ours. Calls, attributes and caches are those of Triton's `JITFunction`."""
+
+    def __init__(self, fn, **options):
+        super().__init__(fn, **options)
+        stand_in()
 
     def create_binder(self):
         if gpu_is_active():

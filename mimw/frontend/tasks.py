@@ -73,6 +73,7 @@ class TaskRegions:
                     raise self._unsupported(statement, "an `if` directly in `async_tasks` needs a constexpr condition")
                 yield from self._tasks_of(statement.body if unwrap_constexpr(condition) else statement.orelse)
             elif isinstance(statement, ast.With) and self._task_manager(statement) is async_task:
+                self.cur_node = statement  # where an error about its arguments shows
                 self.builder.set_loc(self.builder.create_loc(self.file_name, self.begin_line + statement.lineno,
                                                              self.begin_col + statement.col_offset))
                 yield statement, self._construct(statement)
