@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -103,13 +104,19 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel: its run-time parameters, its body, and the warps of its default task."""
+    """One kernel: its run-time parameters, its body, the warps of its default task, and the cluster it is launched in."""
 
     name: str
     params: tuple[Param, ...]
     body: Block
     num_warps: int
     site: Site = UNKNOWN
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def cluster_size(self) -> int:
+        """CTAs in a cluster."""
+        return prod(self.cluster)
 
     def walk(self) -> Iterator[Op]:
         """Every op of the kernel in program order, parents before their regions."""
