@@ -6,6 +6,8 @@ this one runs each configuration once and calls them equal; the first wins. Anyt
 
 from __future__ import annotations
 
+import atexit
+
 from .runtime import GPUTarget, driver, gpu_is_active
 
 
@@ -38,3 +40,4 @@ def stand_in() -> None:
     """Make Triton's active driver the stand-in, once, where no GPU is found."""
     if not gpu_is_active() and driver._active is None:
         driver.set_active(NoGpuDriver())
+        atexit.register(driver.__dict__.__setitem__, "_active", None)  # nothing of ours stays in Triton's modules
