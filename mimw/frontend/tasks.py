@@ -58,6 +58,7 @@ class TaskRegions:
         region = self._construct(node)
         self.builder.uses_words = True
         found = list(self._tasks_of(node.body))
+        self.cur_node = node
         instances = self._instances(found)
         if len(instances) == 1:
             return self._record_inline(instances[0])
@@ -74,6 +75,7 @@ class TaskRegions:
                     raise self._unsupported(statement, "an `if` directly in `async_tasks` needs a constexpr condition")
                 yield from self._tasks_of(statement.body if unwrap_constexpr(condition) else statement.orelse)
             elif isinstance(statement, ast.With) and self._task_manager(statement) is async_task:
+                self.cur_node = statement  # where an error about its arguments shows
                 self.builder.set_loc(self.builder.create_loc(self.file_name, self.begin_line + statement.lineno,
                                                              self.begin_col + statement.col_offset))
                 description = self._construct(statement)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -103,7 +104,7 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel: its run-time parameters, its body, and the warps of its default task.
+    """One kernel: its run-time parameters, its body, the warps of its default task, and the cluster it is launched in.
 
     `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
     """
@@ -114,6 +115,12 @@ class Program:
     num_warps: int
     site: Site = UNKNOWN
     uses_words: bool = False
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def cluster_size(self) -> int:
+        """CTAs in a cluster."""
+        return prod(self.cluster)
 
     def walk(self) -> Iterator[Op]:
         """Every op of the kernel in program order, parents before their regions."""

@@ -35,15 +35,16 @@ class Placement:
 
 
 class Emitter:
-    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none."""
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `num_warps` is the default task's."""
 
-    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target):
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, num_warps: int):
         self.builder, self.layouts, self.target = builder, layouts, target
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
         self.yield_to: list[Callable[[list], object]] = []
+        self.num_warps = num_warps
 
     def mlir_type(self, value: Value):
         """The MLIR type of an IR value in its solved layout."""
@@ -132,7 +133,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
     from . import barriers, control, copies, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, target)
+    emitter = Emitter(builder, layouts, target, program.num_warps)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)
