@@ -11,16 +11,20 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .compile import MimwSource, compile_source, gpu_target
+from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid
+from .compile import CLUSTER, MimwSource, chip_of, compile_source, gpu_target
 from .simulate import simulate, simulating
 from .target import target as find_target
-from .triton_port.runtime import (JITFunction, MockTensor, create_function_from_signature, gpu_is_active, make_backend)
-
-OURS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cluster")
+from .triton_port.no_gpu import stand_in
+from .triton_port.runtime import JITFunction, MockTensor, create_function_from_signature, gpu_is_active, make_backend
 
 
 class MimwFunction(JITFunction):
     """A kernel or helper of ours. Calls, attributes and caches are those of Triton's `JITFunction`."""
+
+    def __init__(self, fn, **options):
+        super().__init__(fn, **options)
+        stand_in()
 
     def create_binder(self):
         if gpu_is_active():
@@ -33,10 +37,13 @@ class MimwFunction(JITFunction):
         return binder
 
     def run(self, *args, grid, warmup, **kwargs):
+        kwargs = canonical_keywords(kwargs, self.arg_names)
         if not warmup and simulating():
-            return simulate(self, grid, *args, **{name: value for name, value in kwargs.items() if name not in OURS})
+            return simulate(self, grid, *args, **kwargs)
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
+        if "ctas_per_cga" in kwargs and "ctas_per_cga" not in self.arg_names:
+            grid = divided_grid(grid, kwargs["ctas_per_cga"])
         return super().run(*args, grid=grid, warmup=warmup, **kwargs)
 
     def _compile_only(self, args, kwargs):
@@ -51,11 +58,16 @@ class MimwFunction(JITFunction):
         return kernels[key]
 
     def _pack_args(self, backend, kwargs, bound_args, specialization, options):
-        """Our own options leave the keywords here; Triton's check of unknown ones stays."""
-        kwargs = {name: value for name, value in kwargs.items() if name not in OURS or name in self.arg_names}
+        """Our own options leave the keywords here, the cluster among the attributes; Triton's check of unknown ones stays."""
+        ours = {name: kwargs[name] for name in KEYWORDS if name in kwargs and name not in self.arg_names}
+        kwargs = {name: value for name, value in kwargs.items() if name not in ours}
+        cluster = ours.get("ctas_per_cga")
+        if ours:
+            check_cluster_target(cluster, ours.get("preferred_ctas_per_cga"), chip_of(backend.target))
         if "enable_fp_fusion" not in kwargs and "TRITON_DEFAULT_FP_FUSION" not in os.environ:
             kwargs["enable_fp_fusion"] = True  # said explicitly: Triton 3.10 turns the default off
-        return super()._pack_args(backend, kwargs, bound_args, specialization, options)
+        options, signature, constants, attrs = super()._pack_args(backend, kwargs, bound_args, specialization, options)
+        return options, signature, constants, attrs | ({} if cluster is None else {CLUSTER: cluster})
 
 
 def jit(fn: Callable | None = None, *, version: Any = None, repr: Callable | None = None,

@@ -6,8 +6,7 @@ import inspect
 
 from ..errors import KernelError, excerpt
 from ..ir import Program, Recorder, verify
-from ..triton_port.codegen import (ASTFunction, CompilationError, apply_with_path, constexpr, mlir_context, str_to_ty,
-                                   triton_tuple)
+from ..triton_port.codegen import ASTFunction, CompilationError, apply_with_path, constexpr, mlir_context, str_to_ty, triton_tuple
 from .generator import KernelGenerator
 
 
@@ -47,13 +46,14 @@ def _innermost(error: BaseException) -> str:
 
 
 def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, options, codegen_fns: dict,
-                   module_map: dict | None = None) -> Program:
+                   module_map: dict | None = None, cluster: tuple[int, int, int] = (1, 1, 1)) -> Program:
     """Record `fn` for one specialisation.
 
     args:      signature    parameter name -> Triton type string ("*bf16", "i32", "tensordesc<bf16[128,64]>", "constexpr")
                constants    path of a parameter -> its compile-time value
                attrs        path of a parameter -> [[attribute, value], ...] (`tt.divisibility` and the like)
                options      the backend's options (num_warps, arch, ...), which Triton's semantics read
+               cluster      the shape of the launch's clusters in CTAs
     errors:    KernelCompilationError, chained to what was wrong, with the user's file and line
     """
     recorder = Recorder()
@@ -75,7 +75,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
             raise KernelError("a kernel cannot return a value", site, hint="store the value through a pointer argument")
     except (CompilationError, KernelError) as error:
         raise compilation_error(fn, error) from error
-    program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site)
+    program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site, cluster)
     verify(program)
     return program
 
