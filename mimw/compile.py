@@ -31,6 +31,7 @@ from .ir import Program, print_program
 from .lowering import lower
 from .passes import run_passes
 from .target import Target, target as find_target
+from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
@@ -87,6 +88,10 @@ class Kernel:
         if observer:
             observer("lower", module)
         names = {op.name for op in program.walk()}
+        if "descriptor_slots" in names:
+            module = place_descriptors(module)
+            if observer:
+                observer("place_descriptors", module)
         pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if cuda else
                   amd_passes(chip.arch, options.num_stages, pipeline))

@@ -16,6 +16,9 @@ _NEEDS = {
     "tma_load": ("has_tma", "async_descriptor_load", "TMA"),
     "tma_store": ("has_tma", "async_descriptor_store", "TMA"),
     "tma_store_wait": ("has_tma", "async_descriptor_store_wait", "TMA"),
+    "descriptor_slots": ("has_tma", "allocate_tensor_descriptor", "TMA"),
+    "fill_descriptor_slot": ("has_tma", "make_tensor_descriptor", "TMA"),
+    "view_descriptor_slot": ("has_tma", "reinterpret_tensor_descriptor", "TMA"),
     "async_dot": ("has_wgmma", "async_dot", "asynchronous dots into registers (wgmma)"),
     "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
 }

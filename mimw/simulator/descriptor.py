@@ -78,7 +78,12 @@ def offsets_of(task, op, values) -> list[int]:
 
 @handles("make_tensor_descriptor")
 def make_tensor_descriptor(task, op):
-    base, shape, strides, block, signed, padding = op.args
+    base, shape, strides, _, _, padding = op.args
+    task.env[op.result] = described(task, op, base, shape, strides, padding)
+
+
+def described(task, op, base, shape, strides, padding) -> GlobalTensor:
+    """The descriptor that `op` makes of its run-time arguments."""
     type_ = op.result.type
     dtype = numpy_type(type_.element, op.site)
     steps = tuple(offsets_of(task, op, strides))
@@ -88,8 +93,11 @@ def make_tensor_descriptor(task, op):
         if stride * dtype.itemsize % 16:
             raise fail(SimulatorMisuse, task, op, f"a stride of {stride} elements is {stride * dtype.itemsize} bytes; TMA takes "
                        "multiples of 16")
-    task.env[op.result] = GlobalTensor(int(task.read(base, op)), tuple(offsets_of(task, op, shape)), steps, tuple(block), dtype,
-                                       bool(signed), "nan" in str(padding).lower())
+    address = int(task.read(base, op))
+    if address % 16:
+        raise fail(SimulatorMisuse, task, op, f"the base address {address:#x} is no multiple of 16 bytes, as TMA wants it")
+    return GlobalTensor(address, tuple(offsets_of(task, op, shape)), steps, type_.shape, dtype, type_.signed,
+                        "nan" in str(padding).lower())
 
 
 @handles("descriptor_load")
