@@ -88,7 +88,7 @@ class Kernel:
         if observer:
             observer("lower", module)
         names = {op.name for op in program.walk()}
-        if "descriptor_slots" in names:
+        if "descriptor_slots" in names:  # before any pass, which would not know the stand-ins
             module = place_descriptors(module)
             if observer:
                 observer("place_descriptors", module)

@@ -1,37 +1,33 @@
-"""Descriptors made in device memory, in memory of their own or in slots.
+"""Descriptors made in device memory: in scratch that Triton finds, or in slots of the author's.
 
-Triton's builder makes a descriptor only in scratch of its own. For one in a slot, a marker on the base pointer names the slot;
-`triton_port.descriptor_slots` puts it in place of the scratch once Triton has written out the making.
+What a tensor map holds, in which codes: PTX ISA, tensormap.replace. The box and the codes below are those
+that Triton gives `tt.make_tensor_descriptor`.
 """
 
 from __future__ import annotations
 
-from ..ir import Op
+from ..ir import Descriptor, Op
+from ..ir.layouts import NvmmaShared
 from ..triton_port.builder import mlir
-from ..triton_port.descriptor_slots import MAKE, SLOT_BYTES, SLOTS, VIEW
+from ..triton_port.descriptor_slots import ACQUIRE, SLOT_BYTES, fill_marker, mark_view, slots_marker
 from .emitter import Emitter, emits
+
+_ELEMENTS = {"i8": 0, "fp8e5": 0, "fp8e4nv": 0, "i16": 1, "i32": 2, "i64": 4, "fp16": 6, "fp32": 7, "fp64": 9, "bf16": 10}
+_MOST = 256  # elements of a box along one dimension
 
 
 @emits("make_tensor_descriptor")
 def make_tensor_descriptor(emitter: Emitter, op: Op):
     base, shape, strides, _, _, padding = op.args
-    return _made(emitter, op, emitter.values[base], shape, strides, padding)
-
-
-def _made(emitter: Emitter, op: Op, base, shape, strides, padding):
     return emitter.builder.create_make_tensor_descriptor(
-        emitter.mlir_type(op.result), base, [emitter.values[extent] for extent in shape],
+        emitter.mlir_type(op.result), emitter.values[base], [emitter.values[extent] for extent in shape],
         [emitter.values[stride] for stride in strides], padding)
-
-
-def _marked(emitter: Emitter, marker: str, values: list, type_):
-    constraints = ",".join(["=l", *("l" for _ in values)])
-    return emitter.builder.create_threadwise_inline_asm(marker, constraints, values, [type_], True).get_result(0)
 
 
 @emits("descriptor_slots")
 def descriptor_slots(emitter: Emitter, op: Op):
-    return _marked(emitter, f"{SLOTS} {op.args[0] * SLOT_BYTES}", [], emitter.mlir_type(op.result))
+    return emitter.builder.create_threadwise_inline_asm(slots_marker(op.args[0]), "=l", [], [emitter.mlir_type(op.result)],
+                                                        True).get_result(0)
 
 
 @emits("descriptor_slot")
@@ -44,19 +40,48 @@ def descriptor_slot(emitter: Emitter, op: Op):
 @emits("fill_descriptor_slot")
 def fill_descriptor_slot(emitter: Emitter, op: Op):
     slot, base, shape, strides, padding = op.args
-    address = emitter.values[base]
-    if slot is not None:
-        address = _marked(emitter, MAKE, [address, emitter.values[slot]], address.get_type())
-    return _made(emitter, op, address, shape, strides, padding)
+    builder = emitter.builder
+    extents, steps = [emitter.values[extent] for extent in shape], [emitter.values[stride] for stride in strides]
+    if slot is None:
+        return builder.create_make_tensor_descriptor(emitter.mlir_type(op.result), emitter.values[base], extents, steps, padding)
+    type_, layout = op.result.type, emitter.layouts.descriptors[op.result]
+    element_bytes = builder.get_int64(type_.element.bytes)
+    one = builder.get_int32(1)
+    operands = [emitter.values[slot], emitter.values[base],
+                *(builder.get_int32(extent) for extent in reversed(box(type_, layout))), *reversed(extents),
+                *(builder.create_mul(step, element_bytes) for step in reversed(steps[:-1])), *(one for _ in extents)]
+    marker = fill_marker(len(extents), _element_code(type_), padding == mlir.PADDING_OPTION.PAD_NAN,
+                         (0, 32, 64, 128).index(layout.swizzle))
+    builder.create_threadwise_inline_asm(marker, ",".join("l" for _ in operands), operands, [], False)
+    return _view(emitter, op, slot)
 
 
 @emits("view_descriptor_slot")
 def view_descriptor_slot(emitter: Emitter, op: Op):
-    """A making whose scratch becomes the slot and whose writes are taken out again."""
+    # PTX ISA, membar.proxy / fence.proxy: another thread's writes to a tensor map are seen by TMA only after this acquire.
+    emitter.builder.create_threadwise_inline_asm(ACQUIRE, "l", [emitter.values[op.args[0]]], [], False)
+    return _view(emitter, op, op.args[0])
+
+
+def _view(emitter: Emitter, op: Op, slot):
     builder, type_ = emitter.builder, op.result.type
-    slot = emitter.values[op.args[0]]
     pointer = builder.get_ptr_ty(emitter.types.element(type_.element), "global")
-    address = _marked(emitter, VIEW, [builder.create_bitcast(slot, pointer), slot], pointer)
     one, wide = builder.get_int32(1), builder.get_int64(1)
-    return builder.create_make_tensor_descriptor(emitter.mlir_type(op.result), address, [one] * len(type_.shape),
-                                                 [wide] * len(type_.shape), mlir.PADDING_OPTION.PAD_ZERO)
+    view = builder.create_make_tensor_descriptor(
+        emitter.mlir_type(op.result), builder.create_bitcast(emitter.values[slot], pointer), [one] * len(type_.shape),
+        [wide] * len(type_.shape), mlir.PADDING_OPTION.PAD_ZERO)
+    mark_view(builder, view)
+    return view
+
+
+def box(type_: Descriptor, layout: NvmmaShared) -> list[int]:
+    """Extents of what one TMA instruction moves: at most 256 a dimension, and one swizzle width of the innermost."""
+    extents = [min(extent, _MOST) for extent in type_.shape]
+    if layout.swizzle:
+        extents[-1] = 8 * layout.swizzle // type_.element.bits
+    return extents
+
+
+def _element_code(type_: Descriptor) -> int:
+    code = _ELEMENTS[type_.element.name]
+    return code + 1 if type_.element.name in ("i32", "i64") and type_.signed else code

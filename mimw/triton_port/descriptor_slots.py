@@ -1,16 +1,13 @@
-"""Puts descriptors into slots that the kernel chose.
+"""Ops of Triton for descriptors in memory of our choice, which its builder has no method for.
 
-Triton 3.9 has the ops (`ttg.global_scratch_alloc` of any size, `ttng.tensormap_create` at any address,
-`ttng.reinterpret_tensor_descriptor`) but no builder method for them. `tt.make_tensor_descriptor` has one, and `tma_lowering` turns
-it into
+Triton 3.9 knows `ttg.global_scratch_alloc` of any size, `ttng.tensormap_create` at any address and
+`ttng.reinterpret_tensor_descriptor`, but makes them only inside its passes. So lowering leaves a stand-in for each, and
+`place_descriptors` writes the real op in its place in the text of the module. Each rewrite looks at one line only.
 
-    %s = ttg.global_scratch_alloc {nbytes = 128}
-    ttng.tensormap_create %s, %base, ...
-    ttng.tensormap_fenceproxy_acquire %s
-    %d = ttng.reinterpret_tensor_descriptor %s
-
-So lowering marks the base pointer with an inline assembly op that names the slot, and here, in the text of the module, `%s`
-becomes that slot. Names in the text are only unique within an isolated region, so each use goes by the last definition above it.
+    ttg.inline_asm "mimw.slots BYTES"                               scratch for the slots
+    ttg.inline_asm "mimw.fill RANK TYPE FILL SWIZZLE" %operands     tensormap_create, and the fence that makes it usable
+    ttg.inline_asm "mimw.acquire" %slot                             tensormap_fenceproxy_acquire
+    tt.make_tensor_descriptor %slot ... {mimw.view}                 reinterpret_tensor_descriptor
 """
 
 from __future__ import annotations
@@ -20,59 +17,70 @@ import tempfile
 from pathlib import Path
 
 from triton._C.libtriton import ir as mlir
-from triton._C.libtriton import nvidia
 
 SLOT_BYTES = 128
-SLOTS, MAKE, VIEW = "mimw.slots", "mimw.make_in_slot", "mimw.view_slot"
+ACQUIRE = "mimw.acquire"
 
-_NAME = r"%[\w#]+"
-_SLOTS = re.compile(rf'(\s*{_NAME} = )ttg.inline_asm "{SLOTS} (\d+)".*?(loc\(.*)?$')
-_MARKER = re.compile(rf'\s*({_NAME}) = ttg.inline_asm "({MAKE}|{VIEW})" \{{[^}}]*\}} ({_NAME}), ({_NAME}) :')
-_DEFINES = re.compile(rf"\s*({_NAME})(?::\d+)?(?:, {_NAME})* = ")
-_SCRATCH = re.compile(rf"\s*({_NAME}) = ttg.global_scratch_alloc ")
-_CREATE = re.compile(rf"\s*ttng.tensormap_create ({_NAME}), ({_NAME}),")
-_USE = re.compile(rf"\s*(?:{_NAME} = )?ttng.(?:tensormap_fenceproxy_acquire|reinterpret_tensor_descriptor) ({_NAME}) ")
+_SLOTS = re.compile(r'(.*) = ttg\.inline_asm "mimw\.slots (\d+)"[^:]*: \(\) -> (!tt\.ptr<i8>)(.*)')
+_FILL = re.compile(r'(\s*)ttg\.inline_asm "mimw\.fill (\d) (\d+) (\d) (\d)" \{[^}]*\} (.*) : \((.*)\) -> \(\)(.*)')
+_ACQUIRE = re.compile(r'(\s*)ttg\.inline_asm "mimw\.acquire" \{[^}]*\} (%\S+) : \((.*)\) -> \(\)(.*)')
+_VIEW = re.compile(r"(.*) = tt\.make_tensor_descriptor (%[^,]+), .*\{mimw\.view\} : (<\w+>), (<.*>)( loc\(.*)?")
+
+
+def slots_marker(count: int) -> str:
+    """The stand-in for an allocation of `count` slots."""
+    return f"mimw.slots {count * SLOT_BYTES}"
+
+
+def fill_marker(rank: int, element: int, nan: bool, swizzle: int) -> str:
+    """The stand-in for making a descriptor.
+
+    args:      element, swizzle - as the tensor map encodes them (PTX ISA, tensormap.replace)
+    operands:  slot, base, then `rank` extents of the box, `rank` of the tensor, `rank - 1` strides in bytes, `rank` element strides,
+               each with the innermost dimension first
+    """
+    return f"mimw.fill {rank} {element} {int(nan)} {swizzle}"
+
+
+def mark_view(builder, value) -> None:
+    """Make a descriptor just built the stand-in for a view of its base pointer."""
+    value.set_attr("mimw.view", builder.get_unit_attr())
 
 
 def place_descriptors(module):
-    """The module with its descriptors made, those that are marked in their slots."""
-    manager = mlir.pass_manager(module.context)
-    nvidia.passes.ttnvgpuir.add_tma_lowering(manager)
-    manager.run(module, "mimw.descriptors")
+    """The module with the real op in place of each stand-in."""
+    text = "\n".join(_real(line) for line in str(module).splitlines()) + "\n"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "module.ttgir")
-        path.write_text(rewritten(str(module)))
+        path.write_text(text)
         placed = mlir.parse_mlir_module(str(path), module.context)
     placed.context = module.context
     return placed
 
 
-def rewritten(text: str) -> str:
-    """The text of a module with every marker gone and its slot in place of the scratch."""
-    lines: list[str] = []
-    markers: dict[str, tuple[str, str, str]] = {}
-    scratch: dict[str, int] = {}
-    slot_of: dict[str, str] = {}
-    for line in text.splitlines():
-        if found := _DEFINES.match(line):
-            markers.pop(found[1], None)
-            slot_of.pop(found[1], None)
-        if found := _SLOTS.match(line):
-            start, size, location = found.groups()
-            line = f"{start}ttg.global_scratch_alloc {{alignment = 128 : i32, nbytes = {size} : i32}} : !tt.ptr<i8> {location or ''}"
-        elif found := _MARKER.match(line):
-            markers[found[1]] = found.groups()[1:]
-            continue
-        elif found := _SCRATCH.match(line):
-            scratch[found[1]] = len(lines)
-        elif (found := _CREATE.match(line)) and found[2] in markers:
-            kind, base, slot = markers[found[2]]
-            slot_of[found[1]] = slot
-            lines[scratch[found[1]]] = ""
-            if kind == VIEW:
-                continue
-            line = line.replace(f"{found[1]}, {found[2]},", f"{slot}, {base},", 1)
-        elif (found := _USE.match(line)) and found[1] in slot_of:
-            line = line.replace(f" {found[1]} ", f" {slot_of[found[1]]} ", 1)
-        lines.append(line)
-    return "\n".join(lines) + "\n"
+def _real(line: str) -> str:
+    if found := _SLOTS.fullmatch(line):
+        name, size, type_, location = found.groups()
+        return f"{name} = ttg.global_scratch_alloc {{alignment = 128 : i32, nbytes = {size} : i32}} : {type_}{location}"
+    if found := _FILL.fullmatch(line):
+        indent, rank, element, nan, swizzle, operands, types, location = found.groups()
+        return _create(indent, int(rank), (element, nan, swizzle), operands.split(", "), types, location)
+    if found := _ACQUIRE.fullmatch(line):
+        indent, slot, pointer, location = found.groups()
+        return f"{indent}ttng.tensormap_fenceproxy_acquire {slot} : {pointer}{location}"
+    if found := _VIEW.fullmatch(line):
+        name, slot, pointer, type_, location = found.groups()
+        return f"{name} = ttng.reinterpret_tensor_descriptor {slot} : !tt.ptr{pointer} to !tt.tensordesc{type_}{location or ''}"
+    return line
+
+
+def _create(indent: str, rank: int, codes: tuple[str, ...], operands: list[str], types: str, location: str) -> str:
+    slot, base, *rest = operands
+    sizes = (rank, rank, rank - 1, rank)
+    groups = [rest[sum(sizes[:i]):sum(sizes[:i + 1])] for i in range(len(sizes))]
+    lists = ", ".join(f"[{', '.join(group)}]" for group in groups)
+    element, nan, swizzle = codes
+    attributes = (f"elem_type = {element} : i32, fill_mode = {nan} : i32, interleave_layout = 0 : i32, "
+                  f"swizzle_mode = {swizzle} : i32")
+    return (f"{indent}ttng.tensormap_create {slot}, {base}, {lists} {{{attributes}}} : ({types}) -> (){location}\n"
+            f"{indent}ttng.tensormap_fenceproxy_acquire {slot} : {types.split(', ')[0]}{location}")
