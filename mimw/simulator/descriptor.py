@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SimulatorMisuse
+from ..triton_port.interpreter import round_f32_to_tf32
 from .machine import fail
 from .memory import GlobalMemory
 from .table import handles
@@ -18,7 +19,7 @@ from .values import numpy_type
 
 @dataclass(frozen=True, eq=False)
 class GlobalTensor:
-    """What a descriptor says at run time. `shape` and `strides` in elements, the last stride 1."""
+    """What a descriptor says at run time. `shape` and `strides` in elements, the last stride 1; `rounds`: fp32 reads as tf32."""
 
     address: int
     shape: tuple[int, ...]
@@ -27,6 +28,7 @@ class GlobalTensor:
     dtype: np.dtype
     signed: bool
     nan: bool
+    rounds: bool = False
 
     def read(self, memory: GlobalMemory, offsets, task, op, block=None) -> np.ndarray:
         """The block at `offsets`, padded."""
@@ -35,6 +37,7 @@ class GlobalTensor:
         inside, here = self._inside(memory, offsets, block, task, op, "reads")
         if here is None:
             return np.full(block, fill, self.dtype)
+        here = round_f32_to_tf32(here) if self.rounds else here
         if here.shape == tuple(block):
             return here.copy()
         result = np.full(block, fill, self.dtype)

@@ -92,3 +92,13 @@ def test_blocks_from_a_pre_hook(machine):
     y = np.zeros_like(x)
     machine.launch(tuned, (4, ), mimw.TensorDescriptor.from_tensor(x, [1, 1]), mimw.TensorDescriptor.from_tensor(y, [1, 1]))
     assert (y == 2 * x).all()
+
+
+def test_rounding_to_tf32(machine):
+    """A descriptor can round fp32 to tf32 (10 bits of mantissa) as it loads."""
+    x = (1 + np.arange(16 * 32, dtype=np.float32).reshape(16, 32) / 4096).astype(np.float32)
+    y = np.zeros_like(x)
+    machine.launch(blocks, (1, ), mimw.TensorDescriptor.from_tensor(x, [16, 32], round_f32_to_tf32=True),
+                   mimw.TensorDescriptor.from_tensor(y, [16, 32]), (0, 0), (16, 32))
+    assert np.unique(y.view(np.uint32) & 0x1FFF).tolist() == [0]
+    assert np.abs(x - y).max() <= 2.0**-11
