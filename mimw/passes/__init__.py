@@ -15,11 +15,12 @@ from .check_registers import Remark, check_registers
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
+from .check_warpgroups import check_warpgroups
 from .drop_unused import drop_unused
 
 __all__ = [
     "PASSES", "Pass", "Remark", "check_arrivals", "check_async_dot", "check_bytes", "check_registers", "check_shared",
-    "check_target", "check_tasks", "drop_unused", "run_passes",
+    "check_target", "check_tasks", "check_warpgroups", "drop_unused", "run_passes",
 ]
 
 
@@ -41,6 +42,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("arrivals", check=check_arrivals),
     Pass("bytes", check=check_bytes),
     Pass("async_dot", check=check_async_dot),
+    Pass("warpgroups", check=check_warpgroups),
 )
 
 
