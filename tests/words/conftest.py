@@ -32,7 +32,8 @@ class Gpu:
         def move(value):
             if isinstance(value, TensorDescriptor):
                 base = move(value.base.array)
-                return TensorDescriptor(base, list(value.shape), list(value.strides), value.block_shape, value.padding)
+                return TensorDescriptor(base, list(value.shape), list(value.strides), value.block_shape, value.padding,
+                                        value.round_f32_to_tf32)
             if isinstance(value, tuple):
                 return tuple(move(item) for item in value)
             if not isinstance(value, np.ndarray):
