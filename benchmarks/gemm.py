@@ -93,8 +93,10 @@ def line(row: Row) -> str:
     flops = 2 * prod(row.shape.values())
     ours, theirs = (flops / time / 1e6 for time in (row.microseconds, row.baselines["cuBLAS"]))
     schedule = "ping-pong" if row.configuration["ping_pong"] else "cooperative"
-    tile = f"{row.configuration['bm']}x{row.configuration['bn']}, {row.configuration['stages']} stages, band {row.configuration['group_m']}"
-    return (f"{row.name:<14} {'x'.join(map(str, row.shape.values())):<18} {row.microseconds:9.1f} us {ours:6.0f} TFLOP/s  cuBLAS {theirs:6.0f}  "
+    used = row.configuration
+    tile = f"{used['bm']}x{used['bn']}, {used['stages']} stages, band {used['group_m']}"
+    shape = "x".join(map(str, row.shape.values()))
+    return (f"{row.name:<14} {shape:<18} {row.microseconds:9.1f} us {ours:6.0f} TFLOP/s  cuBLAS {theirs:6.0f}  "
             f"ratio {row.ratios()['cuBLAS']:.3f}  error {row.error:.1e}  {schedule} {tile}")
 
 

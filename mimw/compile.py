@@ -30,7 +30,8 @@ from .frontend.words import uses_words
 from .ir import Program, print_program
 from .lowering import lower
 from .passes import run_passes
-from .target import Target, target as find_target
+from .target import Target
+from .target import target as find_target
 from .triton_port.passes import amd_passes, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
@@ -46,6 +47,11 @@ def gpu_target(chip: Target) -> GPUTarget:
 def chip_of(gpu: GPUTarget) -> Target:
     """Our facts about one of Triton's targets."""
     return find_target(f"sm_{gpu.arch}" if gpu.backend == "cuda" else str(gpu.arch))
+
+
+def solve(program: Program, chip: Target) -> Layouts:
+    """The layouts of a program on one of our targets."""
+    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma)
 
 
 @dataclass
@@ -74,19 +80,25 @@ class Kernel:
             raise compilation_error(self.fn, error) from error
         return self.program
 
-    def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
-        """Stages solve, lower and optimise: a TTGIR module."""
+    def lower(self, chip: Target, options, backend, context, observer: Observer | None = None):
+        """Stages record to lower: a TTGIR module on which none of Triton's passes has run."""
         program = self.program or self.record(chip, options, backend, observer)
         cuda = chip.backend == "cuda"
         try:
-            self.layouts = solve_layouts(program, warp_size=chip.warp_size)
+            self.layouts = solve(program, chip)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
-                           options, chip.arch if cuda else None)
+                           options, chip)
         except KernelError as error:
             raise compilation_error(self.fn, error) from error
         if observer:
             observer("lower", module)
-        names = {op.name for op in program.walk()}
+        return module
+
+    def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
+        """Stages record to optimise: a TTGIR module."""
+        module = self.lower(chip, options, backend, context, observer)
+        cuda = chip.backend == "cuda"
+        names = {op.name for op in self.program.walk()}
         pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if cuda else
                   amd_passes(chip.arch, options.num_stages, pipeline))
@@ -209,7 +221,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
         source.orchestrates()  # a cache hit: the binary is there, the program and its layouts are not
         program = source.kernel.program
     if program is not None and program.orchestrates() and source.kernel.layouts is None:
-        source.kernel.layouts = solve_layouts(program, warp_size=chip.warp_size)
+        source.kernel.layouts = solve(program, chip)
     stages = compiled.asm
     if program is not None:
         stages["ir"] = print_program(program)

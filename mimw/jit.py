@@ -14,7 +14,7 @@ from typing import Any
 from .compile import MimwSource, compile_source, gpu_target
 from .simulate import simulate, simulating
 from .target import target as find_target
-from .triton_port.runtime import (JITFunction, MockTensor, create_function_from_signature, gpu_is_active, make_backend)
+from .triton_port.runtime import JITFunction, MockTensor, create_function_from_signature, gpu_is_active, make_backend
 
 OURS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cluster")
 

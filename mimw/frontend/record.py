@@ -6,8 +6,7 @@ import inspect
 
 from ..errors import KernelError, excerpt
 from ..ir import Program, Recorder, verify
-from ..triton_port.codegen import (ASTFunction, CompilationError, apply_with_path, constexpr, mlir_context, str_to_ty,
-                                   triton_tuple)
+from ..triton_port.codegen import ASTFunction, CompilationError, apply_with_path, constexpr, mlir_context, str_to_ty, triton_tuple
 from .generator import KernelGenerator
 
 

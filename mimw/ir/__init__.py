@@ -5,7 +5,7 @@ from .ops import OPS, OpDef
 from .printer import print_op, print_program
 from .recorder import Recorder
 from .site import UNKNOWN, Site
-from .types import (Barrier, Buffer, Descriptor, Pointer, Scalar, Tensor, Token, Type)
+from .types import Barrier, Buffer, Descriptor, Pointer, Scalar, Tensor, Token, Type
 from .verify import verify
 
 __all__ = [

@@ -55,9 +55,6 @@ class Handle:
     def id(self) -> int:
         return id(self)
 
-    def set_attr(self, name: str, value: Any) -> None:
-        """Hints such as `tt.contiguity` are facts about values that neither reader needs."""
-
     def replace_all_uses_with(self, other: Handle) -> None:
         self.replacement = other
 

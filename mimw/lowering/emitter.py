@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..constraints.solution import Layouts
 from ..ir import Block, Op, Program, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
+from ..target import Target
 from ..triton_port.builder import GluonOpBuilder, new_module
 from .types import Types
 
@@ -36,8 +37,8 @@ class Placement:
 class Emitter:
     """Builds one module. `values` holds the MLIR value of each IR value; tokens have none."""
 
-    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, capability: int | None):
-        self.builder, self.layouts, self.capability = builder, layouts, capability
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target):
+        self.builder, self.layouts, self.target = builder, layouts, target
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
@@ -121,17 +122,17 @@ class Emitter:
             self.yield_to.pop()
 
 
-def lower(program: Program, layouts: Layouts, context, target_name: str, options, capability: int | None):
+def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target):
     """A TTGIR module for `program`.
 
     args:      layouts      what `constraints` chose
                target_name  "cuda:90", "hip:gfx942"
-               capability   90, 100, ... on NVIDIA; None elsewhere
+               target       for what differs from chip to chip
     """
     from . import barriers, control, copies, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, capability)
+    emitter = Emitter(builder, layouts, target)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)

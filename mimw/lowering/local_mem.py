@@ -73,6 +73,18 @@ def local_load(emitter: Emitter, op: Op):
     return emitter.builder.create_local_load(emitter.mlir_type(op.result), emitter.values[op.args[0]])
 
 
+@emits("local_gather")
+def local_gather(emitter: Emitter, op: Op):
+    buffer, indices = emitter.operands(op)
+    return emitter.builder.create_local_gather(emitter.mlir_type(op.result), buffer, indices, op.args[2])
+
+
+@emits("local_scatter")
+def local_scatter(emitter: Emitter, op: Op):
+    buffer, value, indices = emitter.operands(op)
+    emitter.builder.create_local_scatter(buffer, value, indices, op.args[3])
+
+
 @emits("local_store")
 def local_store(emitter: Emitter, op: Op):
     buffer, value = emitter.operands(op)

@@ -41,7 +41,7 @@ def cost(op: Op, num_warps: int) -> float:
         return SYNC
     if op.name in LOADS:
         return GLOBAL_LATENCY + _bytes(op) / GLOBAL_BYTES
-    if op.name in ("local_load", "local_store"):
+    if op.name in ("local_load", "local_store", "local_gather", "local_scatter"):
         return SHARED_LATENCY + _bytes(op) / SHARED_BYTES
     if op.name in ("dot", "dot_scaled"):
         return DOT_LATENCY + dot(op)

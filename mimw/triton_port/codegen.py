@@ -1,16 +1,22 @@
 """Triton's AST walk and semantics, borrowed whole: types, promotion, broadcasting, constexpr, tuples, aggregates, helpers."""
 
+from triton._C.libtriton import ir as mlir
 from triton._utils import apply_with_path
-from triton.compiler.code_generator import (ASTFunction, CodeGenerator, enter_sub_region, flatten_values_to_ir,
-                                            normalize_value, unflatten_ir_values)
+from triton.compiler.code_generator import (
+    ASTFunction,
+    CodeGenerator,
+    enter_sub_region,
+    flatten_values_to_ir,
+    normalize_value,
+    unflatten_ir_values,
+)
 from triton.compiler.errors import CompilationError, UnsupportedLanguageConstruct
+from triton.language import str_to_ty
 from triton.language.core import _unwrap_if_constexpr as unwrap_constexpr
 from triton.language.core import base_value, constexpr, is_builtin, tensor
 from triton.language.core import tuple as triton_tuple
-from triton.language import str_to_ty
 from triton.language.semantic import TritonSemantic
 from triton.runtime.jit import JITCallable, JITFunction
-from triton._C.libtriton import ir as mlir
 
 __all__ = [
     "ASTFunction", "CodeGenerator", "CompilationError", "JITCallable", "JITFunction", "TritonSemantic",

@@ -7,9 +7,8 @@ specialisation (the tasks are explicit), `fuse_nested_loops` and `prefetch` (the
 
 from __future__ import annotations
 
+from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
-from triton._C.libtriton import passes
-from triton._C.libtriton import amd, nvidia
 
 
 def nvidia_passes(capability: int, num_stages: int, pipeline: bool):

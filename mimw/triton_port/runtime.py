@@ -15,14 +15,13 @@ from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
 from triton.runtime.driver import driver
 from triton.runtime.interpreter import InterpretedFunction
-from triton.runtime.jit import (JITCallable, JITFunction, MockTensor, _triton_jit_function_registry,
-                                create_function_from_signature)
+from triton.runtime.jit import JITCallable, JITFunction, MockTensor, _triton_jit_function_registry, create_function_from_signature
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
-    "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language", "MockTensor",
-    "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature", "gpu_is_active", "knobs",
-    "make_backend", "stock_compile", "triton",
+    "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
+    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature",
+    "gpu_is_active", "knobs", "make_backend", "stock_compile", "triton",
 ]
 
 

@@ -39,6 +39,7 @@ from .descriptors import (
     prefetch,
     reinterpret_tensor_descriptor,
 )
+from .gather import local_gather, local_scatter, zeros
 from .layouts import (
     TMemCTAMode,
     layout_encoding,
@@ -67,10 +68,8 @@ from .not_yet import (
     clc_create_context,
     clc_producer,
     dump_layout,
-    local_gather,
     local_reinterpret,
     local_reshape,
-    local_scatter,
     named_barrier_arrive,
     named_barrier_wait,
     release_layout,
@@ -79,7 +78,6 @@ from .not_yet import (
     subslice,
     tmem_copy,
     vote_ballot_sync,
-    zeros,
 )
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout
 from .require import assert_same_layout, require_layout

@@ -14,12 +14,9 @@ from ..core import not_yet, word
 WORDS = {
     # buffers
     "subslice": "buf offset size",
-    "local_gather": "src indices axis token=None",
-    "local_scatter": "dst src indices axis token=None",
     "local_reshape": "buf shape",
     "local_reinterpret": "src dtype shape=None layout=None",
     "tmem_copy": "src dst",
-    "zeros": "shape dtype layout=None",
     # barriers
     "alloc_warp_barrier": "num_barriers num_warps=1 num_arrivals=1",
     "named_barrier_wait": "bar arrive_count",
