@@ -1,12 +1,10 @@
-"""Fixtures of the tutorials' tests: a tutorial as a module, and the `machine` of the words' tests."""
+"""A tutorial as a module, for its test."""
 
 import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
-
-from ..words.conftest import machine  # noqa: F401
 
 _TUTORIALS = Path(__file__).parents[2] / "tutorials"
 
