@@ -1,9 +1,12 @@
 """The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler."""
 
 # Importing the op families puts their handlers into the table.
-from . import barrier, control, copies, descriptor, dot, globals, libdevice, misc, regions, shared, tiles  # noqa: F401
+from . import barrier, control, copies, descriptor, descriptor_slots, dot, globals, libdevice, misc, regions, shared, tiles  # noqa: F401
+from .counterfactual import flipped_waits
+from .explore import explore, schedule_of
+from .guide import Guide
 from .run import Run, run
 from .table import HANDLERS
 from .trace import Event, Trace
 
-__all__ = ["HANDLERS", "Event", "Run", "Trace", "run"]
+__all__ = ["HANDLERS", "Event", "Guide", "Run", "Trace", "explore", "flipped_waits", "run", "schedule_of"]

@@ -49,7 +49,7 @@ class Mbarrier:
                        hint="allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)")
         self.arrived += count
         self.pending_bytes += size
-        task.machine.order.release(task, self)
+        task.machine.order.arrives(task, self)
         self._settle(task.clock, task, op)
 
     def complete(self, copy: InFlight, size: int) -> None:

@@ -17,15 +17,17 @@ class BarrierOrder:
     completed phase of that parity had."""
 
     def __init__(self, machine):
-        self.machine = machine
+        self.machine, self.guide = machine, machine.guide
         self.messages: dict = {}
         self._looks: dict = {}            # barrier -> the waits that have passed in its current phase
         self._made: dict = {}             # barrier -> the epoch of its initialisation
+        self._keys: dict = {}             # barrier -> what it is called in every run
         self._lanes: dict = {}            # barrier -> the strand on which its copies land
 
     def made(self, task, barrier) -> None:
         """`task` has initialised a barrier."""
         self._made[barrier] = task.strand.epoch
+        self._keys[barrier] = (task.cta.index, barrier.root, barrier.index)
 
     def used(self, task, op: Op, barrier) -> None:
         """`task` is about to use it."""
@@ -41,6 +43,7 @@ class BarrierOrder:
         lane = self._lanes.get(barrier)
         if lane is None:
             lane = self._lanes[barrier] = self._number()
+        self._touched(barrier, "arrive")
         strand = operation.strand
         strand.epoch.strand, strand.epoch.tick = lane, barrier.phase + 1
         self._causes(barrier, strand.clock)
@@ -52,6 +55,7 @@ class BarrierOrder:
 
     def looked(self, task, op: Op, barrier, parity: int) -> None:
         """A wait of `task` for `parity` has passed."""
+        self._touched(barrier, "wait")
         if barrier.phase:
             self.acquire(task, (barrier, parity))
         self._looks.setdefault(barrier, ([], {}))[0].append((task, op, task.strand.epoch))
@@ -65,6 +69,15 @@ class BarrierOrder:
             if not (epoch.before(causes) or message is not None and epoch.before(message.clock)):
                 raise self._missed(barrier, waiter, wait, task, op)
         self.publish(barrier, (barrier, barrier.phase & 1))
+
+    def arrives(self, task, barrier) -> None:
+        """`task` arrives in the current phase of a barrier, and so releases."""
+        self._touched(barrier, "arrive")
+        self.release(task, barrier)
+
+    def _touched(self, barrier, mode: str) -> None:
+        if self.guide is not None:
+            self.guide.touched(self._keys[barrier], mode, barrier.phase)
 
     def _missed(self, barrier, waiter, wait: Op, task, op: Op) -> PhaseMissed:
         before, now = barrier.phase - 1, barrier.phase

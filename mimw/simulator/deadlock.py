@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..errors import Deadlock
+from ..errors import BytesNeverSent, Deadlock, Livelock, PeerExited, TooFewArrivals, WaitCycle
 from ..ir import Barrier, Block, Op, Program, Site, Value
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
@@ -113,7 +113,34 @@ def deadlock(machine) -> Deadlock:
             lines += _could_have_come(task, able)
     if len(ctas) > SHOWN:
         lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
-    return Deadlock("\n".join(lines), *sites)
+    kind, culprit = _cause(stuck, able)
+    first = [culprit.wait.op.site] if culprit else []
+    return kind("\n".join(lines), *dict.fromkeys(first + sites))
+
+
+def _cause(stuck, able: list[Bringer]):
+    """The class of a deadlock and the task whose wait shows it: the first wait that is hopeless by itself, else a cycle."""
+    waiting = [task for task in stuck if task.wait.kind == "barrier"]
+    for task in waiting:
+        barrier = task.wait.resource
+        if barrier.arrived == barrier.count and barrier.pending_bytes > 0:
+            return BytesNeverSent, task
+        if barrier.arrived > 0:
+            return TooFewArrivals, task
+    for task in waiting:
+        others = _able_tasks(task, able)
+        if all(other.finished for other in others):
+            return (PeerExited if any(other.cta is not task.cta for other in others) else TooFewArrivals), task
+    return (WaitCycle if waiting else Deadlock), None
+
+
+def _able_tasks(task, able: list[Bringer]) -> list:
+    """The tasks that hold an op which could arrive where `task` waits. Barriers are of a CTA, and so are these, but for
+    CTAs of one cluster, which may arrive on each other's."""
+    barrier = task.wait.resource
+    names = {one.task for one in able if one.place.root is barrier.root and one.place.index in (None, barrier.index)}
+    ctas = [task.cta]
+    return [other for cta in ctas for other in cta.tasks if other.name in names or None in names and other.parent is None]
 
 
 def livelock(machine) -> Deadlock:
@@ -125,7 +152,7 @@ def livelock(machine) -> Deadlock:
     for task in machine.blocked:
         if task.wait.kind != "join":
             text += f"\n  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
-    return Deadlock(text, *(task.wait.op.site for task in machine.blocked if task.wait.kind != "join"))
+    return Livelock(text, *(task.wait.op.site for task in machine.blocked if task.wait.kind != "join"))
 
 
 def _could_have_come(task, able: list[Bringer]) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 from ..ir import Block, Op, Program, Value
 from .deadlock import deadlock, livelock
 from .interpreter import Code, prepare, run_block
+from .guide import Guide
 from .memory import GlobalMemory
 from .order import Order, Unordered
 from .tasks import Cta, InFlight, Task
@@ -32,12 +33,13 @@ class Machine:
     """All CTAs of a launch. `run` executes them to the end or raises what it finds."""
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
-                 memory: GlobalMemory, *, seed: int, trace: bool, check_unwritten: bool, races: bool = False,
+                 memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
                  resident: int = 132):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
         self.arguments = arguments
-        self.random = Random(seed)
-        self.delay = LATEST if seed == 0 else self.random.choice((2, 16, 128, LATEST))
+        self.guide = seed if isinstance(seed, Guide) else None
+        self.random = Random(0 if self.guide else seed)
+        self.delay = LATEST if self.guide or seed == 0 else self.random.choice((2, 16, 128, LATEST))
         self.eager = self.delay != LATEST
         self.trace = Trace() if trace else None
         self.resident = resident
@@ -138,6 +140,13 @@ class Machine:
     def _pick(self) -> Task:
         while True:
             spinning = self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable)
+            if self.guide is not None and not (spinning and not self.inflight):
+                actor = self.guide.pick(self)
+                if actor is not None and actor.task is not actor:
+                    self._land(actor)
+                    continue
+                if actor is not None:
+                    return actor
             operation = self._overdue()
             if operation is None and self.inflight and (spinning or not self.runnable):
                 operation = self._ready()

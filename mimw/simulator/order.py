@@ -258,6 +258,9 @@ class Order(BarrierOrder):
         self.scatter(task, op, memory, offsets, size, name, write=write, scope=scope)
         if not offsets.size:
             return
+        if self.guide is not None:
+            for offset in offsets[:64]:
+                self.guide.touched((name, int(offset)), "write" if write else "read")
         shadow = self._shadow(memory, size, "atomics")
         at = shadow.at(offsets, size)
         old, where = np.unique(shadow.cells[at], return_inverse=True)
@@ -291,4 +294,4 @@ class Unordered:
         """Says nothing."""
 
     fork = join = release = acquire = publish = fence = issue = commit = wait_group = touch = scatter = atomic = _nothing
-    made = used = looked = phase = land = _nothing
+    made = used = arrives = looked = phase = land = _nothing

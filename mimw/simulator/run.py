@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import SimulatorMisuse
 from ..ir import Program
+from .guide import Guide, Schedule
 from .host import bind
 from .machine import Machine
 from .memory import GlobalMemory
@@ -30,13 +31,14 @@ class Run:
     trace: Trace | None = None
 
 
-def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int = 0,
+def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int | Schedule | Guide = 0,
         trace: bool = False, check_unwritten: bool = True, races: bool = False, memory: Sequence[Any] = ()) -> Run:
     """Execute `program` on the CPU for every program id of `grid`, writing into the arrays among `args`.
 
     grid:             1 to 3 numbers of programs
     args:             host objects by `Param.path`: numpy arrays or torch CPU tensors, numbers, `TensorDescriptor`s
-    seed:             picks the interleaving of tasks and when copies land; 0 lands them as late as can be
+    seed:             picks the interleaving of tasks and when copies land; 0 lands them as late as can be; a tuple is a
+                      schedule, as `mimw.check` finds them
     trace:            whether to keep a timeline
     check_unwritten:  whether reading shared memory that has not been written, or not yet, is an error
     races:            whether to look for accesses that nothing orders (docs/MEMORY_MODEL.md); several times as slow
@@ -47,6 +49,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
         raise SimulatorMisuse(f"the grid should be 1 to 3 numbers of programs, not {tuple(grid)}", program.site)
     space = GlobalMemory()
+    seed = Guide(seed) if isinstance(seed, tuple) else seed
     arguments = bind(program, args, space)
     for index, array in enumerate(memory):
         space.register(array, f"memory[{index}]")

@@ -20,6 +20,7 @@ class Case:
     signature: dict[str, str] = field(default_factory=dict)
     constexprs: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    attrs: dict | None = None
 
     @property
     def name(self) -> str:
@@ -27,7 +28,8 @@ class Case:
 
     def compiled(self, target: str = "sm_90a", **options) -> Compiled:
         """Through Triton's backend to the binary."""
-        return compile_kernel(self.kernel, self.signature, self.constexprs, target, {**self.options, **options})
+        return compile_kernel(self.kernel, self.signature, self.constexprs, target, {**self.options, **options},
+                              attrs=self.attrs)
 
     def lowered(self, target: str = "sm_90a") -> str:
         """TTGIR right after our `lower`, without source locations: none of Triton's passes has run."""
@@ -41,6 +43,7 @@ class Case:
         mlir.load_dialects(context)
         backend.load_dialects(context)
         kernel = Kernel(fn, {name: self.signature.get(name, "constexpr") for name in fn.arg_names},
-                        {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, {})
+                        {(fn.arg_names.index(name), ): value for name, value in constexprs.items()},
+                        self.attrs or {})
         options = backend.parse_options({"enable_fp_fusion": True, **self.options})
         return kernel.lower(chip, options, backend, context).str_nodebug()

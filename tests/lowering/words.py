@@ -8,8 +8,8 @@ import mimw
 import mimw.tlx as tlx
 from tests.lowering.harness import Case
 
-HOPPER, BLACKWELL, AMD = ("sm_90a", ), ("sm_90a", "sm_100a"), ("gfx942", "gfx950")
-ANYWHERE = BLACKWELL + AMD
+HOPPER, BLACKWELL, AMD = ("sm_90a", ), ("sm_90a", "sm_100a"), ("gfx942", "gfx950", "gfx1250")
+ANYWHERE = ("sm_90a", "sm_80", "sm_100a", *AMD)
 
 CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
 
