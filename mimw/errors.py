@@ -26,7 +26,8 @@
     │   │   ├── CopyReadEarly           read before the copy into it is known to have landed
     │   │   ├── OperandOverwritten      written while an asynchronous dot reads it
     │   │   ├── SourceOverwritten       written while a TMA store reads it
-    │   │   └── SlotReusedEarly         written before another task is known to have read it
+    │   │   ├── SlotReusedEarly         written before another task is known to have read it
+    │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
     │   ├── BarrierMisuse
@@ -190,6 +191,10 @@ class SourceOverwritten(DataRace):
 
 class SlotReusedEarly(DataRace):
     """Written before the reads of another task are known to be done."""
+
+
+class UnfinishedAtExit(DataRace):
+    """A CTA ends, and its shared memory is given away, before a copy from or to it is known to be done."""
 
 
 class UnwrittenRead(SimulationError):

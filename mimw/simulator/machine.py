@@ -133,6 +133,8 @@ class Machine:
         if task.parent is not None:
             self.wake(task.parent)
         task.cta.live -= 1
+        if task.cta.live == 0:
+            self.order.exit(task)
         return task.cta.live == 0
 
     # ---- scheduling -------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ import numpy as np
 from ..ir import Op
 from .barriers_in_order import BarrierOrder
 from .clocks import Clock, Epoch, Message, join
-from .race_report import race
+from .race_report import race, unfinished
 from .shadow import Shadow, owner_of
 
 GENERIC, ASYNC = "generic", "async"
@@ -72,6 +72,7 @@ class Order(BarrierOrder):
         self.operations = 0                 # accesses looked at
         self._groups: dict[tuple, list[int]] = {}                  # (task, kind) -> [strand, closed groups]
         self._states: list[tuple[tuple[Access, ...], tuple[Access, ...]]] = [((), ())]
+        self._copies: dict = {}                                    # CTA -> the copies it has issued
         self._shadows: dict[tuple[int, str], Shadow] = {}
         self._heard: list[dict] = [{}]                             # what atomics left, by number in a shadow
 
@@ -143,6 +144,14 @@ class Order(BarrierOrder):
         strand, closed = self._group(operation.task, group)
         operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), dict(issuer.fenced),
                                   issuer.epoch, operation.kind)
+        if group != "wgmma":
+            self._copies.setdefault(operation.task.cta, []).append(operation)
+
+    def exit(self, task) -> None:
+        """`task`, which knows all that its CTA has done, is the last of it to end."""
+        for operation in self._copies.pop(task.cta, ()):
+            if not operation.strand.epoch.before(task.strand.clock):
+                raise unfinished(operation, task)
 
     def commit(self, task, group: str) -> None:
         """The operations issued since the last commit are one group."""
@@ -294,4 +303,4 @@ class Unordered:
         """Says nothing."""
 
     fork = join = release = acquire = publish = fence = issue = commit = wait_group = touch = scatter = atomic = _nothing
-    made = used = arrives = looked = phase = land = _nothing
+    exit = made = used = arrives = looked = phase = land = _nothing

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import (CopyReadEarly, DataRace, MissingFence, OperandOverwritten, SlotReusedEarly, SourceOverwritten)
+from ..errors import (CopyReadEarly, DataRace, MissingFence, OperandOverwritten, SlotReusedEarly, SourceOverwritten,
+                      UnfinishedAtExit)
 from .deadlock import bringers, waits
+from .tasks import fail
 
 _FINISHED_BY = {"async_dot": "async_dot_wait", "TMA store": "async_descriptor_store_wait", "async_load": "async_load_wait_group"}
 
@@ -16,6 +18,15 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) ->
     lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
              f"  {_side(earlier)}", f"  {_side(later)}"]
     return kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
+
+
+def unfinished(operation, task) -> UnfinishedAtExit:
+    """The error for a copy that the CTA of `task`, its last one, need not outlive."""
+    wait = _FINISHED_BY.get(operation.kind)
+    mend = f"call {wait}(0) in {operation.task.name!r} before it ends" if wait else \
+        "wait for the phase of the barrier that it completes, or do not start it"
+    return fail(UnfinishedAtExit, operation.task, operation.op, f"the CTA may end before the {operation.kind} that was started at "
+                f"{operation.op.site} is done, and its shared memory then belongs to another one", hint=mend)
 
 
 def _kind(earlier, later) -> type[DataRace]:
