@@ -20,22 +20,24 @@ def sync_clusters(program: Program) -> Program:
     of tasks reaches all warps."""
     if program.cluster_size > 1 and crosses_ctas(program):
         made: list[Op] = []
-        body = _without_barriers(program.body, made)
+        body = _without_memory(program.body, made)
         start = [*made, Op("fence_mbarrier_init", site=program.site), Op("cluster_barrier", site=program.site)]
-        program = replace(program, body=replace(body, ops=(*start, *body.ops, Op("cluster_barrier", site=program.site))))
+        met = bool(body.ops) and body.ops[-1].name == "cluster_barrier"
+        end = () if met else (Op("cluster_barrier", site=program.site), )
+        program = replace(program, body=replace(body, ops=(*start, *body.ops, *end)))
     workers = total_warps(program) - program.num_warps
     return replace(program, body=_reach_all(program.body, _tasks(program, workers))) if workers else program
 
 
-def _without_barriers(block: Block, made: list[Op]) -> Block:
-    """The block without the barriers that are made once and by the whole kernel, which go to `made`: not those of loops and
-    tasks."""
+def _without_memory(block: Block, made: list[Op]) -> Block:
+    """The block without the barriers and buffers that the whole kernel makes once, which go to `made`: not those of loops
+    and tasks."""
     kept = []
     for op in block.ops:
-        if op.name == "alloc_barriers":
+        if op.name in ("alloc_barriers", "local_alloc"):
             made.append(op)
         elif op.name == "if":
-            kept.append(replace(op, blocks=tuple(_without_barriers(inner, made) for inner in op.blocks)))
+            kept.append(replace(op, blocks=tuple(_without_memory(inner, made) for inner in op.blocks)))
         else:
             kept.append(op)
     return replace(block, ops=tuple(kept))
