@@ -23,7 +23,7 @@ from typing import Any
 from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, cluster_shape
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import KernelError
+from .errors import KernelError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
@@ -34,6 +34,7 @@ from .passes import run_passes
 from .target import Target
 from .target import target as find_target
 from .triton_port.cluster import add_metadata, with_cluster
+from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
@@ -80,7 +81,7 @@ class Kernel:
             return program
         try:
             self.program = run_passes(program, chip, observer)
-        except KernelError as error:
+        except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         return self.program
 
@@ -92,7 +93,7 @@ class Kernel:
             self.layouts = solve(program, chip)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
                            options, chip)
-        except KernelError as error:
+        except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         if observer:
             observer("lower", module)
@@ -103,6 +104,10 @@ class Kernel:
         module = self.lower(chip, options, backend, context, observer)
         cuda = chip.backend == "cuda"
         names = {op.name for op in self.program.walk()}
+        if "descriptor_slots" in names:  # before any pass, which would not know the stand-ins
+            module = place_descriptors(module)
+            if observer:
+                observer("place_descriptors", module)
         pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if cuda else
                   amd_passes(chip.arch, options.num_stages, pipeline))

@@ -58,6 +58,7 @@ class TaskRegions:
         region = self._construct(node)
         self.builder.uses_words = True
         found = list(self._tasks_of(node.body))
+        self.cur_node = node
         instances = self._instances(found)
         if len(instances) == 1:
             return self._record_inline(instances[0])

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, Pointer, Tensor, Type, element_of, like
+from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, DescriptorSlots, Pointer, Tensor, Type, element_of, like
 
 TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
 
@@ -290,6 +290,13 @@ _define("tma_load_multicast", "descriptor offsets barrier buffer targets predica
         "read write async", ours=True,
         doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on the same "
             "barrier in each of them.")
+_define("descriptor_slots", "count", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
+        doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
+_define("descriptor_slot", "slots index", _scalar(DescriptorSlots(0)), "none", "pure", ours=True)
+_define("fill_descriptor_slot", "slot base shape strides padding", lambda args, attrs: (attrs["type"], ), "none",
+        "read write", ours=True, doc="Makes a descriptor in a slot; `base` to `padding` as make_tensor_descriptor. attrs: type.")
+_define("view_descriptor_slot", "slot", lambda args, attrs: (attrs["type"], ), "none", "read", ours=True,
+        doc="The descriptor that was made in a slot. attrs: type.")
 
 _define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (attrs["type"], ), "mma", "read async",
         ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type.")
