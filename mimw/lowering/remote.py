@@ -44,13 +44,17 @@ def _store(emitter: Emitter, op: Op, value, places: list, store: str, completion
     held = registers_of(emitter, bits)
     operands = [thread_in_task(emitter), *places, bits]
     names = [f"${len(places) + 1 + index}" for index in range(held)]
-    lines = [".reg .pred on;", ".reg .b32 to, bar;", f"setp.lt.u32 on, $0, {min(threads, extent // each)};",
-             f"mad.lo.u32 to, $0, {each * size}, $1;", "mapa.shared::cluster.u32 to, to, $2;"]
+    lines = [".reg .pred on;", ".reg .b32 to, bar;"]
+    when = ""
+    if extent // each < threads:
+        lines.append(f"setp.lt.u32 on, $0, {extent // each};")
+        when = "@on "
+    lines += [f"mad.lo.u32 to, $0, {each * size}, $1;", "mapa.shared::cluster.u32 to, to, $2;"]
     if completion:
         lines.append("mapa.shared::cluster.u32 bar, $3, $2;")
     for step in range(held // each):
         packing, kind, words = _packed(names[step * each:][:each], size, f"w{step}_")
-        lines += [*packing, f"@on {store}{kind} [to+{step * threads * each * size}], {words}{completion};"]
+        lines += [*packing, f"{when}{store}{kind} [to+{step * threads * each * size}], {words}{completion};"]
     ptx(emitter, "{\n" + "\n".join(lines) + "\n}", ["r"] * (len(places) + 1) + ["l" if size == 8 else "r"] * held, operands)
 
 

@@ -112,11 +112,6 @@ def test_remote_views_are_refused(kernel):
         kernel(tlx.barrier_arrive, remote)
 
 
-def test_remote_arrive_is_not_yet(kernel, bar):
-    with pytest.raises(NotYet, match=r"tlx.barrier_arrive\(remote_cta_rank=\.\.\.\)"):
-        kernel(tlx.barrier_arrive, bar, 1, remote_cta_rank=0)
-
-
 def test_only_barriers(kernel):
     with pytest.raises(KernelError, match="`bar` must be an mbarrier"):
         kernel(tlx.barrier_wait, 3, 0)
