@@ -36,14 +36,15 @@ def buffer_slice(emitter: Emitter, op: Op):
 
 
 def _slice_at_run_time(emitter: Emitter, op: Op):
-    """A slice whose place along one dimension is only known at run time: the buffer seen as an array of slices, indexed."""
+    """A slice whose place along one dimension is known at run time only: the buffer as an array of slices, indexed."""
     source, offsets, shape = op.args
     extents, layout = source.type.shape, emitter.placed[source].layout
     (dim, *others) = (dim for dim, offset in enumerate(offsets) if isinstance(offset, Value))
     whole = all(shape[other] == extents[other] for other in range(len(shape)) if other != dim)
     if others or not whole or not _consecutive(layout, source.type, shape, dim):
-        raise NotYet(f"tlx.local_slice with a run-time offset along dimension {dim} of {source.type} in the layout {layout}", op.site,
-                     hint="slice whole rows of a plain buffer, or whole columns as wide as the swizzle; or make the offsets constants")
+        raise NotYet(f"tlx.local_slice with a run-time offset along dimension {dim} of {source.type} in the layout {layout}",
+                     op.site, hint="slice whole rows of a plain buffer, or whole columns as wide as the swizzle; or make the "
+                     "offsets constants")
     builder, placement = emitter.builder, Placement(layout, op.result.type.shape)
     folded = builder.create_memdesc_reinterpret(
         emitter.types.buffer(source.type.element, (extents[dim] // shape[dim], *shape), layout), emitter.values[source])

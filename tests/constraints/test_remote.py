@@ -42,7 +42,8 @@ def copies(x_desc, SAME: tl.constexpr):
 
 
 def layouts(kernel, **constants):
-    solved = compile_kernel(kernel, {"x_desc": "tensordesc<fp16[64,64]>"}, constants, options={"ctas_per_cga": (2, 1, 1)}).layouts
+    signature, options = {"x_desc": "tensordesc<fp16[64,64]>"}, {"ctas_per_cga": (2, 1, 1)}
+    solved = compile_kernel(kernel, signature, constants, options=options).layouts
     return solved, {value.name: layout for value, layout in solved.shared.items()}
 
 

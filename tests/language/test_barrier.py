@@ -4,7 +4,7 @@ import pytest
 import triton.language as tl
 
 import mimw.tlx as tlx
-from mimw.errors import KernelError, NotYet
+from mimw.errors import KernelError
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ def bar(kernel):
 def test_ranks_and_barriers(kernel):
     for word in (tlx.cluster_cta_rank, tlx.cluster_size_1d, tlx.cluster_barrier, tlx.fence_mbarrier_init_cluster):
         kernel(word)
-    assert kernel.text() == ["%0 = cluster_cta_rank : i32", "%1 = cluster_size_1d : i32", "cluster_barrier", "fence_mbarrier_init"]
+    assert kernel.text() == ["%0 = cluster_cta_rank : i32", "%1 = cluster_size_1d : i32", "cluster_barrier",
+                             "fence_mbarrier_init"]
     assert kernel(tlx.cluster_cta_rank).dtype == tl.int32
 
 
@@ -55,7 +56,8 @@ def test_remote_stores(kernel, bar, buffer, word, extra):
     kernel(word, buffer, tile, 1, *[bar] * extra)
     assert kernel.text()[-1].startswith("async_remote_store" if extra else "remote_store")
     assert any("reshape" in line and line.endswith("fp32[64]") for line in kernel.text()), "the store takes a flat tile"
-    for wrong in (kernel.tensor("half", tl.float16, 8, 8), kernel.tensor("flat", tl.float32, 64), kernel.tensor("one", tl.float32)):
+    for wrong in (kernel.tensor("half", tl.float16, 8, 8), kernel.tensor("flat", tl.float32, 64),
+                  kernel.tensor("one", tl.float32)):
         with pytest.raises(KernelError, match="must be a block tensor of the shape and dtype"):
             kernel(word, buffer, wrong, 1, *[bar] * extra)
 
@@ -64,8 +66,9 @@ def test_async_store_sizes_and_barriers(kernel, bar, buffer):
     tiny = kernel(tlx.local_view, kernel(tlx.local_alloc, (1, 1), tl.float16, 2), 0)
     with pytest.raises(KernelError, match="has 2 bytes, and the hardware stores 4, 8 or 16"):
         kernel(tlx.async_remote_shmem_store, tiny, kernel.tensor("x", tl.float16, 1, 1), 0, bar)
+    view = kernel(tlx.remote_view, bar, 0)
     with pytest.raises(AssertionError, match="takes the local mbarrier"):
-        kernel(tlx.async_remote_shmem_store, buffer, kernel.tensor("y", tl.float32, 8, 8), 0, kernel(tlx.remote_view, bar, 0))
+        kernel(tlx.async_remote_shmem_store, buffer, kernel.tensor("y", tl.float32, 8, 8), 0, view)
 
 
 def test_copies(kernel, bar, buffer):

@@ -1,4 +1,4 @@
-"""What the cluster words become: PTX that ptxas takes, with one thread an element, one arrival a task, and all warps together."""
+"""What the cluster words become: PTX that ptxas takes; one thread an element, one arrival a task, all warps together."""
 
 import re
 
@@ -51,14 +51,17 @@ def test_remote_arrive():
 @pytest.mark.parametrize("element, type_, shape, expected", [
     ("fp32", tl.float32, (1, 1), ["setp.lt.u32 on, R, 1;", "@on STORE.b32 [to+0], R"]),
     ("fp32", tl.float32, (64, 8), ["STORE.v4.b32 [to+0], {R, R, R, R}"]),
-    ("fp16", tl.float16, (4, 1), ["setp.lt.u32 on, R, 2;", "prmt.b32 w0_2_0, R, R, 0x5410;", "@on STORE.b32 [to+0], w0_2_0"]),
-    ("i8", tl.int8, (32, 128), ["STORE.v4.b32 [to+0], {w0_2_0, w0_2_1, w0_2_2, w0_2_3}", "STORE.v4.b32 [to+2048], {w1_2_0, w1_2_1"]),
+    ("fp16", tl.float16, (4, 1), ["setp.lt.u32 on, R, 2;", "prmt.b32 w0_2_0, R, R, 0x5410;",
+                                  "@on STORE.b32 [to+0], w0_2_0"]),
+    ("i8", tl.int8, (32, 128), ["STORE.v4.b32 [to+0], {w0_2_0, w0_2_1, w0_2_2, w0_2_3}",
+                                "STORE.v4.b32 [to+2048], {w1_2_0, w1_2_1"]),
     ("i64", tl.int64, (32, 8), ["STORE.v2.b64 [to+0], {R, R}"]),
 ])
 def test_stores(element, type_, shape, expected):
     constants = dict(D=type_, R=shape[0], C=shape[1])
+    asynchronous = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes"
     for kernel, store, extra in ((kernels.swap, "st.shared::cluster", {}),
-                                 (kernels.all_reduce, "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes", {"SIZE": 2, "ROUNDS": 2})):
+                                 (kernels.all_reduce, asynchronous, {"SIZE": 2, "ROUNDS": 2})):
         text = re.sub(r"%rd?\d+", "R", ptx(kernel, pointers(element, "x_ptr", "y_ptr"), **constants, **extra))
         for line in expected:
             assert line.replace("STORE", store) in text
@@ -66,7 +69,8 @@ def test_stores(element, type_, shape, expected):
 
 def test_each_byte_is_stored_once():
     """Stores of all threads and rounds together are the tile: more would complete bytes that nobody expects."""
-    for rows, columns, size, type_ in ((1, 1, 4, tl.float32), (32, 1, 4, tl.float32), (128, 64, 2, tl.float16), (4, 1, 1, tl.int8)):
+    for rows, columns, size, type_ in ((1, 1, 4, tl.float32), (32, 1, 4, tl.float32), (128, 64, 2, tl.float16),
+                                       (4, 1, 1, tl.int8)):
         name = {4: "fp32", 2: "fp16", 1: "i8"}[size]
         text = ptx(kernels.all_reduce, pointers(name, "x_ptr", "y_ptr"), D=type_, R=rows, C=columns, SIZE=2, ROUNDS=1)
         block = text[text.index("st.async"):].split("// end inline asm")[0]
@@ -84,10 +88,11 @@ def test_copies_keep_the_layout_of_their_buffers():
 @pytest.mark.parametrize("rows, columns, by_columns, copies", [(64, 64, False, 1), (64, 256, True, 2)])
 def test_multicast(rows, columns, by_columns, copies):
     block = [rows, columns // 2] if by_columns else [rows // 2, columns]
-    result = compiled(kernels.multicast, {"x_desc": f"tensordesc<fp16{block}>".replace(" ", ""), "y_ptr": "*fp16"}, R=rows, C=columns,
-                      COLUMNS=by_columns)
+    signature = {"x_desc": f"tensordesc<fp16[{block[0]},{block[1]}]>", "y_ptr": "*fp16"}
+    result = compiled(kernels.multicast, signature, R=rows, C=columns, COLUMNS=by_columns)
     text = result.stages["ptx"]
-    assert text.count("@on cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster") == copies
+    copy = "@on cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+    assert text.count(copy) == copies
     assert "mov.b64 map, multicast_param_0;" in text and (".L2::cache_hint" in text) == by_columns
     (meta, ) = result.metadata.tensordesc_meta
     assert meta["block_size"] == [block[0], min(block[1], 64)]
@@ -110,7 +115,7 @@ def test_a_barrier_outside_of_tasks_is_a_region_of_all_warps():
     result = compiled(kernels.around_tasks, pointers("i32", "x_ptr", "y_ptr"), N=64)
     text = result.stages["ttgir"]
     assert result.metadata.num_warps == 8
-    assert text.count("ttg.warp_specialize") == 1 + 4  # the author's region; the start, the author's two barriers, the end
+    assert text.count("ttg.warp_specialize") == 1 + 4  # the author's; start, the author's two barriers, end
     assert text.count("partition0() num_warps(4)") == 4
     assert text.count("barrier.cluster.wait") == 2 * 4
 

@@ -57,7 +57,8 @@ def test_ranks_in_and_out_of_the_cluster(word):
 
 def test_multicast_needs_a_cluster():
     with pytest.raises(triton.CompilationError, match="1cta mode"):
-        compile_kernel(kernels.multicast, {"x_desc": "tensordesc<fp16[32,64]>", "y_ptr": "*fp16"}, dict(R=64, C=64, COLUMNS=False))
+        compile_kernel(kernels.multicast, {"x_desc": "tensordesc<fp16[32,64]>", "y_ptr": "*fp16"},
+                       dict(R=64, C=64, COLUMNS=False))
 
 
 def test_the_cluster_meets_at_the_start_and_at_the_end():

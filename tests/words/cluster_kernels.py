@@ -46,7 +46,8 @@ def swap(x_ptr, y_ptr, D: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
 
 
 @mimw.jit
-def all_reduce(x_ptr, y_ptr, D: tl.constexpr, R: tl.constexpr, C: tl.constexpr, SIZE: tl.constexpr, ROUNDS: tl.constexpr):
+def all_reduce(x_ptr, y_ptr, D: tl.constexpr, R: tl.constexpr, C: tl.constexpr, SIZE: tl.constexpr,
+               ROUNDS: tl.constexpr):
     """Every CTA sends its tile to all, itself included, and sums what it got; no cluster barrier of the author's."""
     parts = tlx.local_alloc((R, C), D, 2 * SIZE)
     arrived = tlx.alloc_barriers(2)
@@ -102,7 +103,7 @@ def multicast(x_desc, y_ptr, R: tl.constexpr, C: tl.constexpr, COLUMNS: tl.const
 
 @mimw.jit
 def around_tasks(x_ptr, y_ptr, N: tl.constexpr):
-    """Cluster barriers before and after a region; the tasks store to the other CTA, the kernel's body reads after it."""
+    """Cluster barriers before and after a region; the tasks store to the other CTA, the body reads after it."""
     tiles = tlx.local_alloc((N, ), tl.int32, 2)
     rank = tlx.cluster_cta_rank()
     tlx.cluster_barrier()
@@ -122,7 +123,7 @@ def around_tasks(x_ptr, y_ptr, N: tl.constexpr):
 
 @mimw.jit
 def in_tasks(x_ptr, y_ptr, N: tl.constexpr):
-    """Every task of a region meets at the cluster barrier; a task that does nothing else fills the group of four warps."""
+    """Every task of a region meets at the cluster barrier; one that does nothing else fills the group of four warps."""
     tiles = tlx.local_alloc((N, ), tl.int32, 1)
     rank = tlx.cluster_cta_rank()
     with tlx.async_tasks():
@@ -140,7 +141,7 @@ def in_tasks(x_ptr, y_ptr, N: tl.constexpr):
 
 @mimw.jit
 def reduce_in_tasks(x_ptr, y_ptr, R: tl.constexpr, C: tl.constexpr, SIZE: tl.constexpr, ROUNDS: tl.constexpr):
-    """Row sums over the whole cluster: a producer task loads, the default task exchanges partial sums of shape (R, 1)."""
+    """Row sums over the cluster: a producer task loads, the default task exchanges partial sums of shape (R, 1)."""
     tiles = tlx.local_alloc((R, C), tl.float32, 1)
     full = tlx.alloc_barriers(1)
     free = tlx.alloc_barriers(1)

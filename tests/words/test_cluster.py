@@ -71,7 +71,8 @@ def test_async_remote_copy(machine, dtype):
     assert (y == x[[1, 0, 3, 2]]).all()
 
 
-@pytest.mark.parametrize("rows, columns, by_columns", [(32, 64, False), (64, 32, False), (32, 128, True), (64, 256, True)])
+@pytest.mark.parametrize("rows, columns, by_columns", [(32, 64, False), (64, 32, False), (32, 128, True),
+                                                       (64, 256, True)])
 def test_multicast(machine, rows, columns, by_columns):
     x = numbers(rows, columns, dtype=np.float16)
     y = np.zeros((4, rows, columns), np.float16)
