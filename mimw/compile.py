@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .analysis.cut_copies import cut_copies
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
 from .errors import KernelError
@@ -31,7 +32,7 @@ from .ir import Program, print_program
 from .lowering import lower
 from .passes import run_passes
 from .target import Target, target as find_target
-from .triton_port.passes import amd_passes, nvidia_passes, optimise
+from .triton_port.passes import amd_passes, narrow_copies, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
 
@@ -77,13 +78,23 @@ class Kernel:
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
         """Stages solve, lower and optimise: a TTGIR module."""
         program = self.program or self.record(chip, options, backend, observer)
-        cuda = chip.backend == "cuda"
         try:
             self.layouts = solve_layouts(program, warp_size=chip.warp_size)
-            module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
-                           options, chip.arch if cuda else None)
+            cut = cut_copies(program)
+            module = self._optimised(chip, options, backend, context, observer, cut)
+            narrow = narrow_copies(module) if chip.backend == "cuda" else frozenset()
+            if not narrow:
+                return module
+            too_narrow = frozenset(op.site for op in program.walk() if op.name == "async_load" and _place(op.site) in narrow)
+            return self._optimised(chip, options, backend, context, observer, cut | too_narrow)
         except KernelError as error:
             raise compilation_error(self.fn, error) from error
+
+    def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
+        """Stages lower and optimise."""
+        cuda, program = chip.backend == "cuda", self.program
+        module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
+                       options, chip.arch if cuda else None, by_registers)
         if observer:
             observer("lower", module)
         names = {op.name for op in program.walk()}
@@ -91,6 +102,10 @@ class Kernel:
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if cuda else
                   amd_passes(chip.arch, options.num_stages, pipeline))
         return optimise(module, listed, observer)
+
+
+def _place(site) -> tuple[str, int, int]:
+    return site.file, site.line, site.column + 1
 
 
 class MimwSource(ASTSource):

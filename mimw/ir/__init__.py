@@ -5,10 +5,10 @@ from .ops import OPS, OpDef
 from .printer import print_op, print_program
 from .recorder import Recorder
 from .site import UNKNOWN, Site
-from .types import (Barrier, Buffer, Descriptor, Pointer, Scalar, Tensor, Token, Type)
+from .types import I32, Barrier, Buffer, Descriptor, Pointer, Scalar, Tensor, Token, Type
 from .verify import verify
 
 __all__ = [
-    "Barrier", "Block", "Buffer", "Descriptor", "OPS", "Op", "OpDef", "Param", "Pointer", "Program", "Recorder", "Scalar",
+    "Barrier", "Block", "Buffer", "Descriptor", "I32", "OPS", "Op", "OpDef", "Param", "Pointer", "Program", "Recorder", "Scalar",
     "Site", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "print_op", "print_program", "verify",
 ]

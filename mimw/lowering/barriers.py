@@ -1,14 +1,20 @@
-"""Mbarriers and fences."""
+"""Mbarriers, the hardware's numbered barriers, and fences."""
 
 from __future__ import annotations
 
 from ..ir import Op
+from .asm import ptx
 from .emitter import Emitter, emits
 
 
 def predicate(emitter: Emitter, value):
     """The MLIR predicate of an optional IR one; none means always."""
     return emitter.builder.get_int1(True) if value is None else emitter.values[value]
+
+
+def flag(emitter: Emitter, value):
+    """An i1 as an i32 of 0 or 1, the form in which inline assembly takes it."""
+    return emitter.builder.create_int_cast(value, emitter.builder.get_int32_ty(), False)
 
 
 @emits("alloc_barriers")
@@ -43,7 +49,29 @@ def barrier_wait(emitter: Emitter, op: Op):
 @emits("barrier_arrive")
 def barrier_arrive(emitter: Emitter, op: Op):
     barrier, count, when = op.args
-    emitter.builder.create_mbarrier_arrive(emitter.values[barrier], count, predicate(emitter, when))
+    if barrier.type.per_thread:
+        _arrive_per_thread(emitter, emitter.values[barrier], count, when)
+    else:
+        emitter.builder.create_mbarrier_arrive(emitter.values[barrier], count, predicate(emitter, when))
+
+
+def _arrive_per_thread(emitter: Emitter, barrier, count: int, when) -> None:
+    """Every thread for itself, without a sync: what it read or wrote before is released by its own arrive."""
+    arrive = "mbarrier.arrive.release.cta.shared::cta.b64 _, [$0]" + (f", {count};" if count > 1 else ";")
+    if when is None:
+        ptx(emitter, arrive, ["r"], [barrier])
+    else:
+        ptx(emitter, f"{{\n.reg .pred on;\nsetp.ne.s32 on, $1, 0;\n@on {arrive}\n}}", ["r", "r"],
+            [barrier, flag(emitter, emitter.values[when])])
+
+
+@emits("named_barrier_wait", "named_barrier_arrive")
+def named_barrier(emitter: Emitter, op: Op):
+    """After lane-divergent code the warp first comes together again. The form that is not `aligned` stays right if LLVM
+    duplicates it."""
+    number, threads = op.args
+    kind = "sync" if op.name == "named_barrier_wait" else "arrive"
+    ptx(emitter, f"bar.warp.sync 0xffffffff;\nbarrier.{kind} {number}, {threads};", [], [])
 
 
 @emits("fence")
@@ -53,4 +81,4 @@ def fence(emitter: Emitter, op: Op):
         emitter.builder.create_fence_async_shared(False)
         return
     # PTX ISA, membar / fence: acquire-release at the scope, by every thread.
-    emitter.builder.create_threadwise_inline_asm(f"fence.acq_rel.{scope};", "", [], [], False)
+    ptx(emitter, f"fence.acq_rel.{scope};", [], [])

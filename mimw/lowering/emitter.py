@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..constraints.solution import Layouts
-from ..ir import Block, Op, Program, Tensor, Token, Value
+from ..ir import Block, Op, Program, Site, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..triton_port.builder import GluonOpBuilder, new_module
 from .types import Types
@@ -36,8 +36,11 @@ class Placement:
 class Emitter:
     """Builds one module. `values` holds the MLIR value of each IR value; tokens have none."""
 
-    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, capability: int | None):
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, capability: int | None, program: Program,
+                 by_registers: frozenset[Site] = frozenset()):
         self.builder, self.layouts, self.capability = builder, layouts, capability
+        self.program, self.by_registers = program, by_registers
+        self.num_warps = program.num_warps  # of the task being emitted
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
@@ -121,17 +124,19 @@ class Emitter:
             self.yield_to.pop()
 
 
-def lower(program: Program, layouts: Layouts, context, target_name: str, options, capability: int | None):
+def lower(program: Program, layouts: Layouts, context, target_name: str, options, capability: int | None,
+          by_registers: frozenset[Site] = frozenset()):
     """A TTGIR module for `program`.
 
     args:      layouts      what `constraints` chose
                target_name  "cuda:90", "hip:gfx942"
                capability   90, 100, ... on NVIDIA; None elsewhere
+               by_registers lines whose `async_load`s go through registers, because cp.async cannot do them
     """
-    from . import barriers, control, copies, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
+    from . import barriers, bulk, control, copies, local_mem, mma, prefetch, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, capability)
+    emitter = Emitter(builder, layouts, capability, program, by_registers)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)

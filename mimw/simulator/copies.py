@@ -17,7 +17,7 @@ from .machine import InFlight, Task, Wait, fail
 from .table import handles
 
 
-def _issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, land, label: str, **fields) -> InFlight:
+def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, land, label: str, **fields) -> InFlight:
     """Start a copy of `size` bytes: it takes its turn on the unit, and ends a latency later."""
     duration = transfer(size)
     start = task.cta.unit(unit).reserve(task.clock, duration)
@@ -44,7 +44,7 @@ def tma_load(task, op):
         view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op))
         barrier.complete(copy, size)
 
-    copy = _issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
+    copy = issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
                   lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
     barrier.coming.append(copy)
     view.expect(copy)
@@ -60,7 +60,7 @@ def tma_store(task, op):
     def land(copy: InFlight) -> None:
         descriptor.write(task.machine.memory, offsets, view.data, reduce, task, op)
 
-    task.stores.append(_issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name))
+    task.stores.append(issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name))
 
 
 @handles("tma_store_wait")
@@ -83,7 +83,7 @@ def async_load(task, op):
     def land(copy: InFlight) -> None:
         view.arrive(copy, memory.read(pointer, mask, dtype, other, task, op))
 
-    copy = _issue(task, op, "async_load", "cp.async", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
+    copy = issue(task, op, "async_load", "cp.async", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
                   lands_by=f"the cp.async group it is in: {task.where} commits and waits for that")
     view.expect(copy)
     task.copies.append(copy)

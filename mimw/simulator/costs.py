@@ -22,7 +22,8 @@ FREE = frozenset(("yield", "condition", "if", "for", "while", "warp_specialize",
                   "buffer_trans", "barrier_index", "constant", "poison", "local_alloc", "splat", "expand_dims", "broadcast",
                   "make_range", "assume", "map_elementwise"))
 SYNCS = frozenset(("barrier_wait", "barrier_arrive", "barrier_expect", "tma_load", "tma_store", "async_commit", "async_wait",
-                   "tma_store_wait", "async_dot", "async_dot_wait", "fence", "barrier"))
+                   "tma_store_wait", "async_dot", "async_dot_wait", "fence", "barrier", "bulk_load", "bulk_store", "named_barrier_wait",
+                   "named_barrier_arrive", "prefetch_descriptor", "tma_prefetch"))
 LOADS = frozenset(("load", "masked_load", "descriptor_load", "descriptor_gather", "atomic_rmw", "atomic_cas", "atomic_load"))
 MACS = {8: 4096.0, 16: 2048.0, 32: 1024.0, 64: 64.0}    # multiply-adds per cycle by operand bits (32 is tf32)
 

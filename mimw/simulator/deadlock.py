@@ -9,7 +9,8 @@ from ..errors import Deadlock
 from ..ir import Barrier, Block, Op, Program, Site, Value
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
-BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes"}
+BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes",
+            "bulk_load": "bytes"}
 
 
 @dataclass(frozen=True)

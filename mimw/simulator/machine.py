@@ -18,8 +18,10 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from ..errors import SimulationError
-from ..ir import Block, Op, Program, Value
+import numpy as np
+
+from ..errors import SimulationError, SimulatorMisuse
+from ..ir import OPS, Block, Op, Program, Value
 from .deadlock import deadlock, livelock
 from .interpreter import Code, prepare, run_block
 from .memory import GlobalMemory
@@ -80,6 +82,7 @@ class Cta:
     number: int
     index: tuple[int, int, int]
     units: dict[str, Unit] = field(default_factory=dict)
+    named_barriers: dict[int, Any] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
     live: int = 0
 
@@ -95,6 +98,7 @@ class Task:
         self.machine, self.cta, self.name, self.env, self.parent = machine, cta, name, env, parent
         self.num_warps, self.first_warp = num_warps, first_warp
         self.clock = self.stretch = clock
+        self.active: np.ndarray | None = None           # which threads run code under an `if` on thread_id; None is all
         self.wait: Wait | None = None
         self.finished = False
         self.steps: Iterator | None = None
@@ -113,6 +117,8 @@ class Task:
         data = self.env[value]
         if data.__class__ is PendingDot:
             data.refuse(self, op)
+        if data.__class__ is PerThread:
+            data.check(self, op)
         return data
 
     def code(self, block: Block) -> Code:
@@ -147,6 +153,18 @@ class PendingDot:
                                 hint="put the result through async_dot_wait and use what that returns")
 
 
+class PerThread(np.ndarray):
+    """A scalar that is not the same in all threads of a task: one element for each of them."""
+
+    TAKERS = frozenset(("if", "splat", "load", "masked_load", "store", "masked_store", "vote_ballot", "print"))
+
+    def check(self, task: Task, op: Op) -> None:
+        """Refuse an op that needs one number for the whole task."""
+        if op.name not in self.TAKERS and (OPS[op.name].layout != "same" or "control" in OPS[op.name].effects):
+            raise fail(SimulatorMisuse, task, op, f"{op.name} takes a number that differs between the threads of the task, since it "
+                       "comes from thread_id", hint="only arithmetic, `if`, tl.load and tl.store may take it")
+
+
 class Machine:
     """All CTAs of a launch. `run` executes them to the end or raises what it finds."""
 
@@ -170,6 +188,7 @@ class Machine:
         self._due: list[tuple[int, int, InFlight]] = []
         self._started = 0
         self._codes: dict[Block, Code] = {}
+        self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
 
     # ---- code -------------------------------------------------------------------------------------------------------
 
