@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .analysis.cut_copies import cut_copies
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
 from .errors import KernelError
@@ -30,7 +29,7 @@ from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .ir import Program, print_program
 from .lowering import lower
-from .passes import run_passes
+from .passes import cut_copies, run_passes
 from .target import Target, target as find_target
 from .triton_port.passes import amd_passes, narrow_copies, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir

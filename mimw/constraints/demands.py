@@ -10,7 +10,7 @@ from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Buffer
 from .defaults import nvmma_shared
-from .requirements import AnyNvmma, Exactly, Impossible, Requirement
+from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Requirement
 from .views import View
 
 Views = dict[Value, tuple[View, ...]]
@@ -88,4 +88,14 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
             yield Requirement(view.alloc, wish, op.site, op.name, why)
 
 
-_DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot}
+def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        for view in views[op.args[buffer]]:
+            yield Requirement(view.alloc, InOrder(), op.site, op.name, "a bulk copy moves consecutive bytes")
+
+    return demand
+
+
+_DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "bulk_load": _bulk(2), "bulk_store": _bulk(1),
+            "async_dot": _async_dot}

@@ -11,15 +11,19 @@ from ..target import Target
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
+from .check_exclusive import check_exclusive
+from .check_named_barriers import check_named_barriers
 from .check_registers import Remark, check_registers
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
+from .cut_copies import cut_copies
 from .drop_unused import drop_unused
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "check_arrivals", "check_async_dot", "check_bytes", "check_registers", "check_shared",
-    "check_target", "check_tasks", "drop_unused", "run_passes",
+    "PASSES", "Pass", "Remark", "check_arrivals", "check_async_dot", "check_bytes", "check_exclusive",
+    "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks", "cut_copies", "drop_unused",
+    "run_passes",
 ]
 
 
@@ -35,6 +39,8 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
+    Pass("exclusive", check=check_exclusive),
+    Pass("named_barriers", check=check_named_barriers),
     Pass("drop_unused", rewrite=drop_unused),  # the counts below are then of what really runs
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),

@@ -16,6 +16,10 @@ _NEEDS = {
     "tma_load": ("has_tma", "async_descriptor_load", "TMA"),
     "tma_store": ("has_tma", "async_descriptor_store", "TMA"),
     "tma_store_wait": ("has_tma", "async_descriptor_store_wait", "TMA"),
+    "tma_prefetch": ("has_tma", "async_descriptor_prefetch_tensor", "TMA"),
+    "prefetch_descriptor": ("has_tma", "prefetch(tensormap=True)", "TMA"),
+    "bulk_load": ("has_tma", "async_load(bulk=True)", "bulk copies"),
+    "bulk_store": ("has_tma", "async_store", "bulk copies"),
     "async_dot": ("has_wgmma", "async_dot", "asynchronous dots into registers (wgmma)"),
     "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
 }

@@ -49,19 +49,14 @@ def test_remote_words(kernel):
 
 
 def test_descriptor_words(kernel):
-    desc, base = kernel.descriptor("d", tl.float16, 64, 64), kernel.tensor("p", tl.pointer_type(tl.float16))
+    base = kernel.tensor("p", tl.pointer_type(tl.float16))
     slots = tlx.tensor_descriptor_ptr(None, 2)
     good = dict(desc_ptr=slots, base=base, shape=[64, 64], strides=[64, 1], block_shape=[64, 64])
-    calls = {"async_descriptor_prefetch_tensor": dict(desc=desc, offsets=[0, 0]), "prefetch": dict(pointer=base),
-             "allocate_tensor_descriptor": dict(num=2), "make_tensor_descriptor": good,
+    calls = {"allocate_tensor_descriptor": dict(num=2), "make_tensor_descriptor": good,
              "reinterpret_tensor_descriptor": dict(desc_ptr=slots, block_shape=[64, 64], dtype=tl.float16)}
     for name, kwargs in calls.items():
         with pytest.raises(NotYet, match=f"tlx.{name} is"):
             kernel(getattr(tlx, name), **kwargs)
-    with pytest.raises(AssertionError, match="expected 2 offsets, but got 1"):
-        kernel(tlx.async_descriptor_prefetch_tensor, desc, [0])
-    with pytest.raises(AssertionError, match="level must be"):
-        kernel(tlx.prefetch, base, level="L3")
     with pytest.raises(ValueError, match="`num` must be a constexpr"):
         kernel(tlx.allocate_tensor_descriptor, kernel.tensor("n", tl.int32))
     refusals = [(dict(desc_ptr=3), TypeError), (dict(shape=[]), ValueError), (dict(strides=[1]), ValueError),

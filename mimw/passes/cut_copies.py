@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..analysis import Uses
+from ..analysis.mask_runs import mask_run
 from ..ir import Program, Site
-from .mask_runs import mask_run
-from .uses import Uses
 
 _LEAST_BYTES = 4  # PTX ISA, cp.async: cp-size is 4, 8 or 16
 
