@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .types import (I1, I32, TOKEN, Barrier, Buffer, Descriptor, Pointer, Tensor, Type, element_of, like)
+from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, Pointer, Tensor, Type, element_of, like
 
 TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
 
@@ -212,6 +212,7 @@ _define("barrier grid_dependency_wait grid_dependency_launch_dependents", "", No
 _define("print", "prefix hex values signed", None, "none", "debug")
 _define("assert", "condition message", None, "none", "debug")
 _define("assume", "condition", None, "none", "debug")
+_define("hint", "value attribute numbers", None, "none", "debug", doc="A fact about the value that Triton's axis analysis uses.")
 
 _define("if", "condition types", _listed(1), "same", "control", doc="Blocks: then, else. Attrs: none.")
 _define("for", "start end step inits", _values(3), "same", "control",
@@ -239,6 +240,11 @@ _define("buffer_trans", "buffer order", lambda args, attrs: (
         ours=True, doc="A permuted view of a single buffer.")
 _define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
         "read", ours=True, doc="A buffer into registers.")
+_define("local_gather", "buffer indices axis token", lambda args, attrs: (
+    Tensor(args[0].type.element, args[1].type.shape), ), "same", "read", ours=True,
+        doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..].")
+_define("local_scatter", "buffer value indices axis token", None, "same", "write", ours=True,
+        doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")
 _define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.")
 
 _define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ),

@@ -36,14 +36,10 @@ def warp_specialize(emitter: Emitter, op: Op):
     constants = [value for value in outside if value in emitter.constants]
     captures = [value for value in outside if value not in emitter.constants and not emitter.is_token(value)]
 
-    point = builder.get_insertion_point()
-    mlir_default = builder.new_block()
-    builder.set_insertion_point_to_start(mlir_default)
+    created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
+    builder.create_block_with_parent(created.get_default_region(), [])
     emitter.block(default)
     builder.create_warp_yield([])
-    builder.restore_insertion_point(point)
-    created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
-    created.get_default_region().push_back(mlir_default)
     requests = [task.registers for task in tasks[1:]]
     if all(request is not None for request in requests):
         created.set_requested_registers(requests)
@@ -62,7 +58,7 @@ def warp_specialize(emitter: Emitter, op: Op):
         for value in constants:
             emitter.op(emitter.constants[value])
         emitter.num_warps = tasks[index + 1].num_warps
-        emitter.block(block)
+        emitter.home(mlir_block, block)
         builder.create_warp_return()
     emitter.values, emitter.num_warps = outer, outer_warps
     builder.set_insertion_point_after(created.get_operation())

@@ -24,7 +24,6 @@ from ..errors import ArriveCountMismatch
 from ..ir import Program
 from ..target import Target
 
-
 _PER_THREAD = ("each thread of the arriving task counts: give alloc_warp_barrier the task's num_warps, and as num_arrivals how "
                "often it arrives in a phase.")
 

@@ -1,8 +1,7 @@
 """The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler."""
 
 # Importing the op families puts their handlers into the table.
-from . import barrier, bulk, control, copies, descriptor, dot, globals, libdevice, misc  # noqa: F401
-from . import named_barrier, regions, shared, tiles  # noqa: F401
+from . import barrier, bulk, control, copies, descriptor, dot, globals, libdevice, misc, named_barrier, regions, shared, tiles  # noqa: F401  # noqa: F401
 from .run import Run, run
 from .table import HANDLERS
 from .trace import Event, Trace

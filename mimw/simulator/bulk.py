@@ -8,9 +8,9 @@ from ..errors import SimulatorMisuse
 from .barrier import single
 from .copies import issue
 from .costs import TMA_LATENCY
-from .machine import fail
 from .shared import position
 from .table import handles
+from .tasks import fail
 
 UNIT = 16  # PTX ISA, cp.async.bulk: addresses and sizes are multiples of 16 bytes
 

@@ -10,9 +10,9 @@ import numpy as np
 from ..ir import Block
 from .deadlock import task_names
 from .interpreter import run_block
-from .lanes import merged, refuse_collective
-from .machine import PerThread, Task, Wait
+from .lanes import PerThread, merged, refuse_collective
 from .table import handles
+from .tasks import Task, Wait
 from .values import numpy_type
 
 

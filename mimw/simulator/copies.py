@@ -1,7 +1,7 @@
 """Asynchronous copies: TMA loads and stores, and cp.async.
 
-Nothing is read or written when a copy is issued; the data move at the moment it lands, which may be much later. So a source
-that is overwritten too early, or a destination that is read too early, shows.
+Nothing is read or written when a copy is issued; the data move at the moment it lands, which may be much later. So a
+source that is overwritten too early, or a destination that is read too early, shows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ..ir import Op
 from .barrier import enabled, single
 from .costs import COPY_LATENCY, TMA_LATENCY, transfer
 from .descriptor import offsets_of
-from .machine import InFlight, Task, Wait, fail
 from .table import handles
+from .tasks import InFlight, Task, Wait, fail
 
 
 def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, land, label: str, **fields) -> InFlight:
@@ -77,7 +77,8 @@ def async_load(task, op):
     mask, other = (None if arg is None else task.read(arg, op) for arg in op.args[2:4])
     memory, dtype = task.machine.memory, view.data.dtype
     if np.shape(pointer) != view.data.shape:
-        raise fail(SimulatorMisuse, task, op, f"{np.shape(pointer)} pointers for {view.name} of shape {view.data.shape}")
+        raise fail(SimulatorMisuse, task, op,
+                   f"{np.shape(pointer)} pointers for {view.name} of shape {view.data.shape}")
     memory.read(pointer, mask, dtype, other, task, op)     # a wrong address is the issuing line's error
 
     def land(copy: InFlight) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import SimulatorMisuse
 from ..ir import OPS, Block, Op, Tensor
-from .machine import PerThread, fail
+from .tasks import PerThread, fail
 from .values import numpy_type
 
 WARP = 32

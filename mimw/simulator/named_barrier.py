@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from ..errors import BarrierMisuse
 from ..ir import Op
-from .machine import Task, Wait, fail
 from .table import handles
+from .tasks import Task, Wait, fail
 
 WARP = 32
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from triton._C.libtriton import ir as mlir
 from triton._C.libtriton.gluon_ir import GluonOpBuilder
-from triton.experimental.gluon.language import (BlockedLayout, DotOperandLayout, NVMMADistributedLayout, NVMMASharedLayout,
-                                                SliceLayout, SwizzledSharedLayout)
+from triton.experimental.gluon.language import (
+    BlockedLayout,
+    DotOperandLayout,
+    NVMMADistributedLayout,
+    NVMMASharedLayout,
+    SliceLayout,
+    SwizzledSharedLayout,
+)
 from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
 
 from ..ir.layouts import Blocked, DotOperand, Mma, NvmmaShared, RegisterLayout, SharedLayout, Slice, SwizzledShared

@@ -5,7 +5,6 @@ import pytest
 from mimw.errors import TaskError
 from mimw.passes import check_exclusive
 from mimw.target import target
-
 from tests.analysis.building import Kernel
 
 

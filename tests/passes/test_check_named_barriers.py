@@ -5,7 +5,6 @@ import pytest
 from mimw.errors import ProtocolError
 from mimw.passes import check_named_barriers
 from mimw.target import target
-
 from tests.analysis.building import Kernel
 
 

@@ -28,8 +28,8 @@ from .barrier import (
     fence,
     fence_async_shared,
 )
-from .named_barrier import named_barrier_arrive, named_barrier_wait
 from .blackwell import async_dot_scaled, dot_scaled, stoch_round, tcgen05_commit, warp_redux
+from .bulk import async_store
 from .cluster import (
     async_remote_shmem_copy,
     async_remote_shmem_store,
@@ -40,9 +40,9 @@ from .cluster import (
     remote_shmem_store,
     remote_view,
 )
-from .bulk import async_store
 from .copy import async_load, async_load_commit_group, async_load_wait_group
 from .descriptors import allocate_tensor_descriptor, make_tensor_descriptor, reinterpret_tensor_descriptor
+from .gather import local_gather, local_scatter, zeros
 from .layouts import (
     TMemCTAMode,
     layout_encoding,
@@ -56,6 +56,7 @@ from .layouts import (
 )
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
 from .mma import async_dot, async_dot_wait
+from .named_barrier import named_barrier_arrive, named_barrier_wait
 from .not_yet import (
     _alloc_clc_responses,
     _clc_issue,
@@ -69,16 +70,13 @@ from .not_yet import (
     clc_create_context,
     clc_producer,
     dump_layout,
-    local_gather,
     local_reinterpret,
     local_reshape,
-    local_scatter,
     release_layout,
     rematerialized_range,
     require_amd_wmma_layout,
     subslice,
     tmem_copy,
-    zeros,
 )
 from .prefetch import async_descriptor_prefetch_tensor, prefetch
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout

@@ -21,16 +21,14 @@ from .cluster import (
 )
 from .copy import async_load, async_load_commit_group, async_load_wait_group
 from .descriptors import allocate_tensor_descriptor, make_tensor_descriptor, reinterpret_tensor_descriptor
+from .gather import local_gather, local_scatter, zeros
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
 from .named_barrier import named_barrier_arrive, named_barrier_wait
 from .not_yet import (
-    local_gather,
     local_reinterpret,
     local_reshape,
-    local_scatter,
     subslice,
     tmem_copy,
-    zeros,
 )
 from .prefetch import async_descriptor_prefetch_tensor, prefetch
 from .tma import async_descriptor_load, async_descriptor_store, async_descriptor_store_wait

@@ -14,12 +14,9 @@ from ..core import not_yet, word
 WORDS = {
     # buffers
     "subslice": "buf offset size",
-    "local_gather": "src indices axis token=None",
-    "local_scatter": "dst src indices axis token=None",
     "local_reshape": "buf shape",
     "local_reinterpret": "src dtype shape=None layout=None",
     "tmem_copy": "src dst",
-    "zeros": "shape dtype layout=None",
     # cluster launch control
     "clc_create_context": "num_consumers num_stages=1",
     "clc_producer": "context p_producer=None multi_ctas=True k=0",
