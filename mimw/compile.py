@@ -34,6 +34,7 @@ from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
 from .triton_port.cluster import add_metadata, with_cluster
+from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, narrow_copies, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
@@ -111,6 +112,10 @@ class Kernel:
     def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
         module = self.lower(chip, options, backend, context, observer, by_registers)
         names = {op.name for op in self.program.walk()}
+        if "descriptor_slots" in names:  # before any pass, which would not know the stand-ins
+            module = place_descriptors(module)
+            if observer:
+                observer("place_descriptors", module)
         pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if chip.backend == "cuda" else
                   amd_passes(chip.arch, options.num_stages, pipeline))

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from ..ir import Op
 from ..target import Target
-from .asm import ptx
+from .asm import flag, ptx
 from .emitter import Emitter, emits
 
 
 def predicate(emitter: Emitter, value):
     """The MLIR predicate of an optional IR one; none means always."""
     return emitter.builder.get_int1(True) if value is None else emitter.values[value]
-
-
-def flag(emitter: Emitter, value):
-    """An i1 as an i32 of 0 or 1, the form in which inline assembly takes it."""
-    return emitter.builder.create_int_cast(value, emitter.builder.get_int32_ty(), False)
 
 
 @emits("alloc_barriers")

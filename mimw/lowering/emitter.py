@@ -45,19 +45,19 @@ class Home:
 
 
 class Emitter:
-    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `num_warps` is that of the task being
-    emitted; `by_registers` are the lines whose `async_load`s cp.async cannot do."""
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `by_registers` are the lines whose
+    `async_load`s cp.async cannot do."""
 
     def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program,
                  by_registers: frozenset[Site] = frozenset()):
         self.builder, self.layouts, self.target = builder, layouts, target
         self.program, self.by_registers = program, by_registers
+        self.num_warps = program.num_warps  # of the task being emitted
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
         self.yield_to: list[Callable[[list], object]] = []
-        self.num_warps = program.num_warps
         self.homes: list[Home] = []
         self.level = 0
 
@@ -161,7 +161,22 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
                target       for what differs from chip to chip
                by_registers lines whose `async_load`s go through registers, because cp.async cannot do them
     """
-    from . import barriers, bulk, control, copies, local_mem, mma, prefetch, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
+    from . import (  # noqa: F401
+        barriers,
+        bulk,
+        cluster,
+        control,
+        copies,
+        descriptors,
+        local_mem,
+        mma,
+        multicast,
+        prefetch,
+        remote,
+        tasks,
+        tiles,
+        utilities,
+    )
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
     emitter = Emitter(builder, layouts, target, program, by_registers)

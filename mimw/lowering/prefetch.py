@@ -7,11 +7,9 @@ from itertools import product
 from ..ir import I32, Op, Tensor
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Descriptor
-from .asm import address_of, ptx, registers_of, thread_in_task
-from .barriers import flag
+from .asm import address_of, flag, ptx, registers_of, thread_in_task
+from .descriptors import box
 from .emitter import Emitter, emits
-
-_LONGEST = 256  # elements of a TMA box along one dimension
 
 
 @emits("prefetch")
@@ -74,8 +72,5 @@ def _point_at(name: str) -> str:
 
 
 def _corners(type_: Descriptor, layout: NvmmaShared):
-    """Where each box of a block begins, by dimension: rows of a swizzled box are as long as the swizzle."""
-    box = [min(extent, _LONGEST) for extent in type_.shape]
-    if layout.swizzle:
-        box[-1] = min(box[-1], layout.swizzle // type_.element.bytes)
-    return product(*(range(0, extent, step) for extent, step in zip(type_.shape, box)))
+    """Where each box of a block begins, by dimension."""
+    return product(*(range(0, extent, step) for extent, step in zip(type_.shape, box(type_, layout))))

@@ -38,9 +38,12 @@ def warp_specialize(emitter: Emitter, op: Op):
 
     created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
     builder.create_block_with_parent(created.get_default_region(), [])
+    own, *requests = op.attrs.get("registers", [task.registers for task in tasks])
+    if own is not None:
+        # Triton has left the default task more than it asked for. PTX ISA, setmaxnreg: by all warps of a warpgroup.
+        builder.create_threadwise_inline_asm(f"setmaxnreg.dec.sync.aligned.u32 {own};", "", [], [], False)
     emitter.block(default)
     builder.create_warp_yield([])
-    requests = [task.registers for task in tasks[1:]]
     if all(request is not None for request in requests):
         created.set_requested_registers(requests)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..ir import I32, Op, Tensor
 from ..ir.layouts import Blocked
-from .asm import ptx, registers_of
-from .barriers import flag
+from .asm import flag, ptx, registers_of
 from .emitter import Emitter, emits
 
 

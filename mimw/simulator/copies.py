@@ -25,7 +25,7 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
     return task.machine.start(InFlight(kind, task, op, start + duration + latency, land, **fields))
 
 
-def _check_shape(task: Task, op: Op, descriptor, view) -> None:
+def check_shape(task: Task, op: Op, descriptor, view) -> None:
     if tuple(view.data.shape) != tuple(descriptor.block):
         raise fail(SimulatorMisuse, task, op, f"the descriptor's block is {tuple(descriptor.block)} and {view.name} is "
                    f"{view.data.shape}")
@@ -37,7 +37,7 @@ def tma_load(task, op):
         return
     descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[3]]
     barrier = single(task, op, op.args[2])
-    _check_shape(task, op, descriptor, view)
+    check_shape(task, op, descriptor, view)
     size = view.data.nbytes
 
     def land(copy: InFlight) -> None:
@@ -54,7 +54,7 @@ def tma_load(task, op):
 def tma_store(task, op):
     descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]
     reduce = op.args[4] or ""
-    _check_shape(task, op, descriptor, view)
+    check_shape(task, op, descriptor, view)
     view.check(task, op)
 
     def land(copy: InFlight) -> None:

@@ -26,6 +26,7 @@ class NamedBarrier:
 
     def arrive(self, task: Task, op: Op, threads: int) -> None:
         """All threads of `task` have come."""
+        task.release()
         if self.come and threads != self.threads:
             raise fail(BarrierMisuse, task, op, f"named barrier {self.number} opens for {threads} threads here and for {self.threads} "
                        f"at {self.began.site}, in one round", self.began.site, hint="give one count on all sides")
