@@ -16,7 +16,7 @@ def predicate(emitter: Emitter, value):
 def alloc_barriers(emitter: Emitter, op: Op):
     count, arrive_count = op.args
     builder = emitter.builder
-    barriers = builder.create_local_alloc(emitter.types.barrier(count))
+    barriers = emitter.allocate(emitter.types.barrier(count))
     for index in range(count):
         barrier = builder.create_memdesc_index(emitter.types.barrier(0), barriers, builder.get_int32(index))
         builder.create_mbarrier_init(barrier, arrive_count)

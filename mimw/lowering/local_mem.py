@@ -14,7 +14,7 @@ from .emitter import Emitter, Placement, emits
 def local_alloc(emitter: Emitter, op: Op):
     type_, layout = op.args[0], emitter.layouts.shared[op.result]
     emitter.placed[op.result] = Placement(layout, type_.shape)
-    return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, (type_.count, *type_.shape), layout))
+    return emitter.allocate(emitter.types.buffer(type_.element, (type_.count, *type_.shape), layout))
 
 
 @emits("buffer_index")

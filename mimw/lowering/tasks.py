@@ -61,7 +61,7 @@ def warp_specialize(emitter: Emitter, op: Op):
         builder.set_insertion_point_to_start(mlir_block)
         for value in constants:
             emitter.op(emitter.constants[value])
-        emitter.block(block)
+        emitter.home(mlir_block, block)
         builder.create_warp_return()
     emitter.values = outer
     builder.set_insertion_point_after(created.get_operation())

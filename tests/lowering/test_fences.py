@@ -16,13 +16,16 @@ def case(kernel) -> Case:
 
 
 def after(state, line):
-    """`written` until the writer has fenced, then `fenced` until the task has met."""
-    if re.match(r"(@%\S+ )?(st\.shared|stmatrix|cp\.async\.c)", line):
-        return frozenset({"written"})
+    """What a write still lacks: the fence (of the writer, or of the reader after the sync) and the sync.
+
+    A cp.async counts as a write when it has been waited for.
+    """
+    if re.match(r"(@%\S+ )?(st\.shared|stmatrix|cp\.async\.wait)", line):
+        return frozenset({"fence", "sync"})
     if line.startswith("fence.proxy.async"):
-        return frozenset({"fenced"}) if state else state
+        return state - {"fence"}
     if line.startswith(("bar.sync", "barrier.sync")):
-        return state - {"fenced"}
+        return state - {"sync"}
     return state
 
 
