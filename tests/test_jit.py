@@ -92,13 +92,12 @@ def test_launch(simulated, arrays, kernel, grid):
 
 def test_launch_obeys_a_changed_environment(arrays, monkeypatch):
     x, y = arrays
-    launch = scale[(4, )]
     monkeypatch.setenv("MIMW_SIMULATE", "1")
-    launch(x, y, 100, 3, 32)
+    scale[(4, )](x, y, 100, 3, 32)
     assert (y == 3 * x).all()
     monkeypatch.setenv("MIMW_SIMULATE", "0")
     with pytest.raises(Exception, match="GPU|driver|Pointer argument|specialize"):
-        launch(x, y, 100, 3, 32)
+        scale[(4, )](x, y, 100, 3, 32)
 
 
 def test_pre_run_hooks(simulated, arrays):
