@@ -35,6 +35,7 @@ from .target import Target
 from .target import target as find_target
 from .triton_port.cluster import add_metadata, with_cluster
 from .triton_port.codegen import mlir_context
+from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
@@ -104,6 +105,10 @@ class Kernel:
         module = self.lower(chip, options, backend, context, observer)
         cuda = chip.backend == "cuda"
         names = {op.name for op in self.program.walk()}
+        if "descriptor_slots" in names:  # before any pass, which would not know the stand-ins
+            module = place_descriptors(module)
+            if observer:
+                observer("place_descriptors", module)
         pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if cuda else
                   amd_passes(chip.arch, options.num_stages, pipeline))

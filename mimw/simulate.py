@@ -16,7 +16,6 @@ from .simulator import Run, run
 from .target import target as find_target
 from .triton_port.runtime import gpu_is_active, make_backend
 
-
 # Asked on every launch: `os.environ.get` takes a microsecond where the variable is not set, the mapping below it a twentieth.
 _ENVIRONMENT = os.environ._data
 _SIMULATE, *_NO = map(os.environ.encodevalue, ("MIMW_SIMULATE", "", "0"))

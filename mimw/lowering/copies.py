@@ -130,11 +130,3 @@ def descriptor_gather_scatter(emitter: Emitter, op: Op):
     from ..errors import NotYet
     raise NotYet(f"not yet: tl.{op.name} in a kernel with mimw words", op.site,
                  hint="TMA gather and scatter are Blackwell instructions; use tl.load with pointers on Hopper")
-
-
-@emits("make_tensor_descriptor")
-def make_tensor_descriptor(emitter: Emitter, op: Op):
-    base, shape, strides, _, _, padding = op.args
-    return emitter.builder.create_make_tensor_descriptor(
-        emitter.mlir_type(op.result), emitter.values[base], [emitter.values[extent] for extent in shape],
-        [emitter.values[stride] for stride in strides], padding)

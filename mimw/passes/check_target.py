@@ -20,6 +20,13 @@ _NEEDS = {
     "descriptor_load": ("has_tma", "desc.load", "TMA"),
     "descriptor_store": ("has_tma", "desc.store", "TMA"),
     "descriptor_reduce": ("has_tma", "desc.atomic_*", "TMA"),
+    "cluster_barrier": ("has_tma", "cluster_barrier", "clusters"),
+    "fence_mbarrier_init": ("has_tma", "fence_mbarrier_init_cluster", "clusters"),
+    "cluster_cta_rank": ("has_tma", "cluster_cta_rank", "clusters"),
+    "cluster_size_1d": ("has_tma", "cluster_size_1d", "clusters"),
+    "descriptor_slots": ("has_tma", "allocate_tensor_descriptor", "TMA"),
+    "fill_descriptor_slot": ("has_tma", "make_tensor_descriptor", "TMA"),
+    "view_descriptor_slot": ("has_tma", "reinterpret_tensor_descriptor", "TMA"),
     "async_dot": ("has_wgmma", "async_dot", "asynchronous dots into registers (wgmma)"),
     "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
 }

@@ -25,7 +25,7 @@ FREE = frozenset("""
 """.split())
 SYNCS = frozenset("""
     barrier barrier_wait barrier_arrive barrier_expect fence tma_load tma_store tma_store_wait async_commit async_wait
-    async_dot async_dot_wait
+    async_dot async_dot_wait cluster_barrier remote_arrive tma_load_multicast async_remote_copy
 """.split())
 LOADS = frozenset("""
     load masked_load descriptor_load descriptor_gather atomic_rmw atomic_cas atomic_load
