@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..ir import Program, verify
 from ..target import Target
+from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
@@ -19,8 +20,8 @@ from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "check_arrivals", "check_async_dot", "check_bytes", "check_registers", "check_shared",
-    "check_target", "check_tasks", "drop_unused", "fence_barriers", "run_passes",
+    "PASSES", "Pass", "Remark", "accumulate_dots", "check_arrivals", "check_async_dot", "check_bytes", "check_registers",
+    "check_shared", "check_target", "check_tasks", "drop_unused", "fence_barriers", "run_passes",
 ]
 
 
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("drop_unused", rewrite=drop_unused),  # the counts below are then of what really runs
+    Pass("accumulate_dots", rewrite=accumulate_dots),
     Pass("fence_barriers", rewrite=fence_barriers),
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
