@@ -1,24 +1,13 @@
 """What ptxas says of the library's GEMM: wgmma overlaps, nothing spills."""
 
 import re
-import subprocess
 
 import pytest
-from triton import knobs
 
 from mimw.kernels.gemm.configs import Configuration
 from mimw.kernels.gemm.kernel import gemm
+from tests.lowering.assembly import assembled
 from tests.lowering.harness import Case
-
-
-def assembled(ptx: str, tmp_path) -> str:
-    """What `ptxas -v` prints."""
-    source = tmp_path / "kernel.ptx"
-    source.write_text(ptx)
-    command = [knobs.nvidia.ptxas_blackwell.path, "-v", "--gpu-name=sm_90a", str(source), "-o", str(tmp_path / "kernel.cubin")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 def gemm_ptx(configuration: Configuration, dtype: str, is_nk: bool) -> str:
