@@ -7,6 +7,8 @@ specialisation (the tasks are explicit), `fuse_nested_loops` and `prefetch` (the
 
 from __future__ import annotations
 
+import re
+
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
@@ -70,6 +72,26 @@ def amd_passes(arch: str, num_stages: int, pipeline: bool):
     yield "loop_aware_cse", ttir.add_loop_aware_cse
     yield "symbol_dce", common.add_symbol_dce
     yield "canonicalizer", passes.gluon.add_canonicalizer
+
+
+_LOCATION = re.compile(r'"(.*)":(\d+):(\d+)\)$')
+_POINTERS = re.compile(r"x!tt\.ptr<[a-z]+(\d+)\w*>.*?sizePerThread = \[([\d, ]+)\].*?order = \[(\d+)")
+
+
+def narrow_copies(module) -> frozenset[tuple[str, int, int]]:
+    """(file, line, column from 1) of each cp.async of which a thread's piece is below 4 bytes, the least that PTX has."""
+    found = set()
+
+    def look(op) -> None:
+        if op.get_name() != "ttg.async_copy_global_to_local":
+            return
+        bits, sizes, fastest = _POINTERS.search(str(op.get_operand(0).get_type())).groups()
+        place = _LOCATION.search(str(op.get_result(0).get_loc()))
+        if place and int(sizes.split(",")[int(fastest)]) * int(bits) < 32:
+            found.add((place[1], int(place[2]), int(place[3])))
+
+    module.walk(look)
+    return frozenset(found)
 
 
 def optimise(module, listed, observer=None):
