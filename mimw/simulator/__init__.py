@@ -2,7 +2,7 @@
 
 # Importing the op families puts their handlers into the table.
 from . import (  # noqa: F401
-    barrier, control, copies, descriptor, descriptor_slots, dot, globals, libdevice, misc, regions, shared, tiles)
+    barrier, control, copies, descriptor, descriptor_slots, dot, globals, libdevice, misc, pins, regions, shared, tiles)
 from .run import Run, run
 from .table import HANDLERS
 from .trace import Event, Trace

@@ -66,23 +66,20 @@ from .not_yet import (
     clc_consumer,
     clc_create_context,
     clc_producer,
-    dump_layout,
     local_gather,
     local_reinterpret,
     local_reshape,
     local_scatter,
     named_barrier_arrive,
     named_barrier_wait,
-    release_layout,
     rematerialized_range,
     require_amd_wmma_layout,
     subslice,
     tmem_copy,
     vote_ballot_sync,
-    zeros,
 )
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout
-from .require import assert_same_layout, require_layout
+from .require import assert_same_layout, dump_layout, release_layout, require_layout, zeros
 from .tdm import (
     amd_descriptor_prefetch_tensor,
     async_amd_descriptor_load,

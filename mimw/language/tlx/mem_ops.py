@@ -30,8 +30,8 @@ from .not_yet import (
     named_barrier_wait,
     subslice,
     tmem_copy,
-    zeros,
 )
+from .require import zeros
 from .tma import async_descriptor_load, async_descriptor_store, async_descriptor_store_wait
 
 __all__ = [

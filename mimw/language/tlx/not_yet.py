@@ -19,7 +19,6 @@ WORDS = {
     "local_reshape": "buf shape",
     "local_reinterpret": "src dtype shape=None layout=None",
     "tmem_copy": "src dst",
-    "zeros": "shape dtype layout=None",
     # barriers
     "alloc_warp_barrier": "num_barriers num_warps=1 num_arrivals=1",
     "named_barrier_wait": "bar arrive_count",
@@ -34,8 +33,6 @@ WORDS = {
     "_clc_issue": "response barrier",
     "_clc_query": "response",
     # layouts
-    "release_layout": "x",
-    "dump_layout": "x",
     "require_amd_wmma_layout": "src version=3 transposed=True warp_bases=((0,2),(2,0)) reg_bases=((0,1),(1,0)) "
                                "instr_shape=(16,16,128)",
     # utilities
