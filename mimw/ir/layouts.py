@@ -96,7 +96,7 @@ class SwizzledShared(SharedLayout):
 
 @dataclass(frozen=True)
 class Linear(RegisterLayout):
-    """Each bit of register, lane and warp number adds one basis, a coordinate of the tile (Triton `#linear`); all zero replicates."""
+    """Each bit of register, lane and warp number adds one basis, a coordinate of the tile (Triton `#linear`); zero replicates."""
 
     registers: tuple[tuple[int, ...], ...]
     lanes: tuple[tuple[int, ...], ...]
@@ -138,7 +138,7 @@ class PaddedShared(SharedLayout):
 
 @dataclass(frozen=True)
 class LinearShared(SharedLayout):
-    """Each bit of the element offset adds one basis, a coordinate of the buffer (Triton `#shared_linear`); `alignment` in bytes."""
+    """Each bit of the element offset adds one basis, a coordinate of the buffer (Triton `#shared_linear`); bytes of alignment."""
 
     bases: tuple[tuple[int, ...], ...]
     alignment: int = 16

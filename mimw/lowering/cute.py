@@ -1,4 +1,4 @@
-"""Layouts as `shape:stride`, for `dump_layout`: how threads and values, or offsets, step through the row-major positions of a tile."""
+"""Layouts as `shape:stride`, for `dump_layout`: how threads and values, or offsets, step through a tile's row-major positions."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ def require_layout(op: Op, tiles: Tiles) -> None:
     value, layout, pin = op.args
     layout = resolved(layout, op, value.type.shape, tiles)
     tiles.want(op, 0, layout)
-    tiles.give(op.result, Choice(layout, Strength.PINNED if pin else Strength.SLICE, op, f"{at(op.site)} require_layout asks for it"))
+    strength = Strength.PINNED if pin else Strength.SLICE
+    tiles.give(op.result, Choice(layout, strength, op, f"{at(op.site)} require_layout asks for it"))
 
 
 @rule("release_layout")
