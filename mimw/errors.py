@@ -19,7 +19,9 @@
     │   ├── OutOfBounds
     │   ├── BarrierMisuse
     │   ├── AsyncDotReadEarly
+    │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate`
+    ├── LaunchError            launch options that cannot be: cluster shapes, grids
     ├── TargetError            an unknown target, or a word that the target cannot do
     └── InvalidProgram         a bug of ours: the IR broke its own rules
 
@@ -145,8 +147,19 @@ class AsyncDotReadEarly(SimulationError):
     """The result of an asynchronous dot is read before the wait that finishes it."""
 
 
+class PeerExited(SimulationError):
+    """Another CTA's barrier or shared memory is touched after that CTA has left the kernel."""
+
+
 class SimulatorMisuse(SimulationError, ValueError):
     """Arguments that cannot be simulated."""
+
+
+class LaunchError(MimwError, ValueError):
+    """Launch options that cannot be: a cluster shape, or a grid that it does not divide."""
+
+    def __init__(self, message: str, *, hint: str = ""):
+        super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
 class TargetError(MimwError, ValueError):

@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
-from .compile import Kernel
+from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid
+from .compile import Kernel, gpu_target
 from .errors import SimulatorMisuse
 from .host import specialise
 from .passes import run_passes
+from .report import timeline_html, timeline_svg
 from .simulator import Run, run
 from .target import target as find_target
 from .triton_port.runtime import gpu_is_active, make_backend
 
+# Asked on every launch: `os.environ.get` takes a microsecond where the variable is not set, the mapping below it a twentieth.
+_ENVIRONMENT = os.environ._data
+_SIMULATE, *_NO = map(os.environ.encodevalue, ("MIMW_SIMULATE", "", "0"))
+
 
 def simulating() -> bool:
     """True where a launch runs on the simulator: MIMW_SIMULATE=1, or no GPU and not MIMW_SIMULATE=0."""
-    wanted = os.environ.get("MIMW_SIMULATE")
-    return wanted not in (None, "", "0") if wanted is not None else not gpu_is_active()
+    wanted = _ENVIRONMENT.get(_SIMULATE)
+    return not gpu_is_active() if wanted is None else wanted not in _NO
 
 
-def simulate(kernel, grid, *args, seed: int = 0, trace: bool = False, target: str | None = None, **meta) -> Run:
+def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, target: str | None = None, **meta) -> Run:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
                grid     1 to 3 ints, or a function of the arguments giving them
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
-               seed     picks the interleaving of tasks and the landing times of copies; same seed, same run
-               trace    keep a timeline in the result's `.trace`
+               seed     picks the interleaving of tasks and the landing times of copies; same seed, same run;
+                        by default MIMW_SEED or 0
+               trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html or .svg) it is also drawn there
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a
                meta     compile-time parameters and launch options (num_warps, ...)
     returns:   Run, with cycles, op counts and the trace
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
     """
     fn, args, meta = _resolve(kernel, args, meta)
+    meta = canonical_keywords(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
     bound = fn.signature.bind(*args, **meta)
     bound.apply_defaults()
@@ -44,7 +53,14 @@ def simulate(kernel, grid, *args, seed: int = 0, trace: bool = False, target: st
     extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
-    return run(program, extents, values, seed=seed, trace=trace)
+    check_grid(extents, program.cluster)
+    seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
+    picture = os.environ.get("MIMW_TIMELINE")
+    done = run(program, extents, values, seed=seed, trace=trace or bool(picture))
+    if picture:
+        draw = timeline_svg if picture.endswith(".svg") else timeline_html
+        Path(picture).write_text(draw(done.trace, f"{fn.__name__} on grid {extents}, seed {seed}"))
+    return done
 
 
 def _resolve(kernel, args, meta):
@@ -72,10 +88,14 @@ def _program(fn, signature, constants, options: dict[str, Any], target: str):
     cache = fn.__dict__.setdefault("_simulated_programs", {})
     if key not in cache:
         chip = find_target(target)
-        from .compile import gpu_target
+        options = dict(options)
+        cluster = options.pop("ctas_per_cga", None)
+        check_cluster_target(cluster, options.pop("preferred_ctas_per_cga", None), chip)
         backend = make_backend(gpu_target(chip))
-        parsed = backend.parse_options({"enable_fp_fusion": True, **options})
-        kernel = Kernel(fn, signature, constants, {})
+        # Assertions are checked here even where a launch leaves them out; integer overflow only if the launch checks it.
+        debugging = {"debug": True, "sanitize_overflow": bool(options.get("debug"))}
+        parsed = backend.parse_options({"enable_fp_fusion": True, **debugging, **options})
+        kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
         program = kernel.record(chip, parsed, backend)
         cache[key] = program if program.orchestrates() else run_passes(program, chip)
     return cache[key]

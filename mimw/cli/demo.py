@@ -60,10 +60,11 @@ def _problem() -> tuple:
     a, b = (random.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
     c = np.zeros((m, n), ml_dtypes.bfloat16)
 
-    def check() -> float:
+    def check() -> str:
         expected = a.astype(np.float32) @ b.astype(np.float32)
         compare(c, expected, rtol=2**-8, atol=1e-3)
-        return np.abs(c.astype(np.float32) - expected).max()
+        difference = np.abs(c.astype(np.float32) - expected).max()
+        return f"largest difference {difference:.2g} at values up to {np.abs(expected).max():.3g}"
 
     return *gemm.arguments(a, b, c, programs=_PROGRAMS), check
 
@@ -77,7 +78,7 @@ def _simulate(grid, args, meta, check, seed: int):
     start = time.perf_counter()
     run = mimw.simulate(gemm.kernel, grid, *args, **meta, seed=seed, trace=True)
     seconds = time.perf_counter() - start
-    print(f"   equal to numpy up to the rounding to bf16: largest difference {check():.2g}, {seconds:.1f} s\n")
+    print(f"   equal to numpy up to the rounding to bf16 ({check()}), in {seconds:.1f} s\n")
     return run.trace
 
 
@@ -98,7 +99,7 @@ def _compile(args, meta) -> None:
     constants = {kernel.arg_names[path[0]]: value for path, value in constants.items()}
     compiled = compile_kernel(kernel, signature, constants, target=_TARGET, options=options)
     print(f"   a cubin of {len(compiled.stages['cubin'])} bytes in {time.perf_counter() - start:.1f} s\n")
-    print(resource_table(compiled.program, compiled.target, compiled.metadata.shared))
+    print(resource_table(compiled.program, compiled.target, compiled.metadata.shared).rstrip())
 
 
 def _draw(trace, out: Path) -> None:

@@ -65,4 +65,5 @@ def _check_same(op: Op, tiles: Tiles) -> None:
     maps = linear_of(left, shape), linear_of(right, shape)
     if left != right and (None in maps or maps[0] != maps[1]):
         raise LayoutConflict("layout assertion failed: LinearLayouts differ\n"
-                             f"  {left}\n    = {maps[0]}\n  {right}\n    = {maps[1]}", op.site, hint="pin both with require_layout, or convert one.")
+                             f"  {left}\n    = {maps[0]}\n  {right}\n    = {maps[1]}", op.site,
+                             hint="pin both with require_layout, or convert one.")

@@ -9,8 +9,14 @@ from __future__ import annotations
 
 import ast
 
-from ..triton_port.codegen import (base_value, constexpr, enter_sub_region, flatten_values_to_ir, unflatten_ir_values,
-                                   unwrap_constexpr)
+from ..triton_port.codegen import (
+    base_value,
+    constexpr,
+    enter_sub_region,
+    flatten_values_to_ir,
+    unflatten_ir_values,
+    unwrap_constexpr,
+)
 
 
 def contains_return(node: ast.AST) -> bool:

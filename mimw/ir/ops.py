@@ -12,6 +12,7 @@ and its *effects*. The layout rules, which `constraints` implements:
     inferred   operands in their shape's default; Triton derives the result's layout, which is then made the default
     dot        `tl.dot`: operands as dot operands of the accumulator's layout
     mma        `async_dot`: tensor-core accumulator in and out; a register A operand as its dot operand
+    linear     the operand is flat: neighbouring elements in one thread, then in the next thread
     pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
 
@@ -28,8 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .types import (I1, I32, TOKEN, Barrier, Buffer, Descriptor, DescriptorSlots, Pointer, Tensor, Type, element_of,
-                    like)
+from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, DescriptorSlots, Pointer, Tensor, Type, element_of, like
 
 TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
 
@@ -214,6 +214,7 @@ _define("barrier grid_dependency_wait grid_dependency_launch_dependents", "", No
 _define("print", "prefix hex values signed", None, "none", "debug")
 _define("assert", "condition message", None, "none", "debug")
 _define("assume", "condition", None, "none", "debug")
+_define("hint", "value attribute numbers", None, "none", "debug", doc="A fact about the value that Triton's axis analysis uses.")
 
 _define("if", "condition types", _listed(1), "same", "control", doc="Blocks: then, else. Attrs: none.")
 _define("for", "start end step inits", _values(3), "same", "control",
@@ -241,6 +242,11 @@ _define("buffer_trans", "buffer order", lambda args, attrs: (
         ours=True, doc="A permuted view of a single buffer.")
 _define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
         "read", ours=True, doc="A buffer into registers.")
+_define("local_gather", "buffer indices axis token", lambda args, attrs: (
+    Tensor(args[0].type.element, args[1].type.shape), ), "same", "read", ours=True,
+        doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..].")
+_define("local_scatter", "buffer value indices axis token", None, "same", "write", ours=True,
+        doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")
 _define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.")
 
 _define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0]), ), "none", "sync write", ours=True,
@@ -265,6 +271,26 @@ _define("tma_store", "descriptor offsets buffer cache_policy reduce", None, "non
 _define("tma_store_wait", "pending", None, "none", "sync", ours=True,
         doc="Until at most `pending` newest TMA store groups of this task are incomplete.")
 
+_define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ours=True,
+        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
+_define("cluster_barrier", "", None, "none", "sync", ours=True,
+        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+_define("fence_mbarrier_init", "", None, "none", "sync", ours=True,
+        doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
+_define("remote_view", "barrier rank", lambda args, attrs: (Barrier(0), ), "none", "pure", ours=True,
+        doc="The same barrier of another CTA; nothing reads through it.")
+_define("remote_arrive", "barrier count rank predicate", None, "none", "sync", ours=True,
+        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster.")
+_define("remote_store", "buffer value rank", None, "linear", "write", ours=True,
+        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and an acquire.")
+_define("async_remote_store", "buffer value rank barrier", None, "linear", "write async", ours=True,
+        doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
+_define("async_remote_copy", "buffer source rank barrier", None, "none", "read write async", ours=True,
+        doc="A bulk copy from `source` into the place of `buffer` in CTA `rank`; completes its bytes on the same barrier there.")
+_define("tma_load_multicast", "descriptor offsets barrier buffer targets predicate cache_policy", None, "none",
+        "read write async", ours=True,
+        doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on the same "
+            "barrier in each of them.")
 _define("descriptor_slots", "count", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
         doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
 _define("descriptor_slot", "slots index", _scalar(DescriptorSlots(0)), "none", "pure", ours=True)

@@ -79,7 +79,8 @@ class _Printer:
         if op.name == "warp_specialize":
             task = op.attrs["tasks"][index]
             registers = f", {task.registers} registers" if task.registers else ""
-            return f"task {task.name!r} on {task.num_warps} warps{registers}"
+            replica = f", replica {task.replica}" if task.replicas > 1 else ""
+            return f"task {task.name!r}{replica} on {task.num_warps} warps{registers}"
         return {"if": ("then", "else"), "while": ("before", "after")}.get(op.name, ("body", ))[index]
 
     def block(self, block: Block, indent: int) -> list[str]:
@@ -87,4 +88,5 @@ class _Printer:
 
     def program(self, program: Program) -> list[str]:
         params = ", ".join(f"{self.name(param.value)}: {param.value.type}" for param in program.params)
-        return [f"kernel {program.name}({params}) on {program.num_warps} warps {{", *self.block(program.body, 1), "}"]
+        cluster = f" in clusters of {program.cluster}" if program.cluster_size > 1 else ""
+        return [f"kernel {program.name}({params}) on {program.num_warps} warps{cluster} {{", *self.block(program.body, 1), "}"]

@@ -15,7 +15,7 @@ from .pins import anchored
 def local_alloc(emitter: Emitter, op: Op):
     type_, layout = op.args[0], emitter.layouts.shared[op.result]
     emitter.placed[op.result] = Placement(layout, type_.shape)
-    return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, (type_.count, *type_.shape), layout))
+    return emitter.allocate(emitter.types.buffer(type_.element, (type_.count, *type_.shape), layout))
 
 
 @emits("buffer_index")
@@ -78,6 +78,18 @@ def local_load(emitter: Emitter, op: Op):
     if op.attrs.get("layout") is None:
         return loaded
     return anchored(emitter, loaded, op.result.type, emitter.layouts.registers[op.result])
+
+
+@emits("local_gather")
+def local_gather(emitter: Emitter, op: Op):
+    buffer, indices = emitter.operands(op)
+    return emitter.builder.create_local_gather(emitter.mlir_type(op.result), buffer, indices, op.args[2])
+
+
+@emits("local_scatter")
+def local_scatter(emitter: Emitter, op: Op):
+    buffer, value, indices = emitter.operands(op)
+    emitter.builder.create_local_scatter(buffer, value, indices, op.args[3])
 
 
 @emits("local_store")

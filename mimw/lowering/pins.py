@@ -24,10 +24,11 @@ def require_layout(emitter: Emitter, op: Op):
 def anchored(emitter: Emitter, mlir_value, type_: Tensor, layout: RegisterLayout):
     """The value behind an empty assembly op, which no pass of Triton moves a conversion across.
 
-    Elements of 8 bits and less cannot go through assembly; their tiles stay where Triton's passes put them.
+    Elements of 8 bits and less cannot go through assembly, and AMD's registers are not told apart here; those tiles stay
+    where Triton's passes put them.
     """
     constraint, linear = _CONSTRAINTS.get(type_.element.bits), linear_of(layout, type_.shape)
-    if constraint is None or linear is None:
+    if emitter.target.backend != "cuda" or constraint is None or linear is None:
         return mlir_value
     if type_.element.is_float:
         constraint = {"r": "f", "l": "d"}.get(constraint, constraint)

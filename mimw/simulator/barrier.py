@@ -1,8 +1,9 @@
 """mbarriers: phases that complete after so many arrivals and so many bytes (PTX ISA, "mbarrier").
 
-A barrier is always in some phase. The phase completes when as many arrivals have come as the barrier was made for and no
-bytes are pending; at that moment the next phase begins. A wait names a phase by its parity and passes when the current
-phase has the other one. A barrier that has just been made is in phase 0, so waiting for parity 1 passes at once.
+A barrier is always in some phase. The phase completes when as many arrivals have come as the barrier was made for and
+no bytes are pending; at that moment the next phase begins. A wait names a phase by its parity and passes when the
+current phase has the other one. A barrier that has just been made is in phase 0, so waiting for parity 1 passes at
+once.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from dataclasses import dataclass, field
 
 from ..errors import BarrierMisuse, OutOfBounds
 from ..ir import Site, Value
-from .machine import InFlight, Task, Wait, fail
 from .shared import position
 from .table import handles
+from .tasks import InFlight, Task, Wait, fail
 
 
 @dataclass(eq=False)
@@ -34,7 +35,7 @@ class Mbarrier:
 
     @property
     def name(self) -> str:
-        return f"{self.root.name or 'barrier'!r}[{self.index}]"
+        return f"{self.root.name or f'barriers of line {self.made.line}'!r}[{self.index}]"
 
     def completed(self, parity: int) -> bool:
         """Whether the phase of that parity has completed."""
@@ -42,9 +43,11 @@ class Mbarrier:
 
     def arrive(self, count: int, task: Task, op, size: int = 0) -> None:
         """`count` arrivals of `task`, which also make the phase wait for `size` bytes more."""
+        task.release()
         if self.arrived + count > self.count:
-            raise fail(BarrierMisuse, task, op, f"{count} more arrival{'s' * (count != 1)} on {self.name}; {self.state()}",
-                       self.made, hint="allocate it with a larger arrive_count, or drop an arrive (barrier_expect_bytes is one, too)")
+            more = f"{count} more arrival{'s' * (count != 1)}"
+            raise fail(BarrierMisuse, task, op, f"{more} on {self.name}; {self.state()}", self.made,
+                       hint="allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)")
         self.arrived += count
         self.pending_bytes += size
         self._settle(task.clock, task, op)
@@ -72,8 +75,8 @@ class Mbarrier:
 
     def state(self) -> str:
         """Where the current phase stands, for messages."""
-        return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals and "
-                f"{self.pending_bytes} bytes pending")
+        return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals "
+                f"and {self.pending_bytes} bytes pending")
 
 
 def single(task: Task, op, value) -> Mbarrier:
@@ -95,7 +98,8 @@ def enabled(task: Task, op, predicate) -> bool:
 @handles("alloc_barriers")
 def alloc_barriers(task, op):
     count, arrive_count = op.args
-    task.env[op.result] = tuple(Mbarrier(op.result, index, arrive_count, op.site) for index in range(count))
+    barriers = tuple(Mbarrier(op.result, index, arrive_count, op.site) for index in range(count))
+    task.env[op.result] = task.cta.barriers[op.result] = barriers
 
 
 @handles("barrier_index")
@@ -103,7 +107,7 @@ def barrier_index(task, op):
     barriers, index = task.env[op.args[0]], position(task, op, op.args[1])
     barriers = (barriers, ) if isinstance(barriers, Mbarrier) else barriers
     if not 0 <= index < len(barriers):
-        raise fail(OutOfBounds, task, op, f"index {index} of the barriers {barriers[0].root.name!r}, of which there are "
+        raise fail(OutOfBounds, task, op, f"index {index} of the barriers of {barriers[0].name}, of which there are "
                    f"{len(barriers)}")
     task.env[op.result] = barriers[index]
 
@@ -129,7 +133,7 @@ def barrier_wait(task, op):
     yield None
     barrier, parity = single(task, op, op.args[0]), position(task, op, op.args[1])
     if parity not in (0, 1):
-        raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; a phase is named by its parity, 0 or 1",
+        raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; phases go by parity, 0 or 1",
                    hint="take the phase & 1")
     while not barrier.completed(parity):
         barrier.waiters.append(task)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from ..ir import Block
 from .deadlock import task_names
 from .interpreter import run_block
-from .machine import Task, Wait
 from .table import handles
+from .tasks import Task, Wait
 from .values import numpy_type
 
 

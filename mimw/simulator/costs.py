@@ -15,15 +15,21 @@ TMA_LATENCY = 600.0           # issue to bytes visible
 COPY_LATENCY = 500.0          # cp.async: a global load that ends in shared memory
 POLL = 200.0                  # one round of a spin on global memory
 DOT_LATENCY = 30.0            # the tensor core's pipeline
-SLOW_MATH = frozenset(("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "fdiv", "precise_divf", "erf",
-                       "precise_sqrt", "sdiv", "udiv", "srem", "urem", "frem", "extern_elementwise"))
 SLOW_FACTOR = 4.0             # the special-function unit has a quarter of the lanes
-FREE = frozenset(("yield", "condition", "if", "for", "while", "warp_specialize", "buffer_index", "buffer_slice",
-                  "buffer_trans", "barrier_index", "constant", "poison", "local_alloc", "splat", "expand_dims", "broadcast",
-                  "make_range", "assume", "map_elementwise"))
-SYNCS = frozenset(("barrier_wait", "barrier_arrive", "barrier_expect", "tma_load", "tma_store", "async_commit", "async_wait",
-                   "tma_store_wait", "async_dot", "async_dot_wait", "fence", "barrier"))
-LOADS = frozenset(("load", "masked_load", "descriptor_load", "descriptor_gather", "atomic_rmw", "atomic_cas", "atomic_load"))
+SLOW_MATH = frozenset("""
+    exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf fdiv precise_divf sdiv udiv srem urem frem extern_elementwise
+""".split())
+FREE = frozenset("""
+    yield condition if for while warp_specialize map_elementwise buffer_index buffer_slice buffer_trans barrier_index
+    constant poison local_alloc splat expand_dims broadcast make_range assume
+""".split())
+SYNCS = frozenset("""
+    barrier barrier_wait barrier_arrive barrier_expect fence tma_load tma_store tma_store_wait async_commit async_wait
+    async_dot async_dot_wait cluster_barrier remote_arrive tma_load_multicast async_remote_copy
+""".split())
+LOADS = frozenset("""
+    load masked_load descriptor_load descriptor_gather atomic_rmw atomic_cas atomic_load
+""".split())
 MACS = {8: 4096.0, 16: 2048.0, 32: 1024.0, 64: 64.0}    # multiply-adds per cycle by operand bits (32 is tf32)
 
 
@@ -35,7 +41,7 @@ def cost(op: Op, num_warps: int) -> float:
         return SYNC
     if op.name in LOADS:
         return GLOBAL_LATENCY + _bytes(op) / GLOBAL_BYTES
-    if op.name in ("local_load", "local_store"):
+    if op.name in ("local_load", "local_store", "local_gather", "local_scatter"):
         return SHARED_LATENCY + _bytes(op) / SHARED_BYTES
     if op.name in ("dot", "dot_scaled"):
         return DOT_LATENCY + dot(op)

@@ -10,62 +10,83 @@ from ..ir import Barrier, Block, Op, Program, Site, Value
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
 BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes"}
+REMOTE_BRINGERS = {"remote_arrive": "an arrival", "async_remote_store": "bytes", "async_remote_copy": "bytes",
+                   "tma_load_multicast": "bytes"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which barriers a value stands for: the array's own value, and the index where that is a constant."""
+
+    root: Value
+    index: int | None = None
 
 
 @dataclass(frozen=True)
 class Bringer:
-    """An op that brings arrivals or bytes to a barrier array, and the task it is in (None: outside of tasks)."""
+    """An op that brings arrivals or bytes to a barrier, and the task it is in (None: outside of tasks)."""
 
     op: Op
+    place: Place
     task: str | None
 
 
-def bringers(program: Program) -> dict[Value, list[Bringer]]:
-    """For each value that `alloc_barriers` made, the ops that arrive on it or copy to it."""
-    roots: dict[Value, Value] = {}
-    found: dict[Value, list[Bringer]] = {}
+def bringers(program: Program) -> list[Bringer]:
+    """The ops that arrive on barriers or copy to them, in program order."""
+    places: dict[Value, Place] = {}
+    constants: dict[Value, int] = {}
+    found: list[Bringer] = []
 
-    def root(value: Value) -> Value:
-        return roots.get(value, value)
+    def place(value: Value) -> Place:
+        return places.get(value, Place(value))
 
     def visit(block: Block, task: str | None) -> None:
         for op in block.ops:
-            _follow(op, roots, root)
-            if op.name in BRINGERS:
+            if op.name == "constant":
+                constants[op.result] = op.args[0]
+            elif op.name == "barrier_index":
+                array, index = op.args
+                places[op.result] = Place(place(array).root, index if isinstance(index, int) else constants.get(index))
+            for argument, init in _carried_in(op):
+                places[argument] = _loose(place(init))
+            if op.name in BRINGERS or op.name in REMOTE_BRINGERS:
                 barrier = next(value for value in op.operands if isinstance(value.type, Barrier))
-                found.setdefault(root(barrier), []).append(Bringer(op, task))
+                found.append(Bringer(op, place(barrier), task))
             names = task_names(op) if op.name == "warp_specialize" else [task] * len(op.blocks)
             for name, inner in zip(names, op.blocks):
                 visit(inner, name)
             for result, value in _carried_out(op):
-                roots.setdefault(result, root(value))
+                places[result] = _loose(place(value))
 
     visit(program.body, None)
     return found
 
 
-def _follow(op: Op, roots: dict[Value, Value], root) -> None:
-    """Barriers keep their array through indexing and into loops."""
-    if op.name == "barrier_index":
-        roots[op.result] = root(op.args[0])
+def _loose(place: Place) -> Place:
+    """A barrier that control flow hands on keeps its array; which one it is may differ from time to time."""
+    return Place(place.root)
+
+
+def _carried_in(op: Op) -> Iterator[tuple[Value, Value]]:
+    """(block argument, initial value) of the barriers that a loop carries."""
     if op.name in ("for", "while"):
-        inits = op.args[-1]
-        for argument, init in zip(op.blocks[0].args[len(op.blocks[0].args) - len(inits):], inits):
-            if isinstance(init.type, Barrier):
-                roots[argument] = root(init)
+        inits, arguments = op.args[-1], op.blocks[0].args
+        pairs = zip(arguments[len(arguments) - len(inits):], inits)
+        yield from ((argument, init) for argument, init in pairs if isinstance(init.type, Barrier))
 
 
 def _carried_out(op: Op) -> Iterator[tuple[Value, Value]]:
+    """(result, yielded value) of the barriers that control flow gives back."""
     if op.name in ("if", "for"):
-        for result, value in zip(op.results, op.blocks[0].yielded):
-            if isinstance(result.type, Barrier):
-                yield result, value
+        pairs = zip(op.results, op.blocks[0].yielded)
+        yield from ((result, value) for result, value in pairs if isinstance(value.type, Barrier))
 
 
 def task_names(op: Op) -> list[str]:
     """A name for each region of a `warp_specialize` op; replicas of one task are numbered."""
-    names = [task.name for task in op.attrs["tasks"]]
-    return [f"{name}[{task.replica}]" if names.count(name) > 1 else name for name, task in zip(names, op.attrs["tasks"])]
+    tasks = op.attrs["tasks"]
+    names = [task.name for task in tasks]
+    return [f"{task.name}[{task.replica}]" if names.count(task.name) > 1 else task.name for task in tasks]
 
 
 def deadlock(machine) -> Deadlock:
@@ -82,7 +103,7 @@ def deadlock(machine) -> Deadlock:
             continue
         lines.append(f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}")
         if task.wait.kind == "barrier":
-            lines += _could_have_come(task, able.get(task.wait.resource.root, []))
+            lines += _could_have_come(task, able)
     if len(ctas) > SHOWN:
         lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
     return Deadlock("\n".join(lines), *sites)
@@ -101,14 +122,19 @@ def livelock(machine) -> Deadlock:
 
 
 def _could_have_come(task, able: list[Bringer]) -> list[str]:
-    if not able:
-        return ["      nothing in the kernel arrives on that barrier"]
-    lines = []
+    barrier, lines = task.wait.resource, []
     for bringer in able:
-        others = [other for other in task.cta.tasks if other.name == bringer.task]
-        owner = f"task {bringer.task!r}, which {_state(others[-1])}" if others else "the kernel's body"
-        lines.append(f"      {BRINGERS[bringer.op.name]} could have come from {bringer.op.name} at {bringer.op.site}, in {owner}")
-    return lines
+        if bringer.place.root is not barrier.root or bringer.place.index not in (None, barrier.index):
+            continue
+        op, remote = bringer.op, bringer.op.name in REMOTE_BRINGERS
+        for cta in task.cta.cluster.ctas if remote else [task.cta]:
+            others = [other for other in cta.tasks if other.name == (bringer.task or "default")]
+            owner = f"task {bringer.task!r}" if bringer.task else "the kernel's body"
+            owner += f" of CTA {cta.index}" if remote else ""
+            owner += f", which {_state(others[-1 if bringer.task else 0])}" if others and (bringer.task or remote) else ""
+            what = REMOTE_BRINGERS[op.name] if remote else BRINGERS[op.name]
+            lines.append(f"      {what} could have come from {op.name} at {op.site}, in {owner}")
+    return lines or ["      nothing in the kernel arrives on that barrier"]
 
 
 def _state(task) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..errors import SimulatorMisuse
 from ..triton_port.interpreter import round_f32_to_tf32
-from .machine import fail
 from .memory import GlobalMemory
 from .table import handles
+from .tasks import fail
 from .values import numpy_type
 
 
@@ -57,8 +57,8 @@ class GlobalTensor:
         if any(first >= last for first, last in zip(low, high)):
             return None, None
         start = sum((offset + first) * stride for offset, first, stride in zip(offsets, low, self.strides))
-        here = memory.box(self.address + start * self.dtype.itemsize, tuple(h - l for l, h in zip(low, high)), self.strides,
-                          self.dtype, task, op, what)
+        shape = tuple(last - first for first, last in zip(low, high))
+        here = memory.box(self.address + start * self.dtype.itemsize, shape, self.strides, self.dtype, task, op, what)
         return tuple(slice(first, last) for first, last in zip(low, high)), here
 
 
@@ -91,7 +91,7 @@ def described(task, op, base, shape, strides, padding) -> GlobalTensor:
     dtype = numpy_type(type_.element, op.site)
     steps = tuple(offsets_of(task, op, strides))
     if steps[-1] != 1:
-        raise fail(SimulatorMisuse, task, op, f"the last stride of a tensor descriptor is {steps[-1]}; TMA takes only 1")
+        raise fail(SimulatorMisuse, task, op, f"the last stride of a tensor descriptor is {steps[-1]}; it must be 1")
     for stride in steps[:-1]:
         if stride * dtype.itemsize % 16:
             raise fail(SimulatorMisuse, task, op, f"a stride of {stride} elements is {stride * dtype.itemsize} bytes; TMA takes "
@@ -139,5 +139,6 @@ def descriptor_scatter(task, op):
     descriptor, tile = task.env[op.args[0]], task.read(op.args[1], op)
     rows, column = task.read(op.args[2], op), int(task.read(op.args[3], op))
     task.machine.polls = 0
+    block = (1, descriptor.block[-1])
     for index, row in enumerate(rows):
-        descriptor.write(task.machine.memory, [int(row), column], tile[index:index + 1], "", task, op, (1, descriptor.block[-1]))
+        descriptor.write(task.machine.memory, [int(row), column], tile[index:index + 1], "", task, op, block)

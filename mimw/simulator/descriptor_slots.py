@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import OutOfBounds, UnwrittenRead
 from .descriptor import GlobalTensor, described
-from .machine import fail
+from .tasks import fail
 from .table import handles
 from .values import numpy_type
 

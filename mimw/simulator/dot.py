@@ -1,7 +1,7 @@
 """Dots: `tl.dot` at once, `async_dot` later.
 
-An asynchronous dot reads its shared-memory operands when it completes, in the order of issue within its task: an operand
-that is overwritten before the wait gives wrong numbers here as it does on the GPU.
+An asynchronous dot reads its shared-memory operands when it completes, in the order of issue within its task: an
+operand that is overwritten before the wait gives wrong numbers here as it does on the GPU.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from ..errors import AsyncDotReadEarly
 from ..triton_port.interpreter import matmul
 from . import costs
-from .machine import InFlight, PendingDot, Wait
 from .shared import View
 from .table import handles
+from .tasks import InFlight, PendingDot, Wait
 from .values import numpy_type
 
 
@@ -25,8 +25,8 @@ def async_dot(task, op):
             operand.check(task, op)
     pending = PendingDot(op)
     if isinstance(acc, PendingDot) and not acc.done and not any(acc is dot.destination for dot in task.dots):
-        raise AsyncDotReadEarly(f"{task.where}: the accumulator of the async_dot at {op.site} is still being computed by another "
-                                "task", op.site, acc.op.site)
+        raise AsyncDotReadEarly(f"{task.where}: the accumulator of the async_dot at {op.site} is still being computed "
+                                "by another task", op.site, acc.op.site)
 
     def land(dot: InFlight) -> None:
         start = acc.result if isinstance(acc, PendingDot) else acc

@@ -1,7 +1,7 @@
 """Loads, stores and atomics on global memory.
 
-An atomic is one step of the scheduler. One that changes nothing, and a volatile load, count as a round of a spin: when all
-that goes on is spinning, the machine says so instead of going on for ever.
+An atomic is one step of the scheduler. One that changes nothing, and a volatile load, count as a round of a spin:
+when all that goes on is spinning, the machine says so instead of going on for ever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From what the host passes to what the kernel's parameters hold.
 
-Run-time parameters are flat; `Param.path` says where in the Python signature each one comes from. A pointer takes an array,
-a scalar a number, and a tensor descriptor fills one Descriptor parameter, then its shape, then its strides.
+Run-time parameters are flat; `Param.path` says where in the Python signature each one comes from. A pointer takes an
+array, a scalar a number, and a tensor descriptor fills one Descriptor parameter, then its shape, then its strides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def bind(program: Program, args: Mapping[tuple[int, ...], Any], memory: GlobalMe
     for path, group in groupby(program.params, key=lambda param: param.path):
         params = list(group)
         if path not in args:
-            raise SimulatorMisuse(f"no argument for parameter {params[0].name!r} (path {path}) of {program.name}", program.site)
+            raise SimulatorMisuse(f"no argument for parameter {params[0].name!r} (path {path}) of {program.name}",
+                                  program.site)
         if isinstance(params[0].value.type, Descriptor):
             _descriptor(params, args[path], memory, env)
         else:
@@ -36,7 +37,7 @@ def _plain(param: Param, argument: Any, memory: GlobalMemory):
     type_ = param.value.type
     if isinstance(type_, Pointer):
         return wrapped(memory.register(argument, param.name), numpy_type(type_))
-    if not isinstance(argument, (bool, int, float)) and not hasattr(argument, "__index__") and not hasattr(argument, "item"):
+    if not (isinstance(argument, (bool, int, float)) or hasattr(argument, "__index__") or hasattr(argument, "item")):
         raise SimulatorMisuse(f"argument {param.name!r} should be a number, not {type(argument).__name__}")
     return wrapped(argument, numpy_type(type_))
 
@@ -46,8 +47,8 @@ def _descriptor(params: list[Param], argument: Any, memory: GlobalMemory, env: d
     head, name = params[0].value, params[0].name
     missing = [field for field in ("base", "shape", "strides") if not hasattr(argument, field)]
     if missing:
-        raise SimulatorMisuse(f"argument {name!r} should be a TensorDescriptor, not {type(argument).__name__}: it has no "
-                              f"{', '.join(missing)}")
+        raise SimulatorMisuse(f"argument {name!r} should be a TensorDescriptor, not {type(argument).__name__}: "
+                              f"it has no {', '.join(missing)}")
     shape, strides = tuple(map(int, argument.shape)), tuple(map(int, argument.strides))
     block = head.type.shape
     if len(shape) != len(block):

@@ -1,7 +1,7 @@
 """Walks blocks: each op in order, through its handler.
 
-A block in which others may be scheduled is walked by a generator; any other, a plain loop of arithmetic for instance, by
-plain calls, which is several times as fast. Which one it is is found once per block.
+A block in which others may be scheduled is walked by a generator; any other, a plain loop of arithmetic for instance,
+by plain calls, which is several times as fast. Which one it is is found once per block.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from .costs import cost
 from .table import HANDLERS
 
 PLAIN, SWITCHING, GENERATOR = range(3)
+REGION = "warp_specialize"  # waits for its tasks, whatever they hold
 
 
 @dataclass
@@ -34,16 +35,17 @@ def prepare(block: Block, num_warps: int) -> Code:
         if handler is None:
             raise SimulatorMisuse(f"the simulator does not know what {op.name!r} means", op.site)
         switching = handler.switches(op)
-        blocking = handler.generator and (not op.blocks or any(_switches(inner) for inner in op.walk() if inner is not op))
+        inside = any(_switches(inner) for inner in op.walk() if inner is not op)
+        blocking = handler.generator and (inside or not op.blocks)
         switches |= switching or blocking
         mode = GENERATOR if handler.generator else SWITCHING if switching else PLAIN
         steps.append((op, handler.run, mode, cost(op, num_warps)))
-    return Code(steps, switches or any(op.name == "warp_specialize" for op in block.ops))
+    return Code(steps, switches or any(op.name == REGION for op in block.ops))
 
 
 def _switches(op: Op) -> bool:
     handler = HANDLERS.get(op.name)
-    return handler is not None and ((handler.generator and not op.blocks) or handler.switches(op))
+    return handler is not None and ((handler.generator and not op.blocks) or op.name == REGION or handler.switches(op))
 
 
 def run_block(task, block: Block) -> Iterator:

@@ -8,20 +8,25 @@ import re
 import numpy as np
 
 from ..errors import SimulatorMisuse
-from .machine import fail
 from .table import handles
+from .tasks import fail
 from .values import numpy_type
 
+_SAME_NAME = """
+    exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan sinh cosh tanh fabs floor ceil trunc rint hypot fmod
+    fmin fmax copysign nextafter
+"""
 FUNCTIONS = {
-    **{name: getattr(np, name) for name in ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "fabs", "floor", "ceil", "trunc", "rint", "hypot", "fmod", "fmin", "fmax", "copysign", "nextafter"]},
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "pow": np.power, "abs": np.abs, "min": np.minimum, "max": np.maximum, "nearbyint": np.rint,
+    **{name: getattr(np, name) for name in _SAME_NAME.split()},
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "pow": np.power, "abs": np.abs, "min": np.minimum, "max": np.maximum,
+    "nearbyint": np.rint,
     "isnan": np.isnan, "isinf": np.isinf, "finite": np.isfinite, "signbit": np.signbit, "exp10": lambda x: 10 ** x,
     "rsqrt": lambda x: 1 / np.sqrt(x), "fma": lambda x, y, z: x * y + z, "fdim": lambda x, y: np.maximum(x - y, 0),
     "erf": np.vectorize(math.erf, otypes=[np.float64]), "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
     "tgamma": np.vectorize(math.gamma, otypes=[np.float64]), "lgamma": np.vectorize(math.lgamma, otypes=[np.float64]),
 }
-FUNCTIONS |= {f"fast_{name}": FUNCTIONS[name] for name in ("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow")}
+FUNCTIONS |= {f"fast_{name}": FUNCTIONS[name] for name in "sin cos tan exp exp10 log log2 log10 pow".split()}
 FUNCTIONS |= {"isfinited": np.isfinite, "llabs": np.abs, "llmin": np.minimum, "llmax": np.maximum}
 
 

@@ -52,12 +52,13 @@ def describe(array: Any, name: str) -> tuple[int, int, int]:
         return (low, high - low, array.itemsize) if array.size else (array.ctypes.data, 0, array.itemsize)
     if hasattr(array, "data_ptr") and hasattr(array, "stride"):
         if getattr(getattr(array, "device", None), "type", "cpu") != "cpu":
-            raise SimulatorMisuse(f"argument {name!r} is a tensor on {array.device}; the simulator works on CPU tensors",
+            raise SimulatorMisuse(f"argument {name!r} is on {array.device}; the simulator works on CPU tensors",
                                   hint="pass tensor.cpu()")
         extents = [(size - 1) * stride for size, stride in zip(array.shape, array.stride())]
         elements = 1 + sum(extents) if all(array.shape) else 0
-        return array.data_ptr(), elements * array.element_size(), array.element_size()
-    raise SimulatorMisuse(f"argument {name!r} should be a numpy array or a torch CPU tensor, not {type(array).__name__}")
+        return array.data_ptr(), elements * array.dtype.itemsize, array.dtype.itemsize
+    raise SimulatorMisuse(f"argument {name!r} should be a numpy array or a torch CPU tensor, not a "
+                          f"{type(array).__name__}")
 
 
 class GlobalMemory:
@@ -90,7 +91,8 @@ class GlobalMemory:
             return OutOfBounds(f"{where}, which is not a multiple of the element's {size} bytes", op.site)
         offset = (address - near.start) / near.item
         offset = int(offset) if offset.is_integer() else offset
-        return OutOfBounds(f"{where}: element {offset} of {near.name!r}, which has {near.size // near.item} elements", op.site,
+        elements = near.size // near.item
+        return OutOfBounds(f"{where}: element {offset} of {near.name!r}, which has {elements} elements", op.site,
                            hint="mask the access or enlarge the array")
 
     def _parts(self, addresses: np.ndarray, size: int, task, op, what: str):
@@ -104,7 +106,7 @@ class GlobalMemory:
             return [(region, slice(None))]
         parts, left = [], np.ones(addresses.shape, bool)
         for region in self.regions:
-            inside = left & (addresses >= np.uint64(region.start)) & (addresses + np.uint64(size) <= np.uint64(region.end))
+            inside = left & (addresses >= region.start) & (addresses + np.uint64(size) <= region.end)
             if inside.any():
                 parts.append((region, inside))
                 left &= ~inside
@@ -113,14 +115,14 @@ class GlobalMemory:
         return parts
 
     def read(self, addresses, mask, dtype: np.dtype, other, task, op):
-        """Elements at `addresses` (an array or scalar of uint64) where `mask` (None is all) holds, `other` (None is 0) else."""
+        """Elements at `addresses` (uint64) where `mask` (None is all) holds, `other` (None is 0) elsewhere."""
         shape = np.shape(addresses)
         if not shape and mask is None:
             return self._cell(int(addresses), dtype, task, op, "reads")[()]
         flat = np.asarray(addresses).reshape(-1)
         on = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
         if on is not None and not on.all():
-            result = np.zeros(flat.shape, dtype) if other is None else np.array(np.broadcast_to(other, shape)).reshape(-1)
+            result = np.full(shape, 0 if other is None else other, dtype).reshape(-1)
             if on.any():
                 result[on] = self._read(flat[on], dtype, task, op)
         else:

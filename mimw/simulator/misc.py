@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import SimulationError
-from .machine import fail
 from .table import handles
+from .tasks import fail
 
 
 @handles("get_program_id")
@@ -37,6 +37,11 @@ def clock64(task, op):
 @handles("barrier", "fence", "grid_dependency_wait", "grid_dependency_launch_dependents")
 def ordered_already(task, op):
     """A task runs its ops one after the other, and every launch has ended before the next begins."""
+
+
+@handles("hint")
+def hint(task, op):
+    """What Triton may believe of a value changes no result; that it is true is the author's word."""
 
 
 @handles("print")

@@ -1,7 +1,7 @@
 """`reduce`, `scan` and `map_elementwise`: a region of scalars, run on whole slices of tiles at once.
 
-A region without control flow means the same on arrays as on scalars, so a reduction of N elements takes log2(N) runs of it.
-With control flow it runs once per element.
+A region without control flow means the same on arrays as on scalars, so a reduction of N elements takes log2(N) runs
+of it. With control flow it runs once per element.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from .trace import Trace
 class Run:
     """What a launch left behind, besides what it wrote into its arguments.
 
-    `cycles` is the time at which the last task or copy ended, in the simulator's abstract cycles; `counts` says how often
-    each op ran, over all CTAs; `trace` is None unless it was asked for.
+    `cycles` is the time at which the last task or copy ended, in the simulator's abstract cycles; `counts` says how
+    often each op ran, over all CTAs; `trace` is None unless it was asked for.
     """
 
     cycles: float
@@ -30,8 +30,8 @@ class Run:
     trace: Trace | None = None
 
 
-def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int = 0, trace: bool = False,
-        check_unwritten: bool = True, memory: Sequence[Any] = ()) -> Run:
+def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int = 0,
+        trace: bool = False, check_unwritten: bool = True, memory: Sequence[Any] = ()) -> Run:
     """Execute `program` on the CPU for every program id of `grid`, writing into the arrays among `args`.
 
     grid:             1 to 3 numbers of programs
@@ -40,7 +40,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     trace:            whether to keep a timeline
     check_unwritten:  whether reading shared memory that has not been written, or not yet, is an error
     memory:           further arrays that the kernel reaches through addresses it loads
-    raises:           a `SimulationError` that names CTA, task and source line; the arrays then hold what was written so far
+    raises:           a `SimulationError` that names CTA, task and source line; arrays hold what was written so far
     """
     sizes = tuple(int(size) for size in grid)
     if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
@@ -49,7 +49,8 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     arguments = bind(program, args, space)
     for index, array in enumerate(memory):
         space.register(array, f"memory[{index}]")
-    machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace, check_unwritten=check_unwritten)
+    machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace,
+                      check_unwritten=check_unwritten)
     with np.errstate(all="ignore"):       # overflow, division by zero and NaN are values on the GPU, not events
         machine.run()
     return Run(machine.end, machine.counts(), machine.trace)

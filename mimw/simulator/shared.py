@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import OutOfBounds, UnwrittenRead
-from .machine import InFlight, fail
 from .table import handles
+from .tasks import InFlight, fail
 from .values import numpy_type
 
 WRITTEN, COMING = -1, 1       # marks are integers as wide as an element; a fresh one is 0. -1 is all ones at any width
@@ -65,16 +65,19 @@ class View:
         self.allocation.coming.remove(copy)
         self.write(tile)
 
-    def check(self, task, op) -> None:
-        """Refuse to read an element that nobody has written or whose data are still on their way."""
-        if not task.machine.check_unwritten or (self.marks == WRITTEN).all():
+    def check(self, task, op, where=...) -> None:
+        """Refuse to read an element (of those at the numpy index `where`) that nobody has written or whose data are still
+        on their way."""
+        if not task.machine.check_unwritten or (self.marks[where] == WRITTEN).all():
             return
-        index = tuple(int(i) for i in np.argwhere(self.marks != WRITTEN)[0])
+        index = tuple(int(i) for i in np.argwhere(self.marks[where] != WRITTEN)[0])
+        if where is not ...:
+            index = tuple(int(along[index]) for along in where)
         element = self.marks[tuple(slice(i, i + 1) for i in index)]
         for copy in self.allocation.coming:
             if np.shares_memory(element, copy.destination.marks):
-                raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, before the {copy.kind} that "
-                           f"{copy.task.where} started at {copy.op.site} has landed", copy.op.site,
+                raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, before the "
+                           f"{copy.kind} that {copy.task.where} started at {copy.op.site} has landed", copy.op.site,
                            hint=f"it lands by {copy.lands_by}: wait for that first")
         raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, which nobody has written",
                    hint="store or load into it, and order that before this read")
@@ -92,7 +95,8 @@ def allocate(name: str, type_, site) -> View:
 
 @handles("local_alloc")
 def local_alloc(task, op):
-    task.env[op.result] = allocate(op.result.name or f"buffer of line {op.site.line}", op.result.type, op.site)
+    view = allocate(op.result.name or f"buffer of line {op.site.line}", op.result.type, op.site)
+    task.env[op.result] = task.cta.memory[op.result] = view
 
 
 @handles("buffer_index")
@@ -110,8 +114,8 @@ def buffer_slice(task, op):
     offsets = [position(task, op, offset) for offset in op.args[1]]
     for axis, (offset, size, extent) in enumerate(zip(offsets, shape, view.data.shape)):
         if offset < 0 or offset + size > extent:
-            raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, which has "
-                       f"{extent} there")
+            raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, "
+                       f"which has {extent} there")
     box = tuple(slice(offset, offset + size) for offset, size in zip(offsets, shape))
     text = ", ".join(f"{offset}:{offset + size}" for offset, size in zip(offsets, shape))
     task.env[op.result] = view.part(box, f"[{text}]")
@@ -131,6 +135,35 @@ def local_load(task, op):
 def local_store(task, op):
     view, tile = task.env[op.args[0]], task.read(op.args[1], op)
     view.write(tile)
+
+
+@handles("local_gather", switches=True)
+def local_gather(task, op):
+    view, indices, axis = task.env[op.args[0]], task.read(op.args[1], op), op.args[2]
+    where = _picked(task, op, view, indices, axis)
+    view.check(task, op, where)
+    task.env[op.result] = view.data[where]
+
+
+@handles("local_scatter", switches=True)
+def local_scatter(task, op):
+    """Of equal indices the last one in row-major order wins here; on hardware any."""
+    view, tile, indices = task.env[op.args[0]], task.read(op.args[1], op), task.read(op.args[2], op)
+    where = _picked(task, op, view, indices, op.args[3])
+    view.data[where] = tile
+    view.marks[where] = WRITTEN
+
+
+def _picked(task, op, view: View, indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
+    """The numpy index of the elements that `indices` along `axis` pick."""
+    outside = (indices < 0) | (indices >= view.data.shape[axis])
+    if outside.any():
+        at = tuple(int(i) for i in np.argwhere(outside)[0])
+        raise fail(OutOfBounds, task, op, f"{op.name}: index {indices[at]} at {at} is outside the {view.data.shape[axis]} elements "
+                   f"of {view.name} along axis {axis}", hint="mask or clamp the indices")
+    where = list(np.ogrid[tuple(slice(0, extent) for extent in indices.shape)])
+    where[axis] = indices
+    return tuple(np.broadcast_arrays(*where))
 
 
 def position(task, op, index) -> int:

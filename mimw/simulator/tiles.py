@@ -8,8 +8,8 @@ from ..errors import OutOfBounds, SimulatorMisuse
 from ..ir import Tensor, Type, Value
 from ..ir.types import Pointer
 from ..triton_port.interpreter import Handle, TileBuilder, triton_type
-from .machine import fail
 from .table import handles
+from .tasks import fail
 from .values import element_name, filled, numpy_type
 
 _BUILDER = TileBuilder()
@@ -23,7 +23,18 @@ def _argument(task, op, arg):
     return arg
 
 
-@handles(*["add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "shl", "lshr", "ashr", "and", "or", "xor", "umulhi", "minsi", "minui", "maxsi", "maxui", "fadd", "fsub", "fmul", "fdiv", "frem", "precise_divf", "approx_divf", "minimumf", "minnumf", "maximumf", "maxnumf", "icmpSLE", "icmpSLT", "icmpSGE", "icmpSGT", "icmpULE", "icmpULT", "icmpUGE", "icmpUGT", "icmpEQ", "icmpNE", "fcmpOLT", "fcmpOGT", "fcmpOLE", "fcmpOGE", "fcmpOEQ", "fcmpONE", "fcmpULT", "fcmpUGT", "fcmpULE", "fcmpUGE", "fcmpUEQ", "fcmpUNE", "fneg", "fabs", "iabs", "ceil", "floor", "exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "precise_sqrt", "rsqrt", "erf", "fma", "clampf", "select", "int_cast", "si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "fp_ext", "fp_trunc", "fp_to_fp", "bitcast", "int_to_ptr", "ptr_to_int", "unsplat", "reshape", "trans", "join", "cat", "histogram", "dot", "dot_scaled"])
+_OPS = """
+    add sub mul sdiv udiv srem urem shl lshr ashr and or xor umulhi minsi minui maxsi maxui
+    fadd fsub fmul fdiv frem precise_divf approx_divf minimumf minnumf maximumf maxnumf
+    icmpSLE icmpSLT icmpSGE icmpSGT icmpULE icmpULT icmpUGE icmpUGT icmpEQ icmpNE
+    fcmpOLT fcmpOGT fcmpOLE fcmpOGE fcmpOEQ fcmpONE fcmpULT fcmpUGT fcmpULE fcmpUGE fcmpUEQ fcmpUNE
+    fneg fabs iabs ceil floor exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf fma clampf select
+    int_cast si_to_fp ui_to_fp fp_to_si fp_to_ui fp_ext fp_trunc fp_to_fp bitcast int_to_ptr ptr_to_int
+    unsplat reshape trans join cat histogram dot dot_scaled
+"""
+
+
+@handles(*_OPS.split())
 def tile_op(task, op):
     """One result, computed by the builder's method of the op's name."""
     args = [_argument(task, op, arg) for arg in op.args]
@@ -84,8 +95,8 @@ def expand_dims(task, op):
 def gather(task, op):
     source, indices, axis = task.read(op.args[0], op), task.read(op.args[1], op), op.args[2]
     if indices.min() < 0 or indices.max() >= source.shape[axis]:
-        raise fail(OutOfBounds, task, op, f"gather indices from {indices.min()} to {indices.max()} into {source.shape[axis]} "
-                   "elements")
+        raise fail(OutOfBounds, task, op,
+                   f"gather indices from {indices.min()} to {indices.max()} into {source.shape[axis]} elements")
     task.env[op.result] = np.take_along_axis(source, indices.astype(np.int64), axis=axis)
 
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from triton._C.libtriton import ir as mlir
 from triton._C.libtriton.gluon_ir import GluonOpBuilder
-from triton.experimental.gluon.language import (BlockedLayout, DistributedLinearLayout, DotOperandLayout, NVMMADistributedLayout,
-                                                NVMMASharedLayout, PaddedSharedLayout, SharedLinearLayout, SliceLayout,
-                                                SwizzledSharedLayout)
+from triton.experimental.gluon.language import (
+    BlockedLayout,
+    DistributedLinearLayout,
+    DotOperandLayout,
+    NVMMADistributedLayout,
+    NVMMASharedLayout,
+    PaddedSharedLayout,
+    SharedLinearLayout,
+    SliceLayout,
+    SwizzledSharedLayout,
+)
 from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
 
 from ..ir.layouts import (Blocked, DotOperand, Linear, LinearShared, Mma, NvmmaShared, PaddedShared, RegisterLayout, SharedLayout,

@@ -1,7 +1,7 @@
 """Triton's numpy builder, with the arithmetic of the hardware.
 
-`triton.runtime.interpreter.InterpreterBuilder` already knows what most of the builder's ops mean on numpy arrays, and this
-is the only place that touches that private module. `TileBuilder` keeps what is right and mends what is not:
+`triton.runtime.interpreter.InterpreterBuilder` already knows what most of the builder's ops mean on numpy arrays, and
+this is the only place that touches that private module. `TileBuilder` keeps what is right and mends what is not:
 
 * bf16 and fp8 live in arrays of `ml_dtypes`, so that every operation and cast rounds to nearest even;
 * integers have no sign in the IR: arrays are signed, and the ops that mean unsigned numbers view them so;
@@ -94,8 +94,8 @@ def _of_unsigned(method):
     """The same op on the operands' bits read as unsigned numbers; integer results turn signed again."""
 
     def op(self, lhs, rhs):
-        result = method(self, TensorHandle(as_unsigned(lhs.data), lhs.dtype), TensorHandle(as_unsigned(rhs.data), rhs.dtype))
-        return TensorHandle(as_signed(result.data), lhs.dtype)
+        bits = (TensorHandle(as_unsigned(side.data), side.dtype) for side in (lhs, rhs))
+        return TensorHandle(as_signed(method(self, *bits).data), lhs.dtype)
 
     return op
 
@@ -112,7 +112,7 @@ def _compare(function, unordered: bool):
 
 
 class TileBuilder(InterpreterBuilder):
-    """Tile arithmetic on numpy; method `create_X` is the meaning of IR op `X`, with the same arguments in the same order."""
+    """Tile arithmetic on numpy: method `create_X` is the meaning of IR op `X`, and takes its arguments in its order."""
 
     create_udiv = _of_unsigned(InterpreterBuilder.create_udiv)
     create_urem = _of_unsigned(InterpreterBuilder.create_urem)
@@ -136,24 +136,25 @@ class TileBuilder(InterpreterBuilder):
 
     def create_int_cast(self, value, type_, signed):
         data, target = value.data, _NUMPY_OF[type_]
-        if target == bool:
+        if type_ == tl.int1:
             return TensorHandle((data & 1).astype(bool), type_)
-        if data.dtype == bool:
+        if data.dtype.kind == "b":
             data = -data.astype(target) if signed else data.astype(target)
         elif not signed:
             data = as_unsigned(data)
         return TensorHandle(as_signed(data.astype(target)), type_)
 
     def create_si_to_fp(self, value, type_):
-        data = -value.data.astype(np.int8) if value.data.dtype == bool else value.data
+        data = -value.data.astype(np.int8) if value.data.dtype.kind == "b" else value.data
         return TensorHandle(data.astype(_NUMPY_OF[type_]), type_)
 
     def create_ui_to_fp(self, value, type_):
         return TensorHandle(as_unsigned(value.data).astype(_NUMPY_OF[type_]), type_)
 
     def create_fp_to_si(self, value, type_):
-        bits = 8 * _NUMPY_OF[type_].itemsize
-        return TensorHandle(_saturating(value.data, -(1 << bits - 1), (1 << bits - 1) - 1, _NUMPY_OF[type_].type), type_)
+        dtype = _NUMPY_OF[type_]
+        limits = np.iinfo(dtype)
+        return TensorHandle(_saturating(value.data, limits.min, limits.max, dtype.type), type_)
 
     def create_fp_to_ui(self, value, type_):
         dtype = np.dtype(f"u{_NUMPY_OF[type_].itemsize}")
@@ -169,7 +170,8 @@ class TileBuilder(InterpreterBuilder):
         return TensorHandle(cast_float(value.data, _NUMPY_OF[type_], getattr(rounding, "name", None) or "RTNE"), type_)
 
     def create_bitcast(self, value, type_):
-        return TensorHandle(np.ascontiguousarray(value.data).reshape(np.shape(value.data)).view(_NUMPY_OF[type_]), type_)
+        data = np.ascontiguousarray(value.data).reshape(np.shape(value.data))
+        return TensorHandle(data.view(_NUMPY_OF[type_]), type_)
 
     create_int_to_ptr = create_ptr_to_int = create_bitcast
 

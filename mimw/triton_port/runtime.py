@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import sys
 
 import triton
 from triton import knobs
@@ -15,14 +16,13 @@ from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
 from triton.runtime.driver import driver
 from triton.runtime.interpreter import InterpretedFunction
-from triton.runtime.jit import (JITCallable, JITFunction, MockTensor, _triton_jit_function_registry,
-                                create_function_from_signature)
+from triton.runtime.jit import JITCallable, JITFunction, MockTensor, _triton_jit_function_registry, create_function_from_signature
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
-    "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language", "MockTensor",
-    "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature", "gpu_is_active", "knobs",
-    "make_backend", "stock_compile", "triton",
+    "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
+    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature",
+    "driver", "gpu_is_active", "knobs", "make_backend", "stock_compile", "triton",
 ]
 
 
@@ -30,10 +30,9 @@ __all__ = [
 def gpu_is_active() -> bool:
     """True if Triton finds exactly one GPU driver on this machine."""
     try:
-        driver.active.get_current_target()
+        return driver.default is not None
     except RuntimeError:
         return False
-    return True
 
 
 def active_target() -> GPUTarget:
@@ -43,10 +42,11 @@ def active_target() -> GPUTarget:
 
 @atexit.register
 def _leave_triton_registry() -> None:
-    """Triton keeps every JIT function until the process ends. Ours lead to its C++ types, which would then outlive the
-    binding library and have it complain about leaks on stderr; so do the generators' reference cycles."""
-    ours = [name for name, function in _triton_jit_function_registry.items() if type(function).__module__.startswith("mimw.")]
-    for name in ours:
-        del _triton_jit_function_registry[name]
-    if ours:
-        gc.collect()
+    """Triton keeps every JIT function, and so its module's globals, until the process ends. Through ours they lead to its
+    C++ types, which would then outlive the binding library and have it complain about leaks on stderr; so would the
+    generators' reference cycles and the frames of an uncaught error."""
+    _triton_jit_function_registry.clear()
+    for name in ("last_exc", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    gc.collect()

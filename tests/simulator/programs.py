@@ -1,6 +1,7 @@
 """Small programs written op by op, as the frontend would record them.
 
-A `Sketch` is a kernel under construction. Every op gets the source line of the test that wrote it, so reports can be checked.
+A `Sketch` is a kernel under construction. Every op gets the source line of the test that wrote it, so reports can be
+checked.
 """
 
 from __future__ import annotations

@@ -20,11 +20,12 @@ def test_a_fresh_barrier_has_completed_phase_one(parity, passes):
     if passes:
         assert k.run().counts["barrier_wait"] == 1
     else:
-        with pytest.raises(Deadlock, match=r"parity 0 of 'bar'\[0\]: it is in phase 0 \(parity 0\) with 0 of 1 arrivals"):
+        with pytest.raises(Deadlock, match=r"parity 0 of 'bar'\[0\]: it is in phase 0 \(parity 0\) with 0 of 1 arr"):
             k.run()
 
 
-@pytest.mark.parametrize("arrivals, parity, passes", [(1, 0, True), (1, 1, False), (2, 0, False), (2, 1, True), (3, 0, True)])
+@pytest.mark.parametrize("arrivals, parity, passes", [
+    (1, 0, True), (1, 1, False), (2, 0, False), (2, 1, True), (3, 0, True)])
 def test_a_wait_names_the_phase_by_its_parity(arrivals, parity, passes):
     """After n phases the wait for parity p passes unless the current phase has that parity."""
     def body(k, bars):
@@ -55,7 +56,7 @@ def test_a_phase_takes_as_many_arrivals_as_it_was_made_for(counts, completes):
 
 def test_more_arrivals_than_a_phase_takes():
     k = with_barrier(lambda k, bars: k.op("barrier_arrive", k.bar(bars, 0), 2, None))
-    with pytest.raises(BarrierMisuse, match=r"2 more arrivals on 'bar'\[0\]; it is in phase 0 \(parity 0\) with 0 of 1") as caught:
+    with pytest.raises(BarrierMisuse, match=r"2 more arrivals on 'bar'\[0\]; .* with 0 of 1") as caught:
         k.run()
     assert 'k.op("barrier_arrive"' in line_of(caught.value)
 
@@ -83,7 +84,7 @@ def test_a_false_predicate_skips():
 
 @pytest.mark.parametrize("index", [-1, 2])
 def test_an_index_outside_the_array(index):
-    with pytest.raises(OutOfBounds, match=f"index {index} of the barriers 'bar', of which there are 2"):
+    with pytest.raises(OutOfBounds, match=rf"index {index} of the barriers of 'bar'\[0\], of which there are 2"):
         with_barrier(lambda k, bars: k.bar(bars, k.const(index)), count=2).run()
 
 
@@ -152,7 +153,7 @@ def test_a_barrier_carried_by_a_loop_is_still_known():
 
     k.loop(1, body, [k.bar(bars, 0)])
     k.op("barrier_wait", k.bar(bars, 0), k.const(0), None)
-    with pytest.raises(Deadlock, match="1 of 2 arrivals(.|\n)*an arrival could have come from barrier_arrive .* the kernel's body"):
+    with pytest.raises(Deadlock, match="1 of 2 arrivals(.|\n)*come from barrier_arrive .* the kernel's body"):
         k.run()
 
 
@@ -182,3 +183,13 @@ def test_loops_and_conditions_around_waits():
     result = np.zeros(1, np.int32)
     assert k.run(result).counts["barrier_wait"] == 2
     assert result.tolist() == [10]
+
+
+def test_only_ops_on_that_barrier_are_named():
+    """The arrive on the other barrier of the array, whose index is a constant, could not have helped."""
+    def body(k, bars):
+        k.op("barrier_arrive", k.bar(bars, k.const(1)), 1, None)
+        k.op("barrier_wait", k.bar(bars, k.const(0)), k.const(0), None)
+
+    with pytest.raises(Deadlock, match="nothing in the kernel arrives on that barrier"):
+        with_barrier(body, count=2).run()

@@ -53,14 +53,16 @@ class Gemm:
         self.type = Tensor(FP32, (64, 16))
         self.a_tiles, self.b_tiles = k.buffers(BF16, (64, 16), 2, "a_tiles"), k.buffers(BF16, (16, 16), 2, "b_tiles")
         for half in (0, 1):
-            k.op("local_store", self.tile(self.a_tiles, half), k.load(k.op("addptr", a, k.const(64 * 16 * half)), (64, 16)))
-            k.op("local_store", self.tile(self.b_tiles, half), k.load(k.op("addptr", b, k.const(16 * 16 * half)), (16, 16)))
+            for tiles, pointer, rows in ((self.a_tiles, a, 64), (self.b_tiles, b, 16)):
+                rows_of = k.op("addptr", pointer, k.const(rows * 16 * half))
+                k.op("local_store", self.tile(tiles, half), k.load(rows_of, (rows, 16)))
 
     def tile(self, tiles, index):
         return self.k.op("buffer_index", tiles, index)
 
     def dot(self, half, acc=None):
-        return self.k.op("async_dot", self.tile(self.a_tiles, half), self.tile(self.b_tiles, half), acc, None, 0, type=self.type)
+        a, b = self.tile(self.a_tiles, half), self.tile(self.b_tiles, half)
+        return self.k.op("async_dot", a, b, acc, None, 0, type=self.type)
 
     def wait(self, pending, value):
         return self.k.op("async_dot_wait", pending, value)
@@ -156,6 +158,7 @@ def test_an_operand_from_registers_and_a_transposed_one():
 def test_operands_must_have_been_written():
     k = Sketch()
     a, b = k.buffers(BF16, (64, 16), 1, "a_tiles"), k.buffers(BF16, (16, 16), 1, "b_tiles")
-    k.op("async_dot", k.op("buffer_index", a, 0), k.op("buffer_index", b, 0), None, None, 0, type=Tensor(FP32, (64, 16)))
+    a, b = k.op("buffer_index", a, 0), k.op("buffer_index", b, 0)
+    k.op("async_dot", a, b, None, None, 0, type=Tensor(FP32, (64, 16)))
     with pytest.raises(UnwrittenRead, match=r"async_dot reads 'a_tiles'\[0\]"):
         k.run()

@@ -95,8 +95,8 @@ def test_pointers_that_are_loaded_from_memory():
 
 
 @pytest.mark.parametrize("kind, start, value, expected", [
-    ("ADD", 3, 4, 3 + 2 * 4), ("MAX", 3, -1, 3), ("UMAX", 3, -1, -1), ("UMIN", -1, 3, 3), ("MIN", -1, 3, -1), ("AND", 6, 3, 2),
-    ("OR", 6, 3, 7), ("XOR", 6, 3, 6), ("XCHG", 6, 3, 3)])
+    ("ADD", 3, 4, 3 + 2 * 4), ("MAX", 3, -1, 3), ("UMAX", 3, -1, -1), ("UMIN", -1, 3, 3), ("MIN", -1, 3, -1),
+    ("AND", 6, 3, 2), ("OR", 6, 3, 7), ("XOR", 6, 3, 6), ("XCHG", 6, 3, 3)])
 def test_atomics_on_one_address_take_turns(kind, start, value, expected):
     k = Sketch()
     x = k.pointer(I32, "x")
@@ -156,6 +156,35 @@ def test_programs_may_wait_for_each_other():
 def test_a_spin_that_nobody_ends_is_a_deadlock():
     with pytest.raises(Deadlock, match="spin on global memory"):
         spin_kernel(False).run(np.zeros(1, np.int32), grid=(2, ))
+
+
+class Tensor4:
+    """What the simulator uses of a torch CPU tensor: here a view of every other element of 8."""
+
+    def __init__(self, device="cpu"):
+        self.array, self.shape, self.dtype = np.zeros(8, np.float32), (4, ), np.dtype(np.float32)
+        self.device = type("Device", (), {"type": device})()
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def stride(self):
+        return (2, )
+
+
+def test_tensors_are_taken_by_address():
+    k = Sketch()
+    y = k.pointer(FP32, "y")
+    offsets = k.op("mul", k.arange(4), k.op("constant", 2, Tensor(I32, (4, ))))
+    k.op("store", k.at(y, offsets), k.op("constant", 1.0, Tensor(FP32, (4, ))), None)
+    tensor = Tensor4()
+    k.run(tensor)
+    assert tensor.array.tolist() == [1, 0] * 4
+    with pytest.raises(SimulatorMisuse, match="works on CPU tensors"):
+        k.run(Tensor4("cuda"))
+    k.op("store", k.op("addptr", y, k.const(7)), k.const(1.0, FP32), None)
+    with pytest.raises(OutOfBounds, match="element 7 of 'y', which has 7"):
+        k.run(Tensor4())
 
 
 def test_arguments_that_cannot_be_bound():

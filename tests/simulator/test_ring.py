@@ -25,7 +25,7 @@ def test_the_ring_works_in_every_interleaving(seed, stages):
 
 
 def test_a_seed_is_one_run():
-    """The same events in the same order; and, since waits take the time of what they wait for, one timeline for all seeds."""
+    """The same events in the same order; as waits take the time of what they wait for, one timeline for all seeds."""
     traces = [run_ring(seed)[2].trace.events for seed in (1, 1, 2, 3)]
     assert traces[0] == traces[1]
     timelines = [sorted((e.lane, e.start, e.end, e.kind, e.label) for e in events) for events in traces]

@@ -39,6 +39,7 @@ from .descriptors import (
     prefetch,
     reinterpret_tensor_descriptor,
 )
+from .gather import local_gather, local_scatter, zeros
 from .layouts import (
     TMemCTAMode,
     layout_encoding,
@@ -66,10 +67,8 @@ from .not_yet import (
     clc_consumer,
     clc_create_context,
     clc_producer,
-    local_gather,
     local_reinterpret,
     local_reshape,
-    local_scatter,
     named_barrier_arrive,
     named_barrier_wait,
     rematerialized_range,
@@ -79,7 +78,7 @@ from .not_yet import (
     vote_ballot_sync,
 )
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout
-from .require import assert_same_layout, dump_layout, release_layout, require_layout, zeros
+from .require import assert_same_layout, dump_layout, release_layout, require_layout
 from .tdm import (
     amd_descriptor_prefetch_tensor,
     async_amd_descriptor_load,

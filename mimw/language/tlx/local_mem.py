@@ -180,10 +180,15 @@ def local_store(dst, src, _semantic=None) -> None:
         raise wrong(_semantic, f"local_store: `src` must be a block tensor, got {src}")
     if tuple(src.type.shape) != dst.shape:
         raise wrong(_semantic, f"local_store: the tile has shape {list(src.type.shape)}, the buffer {list(dst.shape)}")
-    if src.dtype != dst.dtype:
-        raise wrong(_semantic, f"local_store: the tile holds {src.dtype}, the buffer {dst.dtype}",
-                    hint=f"convert first: `src.to(tl.{_spelled(dst.dtype)})`")
+    same_dtype("local_store", src, dst, _semantic)
     _semantic.builder.record("local_store", dst.handle, src.handle)
+
+
+def same_dtype(name: str, tile: tl.tensor, buffer: buffered_tensor, semantic) -> None:
+    """An error unless the tile's elements are the buffer's."""
+    if tile.dtype != buffer.dtype:
+        raise wrong(semantic, f"{name}: the tile holds {tile.dtype}, the buffer {buffer.dtype}",
+                    hint=f"convert first: `src.to(tl.{_spelled(buffer.dtype)})`")
 
 
 def _spelled(dtype: tl.dtype) -> str:

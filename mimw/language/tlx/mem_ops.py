@@ -18,20 +18,18 @@ from .descriptors import (
     prefetch,
     reinterpret_tensor_descriptor,
 )
+from .gather import local_gather, local_scatter, zeros
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
 from .not_yet import (
     alloc_warp_barrier,
     async_store,
-    local_gather,
     local_reinterpret,
     local_reshape,
-    local_scatter,
     named_barrier_arrive,
     named_barrier_wait,
     subslice,
     tmem_copy,
 )
-from .require import zeros
 from .tma import async_descriptor_load, async_descriptor_store, async_descriptor_store_wait
 
 __all__ = [

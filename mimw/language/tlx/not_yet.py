@@ -14,8 +14,6 @@ from ..core import not_yet, word
 WORDS = {
     # buffers
     "subslice": "buf offset size",
-    "local_gather": "src indices axis token=None",
-    "local_scatter": "dst src indices axis token=None",
     "local_reshape": "buf shape",
     "local_reinterpret": "src dtype shape=None layout=None",
     "tmem_copy": "src dst",

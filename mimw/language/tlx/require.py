@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import not_yet, word, wrong
-from .layouts import layout_encoding, shared_layout_encoding
+from .layouts import layout_encoding
 from .register_layouts import layout as thread_value_layout
 from .types import buffered_tensor
 
@@ -27,8 +27,8 @@ def require_layout(x, layout: tl.constexpr, pin: tl.constexpr = True, late_addre
     args:      x      - block tensor
                layout - a register layout for its shape and this task's threads
                pin    - a hard anchor: no pass moves it, and element-wise ops, reductions, loops and casts go on in it up to a
-                        memory access, a dot or `release_layout`; elements of 8 bits and less are not held against Triton's own
-                        passes. Without, a hint.
+                        memory access, a dot or `release_layout`; elements of 8 bits and less, and tiles on AMD, are not held
+                        against Triton's own passes. Without, a hint.
                late_address_compute - AMD scheduling hint, no effect elsewhere
     lowers to: ttg.convert_layout, and for `pin` an empty ttg.inline_asm
     """
@@ -88,23 +88,3 @@ def dump_layout(x, _semantic=None) -> None:
     else:
         x = _block("dump_layout", x, _semantic)
     _semantic.builder.record("dump_layout", x.handle)
-
-
-@word
-def zeros(shape: tl.constexpr, dtype: tl.constexpr, layout: tl.constexpr = None, _semantic=None) -> tl.tensor:
-    """A block tensor of zeros.
-
-    args:      shape  - extents, powers of two
-               dtype  - element type
-               layout - (opt) a register layout, pinned; AssertionError for anything else
-    lowers to: arith.constant
-    """
-    shape = list(shape) if isinstance(shape, (list, tuple)) else [shape]
-    if layout is None:
-        return _semantic.full(shape, 0, dtype)
-    assert isinstance(layout, layout_encoding) and not isinstance(layout, shared_layout_encoding), (
-        f"zeros: `layout` must be a register layout, got {layout!r}")
-    builder, type_ = _semantic.builder, tl.block_type(dtype, tl._unwrap_shape(shape))
-    zero = 0.0 if dtype.is_floating() else 0
-    pinned = register_layout("zeros", layout, _semantic)
-    return tl.tensor(builder.record("constant", zero, type_.to_ir(builder), layout=pinned).results[0], type_)

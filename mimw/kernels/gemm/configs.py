@@ -1,0 +1,67 @@
+"""Which configuration for which problem. The measured choices are data, in `configs.json`, with the command that made them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+
+RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """BM x BN output tiles by `consumers` warpgroups; the rest as in kernel.py. BK and PIECES follow from the types."""
+
+    bm: int = 128
+    bn: int = 256
+    group_m: int = 8
+    stages: int = 4
+    consumers: int = 2
+    staging: int = 2
+    ping_pong: bool = False
+
+    def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> dict:
+        """The kernel's compile-time arguments for element sizes in bytes."""
+        return dict(BM=self.bm, BN=self.bn, BK=RING_BYTES_PER_ROW // in_bytes, GROUP_M=self.group_m, STAGES=self.stages,
+                    CONSUMERS=self.consumers, PIECES=max(1, self.bn * out_bytes // RING_BYTES_PER_ROW),
+                    STAGING=self.staging, PING_PONG=self.ping_pong, B_IS_NK=b_is_nk)
+
+    def rows(self) -> int:
+        """Rows of C that one consumer stores at a time."""
+        return self.bm if self.ping_pong else self.bm // self.consumers
+
+
+@cache
+def _measured() -> dict[tuple[int, int, int, int], Configuration]:
+    """(M, N, K, bytes per input element) -> the fastest configuration found on the chip that the file names."""
+    data = json.loads((Path(__file__).parent / "configs.json").read_text())
+    return {tuple(row["shape"]) + (row["in_bytes"], ): Configuration(**row["configuration"]) for row in data["rows"]}
+
+
+def configuration(m: int, n: int, k: int, in_bytes: int = 2) -> Configuration:
+    """The configuration for a problem: the measured one of the nearest shape class, made to fit.
+
+    Nearness counts factors of two in each extent; other element sizes fall back on the 16-bit rows.
+    """
+    rows = _measured()
+    same = [key for key in rows if key[3] == in_bytes] or list(rows)
+
+    def distance(key) -> float:
+        return sum(abs((extent / other) - 1) if extent == other else abs(_log2(extent) - _log2(other))
+                   for extent, other in zip((m, n, k), key))
+
+    return rows[min(same, key=distance)] if same else Configuration()
+
+
+def _log2(extent: int) -> int:
+    return max(1, extent).bit_length()
+
+
+def as_row(shape: tuple[int, int, int], in_bytes: int, chosen: Configuration) -> dict:
+    """One row of `configs.json`."""
+    return {"shape": list(shape), "in_bytes": in_bytes, "configuration": asdict(chosen)}
+
+
+__all__ = ["Configuration", "as_row", "configuration", "replace"]

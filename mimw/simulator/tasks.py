@@ -1,0 +1,154 @@
+"""What runs and what is under way: CTAs, their tasks, why a task is blocked, and operations in flight."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import AsyncDotReadEarly, SimulationError
+from ..ir import Block, Op, Value
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .interpreter import Code
+    from .machine import Machine
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Why a task is blocked: `detail` says it for people, `needs` gives operations in flight that would help."""
+
+    op: Op
+    kind: str
+    resource: Any
+    detail: Callable[[], str]
+    needs: Callable[[], Iterable[InFlight]] = tuple
+
+
+@dataclass(eq=False)
+class InFlight:
+    """An asynchronous operation on its way: `land` does what it was started for, at time `end`."""
+
+    kind: str
+    task: Task
+    op: Op
+    end: float
+    land: Callable[[InFlight], None]
+    landed: bool = False
+    destination: Any = None
+    lands_by: str = ""
+    ready: Callable[[], bool] = lambda: True
+
+
+class Unit:
+    """A part of an SM that does one thing at a time (TMA, tensor cores), shared by the tasks of a CTA."""
+
+    def __init__(self):
+        self._busy: list[tuple[float, float]] = []
+
+    def reserve(self, earliest: float, duration: float) -> float:
+        """The start of the first free stretch of `duration` from `earliest` on. Clocks come in any order."""
+        start = earliest
+        index = max(0, bisect_right(self._busy, (earliest, float("inf"))) - 1)
+        for begin, end in self._busy[index:]:
+            if begin >= start + duration:
+                break
+            start = max(start, end)
+        insort(self._busy, (start, start + duration))
+        return start
+
+
+@dataclass(eq=False)
+class Cta:
+    """One program instance, number `rank` of its cluster.
+
+    `memory` and `barriers` hold what the last execution of each allocation made: the handles of other CTAs name these.
+    """
+
+    number: int
+    index: tuple[int, int, int]
+    cluster: Cluster
+    rank: int = 0
+    memory: dict[Value, Any] = field(default_factory=dict)
+    barriers: dict[Value, Any] = field(default_factory=dict)
+    units: dict[str, Unit] = field(default_factory=dict)
+    tasks: list[Task] = field(default_factory=list)
+    live: int = 0
+
+    def unit(self, name: str) -> Unit:
+        return self.units.setdefault(name, Unit())
+
+
+class Task:
+    """One thread of control: a task of a CTA, or the kernel's body outside of tasks (named 'default')."""
+
+    def __init__(self, machine: Machine, cta: Cta, name: str, env: dict[Value, Any], num_warps: int, first_warp: int,
+                 clock: float, parent: Task | None = None):
+        self.machine, self.cta, self.name, self.env, self.parent = machine, cta, name, env, parent
+        self.num_warps, self.first_warp = num_warps, first_warp
+        self.clock = self.stretch = clock
+        self.wait: Wait | None = None
+        self.finished = False
+        self.steps: Iterator | None = None
+        self.dots: deque = deque()                      # asynchronous dots no wait has finished, oldest first
+        self.copies: list[InFlight] = []                # cp.async of the group that is still open
+        self.groups: list[list[InFlight]] = []          # closed cp.async groups, oldest first
+        self.stores: list[InFlight] = []                # TMA store groups, oldest first
+        self.remote: list[InFlight] = []                # ordinary stores to other CTAs that nothing has released yet
+
+    @property
+    def where(self) -> str:
+        """The task for messages."""
+        return f"task {self.name!r} of CTA {self.cta.index}"
+
+    def read(self, value: Value, op: Op):
+        """The value as a number or tile that may be used; refuses a dot that is still running."""
+        data = self.env[value]
+        if data.__class__ is PendingDot:
+            data.refuse(self, op)
+        return data
+
+    def code(self, block: Block) -> Code:
+        return self.machine.code(block, self.num_warps)
+
+    def wait_until(self, time: float, op: Op, label: str) -> None:
+        """Move this task's clock to `time`, the moment at which what it waited for was done."""
+        if time <= self.clock:
+            return
+        self.end_stretch()
+        self.machine.record(self.cta, self.name, "wait", self.clock, time, label, op)
+        self.clock = self.stretch = time
+
+    def release(self) -> None:
+        """What this task has stored in other CTAs is there for whoever acquires what it does next."""
+        for store in self.remote:
+            if not store.landed:
+                self.machine.land(store)
+        self.remote.clear()
+
+    def end_stretch(self) -> None:
+        if self.clock > self.stretch:
+            self.machine.record(self.cta, self.name, "run", self.stretch, self.clock, self.name, None)
+        self.stretch = self.clock
+
+
+@dataclass(eq=False)
+class PendingDot:
+    """The value of an asynchronous dot before a wait has finished it; `result` is there once it has landed."""
+
+    op: Op
+    result: Any = None
+    done: bool = False
+
+    def refuse(self, task: Task, op: Op) -> None:
+        raise AsyncDotReadEarly(f"{task.where}: {op.name} at {op.site} reads the result of the async_dot at "
+                                f"{self.op.site} before a wait has finished it", op.site, self.op.site,
+                                hint="put the result through async_dot_wait and use what that returns")
+
+
+def fail(kind: type[SimulationError], task: Task, op: Op, message: str, *sites, hint: str = "") -> SimulationError:
+    """An error of `task` at `op`, to be raised."""
+    return kind(f"{task.where}: {message}", op.site, *sites, hint=hint)
