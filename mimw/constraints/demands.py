@@ -10,7 +10,7 @@ from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Buffer
 from .defaults import nvmma_shared, plain_shared
-from .requirements import AnyNvmma, Exactly, Impossible, Requirement
+from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Requirement
 from .views import View
 
 Views = dict[Value, tuple[View, ...]]
@@ -86,6 +86,15 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
                 wish = AnyNvmma(view.dims[k_dim])
                 why = f"operand {letter} has {element.bits}-bit elements, which are read along K"
             yield Requirement(view.alloc, wish, op.site, op.name, why)
+
+
+def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        for view in views[op.args[buffer]]:
+            yield Requirement(view.alloc, InOrder(), op.site, op.name, "a bulk copy moves consecutive bytes")
+
+    return demand
 
 
 def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:

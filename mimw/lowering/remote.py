@@ -11,7 +11,6 @@ from ..ir import I32, I64, Op, Scalar, like
 from .asm import ptx, registers_of, sync, thread_in_task
 from .emitter import Emitter, emits
 
-
 _COPY = """{{
 .reg .pred first;
 .reg .b32 to, bar;

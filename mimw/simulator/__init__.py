@@ -1,8 +1,25 @@
 """The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler."""
 
 # Importing the op families puts their handlers into the table.
-from . import barrier, cluster, control, copies, descriptor, descriptor_slots, dot, globals, libdevice  # noqa: F401
-from . import misc, pins, regions, remote, shared, tiles  # noqa: F401
+from . import (  # noqa: F401
+    barrier,
+    bulk,
+    cluster,
+    control,
+    copies,
+    descriptor,
+    descriptor_slots,
+    dot,
+    globals,
+    libdevice,
+    misc,
+    named_barrier,
+    pins,
+    regions,
+    remote,
+    shared,
+    tiles,
+)
 from .run import Run, run
 from .table import HANDLERS
 from .trace import Event, Trace

@@ -5,8 +5,16 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import not_yet, word, wrong
-from .arguments import (EVICTION_POLICIES, cache_policy, index_handle, is_int, needs_hopper, predicate_handle, single_barrier,
-                        single_buffer)
+from .arguments import (
+    EVICTION_POLICIES,
+    cache_policy,
+    index_handle,
+    is_int,
+    needs_hopper,
+    predicate_handle,
+    single_barrier,
+    single_buffer,
+)
 
 # What cp.reduce.async.bulk.tensor combines, by element type.
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
