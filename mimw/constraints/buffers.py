@@ -6,12 +6,12 @@ from itertools import pairwise
 
 from ..errors import LayoutConflict
 from ..ir.core import Op, Program, Value
-from ..ir.layouts import SharedLayout
+from ..ir.layouts import NvmmaShared, SharedLayout
 from ..ir.types import Buffer
 from .defaults import default_shared, holds_nvmma, nvmma_shared, plain_shared
 from .demands import find_requirements
 from .explain import at, conflict, smallest_disagreement
-from .requirements import Exactly, Requirement
+from .requirements import AnyNvmma, Exactly, Requirement
 from .views import View, find_views
 
 
@@ -31,6 +31,18 @@ def solve_buffers(program: Program, tensor_cores: bool) -> tuple[dict[Value, Sha
             layouts[alloc] = layout
             reasons[alloc] = "; ".join(f"{at(demand.site)} {demand}" for demand in demands) or "default of its shape"
     return layouts, reasons
+
+
+def wanted_alignments(program: Program) -> dict[Value, int]:
+    """The boundary in bytes on which a buffer must start for the tensor cores or TMA to read its swizzle: 8 of its rows."""
+    wanted: dict[Value, int] = {}
+    for demand in find_requirements(program, find_views(program)):
+        layout = demand.wish.layout if isinstance(demand.wish, Exactly) else None
+        if isinstance(demand.wish, AnyNvmma):
+            layout = nvmma_shared(demand.alloc.type.shape, demand.alloc.type.element)
+        if isinstance(layout, NvmmaShared):
+            wanted[demand.alloc] = max(wanted.get(demand.alloc, 0), layout.boundary)
+    return wanted
 
 
 def _choose(alloc: Value, demands: list[Requirement], tensor_cores: bool) -> SharedLayout:

@@ -10,7 +10,7 @@ from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Buffer
 from .defaults import nvmma_shared
-from .requirements import AnyNvmma, Exactly, Impossible, Requirement
+from .requirements import AnyNvmma, Exactly, Impossible, Requirement, StartsAt
 from .views import View
 
 Views = dict[Value, tuple[View, ...]]
@@ -21,10 +21,13 @@ def find_requirements(program: Program, views: Views) -> list[Requirement]:
     return [requirement for op in program.walk() if op.name in _DEMANDS for requirement in _DEMANDS[op.name](op, views)]
 
 
-def _pinned(op: Op, views: Views) -> Iterator[Requirement]:
+def _allocation(op: Op, views: Views) -> Iterator[Requirement]:
     layout = op.attrs.get("layout")
     if layout is not None:
         yield Requirement(op.result, Exactly(layout), op.site, "local_alloc", "its layout= argument pins it")
+    place = op.attrs.get("place")
+    if place is not None and place.boundary:
+        yield Requirement(op.result, StartsAt(place.boundary), op.site, "local_alloc", f"its storage puts it at {place}")
 
 
 def _tma(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
@@ -88,4 +91,4 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
             yield Requirement(view.alloc, wish, op.site, op.name, why)
 
 
-_DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot}
+_DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot}

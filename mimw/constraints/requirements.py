@@ -48,6 +48,19 @@ class AnyNvmma(Wish):
 
 
 @dataclass(frozen=True)
+class StartsAt(Wish):
+    """Any layout that can begin at multiples of `boundary` bytes."""
+
+    boundary: int
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        return not isinstance(layout, NvmmaShared) or not layout.swizzle or self.boundary % layout.boundary == 0
+
+    def __str__(self) -> str:
+        return f"a layout that can begin at any multiple of {self.boundary} bytes"
+
+
+@dataclass(frozen=True)
 class Impossible(Wish):
     """No layout gives what is asked; `what` says what that is."""
 

@@ -2,13 +2,14 @@
 
 from .core import Block, Op, Param, Program, Task, Value
 from .ops import OPS, OpDef
+from .place import Place
 from .printer import print_op, print_program
 from .recorder import Recorder
 from .site import UNKNOWN, Site
-from .types import Barrier, Buffer, Descriptor, Pointer, Scalar, Tensor, Token, Type
+from .types import Barrier, Buffer, Descriptor, Pointer, Scalar, Storage, Tensor, Token, Type
 from .verify import verify
 
 __all__ = [
-    "Barrier", "Block", "Buffer", "Descriptor", "OPS", "Op", "OpDef", "Param", "Pointer", "Program", "Recorder", "Scalar",
-    "Site", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "print_op", "print_program", "verify",
+    "Barrier", "Block", "Buffer", "Descriptor", "OPS", "Op", "OpDef", "Param", "Place", "Pointer", "Program", "Recorder",
+    "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "print_op", "print_program", "verify",
 ]

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..constraints.solution import Layouts
-from ..ir import Block, Op, Program, Tensor, Token, Value
+from ..errors import LayoutConflict
+from ..ir import UNKNOWN, Block, Op, Place, Program, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..triton_port.builder import GluonOpBuilder, new_module
 from .types import Types
@@ -27,10 +28,16 @@ def emits(*names: str):
 
 @dataclass(frozen=True)
 class Placement:
-    """How a buffer's MLIR value lies in memory: its layout, and the shape of the tile that it is a view of."""
+    """How a buffer's MLIR value lies in memory: its layout, and the shape of the tile that it is a view of.
+
+    An array whose buffers do not simply follow each other has its `place` in shared storage; with `storage_bytes` its MLIR
+    value is that storage itself.
+    """
 
     layout: SharedLayout
     allocated: tuple[int, ...]
+    place: Place | None = None
+    storage_bytes: int = 0
 
 
 class Emitter:
@@ -38,10 +45,12 @@ class Emitter:
 
     def __init__(self, builder: GluonOpBuilder, layouts: Layouts, capability: int | None):
         self.builder, self.layouts, self.capability = builder, layouts, capability
+        self.site = UNKNOWN
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
+        self.storage_bytes: dict[Value, int] = {}
         self.yield_to: list[Callable[[list], object]] = []
 
     def mlir_type(self, value: Value):
@@ -74,10 +83,14 @@ class Emitter:
         return self.builder.create_convert_layout(self.types.tensor(type_, want), mlir_value)
 
     def carry(self, sources, targets) -> None:
-        """Buffers that control flow hands on keep their placement."""
+        """Buffers that control flow hands on keep their placement, which must be the same on every path."""
         for source, target in zip(sources, targets):
             if source in self.placed:
-                self.placed[target] = self.placed[source]
+                placement = self.placed.setdefault(target, self.placed[source])
+                if placement != self.placed[source]:
+                    raise LayoutConflict(f"{target.type} is one array on one path and another one, placed differently in shared "
+                                         "storage, on another.", self.site,
+                                         hint="index the arrays before the paths meet, or place them alike.")
 
     def is_token(self, value: Value) -> bool:
         return isinstance(value.type, Token)
@@ -92,12 +105,13 @@ class Emitter:
         for op in block.ops[:-1] if terminated else block.ops:
             self.op(op)
         for op in block.ops:
-            if op.name in ("local_alloc", "alloc_barriers"):
+            if op.name in ("local_alloc", "alias_storage", "alloc_barriers") and "place" not in op.attrs:
                 self.builder.create_local_dealloc(self.values[op.result])
         if terminated:
             self.op(block.ops[-1])
 
     def op(self, op: Op) -> None:
+        self.site = op.site
         self.builder.set_loc(op.site.file, op.site.line, op.site.column + 1)
         results = EMISSIONS[op.name](self, op)
         results = results if isinstance(results, (list, tuple)) else [results] if op.results else []
@@ -128,7 +142,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
                target_name  "cuda:90", "hip:gfx942"
                capability   90, 100, ... on NVIDIA; None elsewhere
     """
-    from . import barriers, control, copies, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
+    from . import aliases, barriers, control, copies, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
     emitter = Emitter(builder, layouts, capability)

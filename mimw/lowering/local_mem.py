@@ -7,11 +7,15 @@ from dataclasses import replace
 from ..errors import NotYet
 from ..ir import Op, Value
 from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
+from .aliases import array_in_storage, buffer_in_storage
 from .emitter import Emitter, Placement, emits
 
 
 @emits("local_alloc")
 def local_alloc(emitter: Emitter, op: Op):
+    if "place" in op.attrs:
+        value, emitter.placed[op.result] = array_in_storage(emitter, op)
+        return value
     type_, layout = op.args[0], emitter.layouts.shared[op.result]
     emitter.placed[op.result] = Placement(layout, type_.shape)
     return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, (type_.count, *type_.shape), layout))
@@ -19,8 +23,11 @@ def local_alloc(emitter: Emitter, op: Op):
 
 @emits("buffer_index")
 def buffer_index(emitter: Emitter, op: Op):
+    source = emitter.placed[op.args[0]]
+    emitter.placed[op.result] = Placement(source.layout, op.result.type.shape)
+    if source.place is not None:
+        return buffer_in_storage(emitter, op)
     buffer, index = emitter.operands(op)
-    emitter.placed[op.result] = Placement(emitter.placed[op.args[0]].layout, op.result.type.shape)
     return emitter.builder.create_memdesc_index(emitter.types.view(op.result.type, emitter.placed[op.result]), buffer, index)
 
 

@@ -16,10 +16,11 @@ from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
 from .drop_unused import drop_unused
+from .place_aliases import check_aliases, place_aliases
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "check_arrivals", "check_async_dot", "check_bytes", "check_registers", "check_shared",
-    "check_target", "check_tasks", "drop_unused", "run_passes",
+    "PASSES", "Pass", "Remark", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes", "check_registers", "check_shared",
+    "check_target", "check_tasks", "drop_unused", "place_aliases", "run_passes",
 ]
 
 
@@ -36,6 +37,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("drop_unused", rewrite=drop_unused),  # the counts below are then of what really runs
+    Pass("aliases", check=check_aliases),
+    Pass("place_aliases", rewrite=place_aliases),  # the sizes of storages are known from here on
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),

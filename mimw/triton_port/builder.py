@@ -9,6 +9,7 @@ from triton.experimental.gluon.language import (
     DotOperandLayout,
     NVMMADistributedLayout,
     NVMMASharedLayout,
+    SharedLinearLayout,
     SliceLayout,
     SwizzledSharedLayout,
 )
@@ -16,7 +17,7 @@ from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLa
 
 from ..ir.layouts import Blocked, DotOperand, Mma, NvmmaShared, RegisterLayout, SharedLayout, Slice, SwizzledShared
 
-__all__ = ["GluonOpBuilder", "barrier_layout", "mlir", "new_module", "to_gluon"]
+__all__ = ["GluonOpBuilder", "barrier_layout", "bytes_layout", "mlir", "new_module", "to_gluon"]
 
 
 def new_module(context, target_name: str, options) -> tuple[GluonOpBuilder, object]:
@@ -50,6 +51,11 @@ def to_gluon(layout: RegisterLayout | SharedLayout):
         case SwizzledShared(vector, per_phase, max_phase, order):
             return SwizzledSharedLayout(vector, per_phase, max_phase, list(order))
     raise TypeError(f"no Gluon twin for {layout!r}")
+
+
+def bytes_layout(unit: int, alignment: int):
+    """Bytes in rows of `unit`, starting at a multiple of `alignment`."""
+    return SharedLinearLayout([[1 << bit] for bit in range(unit.bit_length() - 1)], alignment=alignment)
 
 
 def barrier_layout():
