@@ -93,6 +93,10 @@ class SwizzledShared(SharedLayout):
     max_phase: int
     order: tuple[int, ...]
 
+    @property
+    def rank(self) -> int:
+        return len(self.order)
+
     def __str__(self) -> str:
         if self.max_phase == 1:
             return f"plain(order {self.order})"

@@ -242,6 +242,9 @@ _define("buffer_slice", "buffer offsets shape", lambda args, attrs: (
 _define("buffer_trans", "buffer order", lambda args, attrs: (
     Buffer(args[0].type.element, tuple(args[0].type.shape[i] for i in args[1]), 0, args[0].type.space), ), "none", "pure",
         ours=True, doc="A permuted view of a single buffer.")
+_define("buffer_reinterpret", "buffer type", _given(1), "none", "pure", ours=True,
+        doc="The same bytes as another type. An array keeps its number of buffers, or becomes one buffer. attrs: layout (pinned by "
+        "the author, or None).")
 _define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
         "read", ours=True, doc="A buffer into registers.")
 _define("local_gather", "buffer indices axis token", lambda args, attrs: (

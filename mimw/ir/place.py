@@ -42,5 +42,10 @@ class Place:
     def end(self) -> int:
         return self.start(self.count - 1) + self.size
 
+    @property
+    def span(self) -> int:
+        """How many buffers fit between the first start and the last end, gaps included."""
+        return (self.end - self.offset) // self.size
+
     def __str__(self) -> str:
         return f"[{', '.join(str(self.start(index)) for index in range(self.count))}]"

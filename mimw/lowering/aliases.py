@@ -13,6 +13,7 @@ from ..ir.layouts import SwizzledShared
 from ..triton_port.builder import bytes_layout
 from .emitter import Emitter, Placement, emits
 from .pick import pick
+from .types import lifted
 
 _UNIT = 16  # bytes in which storage is counted out
 _BYTES = SwizzledShared(1, 1, 1, (0, ))
@@ -20,12 +21,15 @@ _BYTES = SwizzledShared(1, 1, 1, (0, ))
 
 @emits("alias_storage")
 def alias_storage(emitter: Emitter, op: Op):
-    units = -(-op.attrs["bytes"] // _UNIT)
-    layout = bytes_layout(_UNIT, op.attrs["alignment"])._to_ir(emitter.builder)
-    shape = [units, _UNIT]
-    type_ = emitter.builder.get_shared_mem_desc_ty(emitter.builder.get_int8_ty(), shape, layout, shape)
-    emitter.storage_bytes[op.result] = units * _UNIT
-    return emitter.builder.create_local_alloc(type_)
+    emitter.storage_bytes[op.result] = -(-op.attrs["bytes"] // _UNIT) * _UNIT
+    return bytes_for(emitter, op.attrs["bytes"], op.attrs["alignment"])
+
+
+def bytes_for(emitter: Emitter, size: int, alignment: int):
+    """An allocation of at least `size` bytes that starts at a multiple of `alignment`."""
+    layout, shape = bytes_layout(_UNIT, alignment)._to_ir(emitter.builder), [-(-size // _UNIT), _UNIT]
+    return emitter.builder.create_local_alloc(
+        emitter.builder.get_shared_mem_desc_ty(emitter.builder.get_int8_ty(), shape, layout, shape))
 
 
 def array_in_storage(emitter: Emitter, op: Op):
@@ -37,9 +41,8 @@ def array_in_storage(emitter: Emitter, op: Op):
     type_, place, storage = op.result.type, op.attrs["place"], op.args[1]
     layout = emitter.layouts.shared[op.result]
     if place.is_contiguous or place.stride % place.size == 0:
-        count = (place.end - place.offset) // place.size
-        window = _window(emitter, storage, place.offset, count * place.size)
-        array = emitter.types.buffer(type_.element, (count, *type_.shape), layout)
+        window = _bytes_of(emitter, emitter.values[storage], emitter.storage_bytes[storage], place.offset, place.span * place.size)
+        array = emitter.types.buffer(type_.element, (place.span, *type_.shape), lifted(layout, len(type_.shape)))
         return (emitter.builder.create_memdesc_reinterpret(array, window),
                 Placement(layout, type_.shape, None if place.is_contiguous else place))
     return emitter.values[storage], Placement(layout, type_.shape, place, emitter.storage_bytes[storage])
@@ -64,10 +67,6 @@ def buffer_in_storage(emitter: Emitter, op: Op):
     if group > 1:
         step = builder.create_add(step, builder.create_srem(number, builder.get_int32(group)))
     return builder.create_memdesc_index(view, emitter.values[source], step)
-
-
-def _window(emitter: Emitter, storage: Value, offset: int, size: int):
-    return _bytes_of(emitter, emitter.values[storage], emitter.storage_bytes[storage], offset, size)
 
 
 def _bytes_of(emitter: Emitter, storage, total: int, offset: int, size: int):

@@ -142,7 +142,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
                target_name  "cuda:90", "hip:gfx942"
                capability   90, 100, ... on NVIDIA; None elsewhere
     """
-    from . import aliases, barriers, control, copies, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
+    from . import aliases, barriers, control, copies, local_mem, mma, tasks, tiles, utilities, views  # noqa: F401  (fills EMISSIONS)
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
     emitter = Emitter(builder, layouts, capability)

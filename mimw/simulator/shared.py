@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..errors import OutOfBounds, UnwrittenRead
+from ..errors import OutOfBounds, SimulatorMisuse, UnwrittenRead
 from .table import handles
 from .tasks import InFlight, fail
 from .values import numpy_type
@@ -51,6 +51,21 @@ class View:
 
     def trans(self, order) -> View:
         return View(self.allocation, self.data.transpose(order), self.marks.transpose(order), self.path + ".T")
+
+    def seen_as(self, type_, site) -> View | None:
+        """The same bytes as a buffer or array of another type; None if they do not follow each other."""
+        dtype, ahead = numpy_type(type_.element, site), 0
+        if type_.count:
+            ahead = 2 if self.group_size > 1 else 1
+        lead = self.data.shape[:ahead]
+        parts = []
+        for part, kind in ((self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))):
+            flat = part if part.shape[ahead:] == type_.shape else part.reshape((*lead, -1))
+            if not np.may_share_memory(flat, part) or kind.itemsize != part.itemsize and flat.ndim > ahead + 1 and \
+                    flat.strides[-1] != part.itemsize:
+                return None
+            parts.append(flat.view(kind).reshape((*lead, *type_.shape)))
+        return View(self.allocation, *parts, f"{self.path} as {type_}", self.group_size if ahead else 1)
 
     def read(self, task, op) -> np.ndarray:
         """A copy of the elements; refuses what has not been written."""
@@ -157,6 +172,16 @@ def buffer_slice(task, op):
 @handles("buffer_trans")
 def buffer_trans(task, op):
     task.env[op.result] = task.env[op.args[0]].trans(op.args[1])
+
+
+@handles("buffer_reinterpret")
+def buffer_reinterpret(task, op):
+    view, type_ = task.env[op.args[0]], op.args[1]
+    found = view.seen_as(type_, op.site)
+    if found is None:
+        raise fail(SimulatorMisuse, task, op, f"{view.name} as {type_}: its bytes do not follow each other",
+                   hint="reinterpret the buffer first, slice or transpose then")
+    task.env[op.result] = found
 
 
 @handles("local_load", switches=True)

@@ -68,8 +68,6 @@ from .not_yet import (
     clc_create_context,
     clc_producer,
     dump_layout,
-    local_reinterpret,
-    local_reshape,
     named_barrier_arrive,
     named_barrier_wait,
     release_layout,
@@ -81,6 +79,7 @@ from .not_yet import (
 )
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout
 from .require import assert_same_layout, require_layout
+from .retype import local_reinterpret, local_reshape
 from .tdm import (
     amd_descriptor_prefetch_tensor,
     async_amd_descriptor_load,

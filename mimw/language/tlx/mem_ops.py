@@ -23,13 +23,12 @@ from .local_mem import local_alloc, local_load, local_slice, local_store, local_
 from .not_yet import (
     alloc_warp_barrier,
     async_store,
-    local_reinterpret,
-    local_reshape,
     named_barrier_arrive,
     named_barrier_wait,
     subslice,
     tmem_copy,
 )
+from .retype import local_reinterpret, local_reshape
 from .tma import async_descriptor_load, async_descriptor_store, async_descriptor_store_wait
 
 __all__ = [

@@ -14,8 +14,6 @@ from ..core import not_yet, word
 WORDS = {
     # buffers
     "subslice": "buf offset size",
-    "local_reshape": "buf shape",
-    "local_reinterpret": "src dtype shape=None layout=None",
     "tmem_copy": "src dst",
     # barriers
     "alloc_warp_barrier": "num_barriers num_warps=1 num_arrivals=1",
