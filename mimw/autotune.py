@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from .cluster import canonical_keywords
 from .simulate import simulating
 from .triton_port.runtime import StockAutotuner, StockConfig
 
 
 class Config(StockConfig):
-    """One configuration to try. As `triton.Config`, and `ctas_per_cga`: the cluster's shape in CTAs, (x, y, z) or None.
+    """One configuration to try. As `triton.Config`, and `ctas_per_cga` (or `cluster_dims`): the cluster's shape in CTAs,
+    (x, y, z) or None.
 
     `minRegAutoWS` and `maxRegAutoWS` are accepted for published scripts (multiples of 8) and belong to automatic
     specialisation, which this package does not do.
@@ -19,8 +21,8 @@ class Config(StockConfig):
         for name, value in (("minRegAutoWS", minRegAutoWS), ("maxRegAutoWS", maxRegAutoWS)):
             if value is not None and value % 8:
                 raise ValueError(f"{name} must be divisible by 8, got {value}")
-        self.ctas_per_cga = None if ctas_per_cga is None else tuple(ctas_per_cga)
-        self.options = options
+        self.options = canonical_keywords({"ctas_per_cga": ctas_per_cga, **options})
+        self.ctas_per_cga = self.options.pop("ctas_per_cga", None)
 
     def __setstate__(self, state):
         super().__setstate__(state)

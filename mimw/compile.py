@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, cluster_shape
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import KernelError
+from .errors import KernelError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
@@ -32,11 +33,14 @@ from .lowering import lower
 from .passes import run_passes
 from .target import Target
 from .target import target as find_target
+from .triton_port.cluster import add_metadata, with_cluster
+from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
 
 Observer = Callable[[str, Any], None]
+CLUSTER = ("ctas_per_cga", )  # a path that no argument has
 
 
 def gpu_target(chip: Target) -> GPUTarget:
@@ -49,6 +53,11 @@ def chip_of(gpu: GPUTarget) -> Target:
     return find_target(f"sm_{gpu.arch}" if gpu.backend == "cuda" else str(gpu.arch))
 
 
+def solve(program: Program, chip: Target) -> Layouts:
+    """The layouts of a program on one of our targets."""
+    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma)
+
+
 @dataclass
 class Kernel:
     """One specialisation of a JIT function on its way through the compiler."""
@@ -57,13 +66,14 @@ class Kernel:
     signature: dict[str, str]
     constants: dict[tuple[int, ...], Any]
     attrs: dict
+    cluster: Shape = ALONE
     program: Program | None = None
     layouts: Layouts | None = None
 
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """Stages record and check."""
         program = record_program(self.fn, self.signature, self.constants, self.attrs, options,
-                                 backend.get_codegen_implementation(options), backend.get_module_map())
+                                 backend.get_codegen_implementation(options), backend.get_module_map(), self.cluster)
         if observer:
             observer("record", program)
         if not program.orchestrates():
@@ -71,23 +81,33 @@ class Kernel:
             return program
         try:
             self.program = run_passes(program, chip, observer)
-        except KernelError as error:
+        except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         return self.program
 
-    def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
-        """Stages solve, lower and optimise: a TTGIR module."""
+    def lower(self, chip: Target, options, backend, context, observer: Observer | None = None):
+        """Stages record to lower: a TTGIR module on which none of Triton's passes has run."""
         program = self.program or self.record(chip, options, backend, observer)
         cuda = chip.backend == "cuda"
         try:
-            self.layouts = solve_layouts(program, warp_size=chip.warp_size)
+            self.layouts = solve(program, chip)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
-                           options, chip.arch if cuda else None)
-        except KernelError as error:
+                           options, chip)
+        except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         if observer:
             observer("lower", module)
-        names = {op.name for op in program.walk()}
+        return module
+
+    def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
+        """Stages record to optimise: a TTGIR module."""
+        module = self.lower(chip, options, backend, context, observer)
+        cuda = chip.backend == "cuda"
+        names = {op.name for op in self.program.walk()}
+        if "descriptor_slots" in names:  # before any pass, which would not know the stand-ins
+            module = place_descriptors(module)
+            if observer:
+                observer("place_descriptors", module)
         pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if cuda else
                   amd_passes(chip.arch, options.num_stages, pipeline))
@@ -97,12 +117,15 @@ class Kernel:
 class MimwSource(ASTSource):
     """What `jit` gives to Triton's `compile`. Plain kernels are Triton sources; ours arrive as finished TTGIR.
 
+    The cluster's shape comes in among the attributes, under `CLUSTER`: Triton hands these on and knows nothing of it.
     Triton asks for the language only after its cache has missed, so a cached kernel is never recorded again.
     """
 
     def __init__(self, fn, signature, constexprs=None, attrs=None) -> None:
+        attrs = dict(attrs or {})
+        self.cluster = cluster_shape(attrs.pop(CLUSTER, None))
         super().__init__(fn, signature, constexprs, attrs)
-        self.kernel = Kernel(fn, self.signature, self.constants, self.attrs)
+        self.kernel = Kernel(fn, self.signature, self.constants, self.attrs, self.cluster or ALONE)
         self.target: GPUTarget | None = None
         self.options: dict = {}
         self.observer: Observer | None = None
@@ -124,7 +147,7 @@ class MimwSource(ASTSource):
         """Set by the base class; ours is derived."""
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{super().hash()}-{compiler_hash()}".encode()).hexdigest()
+        return hashlib.sha256(f"{super().hash()}-{compiler_hash()}-{self.cluster}".encode()).hexdigest()
 
     def orchestrates(self) -> bool:
         """True if the kernel uses our words when specialised like this."""
@@ -136,9 +159,11 @@ class MimwSource(ASTSource):
         return self.kernel.program.orchestrates()
 
     def make_ir(self, target, options, codegen_fns, module_map, context):
-        if not self.orchestrates():
-            return plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
-        return self.kernel.to_ttgir(chip_of(target), options, make_backend(target), context, self.observer)
+        if self.orchestrates():
+            module = self.kernel.to_ttgir(chip_of(target), options, make_backend(target), context, self.observer)
+        else:
+            module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
+        return module if self.kernel.cluster == ALONE else with_cluster(module, self.kernel.cluster)
 
 
 @functools.cache
@@ -154,7 +179,11 @@ def compiler_hash() -> str:
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
     """Triton's `compile`, told which target and options the source is for."""
     src.target, src.options = target, options
-    return stock_compile(src, target=target, options=options, **keywords)
+    if src.cluster is not None:
+        check_cluster_target(src.cluster, None, chip_of(target))
+    compiled = stock_compile(src, target=target, options=options, **keywords)
+    add_metadata(compiled, ctas_per_cga=src.cluster)
+    return compiled
 
 
 @dataclass
@@ -184,7 +213,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
                signature   parameter name -> "*bf16", "i32", "tensordesc<bf16[128,64]>", ... ; constexpr parameters may be left out
                constexprs  parameter name -> value
                target      "sm_90a", "sm_100a", "gfx942", ...
-               options     num_warps, num_stages, maxnreg, ...
+               options     num_warps, num_stages, maxnreg, ctas_per_cga, ...
                attrs       path -> [[attribute, value]], by default every pointer and integer divisible by nothing
                dump        keep the text after each of our stages and passes in `.after`
     errors:    triton.CompilationError naming the user's line; TargetError
@@ -198,19 +227,21 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
                 raise TypeError(f"parameter {name!r} of {fn.__name__} needs a type in `signature` or a value in `constexprs`")
             constexprs[name] = parameter.default
     chip = find_target(target)
+    options = canonical_keywords({"enable_fp_fusion": True, **(options or {})})
+    check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
+    attrs = {**(attrs or {}), CLUSTER: cluster}
     source = MimwSource(fn, signature, {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, attrs)
     after: dict[str, str] = {}
     if dump:
         source.observer = lambda name, stage: after.__setitem__(
             f"{len(after):02d}-{name}", print_program(stage) if isinstance(stage, Program) else str(stage))
-    options = {"enable_fp_fusion": True, **(options or {})}
     compiled = compile_source(source, gpu_target(chip), options)
     program = source.kernel.program
     if program is None and uses_words(fn, constexprs):
         source.orchestrates()  # a cache hit: the binary is there, the program and its layouts are not
         program = source.kernel.program
     if program is not None and program.orchestrates() and source.kernel.layouts is None:
-        source.kernel.layouts = solve_layouts(program, warp_size=chip.warp_size)
+        source.kernel.layouts = solve(program, chip)
     stages = compiled.asm
     if program is not None:
         stages["ir"] = print_program(program)

@@ -21,6 +21,7 @@
     │   ├── BarrierMisuse
     │   ├── AsyncDotReadEarly
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate`
+    ├── LaunchError            launch options that cannot be: cluster shapes, grids
     ├── TargetError            an unknown target, or a word that the target cannot do
     └── InvalidProgram         a bug of ours: the IR broke its own rules
 
@@ -152,6 +153,13 @@ class AsyncDotReadEarly(SimulationError):
 
 class SimulatorMisuse(SimulationError, ValueError):
     """Arguments that cannot be simulated."""
+
+
+class LaunchError(MimwError, ValueError):
+    """Launch options that cannot be: a cluster shape, or a grid that it does not divide."""
+
+    def __init__(self, message: str, *, hint: str = ""):
+        super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
 class TargetError(MimwError, ValueError):

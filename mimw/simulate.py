@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .compile import Kernel
+from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid
+from .compile import Kernel, gpu_target
 from .errors import SimulatorMisuse
 from .host import specialise
 from .passes import run_passes
@@ -15,11 +16,15 @@ from .simulator import Run, run
 from .target import target as find_target
 from .triton_port.runtime import gpu_is_active, make_backend
 
+# Asked on every launch: `os.environ.get` takes a microsecond where the variable is not set, the mapping below it a twentieth.
+_ENVIRONMENT = os.environ._data
+_SIMULATE, *_NO = map(os.environ.encodevalue, ("MIMW_SIMULATE", "", "0"))
+
 
 def simulating() -> bool:
     """True where a launch runs on the simulator: MIMW_SIMULATE=1, or no GPU and not MIMW_SIMULATE=0."""
-    wanted = os.environ.get("MIMW_SIMULATE")
-    return wanted not in (None, "", "0") if wanted is not None else not gpu_is_active()
+    wanted = _ENVIRONMENT.get(_SIMULATE)
+    return not gpu_is_active() if wanted is None else wanted not in _NO
 
 
 def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, target: str | None = None, **meta) -> Run:
@@ -37,6 +42,7 @@ def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, 
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
     """
     fn, args, meta = _resolve(kernel, args, meta)
+    meta = canonical_keywords(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
     bound = fn.signature.bind(*args, **meta)
     bound.apply_defaults()
@@ -47,6 +53,7 @@ def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, 
     extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
+    check_grid(extents, program.cluster)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
     picture = os.environ.get("MIMW_TIMELINE")
     done = run(program, extents, values, seed=seed, trace=trace or bool(picture))
@@ -81,10 +88,14 @@ def _program(fn, signature, constants, options: dict[str, Any], target: str):
     cache = fn.__dict__.setdefault("_simulated_programs", {})
     if key not in cache:
         chip = find_target(target)
-        from .compile import gpu_target
+        options = dict(options)
+        cluster = options.pop("ctas_per_cga", None)
+        check_cluster_target(cluster, options.pop("preferred_ctas_per_cga", None), chip)
         backend = make_backend(gpu_target(chip))
-        parsed = backend.parse_options({"enable_fp_fusion": True, **options})
-        kernel = Kernel(fn, signature, constants, {})
+        # Assertions are checked here even where a launch leaves them out; integer overflow only if the launch checks it.
+        debugging = {"debug": True, "sanitize_overflow": bool(options.get("debug"))}
+        parsed = backend.parse_options({"enable_fp_fusion": True, **debugging, **options})
+        kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
         program = kernel.record(chip, parsed, backend)
         cache[key] = program if program.orchestrates() else run_passes(program, chip)
     return cache[key]

@@ -20,7 +20,7 @@ class Target:
     """One chip. Sizes are per CTA (a work-group on AMD), shared memory in bytes, registers are 32 bits wide.
 
     `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `register_unit` is the step
-    in which a thread's registers are allotted and requested. The flags say which words work here: `has_tasks`
+    in which a thread's registers are allotted and requested. `max_cluster` CTAs make a cluster of portable size. The flags say which words work here: `has_tasks`
     (`async_tasks`), `has_mbarrier` (barriers in shared memory that also count bytes), `has_tma`, `has_wgmma`
     (`async_dot` into registers).
     """
@@ -35,6 +35,7 @@ class Target:
     max_registers_per_thread: int = 255
     register_unit: int = 8
     tensor_memory_columns: int = 0
+    max_cluster: int = 1
     has_tasks: bool = False
     has_mbarrier: bool = False
     has_tma: bool = False
@@ -57,7 +58,7 @@ def _amd(name: str, shared_kib: int, **facts) -> Target:
     return Target(name, "hip", name, shared_bytes=shared_kib * 1024, registers_per_cta=131072, **facts)
 
 
-_SM_90_UP = {"has_tasks": True, "has_mbarrier": True, "has_tma": True}
+_SM_90_UP = {"max_cluster": 8, "has_tasks": True, "has_mbarrier": True, "has_tma": True}
 
 TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_80", 80, 163),

@@ -14,14 +14,15 @@ from .tiles import Strength, Tiles
 _FILLS = ("constant", "splat", "make_range")
 
 
-def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True) -> Layouts:
+def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, nvmma: bool = True) -> Layouts:
     """A layout for every tile, buffer and descriptor of the program, and the conversions where an op wants another.
 
     `warp_size` lanes a warp; `wgmma` says whether the target has Hopper's wgmma (without it `async_dot` raises
-    `TargetError`, and buffers without wishes are plain). Raises `LayoutConflict` where no layout suits all uses.
+    `TargetError`); without `nvmma` buffers without wishes are plain. Raises `LayoutConflict` where no layout suits all
+    uses.
     """
     layouts = Layouts()
-    layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=wgmma)
+    layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=nvmma)
     layouts.alignments = wanted_alignments(program)
     layouts.descriptors = {value: nvmma_shared(value.type.shape, value.type.element)
                            for value in _values(program) if isinstance(value.type, Descriptor)}

@@ -8,14 +8,15 @@ from ..ir import Recorder
 from ..triton_port.codegen import (
     CodeGenerator,
     CompilationError,
-    TritonSemantic,
     base_value,
     constexpr,
     flatten_values_to_ir,
     normalize_value,
+    parse,
 )
 from .carries import DistinctCarries
 from .returns import StructuredReturns
+from .semantic import Semantic
 from .tasks import TaskRegions
 
 
@@ -26,7 +27,7 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
                  **keywords):
         super().__init__(context, prototype, gscope, function_name, jit_fn, module=object(), is_gluon=False, **keywords)
         self.builder = recorder
-        self.semantic = TritonSemantic(recorder)
+        self.semantic = Semantic(recorder)
         self.task = task
         self.callers = callers
 
@@ -55,7 +56,7 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
 
     def record_body(self, args: dict):
         """Visit the function's body with its parameters bound to `args`; its value is the result (None = no value)."""
-        (node, ) = self.jit_fn.parse().body
+        node = parse(self.jit_fn)
         self.visit(node.args)
         for name, value in args.items():
             self.set_value(name, value)
@@ -96,6 +97,11 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
             raise wrapped from error
         finally:
             self.builder.leave_function(saved)
+
+    def visit_Assign(self, node):
+        if len(getattr(node, "targets", ())) > 1:
+            raise self._unsupported(node, "`a = b = value` is not supported in kernels; write one assignment after the other")
+        return super().visit_Assign(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef):
         raise self._unsupported(node, "nested function definitions are not allowed inside a kernel")

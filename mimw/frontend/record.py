@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import inspect
 
-from ..errors import KernelError, excerpt
+from ..errors import KernelError, MimwError, ResourceError, excerpt
 from ..ir import Program, Recorder, verify
-from ..triton_port.codegen import ASTFunction, CompilationError, apply_with_path, constexpr, mlir_context, str_to_ty, triton_tuple
+from ..triton_port.codegen import (
+    ASTFunction,
+    CompilationError,
+    CompileTimeAssertionFailure,
+    apply_with_path,
+    constexpr,
+    mlir_context,
+    str_to_ty,
+    triton_tuple,
+)
 from .generator import KernelGenerator
 
 
@@ -25,13 +34,26 @@ class KernelCompilationError(CompilationError):
         return type(self), (self.src, self.node, self.error_message, self.message)
 
 
+class ConfigurationRefused(KernelCompilationError, CompileTimeAssertionFailure):
+    """A kernel that does not fit the chip or fails a `tl.static_assert`: Triton's autotuner skips such a configuration."""
+
+
 def compilation_error(fn, error: Exception) -> KernelCompilationError:
     """`error` as the user should see it: one of ours as it is, Triton's with the file and the call chain in front."""
-    if isinstance(error, KernelError):
-        return KernelCompilationError(fn.src, None, text=str(error))
+    kind = ConfigurationRefused if _is_about_the_configuration(error) else KernelCompilationError
+    if isinstance(error, MimwError):
+        return kind(fn.src, None, text=str(error))
     site = getattr(error, "mimw_site", None)
     text = f"{excerpt(site)}\n{_innermost(error)}" if site else str(error)
-    return KernelCompilationError(error.src, error.node, error.error_message, text)
+    return kind(error.src, error.node, error.error_message, text)
+
+
+def _is_about_the_configuration(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, (ResourceError, CompileTimeAssertionFailure)):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _innermost(error: BaseException) -> str:
@@ -46,13 +68,14 @@ def _innermost(error: BaseException) -> str:
 
 
 def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, options, codegen_fns: dict,
-                   module_map: dict | None = None) -> Program:
+                   module_map: dict | None = None, cluster: tuple[int, int, int] = (1, 1, 1)) -> Program:
     """Record `fn` for one specialisation.
 
     args:      signature    parameter name -> Triton type string ("*bf16", "i32", "tensordesc<bf16[128,64]>", "constexpr")
                constants    path of a parameter -> its compile-time value
                attrs        path of a parameter -> [[attribute, value], ...] (`tt.divisibility` and the like)
                options      the backend's options (num_warps, arch, ...), which Triton's semantics read
+               cluster      the shape of the launch's clusters in CTAs
     errors:    KernelCompilationError, chained to what was wrong, with the user's file and line
     """
     recorder = Recorder()
@@ -74,7 +97,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
             raise KernelError("a kernel cannot return a value", site, hint="store the value through a pointer argument")
     except (CompilationError, KernelError) as error:
         raise compilation_error(fn, error) from error
-    program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site)
+    program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site, cluster)
     verify(program)
     return program
 

@@ -56,7 +56,9 @@ class TaskRegions:
             raise TaskError("task regions do not nest: `async_tasks` inside a task", self.builder.site,
                             hint="end the outer region first, or make the inner roles tasks of the outer region")
         region = self._construct(node)
+        self.builder.uses_words = True
         found = list(self._tasks_of(node.body))
+        self.cur_node = node
         instances = self._instances(found)
         if len(instances) == 1:
             return self._record_inline(instances[0])
@@ -73,9 +75,15 @@ class TaskRegions:
                     raise self._unsupported(statement, "an `if` directly in `async_tasks` needs a constexpr condition")
                 yield from self._tasks_of(statement.body if unwrap_constexpr(condition) else statement.orelse)
             elif isinstance(statement, ast.With) and self._task_manager(statement) is async_task:
+                self.cur_node = statement  # where an error about its arguments shows
                 self.builder.set_loc(self.builder.create_loc(self.file_name, self.begin_line + statement.lineno,
                                                              self.begin_col + statement.col_offset))
-                yield statement, self._construct(statement)
+                description = self._construct(statement)
+                if description.task_ids is not None:
+                    raise self._unsupported(
+                        statement, f"async_task({list(description.task_ids)}): the old form with task ids is not supported; write "
+                        'async_task("default") for the kernel\'s own warps and async_task(num_warps=...) for others')
+                yield statement, description
             else:
                 raise self._unsupported(
                     statement, "`async_tasks` may only hold `with async_task(...)` blocks and constexpr `if`s around them")

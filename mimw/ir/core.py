@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -103,13 +104,23 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel: its run-time parameters, its body, and the warps of its default task."""
+    """One kernel: its run-time parameters, its body, the warps of its default task, and the cluster it is launched in.
+
+    `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
+    """
 
     name: str
     params: tuple[Param, ...]
     body: Block
     num_warps: int
     site: Site = UNKNOWN
+    uses_words: bool = False
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def cluster_size(self) -> int:
+        """CTAs in a cluster."""
+        return prod(self.cluster)
 
     def walk(self) -> Iterator[Op]:
         """Every op of the kernel in program order, parents before their regions."""
@@ -117,9 +128,9 @@ class Program:
             yield from op.walk()
 
     def orchestrates(self) -> bool:
-        """True if any op is one of ours rather than one of Triton's."""
+        """True if Triton's own path cannot compile it: a word was called, or an op is one of ours."""
         from .ops import OPS
-        return any(OPS[op.name].ours for op in self.walk())
+        return self.uses_words or any(OPS[op.name].ours for op in self.walk())
 
 
 def _values(args) -> Iterator[Value]:

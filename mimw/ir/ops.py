@@ -27,7 +27,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, Pointer, Storage, Tensor, Type, element_of, like
+from .types import (
+    I1,
+    I32,
+    TOKEN,
+    Barrier,
+    Buffer,
+    Descriptor,
+    DescriptorSlots,
+    Pointer,
+    Storage,
+    Tensor,
+    Type,
+    element_of,
+    like,
+)
 
 TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
 
@@ -212,6 +226,7 @@ _define("barrier grid_dependency_wait grid_dependency_launch_dependents", "", No
 _define("print", "prefix hex values signed", None, "none", "debug")
 _define("assert", "condition message", None, "none", "debug")
 _define("assume", "condition", None, "none", "debug")
+_define("hint", "value attribute numbers", None, "none", "debug", doc="A fact about the value that Triton's axis analysis uses.")
 
 _define("if", "condition types", _listed(1), "same", "control", doc="Blocks: then, else. Attrs: none.")
 _define("for", "start end step inits", _values(3), "same", "control",
@@ -275,6 +290,14 @@ _define("tma_store", "descriptor offsets buffer cache_policy reduce", None, "non
         doc="TMA tile store (reduce: '' or add, min, max, and, or, xor), one bulk group of its own.")
 _define("tma_store_wait", "pending", None, "none", "sync", ours=True,
         doc="Until at most `pending` newest TMA store groups of this task are incomplete.")
+
+_define("descriptor_slots", "count", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
+        doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
+_define("descriptor_slot", "slots index", _scalar(DescriptorSlots(0)), "none", "pure", ours=True)
+_define("fill_descriptor_slot", "slot base shape strides padding", lambda args, attrs: (attrs["type"], ), "none",
+        "read write", ours=True, doc="Makes a descriptor in a slot; `base` to `padding` as make_tensor_descriptor. attrs: type.")
+_define("view_descriptor_slot", "slot", lambda args, attrs: (attrs["type"], ), "none", "read", ours=True,
+        doc="The descriptor that was made in a slot. attrs: type.")
 
 _define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (attrs["type"], ), "mma", "read async",
         ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type.")

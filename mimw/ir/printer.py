@@ -88,4 +88,5 @@ class _Printer:
 
     def program(self, program: Program) -> list[str]:
         params = ", ".join(f"{self.name(param.value)}: {param.value.type}" for param in program.params)
-        return [f"kernel {program.name}({params}) on {program.num_warps} warps {{", *self.block(program.body, 1), "}"]
+        cluster = f" in clusters of {program.cluster}" if program.cluster_size > 1 else ""
+        return [f"kernel {program.name}({params}) on {program.num_warps} warps{cluster} {{", *self.block(program.body, 1), "}"]

@@ -55,9 +55,6 @@ class Handle:
     def id(self) -> int:
         return id(self)
 
-    def set_attr(self, name: str, value: Any) -> None:
-        """Hints such as `tt.contiguity` are facts about values that neither reader needs."""
-
     def replace_all_uses_with(self, other: Handle) -> None:
         self.replacement = other
 
@@ -185,6 +182,7 @@ class Recorder:
         self._location = Location(UNKNOWN)
         self._callers: list[Site] = []
         self._function = ""
+        self.uses_words = False
 
     # ---- where we are -----------------------------------------------------------------------------------------------
 
@@ -374,9 +372,9 @@ class Recorder:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def finish(self, name: str, params: list[tuple[Handle, str, tuple[int, ...], tuple]], num_warps: int,
-               site: Site) -> Program:
+               site: Site, cluster: tuple[int, int, int] = (1, 1, 1)) -> Program:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
-        return _Freezer().program(self.entry, name, params, num_warps, site)
+        return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster)
 
 
 def _scalar_getters() -> None:
@@ -427,6 +425,7 @@ class _Freezer:
         results = tuple(self.define(result) for result in draft.results)
         return Op(draft.name, args, results, blocks, MappingProxyType(draft.attrs), draft.site)
 
-    def program(self, entry: DraftBlock, name: str, params, num_warps: int, site: Site) -> Program:
+    def program(self, entry: DraftBlock, name: str, params, num_warps: int, site: Site, uses_words: bool,
+                cluster: tuple[int, int, int]) -> Program:
         frozen = tuple(Param(self.define(handle), param, path, tuple(attrs)) for handle, param, path, attrs in params)
-        return Program(name, frozen, self.block(entry), num_warps, site)
+        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, cluster)

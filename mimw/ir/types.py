@@ -6,6 +6,7 @@
     Buffer      tiles in on-chip memory           buffer<bf16[128, 64] x 4>     count 0 = a single one
     Barrier     mbarriers in shared memory        barrier<x 4>                  count 0 = a single one
     Descriptor  a TMA descriptor of a block       desc<bf16[128, 64]>
+    Slots       room for TMA descriptors          slots<x 4>                    count 0 = a single one
     Token       an order between async copies     token
     Storage     memory that buffer arrays share   storage
 """
@@ -129,6 +130,16 @@ class Descriptor(Type):
 
     def __str__(self) -> str:
         return f"desc<{self.element}[{', '.join(map(str, self.shape))}]>"
+
+
+@dataclass(frozen=True)
+class DescriptorSlots(Type):
+    """`count` places of 128 bytes in global memory, private to the CTA, for TMA descriptors; `count == 0` is a single one."""
+
+    count: int = 0
+
+    def __str__(self) -> str:
+        return f"slots<x {self.count}>" if self.count else "slot"
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def check_in_kernel(name: str, semantic: Any) -> None:
         raise RuntimeError(f"{name} is called outside a kernel. Did you forget to add @mimw.jit?")
     if not isinstance(semantic.builder, Recorder):
         raise RuntimeError(f"{name} is called in a kernel that is compiled by triton.jit; decorate it with @mimw.jit")
+    semantic.builder.uses_words = True
 
 
 def word(fn):

@@ -28,7 +28,7 @@ def alias_storage(emitter: Emitter, op: Op):
 def bytes_for(emitter: Emitter, size: int, alignment: int):
     """An allocation of at least `size` bytes that starts at a multiple of `alignment`."""
     layout, shape = bytes_layout(_UNIT, alignment)._to_ir(emitter.builder), [-(-size // _UNIT), _UNIT]
-    return emitter.builder.create_local_alloc(
+    return emitter.allocate(
         emitter.builder.get_shared_mem_desc_ty(emitter.builder.get_int8_ty(), shape, layout, shape))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Op
+from ..target import Target
 from .emitter import Emitter, emits
 
 
@@ -15,7 +16,7 @@ def predicate(emitter: Emitter, value):
 def alloc_barriers(emitter: Emitter, op: Op):
     count, arrive_count = op.args
     builder = emitter.builder
-    barriers = builder.create_local_alloc(emitter.types.barrier(count))
+    barriers = emitter.allocate(emitter.types.barrier(count))
     for index in range(count):
         barrier = builder.create_memdesc_index(emitter.types.barrier(0), barriers, builder.get_int32(index))
         builder.create_mbarrier_init(barrier, arrive_count)
@@ -46,11 +47,26 @@ def barrier_arrive(emitter: Emitter, op: Op):
     emitter.builder.create_mbarrier_arrive(emitter.values[barrier], count, predicate(emitter, when))
 
 
+# Acquire and release at the scope, by every thread. PTX ISA, membar / fence; LLVM's AMDGPU guide, memory models of gfx942 (which
+# gfx950 shares) and gfx12: write caches back as far as the scope's other readers need, wait, invalidate what may be stale.
+_CDNA = "buffer_wbl2 {0}\ns_waitcnt vmcnt(0) lgkmcnt(0)\nbuffer_inv {0}"
+_GFX12 = ("global_wb scope:{0}\ns_wait_storecnt 0x0\ns_wait_loadcnt 0x0\ns_wait_dscnt 0x0\n"
+          "global_inv scope:{0}\ns_wait_loadcnt 0x0")
+
+
+def _fence(target: Target, scope: str) -> str:
+    """The instructions of a fence at scope "gpu" or "sys"."""
+    if target.backend == "cuda":
+        return f"fence.acq_rel.{scope};"
+    if target.arch == "gfx1250":
+        return _GFX12.format({"gpu": "SCOPE_DEV", "sys": "SCOPE_SYS"}[scope])
+    return _CDNA.format({"gpu": "sc1", "sys": "sc0 sc1"}[scope])
+
+
 @emits("fence")
 def fence(emitter: Emitter, op: Op):
     (scope, ) = op.args
     if scope == "async_shared":
         emitter.builder.create_fence_async_shared(False)
         return
-    # PTX ISA, membar / fence: acquire-release at the scope, by every thread.
-    emitter.builder.create_threadwise_inline_asm(f"fence.acq_rel.{scope};", "", [], [], False)
+    emitter.builder.create_threadwise_inline_asm(_fence(emitter.target, scope), "", [], [], False)

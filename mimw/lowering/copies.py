@@ -68,6 +68,7 @@ def tma_store_wait(emitter: Emitter, op: Op):
 
 
 def _staging(emitter: Emitter, type_, layout: SharedLayout):
+    """Memory for one call; it is given back when the call's copy is complete."""
     return emitter.builder.create_local_alloc(emitter.types.buffer(type_.element, type_.shape, layout))
 
 
@@ -85,7 +86,10 @@ def descriptor_load(emitter: Emitter, op: Op):
                                                   always, False, None, _policy(emitter, policy))
     builder.create_mbarrier_wait(barrier, builder.get_int32(0), always, [])
     builder.create_mbarrier_inval(barrier)
-    return builder.create_local_load(emitter.mlir_type(op.result), tile)
+    value = builder.create_local_load(emitter.mlir_type(op.result), tile)
+    builder.create_local_dealloc(barrier)
+    builder.create_local_dealloc(tile)
+    return value
 
 
 def _staged(emitter: Emitter, op: Op, descriptor, value):
@@ -104,7 +108,7 @@ def descriptor_store(emitter: Emitter, op: Op):
     tile = _staged(emitter, op, descriptor, value)
     builder.create_async_tma_copy_local_to_global(emitter.values[descriptor], _offsets(emitter, offsets), tile,
                                                   _policy(emitter, None))
-    builder.create_async_tma_store_wait(0, False)
+    _finish(emitter, tile)
 
 
 @emits("descriptor_reduce")
@@ -112,7 +116,13 @@ def descriptor_reduce(emitter: Emitter, op: Op):
     kind, descriptor, value, offsets = op.args
     tile = _staged(emitter, op, descriptor, value)
     emitter.builder.create_async_tma_reduce(kind, emitter.values[descriptor], _offsets(emitter, offsets), tile)
+    _finish(emitter, tile)
+
+
+def _finish(emitter: Emitter, tile) -> None:
+    """Wait for the store; only then may the memory be used for something else."""
     emitter.builder.create_async_tma_store_wait(0, False)
+    emitter.builder.create_local_dealloc(tile)
 
 
 @emits("descriptor_gather", "descriptor_scatter")
@@ -120,11 +130,3 @@ def descriptor_gather_scatter(emitter: Emitter, op: Op):
     from ..errors import NotYet
     raise NotYet(f"not yet: tl.{op.name} in a kernel with mimw words", op.site,
                  hint="TMA gather and scatter are Blackwell instructions; use tl.load with pointers on Hopper")
-
-
-@emits("make_tensor_descriptor")
-def make_tensor_descriptor(emitter: Emitter, op: Op):
-    base, shape, strides, _, _, padding = op.args
-    return emitter.builder.create_make_tensor_descriptor(
-        emitter.mlir_type(op.result), emitter.values[base], [emitter.values[extent] for extent in shape],
-        [emitter.values[stride] for stride in strides], padding)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..constraints.solution import Layouts
 from ..errors import LayoutConflict
 from ..ir import UNKNOWN, Block, Op, Place, Program, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
+from ..target import Target
 from ..triton_port.builder import GluonOpBuilder, new_module
 from .types import Types
 
@@ -40,11 +42,20 @@ class Placement:
     storage_bytes: int = 0
 
 
-class Emitter:
-    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none."""
+@dataclass
+class Home:
+    """Where the memory of a kernel or a worker task is taken: its MLIR block, how deep it nests, and what was taken."""
 
-    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, capability: int | None):
-        self.builder, self.layouts, self.capability = builder, layouts, capability
+    block: Any
+    level: int
+    memory: list = field(default_factory=list)
+
+
+class Emitter:
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `num_warps` is the default task's."""
+
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, num_warps: int):
+        self.builder, self.layouts, self.target = builder, layouts, target
         self.site = UNKNOWN
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
@@ -52,6 +63,9 @@ class Emitter:
         self.placed: dict[Value, Placement] = {}
         self.storage_bytes: dict[Value, int] = {}
         self.yield_to: list[Callable[[list], object]] = []
+        self.num_warps = num_warps
+        self.homes: list[Home] = []
+        self.level = 0
 
     def mlir_type(self, value: Value):
         """The MLIR type of an IR value in its solved layout."""
@@ -95,20 +109,34 @@ class Emitter:
     def is_token(self, value: Value) -> bool:
         return isinstance(value.type, Token)
 
-    def block(self, block: Block) -> None:
-        """Emit a block's ops where the builder stands, then free the buffers that it allocated.
+    def allocate(self, type_):
+        """Shared memory that is nobody else's until the kernel, or the worker task that allocates it, has ended.
 
-        Freeing at the block's end, not after the last use, keeps Triton's allocator from laying one buffer over another
-        that an asynchronous copy, another task or another CTA may still touch.
+        Triton's allocator lays buffers over each other by the last use that it sees; an asynchronous copy, another task or
+        another CTA may use one longer. So all memory is taken at the start, also for an `if` or a loop, and given back at the
+        end.
         """
-        terminated = bool(block.ops) and block.ops[-1].name in ("yield", "condition")
-        for op in block.ops[:-1] if terminated else block.ops:
-            self.op(op)
+        home, point = self.homes[-1], self.builder.get_insertion_point()
+        if self.level > home.level:
+            self.builder.set_insertion_point_to_start(home.block)
+        memory = self.builder.create_local_alloc(type_)
+        self.builder.restore_insertion_point(point)
+        home.memory.append(memory)
+        return memory
+
+    def home(self, mlir_block, block: Block) -> None:
+        """Emit the body of the kernel or of a worker task at the end of `mlir_block`, then give its memory back."""
+        self.homes.append(Home(mlir_block, self.level + 1))
+        self.block(block)
+        for memory in self.homes.pop().memory:
+            self.builder.create_local_dealloc(memory)
+
+    def block(self, block: Block) -> None:
+        """Emit a block's ops where the builder stands."""
+        self.level += 1
         for op in block.ops:
-            if op.name in ("local_alloc", "alias_storage", "alloc_barriers") and "place" not in op.attrs:
-                self.builder.create_local_dealloc(self.values[op.result])
-        if terminated:
-            self.op(block.ops[-1])
+            self.op(op)
+        self.level -= 1
 
     def op(self, op: Op) -> None:
         self.site = op.site
@@ -135,17 +163,18 @@ class Emitter:
             self.yield_to.pop()
 
 
-def lower(program: Program, layouts: Layouts, context, target_name: str, options, capability: int | None):
+def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target):
     """A TTGIR module for `program`.
 
     args:      layouts      what `constraints` chose
                target_name  "cuda:90", "hip:gfx942"
-               capability   90, 100, ... on NVIDIA; None elsewhere
+               target       for what differs from chip to chip
     """
-    from . import aliases, barriers, control, copies, local_mem, mma, tasks, tiles, utilities, views  # noqa: F401  (fills EMISSIONS)
+    from . import (aliases, barriers, control, copies, descriptors, local_mem, mma, tasks, tiles,  # noqa: F401  (fills EMISSIONS)
+                   utilities, views)
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, capability)
+    emitter = Emitter(builder, layouts, target, program.num_warps)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)
@@ -155,7 +184,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         for name, value in param.attrs:
             function.set_arg_attr(index, name, value)
     builder.set_insertion_point_to_start(entry)
-    emitter.block(program.body)
+    emitter.home(entry, program.body)
     builder.ret([])
     module.context = context
     return module

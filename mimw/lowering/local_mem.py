@@ -19,7 +19,7 @@ def local_alloc(emitter: Emitter, op: Op):
     alignment = emitter.layouts.alignments.get(op.result, 0)
     if alignment > getattr(layout, "boundary", 0):
         return emitter.builder.create_memdesc_reinterpret(array, bytes_for(emitter, type_.bytes, alignment))
-    return emitter.builder.create_local_alloc(array)
+    return emitter.allocate(array)
 
 
 @emits("local_load")

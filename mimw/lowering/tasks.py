@@ -39,12 +39,15 @@ def warp_specialize(emitter: Emitter, op: Op):
     point = builder.get_insertion_point()
     mlir_default = builder.new_block()
     builder.set_insertion_point_to_start(mlir_default)
+    own, *requests = op.attrs.get("registers", [task.registers for task in tasks])
+    if own is not None:
+        # Triton has left the default task more than it asked for. PTX ISA, setmaxnreg: by all warps of a warpgroup.
+        builder.create_threadwise_inline_asm(f"setmaxnreg.dec.sync.aligned.u32 {own};", "", [], [], False)
     emitter.block(default)
     builder.create_warp_yield([])
     builder.restore_insertion_point(point)
     created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
     created.get_default_region().push_back(mlir_default)
-    requests = [task.registers for task in tasks[1:]]
     if all(request is not None for request in requests):
         created.set_requested_registers(requests)
 
@@ -61,7 +64,7 @@ def warp_specialize(emitter: Emitter, op: Op):
         builder.set_insertion_point_to_start(mlir_block)
         for value in constants:
             emitter.op(emitter.constants[value])
-        emitter.block(block)
+        emitter.home(mlir_block, block)
         builder.create_warp_return()
     emitter.values = outer
     builder.set_insertion_point_after(created.get_operation())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..ir import OPS, Tensor, Type, Value
+from ..triton_port.builder import mlir
 from .emitter import Emitter, emits
 
 _BY_HAND = {"if", "for", "while", "yield", "condition", "reduce", "scan", "map_elementwise", "constant", "broadcast", "splat",
             "cat", "histogram", "descriptor_load", "descriptor_store", "descriptor_reduce", "descriptor_gather",
-            "descriptor_scatter", "make_tensor_descriptor", "extern_elementwise", "inline_asm"}
+            "descriptor_scatter", "make_tensor_descriptor", "extern_elementwise", "inline_asm", "hint"}
 
 
 def _argument(emitter: Emitter, op, arg, operands):
@@ -95,6 +96,13 @@ def histogram(emitter: Emitter, op):
     value, *mask = emitter.operands(op)
     layout = emitter.types.attribute(emitter.layouts.registers[op.result])
     return emitter.builder.create_histogram(value, op.args[1], mask[0] if mask else None, layout)
+
+
+@emits("hint")
+def hint(emitter: Emitter, op):
+    value, attribute, numbers = op.args
+    mlir_value = emitter.values[value]
+    mlir_value.set_attr(attribute, mlir.make_attr(list(numbers), mlir_value.get_context()))
 
 
 @emits("extern_elementwise")

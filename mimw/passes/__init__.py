@@ -15,12 +15,15 @@ from .check_registers import Remark, check_registers
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
+from .check_warpgroups import check_warpgroups
 from .drop_unused import drop_unused
+from .grant_registers import grant_registers
 from .place_aliases import check_aliases, place_aliases
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes", "check_registers", "check_shared",
-    "check_target", "check_tasks", "drop_unused", "place_aliases", "run_passes",
+    "PASSES", "Pass", "Remark", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes", "check_registers",
+    "check_shared", "check_target", "check_tasks", "check_warpgroups", "drop_unused", "grant_registers", "place_aliases",
+    "run_passes",
 ]
 
 
@@ -29,21 +32,23 @@ class Pass:
     """One step: a `rewrite`, or a `check` that raises or gives remarks."""
 
     name: str
-    rewrite: Callable[[Program], Program] | None = None
+    rewrite: Callable[[Program, Target], Program] | None = None
     check: Callable[[Program, Target], Iterable[Remark] | None] | None = None
 
 
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
-    Pass("drop_unused", rewrite=drop_unused),  # the counts below are then of what really runs
+    Pass("drop_unused", rewrite=lambda program, target: drop_unused(program)),  # the counts below are then of what really runs
     Pass("aliases", check=check_aliases),
-    Pass("place_aliases", rewrite=place_aliases),  # the sizes of storages are known from here on
+    Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),
     Pass("bytes", check=check_bytes),
     Pass("async_dot", check=check_async_dot),
+    Pass("warpgroups", check=check_warpgroups),
+    Pass("grant_registers", rewrite=grant_registers),  # last: the checks speak of what the author asked for
 )
 
 
@@ -58,7 +63,7 @@ def run_passes(program: Program, target: Target, observer: Callable[[str, Progra
     verify(program)
     for step in PASSES:
         if step.rewrite is not None:
-            program = step.rewrite(program)
+            program = step.rewrite(program, target)
             verify(program)
         else:
             for found in step.check(program, target) or ():

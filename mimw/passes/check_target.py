@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import TargetError, excerpt
 from ..ir import Buffer, Op, Program
-from ..target import Target
+from ..target import TARGETS, Target
 
 # op -> (the flag of `Target` that it needs, the word as the author wrote it, what the chip lacks)
 _NEEDS = {
@@ -16,9 +16,17 @@ _NEEDS = {
     "tma_load": ("has_tma", "async_descriptor_load", "TMA"),
     "tma_store": ("has_tma", "async_descriptor_store", "TMA"),
     "tma_store_wait": ("has_tma", "async_descriptor_store_wait", "TMA"),
+    "make_tensor_descriptor": ("has_tma", "tl.make_tensor_descriptor", "TMA"),
+    "descriptor_load": ("has_tma", "desc.load", "TMA"),
+    "descriptor_store": ("has_tma", "desc.store", "TMA"),
+    "descriptor_reduce": ("has_tma", "desc.atomic_*", "TMA"),
+    "descriptor_slots": ("has_tma", "allocate_tensor_descriptor", "TMA"),
+    "fill_descriptor_slot": ("has_tma", "make_tensor_descriptor", "TMA"),
+    "view_descriptor_slot": ("has_tma", "reinterpret_tensor_descriptor", "TMA"),
     "async_dot": ("has_wgmma", "async_dot", "asynchronous dots into registers (wgmma)"),
     "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
 }
+_PROXY_FENCE = ("has_tma", "fence('async_shared')", "asynchronous proxy to fence")
 
 
 def check_target(program: Program, target: Target) -> None:
@@ -34,9 +42,17 @@ def check_target(program: Program, target: Target) -> None:
                               f"{excerpt(op.site)}".rstrip())
 
 
+def word_targets() -> dict[str, tuple[str, ...]]:
+    """The words that not every target has, each with the targets that do; made for a table in the documentation."""
+    rows = [*_NEEDS.values(), _PROXY_FENCE]
+    table = {word: tuple(name for name, chip in TARGETS.items() if getattr(chip, flag)) for flag, word, _ in rows}
+    table["tmem"] = tuple(name for name, chip in TARGETS.items() if chip.tensor_memory_columns)
+    return table
+
+
 def _needed(op: Op) -> tuple[str, str, str]:
     if op.name == "fence" and op.args[0] == "async_shared":
-        return "has_tma", "fence('async_shared')", "asynchronous proxy to fence"
+        return _PROXY_FENCE
     return _NEEDS.get(op.name, ("", "", ""))
 
 

@@ -15,6 +15,7 @@ from .costs import cost
 from .table import HANDLERS
 
 PLAIN, SWITCHING, GENERATOR = range(3)
+REGION = "warp_specialize"  # waits for its tasks, whatever they hold
 
 
 @dataclass
@@ -39,12 +40,12 @@ def prepare(block: Block, num_warps: int) -> Code:
         switches |= switching or blocking
         mode = GENERATOR if handler.generator else SWITCHING if switching else PLAIN
         steps.append((op, handler.run, mode, cost(op, num_warps)))
-    return Code(steps, switches or any(op.name == "warp_specialize" for op in block.ops))
+    return Code(steps, switches or any(op.name == REGION for op in block.ops))
 
 
 def _switches(op: Op) -> bool:
     handler = HANDLERS.get(op.name)
-    return handler is not None and ((handler.generator and not op.blocks) or handler.switches(op))
+    return handler is not None and ((handler.generator and not op.blocks) or op.name == REGION or handler.switches(op))
 
 
 def run_block(task, block: Block) -> Iterator:

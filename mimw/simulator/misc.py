@@ -39,6 +39,11 @@ def ordered_already(task, op):
     """A task runs its ops one after the other, and every launch has ended before the next begins."""
 
 
+@handles("hint")
+def hint(task, op):
+    """What Triton may believe of a value changes no result; that it is true is the author's word."""
+
+
 @handles("print")
 def print_(task, op):
     prefix, hex_, values, _ = op.args

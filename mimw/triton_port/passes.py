@@ -62,6 +62,7 @@ def amd_passes(arch: str, num_stages: int, pipeline: bool):
     yield "loop_aware_cse", ttir.add_loop_aware_cse
     yield "licm", ttir.add_triton_licm
     yield "canonicalizer", passes.gluon.add_canonicalizer
+    yield "coalesce_async_copy", lambda pm: amd.passes.ttgpuir.add_coalesce_async_copy(pm, arch)  # widths that LDS takes
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "reduce_data_duplication", ttgpu.add_reduce_data_duplication
     yield "loop_aware_cse", ttir.add_loop_aware_cse

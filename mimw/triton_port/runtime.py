@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import sys
 
 import triton
 from triton import knobs
@@ -21,7 +22,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 __all__ = [
     "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
     "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature",
-    "gpu_is_active", "knobs", "make_backend", "stock_compile", "triton",
+    "driver", "gpu_is_active", "knobs", "make_backend", "stock_compile", "triton",
 ]
 
 
@@ -29,10 +30,9 @@ __all__ = [
 def gpu_is_active() -> bool:
     """True if Triton finds exactly one GPU driver on this machine."""
     try:
-        driver.active.get_current_target()
+        return driver.default is not None
     except RuntimeError:
         return False
-    return True
 
 
 def active_target() -> GPUTarget:
@@ -42,10 +42,11 @@ def active_target() -> GPUTarget:
 
 @atexit.register
 def _leave_triton_registry() -> None:
-    """Triton keeps every JIT function until the process ends. Ours lead to its C++ types, which would then outlive the
-    binding library and have it complain about leaks on stderr; so do the generators' reference cycles."""
-    ours = [name for name, function in _triton_jit_function_registry.items() if type(function).__module__.startswith("mimw.")]
-    for name in ours:
-        del _triton_jit_function_registry[name]
-    if ours:
-        gc.collect()
+    """Triton keeps every JIT function, and so its module's globals, until the process ends. Through ours they lead to its
+    C++ types, which would then outlive the binding library and have it complain about leaks on stderr; so would the
+    generators' reference cycles and the frames of an uncaught error."""
+    _triton_jit_function_registry.clear()
+    for name in ("last_exc", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    gc.collect()

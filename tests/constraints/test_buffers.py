@@ -94,7 +94,7 @@ def test_without_tensor_cores_only_demands_make_an_nvmma_layout():
     filled = k.alloc((64, 64), name="filled")
     load(k, k.descriptor("desc", (64, 64)), at(k, filled), 5)
     program = k.finish()
-    layouts = solve_layouts(program, wgmma=False)
+    layouts = solve_layouts(program, nvmma=False)
     assert layouts.shared == {named(program, "free"): PLAIN, named(program, "filled"): WIDE}
 
 

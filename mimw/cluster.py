@@ -1,0 +1,84 @@
+"""The cluster of a launch: which keywords ask for one, and what can be refused before the launch.
+
+The grid stays the number of CTAs. The hardware groups neighbouring ones into clusters of the given shape, whose CTAs run
+at the same time and reach each other's shared memory; every CTA is a program instance of its own (CUDA C++ Programming
+Guide, "Thread Block Clusters").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from .errors import LaunchError, TargetError
+from .target import Target
+
+KEYWORDS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cluster")
+ALONE = (1, 1, 1)
+
+Shape = tuple[int, int, int]
+
+
+def cluster_shape(value: Any, keyword: str = "ctas_per_cga") -> Shape | None:
+    """`value`, 1 to 3 positive ints with x first, as (x, y, z); None for None. LaunchError otherwise."""
+    if value is None:
+        return None
+    extents = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    whole = all(hasattr(extent, "__index__") and not isinstance(extent, bool) and extent > 0 for extent in extents)
+    if not 1 <= len(extents) <= 3 or not whole:
+        raise LaunchError(f"{keyword} should be the cluster's shape in CTAs, 1 to 3 positive ints such as (2, 1, 1), not {value!r}")
+    x, y, z = (*map(int, extents), 1, 1)[:3]
+    return x, y, z
+
+
+def canonical_keywords(keywords: Mapping[str, Any], own: Container[str] = ()) -> dict[str, Any]:
+    """Launch keywords with at most `ctas_per_cga` and `preferred_ctas_per_cga` of ours, as (x, y, z), and only if given.
+
+    `own` are the kernel's parameters: a keyword of that name is the kernel's. `launch_cluster` says nothing that the shape
+    does not. LaunchError if `ctas_per_cga` and `cluster_dims` contradict each other.
+    """
+    ours = {name: value for name, value in keywords.items() if name in KEYWORDS and name not in own}
+    if not ours:
+        return dict(keywords)
+    rest = {name: value for name, value in keywords.items() if name not in ours}
+    shape, synonym = (cluster_shape(ours.get(name), name) for name in ("ctas_per_cga", "cluster_dims"))
+    if None not in (shape, synonym) and shape != synonym:
+        raise LaunchError(f"ctas_per_cga={shape} and cluster_dims={synonym} contradict each other; they are two names of one thing",
+                          hint="give one of them")
+    preferred = cluster_shape(ours.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
+    found = {"ctas_per_cga": shape or synonym, "preferred_ctas_per_cga": preferred}
+    return rest | {name: value for name, value in found.items() if value is not None}
+
+
+def check_cluster_target(shape: Shape | None, preferred: Shape | None, target: Target) -> None:
+    """Refuse a cluster that the chip cannot run, and a preferred one below sm_100."""
+    size = prod(shape or ALONE)
+    if size > target.max_cluster:
+        what = f"at most {target.max_cluster} CTAs a cluster" if target.max_cluster > 1 else "no clusters"
+        raise TargetError(f"ctas_per_cga={shape} asks for clusters of {size} CTAs; {target} has {what}")
+    if preferred is not None and (target.backend != "cuda" or target.arch < 100):
+        raise LaunchError(f"preferred_ctas_per_cga={preferred} needs sm_100 or newer; this kernel is compiled for {target}",
+                          hint="give ctas_per_cga alone")
+
+
+def check_grid(grid: Sequence[int], shape: Shape | None) -> None:
+    """LaunchError unless the cluster divides the grid in every dimension."""
+    sizes = (*map(int, grid), 1, 1)[:3]
+    for axis, size, extent in zip("xyz", sizes, shape or ALONE):
+        if size % extent:
+            raise LaunchError(f"the grid {tuple(grid)} has {size} CTAs along {axis}, which clusters of ctas_per_cga={shape} do "
+                              f"not divide: {size} % {extent} = {size % extent}",
+                              hint="round the grid up and let the CTAs that are too many do nothing")
+
+
+def divided_grid(grid: Sequence[int] | Callable, shape: Shape | None) -> Sequence[int] | Callable:
+    """`grid`, checked; if it is a function of the arguments, one that checks what it gives."""
+    if callable(grid):
+        def checked(arguments):
+            found = grid(arguments)
+            check_grid(found, shape)
+            return found
+        return checked
+    check_grid(grid, shape)
+    return grid

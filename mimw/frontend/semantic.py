@@ -1,0 +1,29 @@
+"""Triton's semantics over our recorder. Hints differ: Triton hangs them on MLIR values, which do not exist yet."""
+
+from __future__ import annotations
+
+from ..triton_port.codegen import TritonSemantic
+
+
+class Semantic(TritonSemantic):
+    """`tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` become ops that lowering turns into attributes."""
+
+    def multiple_of(self, x, values):
+        return self._hint("multiple_of", "tt.divisibility", x, values)
+
+    def max_contiguous(self, x, values):
+        return self._hint("max_contiguous", "tt.contiguity", x, values)
+
+    def max_constancy(self, x, values):
+        return self._hint("max_constancy", "tt.constancy", x, values)
+
+    def binary_op_sanitize_overflow_impl(self, lhs, rhs, binary_op):
+        """Triton records the check and then drops its assertion, unless debugging is on."""
+        if self.builder.options.debug:
+            super().binary_op_sanitize_overflow_impl(lhs, rhs, binary_op)
+
+    def _hint(self, word, attribute, x, values):
+        if max(1, len(x.shape)) != len(values):
+            raise ValueError(f"Shape of input to {word} does not match the length of values")
+        self.builder.record("hint", x.handle, attribute, tuple(values))
+        return x

@@ -1,0 +1,43 @@
+"""What Triton's host code meets where there is no GPU: a driver that stands in, so that code around our kernels runs.
+
+`triton.autotune` asks the active driver for a benchmarker before it calls any kernel. On the simulator time means nothing, so
+this one runs each configuration once and calls them equal; the first wins. Anything that needs a real device says so.
+"""
+
+from __future__ import annotations
+
+import atexit
+
+from .runtime import GPUTarget, driver, gpu_is_active
+
+
+class NoGpuDriver:
+    """The little of Triton's `DriverBase` that makes sense without a device."""
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_benchmarker(self):
+        def run_once(kernel_call, quantiles=None, **_):
+            kernel_call()
+            return [0.0] * len(quantiles) if quantiles else 0.0
+        return run_once
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device=None) -> int:
+        return 0
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RuntimeError(f"no GPU here: Triton's driver was asked for {name!r}. Kernels decorated with mimw.jit run on the "
+                           "simulator; those of triton.jit need a device")
+
+
+def stand_in() -> None:
+    """Make Triton's active driver the stand-in, once, where no GPU is found."""
+    if not gpu_is_active() and driver._active is None:
+        driver.set_active(NoGpuDriver())
+        atexit.register(driver.__dict__.__setitem__, "_active", None)  # nothing of ours stays in Triton's modules

@@ -1,0 +1,54 @@
+"""Everything of `tl` works in kernels that take our path: on both machines, and compiled to a cubin."""
+
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.compile import compile_kernel
+from mimw.host import specialise
+from mimw.testing import compare
+
+from .tl_cases import CASES
+
+
+def compile_specialised(kernel, signature, constants):
+    return compile_kernel(kernel, signature, {kernel.arg_names[path[0]]: value for path, value in constants.items()})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tl(machine, name):
+    case = CASES[name]
+    inputs, outputs = case.arguments()
+    machine.launch(case.kernel, (1, ), *inputs, *outputs, **case.meta)
+    for got, wanted in zip(outputs, case.expected(), strict=True):
+        compare(got, wanted, rtol=case.tolerance, atol=case.tolerance)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tl_compiles(name):
+    case = CASES[name]
+    inputs, outputs = case.arguments()
+    signature, constants, _ = specialise(case.kernel, dict(zip(case.kernel.arg_names, (*inputs, *outputs), strict=True)))
+    compiled = compile_specialised(case.kernel, signature, constants)
+    assert compiled.program.orchestrates()
+    assert len(compiled.stage("cubin")) > 1000
+
+
+@mimw.jit
+def in_a_task(arguments, BODY: tl.constexpr, WARPS: tl.constexpr):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            pass
+        with tlx.async_task(num_warps=WARPS):
+            BODY(*arguments)
+
+
+@pytest.mark.parametrize("warps", [1, 8])
+@pytest.mark.parametrize("name", CASES)
+def test_tl_compiles_in_a_task(name, warps):
+    """A task's tiles lie on its own warps, and everything that syncs inside syncs those only."""
+    case = CASES[name]
+    inputs, outputs = case.arguments()
+    signature, constants, _ = specialise(in_a_task, dict(arguments=(*inputs, *outputs), BODY=case.kernel, WARPS=warps))
+    assert len(compile_specialised(in_a_task, signature, constants).stage("cubin")) > 1000
