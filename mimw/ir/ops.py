@@ -12,6 +12,7 @@ and its *effects*. The layout rules, which `constraints` implements:
     inferred   operands in their shape's default; Triton derives the result's layout, which is then made the default
     dot        `tl.dot`: operands as dot operands of the accumulator's layout
     mma        `async_dot`: tensor-core accumulator in and out; a register A operand as its dot operand
+    linear     the operand is flat: neighbouring elements in one thread, then in the next thread
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
 
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks; `async` starts something that
@@ -291,6 +292,26 @@ _define("tma_store", "descriptor offsets buffer cache_policy reduce", None, "non
 _define("tma_store_wait", "pending", None, "none", "sync", ours=True,
         doc="Until at most `pending` newest TMA store groups of this task are incomplete.")
 
+_define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ours=True,
+        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
+_define("cluster_barrier", "", None, "none", "sync", ours=True,
+        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+_define("fence_mbarrier_init", "", None, "none", "sync", ours=True,
+        doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
+_define("remote_view", "barrier rank", lambda args, attrs: (Barrier(0), ), "none", "pure", ours=True,
+        doc="The same barrier of another CTA; nothing reads through it.")
+_define("remote_arrive", "barrier count rank predicate", None, "none", "sync", ours=True,
+        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster.")
+_define("remote_store", "buffer value rank", None, "linear", "write", ours=True,
+        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and an acquire.")
+_define("async_remote_store", "buffer value rank barrier", None, "linear", "write async", ours=True,
+        doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
+_define("async_remote_copy", "buffer source rank barrier", None, "none", "read write async", ours=True,
+        doc="A bulk copy from `source` into the place of `buffer` in CTA `rank`; completes its bytes on the same barrier there.")
+_define("tma_load_multicast", "descriptor offsets barrier buffer targets predicate cache_policy", None, "none",
+        "read write async", ours=True,
+        doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on the same "
+            "barrier in each of them.")
 _define("descriptor_slots", "count", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
         doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
 _define("descriptor_slot", "slots index", _scalar(DescriptorSlots(0)), "none", "pure", ours=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from ..ir import Op, Place, Value
+from ..ir import Op, Place
 from ..ir.layouts import SwizzledShared
 from ..triton_port.builder import bytes_layout
 from .emitter import Emitter, Placement, emits

@@ -52,18 +52,19 @@ class Home:
 
 
 class Emitter:
-    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `num_warps` is the default task's."""
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none."""
 
-    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, num_warps: int):
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program):
         self.builder, self.layouts, self.target = builder, layouts, target
         self.site = UNKNOWN
+        self.program = program
+        self.num_warps = program.num_warps  # of the task being emitted
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
         self.storage_bytes: dict[Value, int] = {}
         self.yield_to: list[Callable[[list], object]] = []
-        self.num_warps = num_warps
         self.homes: list[Home] = []
         self.level = 0
 
@@ -170,11 +171,25 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
                target_name  "cuda:90", "hip:gfx942"
                target       for what differs from chip to chip
     """
-    from . import (aliases, barriers, control, copies, descriptors, local_mem, mma, tasks, tiles,  # noqa: F401  (fills EMISSIONS)
-                   utilities, views)
+    from . import (  # noqa: F401
+        aliases,
+        barriers,
+        cluster,
+        control,
+        copies,
+        descriptors,
+        local_mem,
+        mma,
+        multicast,
+        remote,
+        tasks,
+        tiles,
+        utilities,
+        views,
+    )
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, target, program.num_warps)
+    emitter = Emitter(builder, layouts, target, program)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)

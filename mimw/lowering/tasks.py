@@ -51,7 +51,7 @@ def warp_specialize(emitter: Emitter, op: Op):
     if all(request is not None for request in requests):
         created.set_requested_registers(requests)
 
-    outer = dict(emitter.values)
+    outer, outer_warps = dict(emitter.values), emitter.num_warps
     arguments = [emitter.values[value] for value in captures]
     builder.create_block_with_parent(created.get_partition_op_holder(), [])
     partitions = builder.create_warp_specialize_partitions(arguments, len(workers))
@@ -64,7 +64,8 @@ def warp_specialize(emitter: Emitter, op: Op):
         builder.set_insertion_point_to_start(mlir_block)
         for value in constants:
             emitter.op(emitter.constants[value])
+        emitter.num_warps = tasks[index + 1].num_warps
         emitter.home(mlir_block, block)
         builder.create_warp_return()
-    emitter.values = outer
+    emitter.values, emitter.num_warps = outer, outer_warps
     builder.set_insertion_point_after(created.get_operation())

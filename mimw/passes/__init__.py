@@ -11,6 +11,7 @@ from ..target import Target
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
+from .check_cluster import check_cluster
 from .check_registers import Remark, check_registers
 from .check_shared import check_shared
 from .check_target import check_target
@@ -19,11 +20,12 @@ from .check_warpgroups import check_warpgroups
 from .drop_unused import drop_unused
 from .grant_registers import grant_registers
 from .place_aliases import check_aliases, place_aliases
+from .sync_clusters import sync_clusters
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes", "check_registers",
-    "check_shared", "check_target", "check_tasks", "check_warpgroups", "drop_unused", "grant_registers", "place_aliases",
-    "run_passes",
+    "PASSES", "Pass", "Remark", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes", "check_cluster",
+    "check_registers", "check_shared", "check_target", "check_tasks", "check_warpgroups", "drop_unused", "grant_registers",
+    "place_aliases", "run_passes", "sync_clusters",
 ]
 
 
@@ -39,6 +41,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
+    Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view
     Pass("drop_unused", rewrite=lambda program, target: drop_unused(program)),  # the counts below are then of what really runs
     Pass("aliases", check=check_aliases),
     Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
@@ -48,6 +51,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("bytes", check=check_bytes),
     Pass("async_dot", check=check_async_dot),
     Pass("warpgroups", check=check_warpgroups),
+    Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
     Pass("grant_registers", rewrite=grant_registers),  # last: the checks speak of what the author asked for
 )
 

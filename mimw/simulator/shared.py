@@ -143,8 +143,9 @@ def alias_storage(task, op):
 @handles("local_alloc")
 def local_alloc(task, op):
     name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
-    task.env[op.result] = allocate(name, op.result.type, op.site) if place is None else task.env[op.args[1]].array(
+    view = allocate(name, op.result.type, op.site) if place is None else task.env[op.args[1]].array(
         name, op.result.type, place, op.site)
+    task.env[op.result] = task.cta.memory[op.result] = view
 
 
 @handles("buffer_index")

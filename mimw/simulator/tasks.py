@@ -12,6 +12,7 @@ from ..errors import AsyncDotReadEarly, SimulationError
 from ..ir import Block, Op, Value
 
 if TYPE_CHECKING:
+    from .cluster import Cluster
     from .interpreter import Code
     from .machine import Machine
 
@@ -62,10 +63,17 @@ class Unit:
 
 @dataclass(eq=False)
 class Cta:
-    """One program instance."""
+    """One program instance, number `rank` of its cluster.
+
+    `memory` and `barriers` hold what the last execution of each allocation made: the handles of other CTAs name these.
+    """
 
     number: int
     index: tuple[int, int, int]
+    cluster: Cluster
+    rank: int = 0
+    memory: dict[Value, Any] = field(default_factory=dict)
+    barriers: dict[Value, Any] = field(default_factory=dict)
     units: dict[str, Unit] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
     live: int = 0
@@ -89,6 +97,7 @@ class Task:
         self.copies: list[InFlight] = []                # cp.async of the group that is still open
         self.groups: list[list[InFlight]] = []          # closed cp.async groups, oldest first
         self.stores: list[InFlight] = []                # TMA store groups, oldest first
+        self.remote: list[InFlight] = []                # ordinary stores to other CTAs that nothing has released yet
 
     @property
     def where(self) -> str:
@@ -112,6 +121,13 @@ class Task:
         self.end_stretch()
         self.machine.record(self.cta, self.name, "wait", self.clock, time, label, op)
         self.clock = self.stretch = time
+
+    def release(self) -> None:
+        """What this task has stored in other CTAs is there for whoever acquires what it does next."""
+        for store in self.remote:
+            if not store.landed:
+                self.machine.land(store)
+        self.remote.clear()
 
     def end_stretch(self) -> None:
         if self.clock > self.stretch:

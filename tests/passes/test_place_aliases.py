@@ -7,7 +7,6 @@ from mimw.ir import Buffer, Scalar
 from mimw.ir.layouts import NvmmaShared
 from mimw.passes import check_aliases, check_shared, place_aliases
 from mimw.target import target
-
 from tests.constraints.building import Kernel, named
 
 FP32, FP16 = Scalar("fp32"), Scalar("fp16")

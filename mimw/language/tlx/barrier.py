@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import capability, not_yet, word, wrong
-from .arguments import is_int, positive_int, predicate_handle, single_barrier
+from ..core import capability, word, wrong
+from .arguments import index_handle, is_int, needs_hopper, positive_int, predicate_handle, single_barrier
 from .types import mbarrier, mbarrier_type, storage_kind
 
 MOST_BYTES = (1 << 20) - 1  # PTX, mbarrier tx-count
@@ -82,18 +82,23 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
 
     args:      bar             - one mbarrier of this CTA; a remote view is refused
                arrive_count    - arrivals to count
-               remote_cta_rank - (opt) arrive on the same barrier of that CTA of the cluster; not offered yet
+               remote_cta_rank - (opt) arrive on the same barrier of that CTA of the cluster, which may be this one: an int or
+                                 an i32 scalar. Needs a launch with ctas_per_cga.
                pred            - (opt) scalar; nothing happens when false
     orders:    all that the task's threads did before -> what a waiter does after
-    lowers to: ttng.arrive_barrier
+    lowers to: ttng.arrive_barrier; with a rank PTX mapa and mbarrier.arrive.release.cluster
     """
     assert not _is_remote(bar), "barrier_arrive takes the local mbarrier; pass remote_cta_rank instead of a remote view"
     handle = single_barrier("barrier_arrive", bar, _semantic)
     positive_int("barrier_arrive: arrive_count", arrive_count)
     assert capability(_semantic) is not None or arrive_count == 1, "barrier_arrive: arrive_count must be 1 on AMD"
-    if remote_cta_rank is not None:
-        raise not_yet(_semantic, "barrier_arrive(remote_cta_rank=...)")
-    _semantic.builder.record("barrier_arrive", handle, arrive_count, predicate_handle("barrier_arrive", pred, _semantic))
+    predicate = predicate_handle("barrier_arrive", pred, _semantic)
+    if remote_cta_rank is None:
+        _semantic.builder.record("barrier_arrive", handle, arrive_count, predicate)
+    else:
+        needs_hopper("barrier_arrive(remote_cta_rank=...)", _semantic)
+        rank = index_handle("barrier_arrive: `remote_cta_rank`", remote_cta_rank, _semantic)
+        _semantic.builder.record("remote_arrive", handle, arrive_count, rank, predicate)
 
 
 def _is_remote(bar) -> bool:
