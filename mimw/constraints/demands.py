@@ -10,7 +10,7 @@ from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Buffer
 from .defaults import nvmma_shared, plain_shared
-from .requirements import AnyNvmma, Exactly, Impossible, Outermost, Requirement, StartsAt, Tiles
+from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, Tiles
 from .views import View, is_retyped
 
 Views = dict[Value, tuple[View, ...]]
@@ -122,6 +122,15 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
             yield Requirement(view.alloc, wish, op.site, op.name, why)
 
 
+def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        for view in views[op.args[buffer]]:
+            yield Requirement(view.alloc, InOrder(), op.site, op.name, "a bulk copy moves consecutive bytes")
+
+    return demand
+
+
 def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:
     yield from _plain_rows(op, op.args[0], views, "stores to another CTA compute addresses from plain rows")
 
@@ -160,6 +169,7 @@ def _consecutive(cut: Op) -> bool:
 
 _DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot, "buffer_index": _index,
             "buffer_reinterpret": _reinterpret, "tma_load_multicast": _tma(3), "remote_store": _remote_store,
-            "async_remote_store": _remote_store, "async_remote_copy": _remote_copy}
+            "async_remote_store": _remote_store, "async_remote_copy": _remote_copy, "bulk_load": _bulk(2), "bulk_store": _bulk(1)}
 _WHOLE = ("local_load", "local_store", "local_gather", "local_scatter", "async_load", "tma_load", "tma_store", "async_dot",
-          "buffer_slice", "buffer_reinterpret", "tma_load_multicast", "remote_store", "async_remote_store", "async_remote_copy")
+          "buffer_slice", "buffer_reinterpret", "tma_load_multicast", "remote_store", "async_remote_store", "async_remote_copy",
+          "bulk_load", "bulk_store")

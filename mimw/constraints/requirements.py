@@ -98,6 +98,19 @@ class StartsAt(Wish):
 
 
 @dataclass(frozen=True)
+class InOrder(Wish):
+    """Any layout in which the elements follow each other row by row, the last dimension fastest."""
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        if isinstance(layout, SwizzledShared):
+            return layout.max_phase == 1 and layout.order == tuple(reversed(range(len(layout.order))))
+        return isinstance(layout, NvmmaShared) and layout.swizzle == 0 and layout.rank == 1
+
+    def __str__(self) -> str:
+        return "its elements in order, without swizzle"
+
+
+@dataclass(frozen=True)
 class Impossible(Wish):
     """No layout gives what is asked; `what` says what that is."""
 

@@ -38,6 +38,11 @@ def registers_of(emitter: Emitter, value) -> int:
     return emitter.builder.get_total_elems_per_thread(value.get_type())
 
 
+def flag(emitter: Emitter, value):
+    """An i1 as an i32 of 0 or 1, the form in which assembly takes it."""
+    return emitter.builder.create_int_cast(value, emitter.builder.get_int32_ty(), False)
+
+
 def address_of(emitter: Emitter, descriptor) -> str | None:
     """The name of the kernel parameter that holds a host descriptor, for `mov.b64`; None for one made in the kernel.
 

@@ -6,7 +6,7 @@ Triton's own ops for these want one program over several CTAs; ours are programs
 from __future__ import annotations
 
 from ..ir import Op
-from .asm import ptx, sync, thread_in_task
+from .asm import flag, ptx, sync, thread_in_task
 from .emitter import Emitter, emits
 
 
@@ -53,17 +53,16 @@ setp.eq.s32 on, $0, 0;{condition}
 
 @emits("remote_arrive")
 def remote_arrive(emitter: Emitter, op: Op):
-    """The sync brings what all threads of the task did before the one arrival that releases it."""
+    """The sync brings what all threads of the task did before the one arrival that releases it. On a per-thread barrier each
+    thread releases what it did itself."""
     barrier, count, rank, when = op.args
-    operands = [thread_in_task(emitter), emitter.values[barrier], emitter.values[rank]]
+    everybody = barrier.type.per_thread
+    chosen = emitter.builder.get_int32(0) if everybody else thread_in_task(emitter)
+    operands = [chosen, emitter.values[barrier], emitter.values[rank]]
     condition = ""
     if when is not None:
         condition = "\nsetp.ne.and.s32 on, $3, 0, on;"
         operands.append(flag(emitter, emitter.values[when]))
-    sync(emitter)
+    if not everybody:
+        sync(emitter)
     ptx(emitter, _ARRIVE.format(condition=condition, count=count), ["r"] * len(operands), operands)
-
-
-def flag(emitter: Emitter, value):
-    """An i1 as an i32 of 0 or 1, the form in which inline assembly takes it."""
-    return emitter.builder.create_int_cast(value, emitter.builder.get_int32_ty(), False)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..constraints.solution import Layouts
 from ..errors import LayoutConflict
-from ..ir import UNKNOWN, Block, Op, Place, Program, Tensor, Token, Value
+from ..ir import UNKNOWN, Block, Op, Place, Program, Site, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..target import Target
 from ..triton_port.builder import GluonOpBuilder, new_module
@@ -52,12 +52,14 @@ class Home:
 
 
 class Emitter:
-    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none."""
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `by_registers` are the lines whose
+    `async_load`s cp.async cannot do."""
 
-    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program):
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program,
+                 by_registers: frozenset[Site] = frozenset()):
         self.builder, self.layouts, self.target = builder, layouts, target
         self.site = UNKNOWN
-        self.program = program
+        self.program, self.by_registers = program, by_registers
         self.num_warps = program.num_warps  # of the task being emitted
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
@@ -164,16 +166,19 @@ class Emitter:
             self.yield_to.pop()
 
 
-def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target):
+def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target,
+          by_registers: frozenset[Site] = frozenset()):
     """A TTGIR module for `program`.
 
     args:      layouts      what `constraints` chose
                target_name  "cuda:90", "hip:gfx942"
                target       for what differs from chip to chip
+               by_registers lines whose `async_load`s go through registers, because cp.async cannot do them
     """
     from . import (  # noqa: F401
         aliases,
         barriers,
+        bulk,
         cluster,
         control,
         copies,
@@ -181,6 +186,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         local_mem,
         mma,
         multicast,
+        prefetch,
         remote,
         tasks,
         tiles,
@@ -189,7 +195,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
     )
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, target, program)
+    emitter = Emitter(builder, layouts, target, program, by_registers)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)

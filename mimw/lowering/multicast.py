@@ -12,8 +12,7 @@ from math import prod
 
 from ..errors import NotYet
 from ..ir import Op
-from .asm import address_of, ptx, sync, thread_in_task
-from .cluster import flag
+from .asm import address_of, flag, ptx, sync, thread_in_task
 from .emitter import Emitter, emits
 
 _MOST = 256  # elements of a box in one dimension: PTX ISA, "Tensors", bounding box

@@ -36,18 +36,14 @@ def warp_specialize(emitter: Emitter, op: Op):
     constants = [value for value in outside if value in emitter.constants]
     captures = [value for value in outside if value not in emitter.constants and not emitter.is_token(value)]
 
-    point = builder.get_insertion_point()
-    mlir_default = builder.new_block()
-    builder.set_insertion_point_to_start(mlir_default)
+    created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
+    builder.create_block_with_parent(created.get_default_region(), [])
     own, *requests = op.attrs.get("registers", [task.registers for task in tasks])
     if own is not None:
         # Triton has left the default task more than it asked for. PTX ISA, setmaxnreg: by all warps of a warpgroup.
         builder.create_threadwise_inline_asm(f"setmaxnreg.dec.sync.aligned.u32 {own};", "", [], [], False)
     emitter.block(default)
     builder.create_warp_yield([])
-    builder.restore_insertion_point(point)
-    created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
-    created.get_default_region().push_back(mlir_default)
     if all(request is not None for request in requests):
         created.set_requested_registers(requests)
 

@@ -3,6 +3,7 @@
 # Importing the op families puts their handlers into the table.
 from . import (  # noqa: F401  # noqa: F401
     barrier,
+    bulk,
     cluster,
     control,
     copies,
@@ -12,6 +13,7 @@ from . import (  # noqa: F401  # noqa: F401
     globals,
     libdevice,
     misc,
+    named_barrier,
     regions,
     remote,
     shared,

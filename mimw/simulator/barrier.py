@@ -122,7 +122,8 @@ def barrier_expect(task, op):
 @handles("barrier_arrive", switches=True)
 def barrier_arrive(task, op):
     if enabled(task, op, op.args[2]):
-        single(task, op, op.args[0]).arrive(position(task, op, op.args[1]), task, op)
+        threads = 32 * task.num_warps if op.args[0].type.per_thread else 1
+        single(task, op, op.args[0]).arrive(threads * position(task, op, op.args[1]), task, op)
         task.machine.polls = 0
 
 

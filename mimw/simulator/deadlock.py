@@ -9,7 +9,8 @@ from ..errors import Deadlock
 from ..ir import Barrier, Block, Op, Program, Site, Value
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
-BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes"}
+BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes",
+            "bulk_load": "bytes"}
 REMOTE_BRINGERS = {"remote_arrive": "an arrival", "async_remote_store": "bytes", "async_remote_copy": "bytes",
                    "tma_load_multicast": "bytes"}
 

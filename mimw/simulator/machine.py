@@ -52,6 +52,7 @@ class Machine:
         self._due: list[tuple[int, int, InFlight]] = []
         self._started = 0
         self._codes: dict[Block, Code] = {}
+        self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
 
     # ---- code -------------------------------------------------------------------------------------------------------
 

@@ -94,7 +94,8 @@ def remote_arrive(task, op):
         return
     task.release()
     cta = peer(task, op, rank)
-    barrier_of(cta, single(task, op, barrier), task, op).arrive(position(task, op, count), task, op)
+    threads = 32 * task.num_warps if barrier.type.per_thread else 1
+    barrier_of(cta, single(task, op, barrier), task, op).arrive(threads * position(task, op, count), task, op)
     task.machine.polls = 0
 
 

@@ -48,18 +48,6 @@ def test_remote_words(kernel):
         kernel(tlx.remote_view, buffer, 0)
 
 
-def test_prefetches(kernel):
-    desc, base = kernel.descriptor("d", tl.float16, 64, 64), kernel.tensor("p", tl.pointer_type(tl.float16))
-    calls = {"async_descriptor_prefetch_tensor": dict(desc=desc, offsets=[0, 0]), "prefetch": dict(pointer=base)}
-    for name, kwargs in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            kernel(getattr(tlx, name), **kwargs)
-    with pytest.raises(AssertionError, match="expected 2 offsets, but got 1"):
-        kernel(tlx.async_descriptor_prefetch_tensor, desc, [0])
-    with pytest.raises(AssertionError, match="level must be"):
-        kernel(tlx.prefetch, base, level="L3")
-
-
 BLACKWELL = {
     "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"), "tcgen05_commit": (None, ), "warp_redux": (None, "max"),
 }
@@ -141,8 +129,6 @@ def test_scheduling_barrier(kernel):
         amd(tlx.amd_sched_barrier, 0x1000)
     with pytest.raises(NotYet, match="amd_sched_barrier"):
         amd(tlx.amd_sched_barrier, 1)
-
-
 
 
 def test_tensor_data_mover(kernel):
