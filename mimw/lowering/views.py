@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from ..errors import NotYet
-from ..ir import Op, Value
+from ..ir import Buffer, Op, Value
 from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
 from .aliases import buffer_in_storage
 from .emitter import Emitter, Placement, emits
@@ -56,7 +57,7 @@ def buffer_slice(emitter: Emitter, op: Op):
 
 
 def _slice_at_run_time(emitter: Emitter, op: Op):
-    """Whole rows that lie together are indexed; anything else is one of the few positions that it can have."""
+    """Whole rows or columns that lie together are indexed; anything else is one of the few positions that it can have."""
     source, offsets, shape = op.args
     builder, extents = emitter.builder, source.type.shape
     moving = [dim for dim, offset in enumerate(offsets) if isinstance(offset, Value)]
@@ -66,10 +67,11 @@ def _slice_at_run_time(emitter: Emitter, op: Op):
         number = builder.create_add(builder.create_mul(number, builder.get_int32(extents[dim] // shape[dim])), step)
         count *= extents[dim] // shape[dim]
     placement = emitter.placed[source]
-    if moving == [0] and shape[1:] == extents[1:] == placement.allocated[1:] and _rows_lie_together(placement.layout, op):
+    whole = placement.allocated == extents and all(shape[dim] == extents[dim] for dim in range(len(shape)) if dim != moving[0])
+    if whole and _consecutive(placement.layout, source.type, shape, moving[0]):
         emitter.placed[op.result] = Placement(placement.layout, shape)
         folded = builder.create_memdesc_reinterpret(
-            emitter.types.buffer(source.type.element, (extents[0] // shape[0], *shape), placement.layout), emitter.values[source])
+            emitter.types.buffer(source.type.element, (count, *shape), placement.layout), emitter.values[source])
         return builder.create_memdesc_index(emitter.types.view(op.result.type, emitter.placed[op.result]), folded, number)
     if count > _MOST_POSITIONS:
         raise NotYet(f"not yet: tlx.local_slice at one of {count} run-time positions in {source.type}", op.site,
@@ -87,12 +89,20 @@ def _slice_at_run_time(emitter: Emitter, op: Op):
     return pick_by(emitter, number, list(range(count)), part)
 
 
-def _rows_lie_together(layout: SharedLayout, op: Op) -> bool:
-    type_ = op.args[0].type
-    if isinstance(layout, NvmmaShared):
-        one_column = layout.swizzle in (0, type_.shape[-1] * type_.element.bytes)
-        return one_column and not layout.transposed and len(type_.shape) == 2 and op.args[2][0] % 8 == 0
-    return layout.max_phase == 1 and layout.order[-1] == 0
+def _consecutive(layout: SharedLayout, type_: Buffer, shape: tuple[int, ...], dim: int) -> bool:
+    """True if slices of `shape` along `dim`, whole in all others, follow each other in memory.
+
+    The NV-MMA layout keeps stripes as wide as the swizzle one after the other, and in each of them the rows.
+    """
+    extents, size = type_.shape, type_.element.bytes
+    if isinstance(layout, SwizzledShared):
+        return layout.max_phase == 1 and layout.order[-1] == dim
+    fastest = 0 if layout.transposed else len(extents) - 1
+    if dim == fastest:
+        return len(extents) == 2 and layout.swizzle > 0 and shape[dim] * size % layout.swizzle == 0
+    one_stripe = layout.swizzle in (0, extents[fastest] * size)
+    slowest = dim == (len(extents) - 1 if layout.transposed else 0)
+    return one_stripe and slowest and (layout.swizzle == 0 or prod(shape) // shape[fastest] % 8 == 0)
 
 
 @emits("buffer_trans")
