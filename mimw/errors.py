@@ -11,6 +11,7 @@
     │   │   ├── ExpectedBytesMismatch
     │   │   └── AsyncDotMisuse
     │   ├── TaskError          what tasks may hold and capture
+    │   ├── AliasError         buffers that share storage in a way that cannot be
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
     │   └── NotYet             a word of the language that this release does not offer
     ├── SimulationError        found while running on the CPU
@@ -105,6 +106,10 @@ class AsyncDotMisuse(ProtocolError):
 
 class TaskError(KernelError):
     """A region of tasks holds or captures what it must not."""
+
+
+class AliasError(KernelError):
+    """Buffers that are to share storage in a way that cannot be."""
 
 
 class LayoutConflict(KernelError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.core import Block, Program, Value
 from ..ir.layouts import RegisterLayout
 from ..ir.types import Descriptor, Tensor
-from .buffers import solve_buffers
+from .buffers import solve_buffers, wanted_alignments
 from .defaults import nvmma_shared
 from .in_flight import check_in_flight
 from .pinned import check_pinned
@@ -24,6 +24,7 @@ def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, 
     """
     layouts = Layouts()
     layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=nvmma)
+    layouts.alignments = wanted_alignments(program)
     layouts.descriptors = {value: nvmma_shared(value.type.shape, value.type.element)
                            for value in _values(program) if isinstance(value.type, Descriptor)}
     tiles = Tiles(program, warp_size, wgmma)

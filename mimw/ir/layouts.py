@@ -75,6 +75,11 @@ class NvmmaShared(SharedLayout):
     transposed: bool = False
     fp4_padded: bool = False
 
+    @property
+    def boundary(self) -> int:
+        """Bytes of which a buffer's start must be a multiple: the swizzle repeats every 8 rows (PTX ISA, matrix descriptor)."""
+        return 8 * self.swizzle
+
     def __str__(self) -> str:
         return f"nvmma({self.swizzle}-byte swizzle, {self.element_bits}-bit{', transposed' if self.transposed else ''})"
 
@@ -87,6 +92,10 @@ class SwizzledShared(SharedLayout):
     per_phase: int
     max_phase: int
     order: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.order)
 
     def __str__(self) -> str:
         if self.max_phase == 1:

@@ -29,7 +29,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, DescriptorSlots, Pointer, Tensor, Type, element_of, like
+from .types import (
+    I1,
+    I32,
+    TOKEN,
+    Barrier,
+    Buffer,
+    Descriptor,
+    DescriptorSlots,
+    Pointer,
+    Storage,
+    Tensor,
+    Type,
+    element_of,
+    like,
+)
 
 TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
 
@@ -228,8 +242,13 @@ _define("yield", "values", None, "none", "control")
 _define("warp_specialize", "", None, "none", "control sync", ours=True,
         doc="attrs: tasks, one `Task` a block; block 0 is the default task. All start together; the op ends when all have ended.")
 
-_define("local_alloc", "type", _given(0), "none", "write", ours=True,
-        doc="A buffer array, uninitialised. attrs: layout (pinned by the author, or None).")
+_define("alias_storage", "space limit", lambda args, attrs: (Storage(*args), ), "none", "write", ours=True,
+        doc="Memory for buffer arrays to share. attrs: bytes and alignment, once `place_aliases` has run.")
+_define("alias_overlap", "storage buffers", None, "none", "write", ours=True,
+        doc="Which buffers overlay. attrs: tree, (kind, group size, children) with indices into `buffers` as leaves.")
+_define("local_alloc", "type reuse", _given(0), "none", "write", ours=True,
+        doc="A buffer array, uninitialised, in memory of its own or in `reuse`, a storage or another buffer. attrs: layout "
+        "(pinned by the author, or None); place (where in the storage), once `place_aliases` has run.")
 _define("buffer_index", "buffer index", lambda args, attrs: (
     args[0].type.single() if args[0].type.count else Buffer(
         args[0].type.element, args[0].type.shape[1:] or (1, ), 0, args[0].type.space), ), "none", "pure", ours=True,
@@ -240,6 +259,9 @@ _define("buffer_slice", "buffer offsets shape", lambda args, attrs: (
 _define("buffer_trans", "buffer order", lambda args, attrs: (
     Buffer(args[0].type.element, tuple(args[0].type.shape[i] for i in args[1]), 0, args[0].type.space), ), "none", "pure",
         ours=True, doc="A permuted view of a single buffer.")
+_define("buffer_reinterpret", "buffer type", _given(1), "none", "pure", ours=True,
+        doc="The same bytes as another type. An array keeps its number of buffers, or becomes one buffer. attrs: layout (pinned by "
+        "the author, or None).")
 _define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
         "read", ours=True, doc="A buffer into registers.")
 _define("local_gather", "buffer indices axis token", lambda args, attrs: (

@@ -8,6 +8,7 @@
     Descriptor  a TMA descriptor of a block       desc<bf16[128, 64]>
     Slots       room for TMA descriptors          slots<x 4>                    count 0 = a single one
     Token       an order between async copies     token
+    Storage     memory that buffer arrays share   storage
 """
 
 from __future__ import annotations
@@ -149,6 +150,18 @@ class Token(Type):
 
     def __str__(self) -> str:
         return "token"
+
+
+@dataclass(frozen=True)
+class Storage(Type):
+    """On-chip memory that several buffer arrays share; `limit` is the most bytes that the author allows it, or None."""
+
+    space: str = "smem"
+    limit: int | None = None
+
+    def __str__(self) -> str:
+        space = "" if self.space == "smem" else f" in {self.space}"
+        return f"storage<{'' if self.limit is None else f'at most {self.limit} bytes'}{space}>".replace("<>", "")
 
 
 I1, I8, I16, I32, I64 = (Scalar(name) for name in ("i1", "i8", "i16", "i32", "i64"))

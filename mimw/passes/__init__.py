@@ -24,12 +24,14 @@ from .cut_copies import cut_copies
 from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
+from .place_aliases import check_aliases, place_aliases
 from .sync_clusters import sync_clusters
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "accumulate_dots", "check_arrivals", "check_async_dot", "check_bytes", "check_cluster",
-    "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
-    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "run_passes", "sync_clusters",
+    "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
+    "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
+    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "place_aliases", "run_passes",
+    "sync_clusters",
 ]
 
 
@@ -49,6 +51,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("exclusive", check=check_exclusive),
     Pass("named_barriers", check=check_named_barriers),
     Pass("drop_unused", rewrite=lambda program, target: drop_unused(program)),  # the counts below are then of what really runs
+    Pass("aliases", check=check_aliases),
+    Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
     Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
     Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
     Pass("registers", check=check_registers),

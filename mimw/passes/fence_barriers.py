@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..ir import OPS, Barrier, Block, Op, Program
 from ..ir.ops import is_pure
 
-_ALLOCATIONS = ("local_alloc", "alloc_barriers")
+_ALLOCATIONS = ("local_alloc", "alias_storage", "alloc_barriers")
 
 
 def fence_barriers(program: Program) -> Program:

@@ -20,7 +20,7 @@ from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLa
 from ..ir.layouts import (Blocked, DotOperand, Linear, LinearShared, Mma, NvmmaShared, PaddedShared, RegisterLayout, SharedLayout,
                           Slice, SwizzledShared)
 
-__all__ = ["GluonOpBuilder", "barrier_layout", "mlir", "new_module", "to_gluon"]
+__all__ = ["GluonOpBuilder", "barrier_layout", "bytes_layout", "mlir", "new_module", "to_gluon"]
 
 
 def new_module(context, target_name: str, options) -> tuple[GluonOpBuilder, object]:
@@ -64,6 +64,11 @@ def to_gluon(layout: RegisterLayout | SharedLayout):
 
 def _lists(bases) -> list[list[int]]:
     return [list(basis) for basis in bases]
+
+
+def bytes_layout(unit: int, alignment: int):
+    """Bytes in rows of `unit`, starting at a multiple of `alignment`."""
+    return SharedLinearLayout([[1 << bit] for bit in range(unit.bit_length() - 1)], alignment=alignment)
 
 
 def barrier_layout():

@@ -48,7 +48,6 @@ def test_a_given_layout_is_pinned(kernel, layout, pinned):
     (dict(reuse=tlx.buffered_tensor(None, tl.float16, (64, 32), 1, TMEM)), ValueError, "reuse tensor has different storage"),
     (dict(reuse=tlx.storage_alias_spec_type_class(None, TMEM)), ValueError,
      r"storage_alias_spec storage \(tmem\) doesn't match local_alloc storage \(smem\)"),
-    (dict(reuse=tlx.storage_alias_spec_type_class(None, SMEM)), NotYet, r"local_alloc\(reuse="),
     (dict(layout=3), TypeError, "`layout` must be a tlx.shared_layout_encoding"),
     (dict(layout=tlx.layout(((32, ), (2, )), ((1, ), (32, )))), TypeError, "`layout` must be a tlx.shared_layout_encoding"),
     (dict(layout=tlx.swizzled_layout(3, 3, 3), storage=TMEM), NotImplementedError, "not supported for tmem"),

@@ -22,7 +22,8 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                dtype   - element type
                num     - how many; buffer i starts at byte i * prod(shape) * size_of(dtype)
                storage - smem; tmem needs sm_100
-               reuse   - (opt) a buffer array or storage alias spec to overlay; not offered yet
+               reuse   - (opt) a storage alias spec, as one of the arrays that share it; or another buffer, whose start
+                         address this array gets (the memory behind both is as large as the larger one)
                layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
     lowers to: ttg.local_alloc, an array as a leading dimension
@@ -48,14 +49,12 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
     if storage is storage_kind.tmem:
         refuse_tensor_memory(_semantic)
         raise not_yet(_semantic, "local_alloc(storage=storage_kind.tmem)")
-    if reuse is not None:
-        raise not_yet(_semantic, "local_alloc(reuse=...)", hint="allocate the buffers apart")
     pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
     if layout is not None and pinned is None:
         raise not_yet(_semantic, f"local_alloc(layout={type(layout).__name__})")
     type_ = buffered_tensor_type(dtype, shape, num, storage, layout)
     builder = _semantic.builder
-    return type_.value(builder.record("local_alloc", type_.to_ir(builder), layout=pinned).results[0])
+    return type_.value(builder.record("local_alloc", type_.to_ir(builder), handle_of(reuse), layout=pinned).results[0])
 
 
 def _check_reuse(reuse, storage: storage_kind) -> None:

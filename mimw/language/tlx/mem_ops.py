@@ -25,12 +25,11 @@ from .gather import local_gather, local_scatter, zeros
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
 from .named_barrier import named_barrier_arrive, named_barrier_wait
 from .not_yet import (
-    local_reinterpret,
-    local_reshape,
     subslice,
     tmem_copy,
 )
 from .prefetch import async_descriptor_prefetch_tensor, prefetch
+from .retype import local_reinterpret, local_reshape
 from .tma import async_descriptor_load, async_descriptor_store, async_descriptor_store_wait
 
 __all__ = [

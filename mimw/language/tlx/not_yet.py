@@ -14,8 +14,6 @@ from ..core import not_yet, word
 WORDS = {
     # buffers
     "subslice": "buf offset size",
-    "local_reshape": "buf shape",
-    "local_reinterpret": "src dtype shape=None layout=None",
     "tmem_copy": "src dst",
     # cluster launch control
     "clc_create_context": "num_consumers num_stages=1",
