@@ -11,6 +11,7 @@
     │   │   ├── ExpectedBytesMismatch   (BytesNeverSent, BytesNotExpected)
     │   │   └── AsyncDotMisuse          (AsyncDotReadEarly)
     │   ├── TaskError          what tasks may hold and capture
+    │   ├── AliasError         buffers that share storage in a way that cannot be
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
     │   └── NotYet             a word of the language that this release does not offer
     ├── SimulationError        found while running on the CPU
@@ -19,7 +20,6 @@
     │   │   ├── PhaseOffByOne           a wait names the other parity than the one that would let it pass
     │   │   ├── TooFewArrivals
     │   │   ├── BytesNeverSent
-    │   │   ├── PeerExited              the CTA that should have come has ended
     │   │   └── Livelock                tasks spin on memory that nobody changes
     │   ├── DataRace           two accesses that nothing orders
     │   │   ├── MissingFence            ordered, but for the wrong proxy
@@ -36,6 +36,7 @@
     │   │   ├── PhaseMissed             a phase may be over before the task that waits for it has looked
     │   │   └── BarrierNotReady         used before its initialisation is known to be visible
     │   ├── AsyncDotReadEarly
+    │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            launch options that cannot be: cluster shapes, grids
     ├── TargetError            an unknown target, or a word that the target cannot do
@@ -124,6 +125,10 @@ class TaskError(KernelError):
     """A region of tasks holds or captures what it must not."""
 
 
+class AliasError(KernelError):
+    """Buffers that are to share storage in a way that cannot be."""
+
+
 class LayoutConflict(KernelError):
     """No layout suits everything that is done with one buffer or tile."""
 
@@ -162,10 +167,6 @@ class TooFewArrivals(Deadlock, ArriveCountMismatch):
 
 class BytesNeverSent(Deadlock, ExpectedBytesMismatch):
     """A phase was told to expect bytes that no copy brings."""
-
-
-class PeerExited(Deadlock):
-    """A task waits for another CTA that has ended."""
 
 
 class Livelock(Deadlock):
@@ -231,6 +232,10 @@ class BarrierNotReady(BarrierMisuse):
 
 class AsyncDotReadEarly(SimulationError, AsyncDotMisuse):
     """The result of an asynchronous dot is read before the wait that finishes it."""
+
+
+class PeerExited(SimulationError):
+    """Another CTA's barrier or shared memory is touched after that CTA has left the kernel."""
 
 
 class SimulatorMisuse(SimulationError, ValueError):

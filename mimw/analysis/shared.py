@@ -8,8 +8,10 @@ from ..ir import Op, Program, Site, Value
 from .uses import Uses
 
 BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
-_VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "barrier_index")
-_ASYNC = ("async_load", "tma_load", "tma_store", "async_dot")
+_VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret", "barrier_index",
+          "local_alloc")  # in a storage, an array is a view
+_ASYNC = ("async_load", "tma_load", "tma_store", "bulk_load", "bulk_store", "async_dot", "remote_store", "async_remote_store",
+          "async_remote_copy", "tma_load_multicast")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class SharedEntry:
     """
 
     name: str
-    kind: str  # "buffer" or "barriers"
+    kind: str  # "buffer", "barriers" or "storage", which arrays share
     shape: tuple[int, ...]
     element: str
     count: int
@@ -58,10 +60,10 @@ class SharedPlan:
 def shared_plan(program: Program, uses: Uses | None = None) -> SharedPlan:
     """The shared-memory allocations of a program; tensor memory is not counted."""
     uses = uses or Uses(program)
-    entries, numbers = [], {"buffer": 0, "barriers": 0}
+    entries, numbers = [], {"buffer": 0, "barriers": 0, "storage": 0}
     for op in uses.ops:
-        kind = {"local_alloc": "buffer", "alloc_barriers": "barriers"}.get(op.name)
-        if kind is None or (kind == "buffer" and op.result.type.space != "smem"):
+        kind = {"local_alloc": "buffer", "alloc_barriers": "barriers", "alias_storage": "storage"}.get(op.name)
+        if kind is None or (kind != "barriers" and op.result.type.space != "smem") or "place" in op.attrs:
             continue
         entries.append(_entry(op, kind, f"{kind}{numbers[kind]}", uses))
         numbers[kind] += 1
@@ -84,8 +86,9 @@ def buffer_uses(uses: Uses, root: Value) -> tuple[tuple[Op, ...], bool]:
 
 def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
     root, type_ = op.result, op.result.type
-    count = max(1, type_.count)
-    tile = BARRIER_BYTES if kind == "barriers" else type_.tile_bytes
+    count = max(1, getattr(type_, "count", 1))
+    tile = {"barriers": lambda: BARRIER_BYTES, "storage": lambda: op.attrs["bytes"],
+            "buffer": lambda: type_.tile_bytes}[kind]()
     touching, handed_on = buffer_uses(uses, root)
     pinned = kind == "barriers" or handed_on or uses.task(op) is not None or any(
         use.name in _ASYNC or uses.task(use) is not None for use in touching)

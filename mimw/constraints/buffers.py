@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, permutations, product
 
 from ..errors import LayoutConflict
 from ..ir.core import Op, Program, Value
-from ..ir.layouts import SharedLayout
+from ..ir.layouts import NvmmaShared, SharedLayout
 from ..ir.types import Buffer
 from .defaults import default_shared, holds_nvmma, nvmma_shared, plain_shared
-from .demands import find_requirements
+from .demands import find_requirements, same_tiles
 from .explain import at, conflict, smallest_disagreement
-from .requirements import Exactly, Requirement
-from .views import View, find_views
+from .requirements import AnyNvmma, Exactly, Outermost, Requirement
+from .same_bytes import find_links, settle
+from .views import View, find_views, is_retyped
 
 
 def solve_buffers(program: Program, tensor_cores: bool) -> tuple[dict[Value, SharedLayout], dict[Value, str]]:
-    """The layout of each `local_alloc` in shared memory, and the reason in words.
+    """The layout of each `local_alloc` in shared memory and of each buffer seen as another type, and the reasons in words.
 
     Allocations that may be the same value (an `if` that picks a buffer) get one layout. Raises `LayoutConflict`.
     """
-    allocs = {op.result: op for op in program.walk() if op.name == "local_alloc" and op.result.type.space == "smem"}
+    allocs = {op.result: op for op in program.walk() if _has_layout(op) and op.result.type.space == "smem"}
     views = find_views(program)
     requirements = find_requirements(program, views)
-    layouts, reasons = {}, {}
-    for group in _groups(allocs, views):
-        demands = [requirement for requirement in requirements if requirement.alloc in group]
-        layout = _choose(group[0], demands, tensor_cores)
-        for alloc in group:
-            layouts[alloc] = layout
-            reasons[alloc] = "; ".join(f"{at(demand.site)} {demand}" for demand in demands) or "default of its shape"
+    groups = _groups(program, allocs, views)
+    layouts, demands = {}, {}
+    for group in groups:
+        demands[group[0]] = [requirement for requirement in requirements if requirement.alloc in group]
+        layouts |= dict.fromkeys(group, _choose(group[0], demands[group[0]], tensor_cores))
+    settle(find_links(program, views), groups, demands, layouts, tensor_cores)
+    reasons = {alloc: "; ".join(f"{at(demand.site)} {demand}" for demand in demands[group[0]]) or "default of its shape"
+               for group in groups for alloc in group}
     return layouts, reasons
+
+
+def _has_layout(op: Op) -> bool:
+    return op.name == "local_alloc" or op.name == "buffer_reinterpret" and is_retyped(op)
+
+
+def wanted_alignments(program: Program) -> dict[Value, int]:
+    """The boundary in bytes on which a buffer must start for the tensor cores or TMA to read its swizzle: 8 of its rows."""
+    wanted: dict[Value, int] = {}
+    views = find_views(program)
+    for demand in find_requirements(program, views):
+        layout = demand.wish.layout if isinstance(demand.wish, Exactly) else None
+        if isinstance(demand.wish, AnyNvmma):
+            layout = nvmma_shared(demand.alloc.type.shape[-demand.wish.rank:], demand.alloc.type.element)
+        if isinstance(layout, NvmmaShared):
+            wanted[demand.alloc] = max(wanted.get(demand.alloc, 0), layout.boundary)
+    for link in reversed(find_links(program, views)):
+        if link.binding and link.other in wanted:
+            wanted[link.one] = max(wanted.get(link.one, 0), wanted[link.other])
+    return wanted
 
 
 def _choose(alloc: Value, demands: list[Requirement], tensor_cores: bool) -> SharedLayout:
@@ -40,14 +63,18 @@ def _choose(alloc: Value, demands: list[Requirement], tensor_cores: bool) -> Sha
     candidates += [demand.wish.layout for demand in demands if isinstance(demand.wish, Exactly)]
     if holds_nvmma(element):
         candidates += [nvmma_shared(shape, element), nvmma_shared(shape, element, transposed=True)]
+    if any(isinstance(demand.wish, Outermost) for demand in demands):
+        candidates += [replace(plain_shared(len(shape)), order=order) for order in permutations(range(len(shape)))]
+        for tile in (shape[outer:] for outer in range(1, len(shape))) if holds_nvmma(element) else ():
+            candidates += [nvmma_shared(tile, element), nvmma_shared(tile, element, transposed=True)]
     for layout in candidates:
         if all(demand.wish.accepts(layout) for demand in demands):
             return layout
     raise conflict(alloc.name, smallest_disagreement(demands, candidates))
 
 
-def _groups(allocs: dict[Value, Op], views: dict[Value, tuple[View, ...]]) -> list[list[Value]]:
-    """The allocations, those that meet in one value together, in program order."""
+def _groups(program: Program, allocs: dict[Value, Op], views: dict[Value, tuple[View, ...]]) -> list[list[Value]]:
+    """The allocations, those that meet in one value or are copied byte for byte together, in program order."""
     group_of = {alloc: [alloc] for alloc in allocs}
     for seen in views.values():
         here = [view for view in seen if view.alloc in group_of]
@@ -57,14 +84,22 @@ def _groups(allocs: dict[Value, Op], views: dict[Value, tuple[View, ...]]) -> li
                     f"one value is {_named(first.alloc)} along dimensions {first.dims} on one path and "
                     f"{_named(other.alloc)} along {other.dims} on another; a buffer has one layout.",
                     allocs[first.alloc].site, allocs[other.alloc].site, hint="transpose on both paths, or on neither.")
-            merged, absorbed = group_of[first.alloc], group_of[other.alloc]
-            if merged is not absorbed:
-                merged += absorbed
-                for alloc in absorbed:
-                    group_of[alloc] = merged
+            _merge(group_of, first.alloc, other.alloc)
+    for op in program.walk():
+        if op.name == "async_remote_copy" and same_tiles(op.args[0], op.args[1], views):
+            for first, other in product(views[op.args[0]], views[op.args[1]]):
+                _merge(group_of, first.alloc, other.alloc)
     order = {alloc: number for number, alloc in enumerate(allocs)}
     distinct = {id(group): sorted(group, key=order.get) for group in group_of.values()}
     return list(distinct.values())
+
+
+def _merge(group_of: dict[Value, list[Value]], first: Value, other: Value) -> None:
+    merged, absorbed = group_of[first], group_of[other]
+    if merged is not absorbed:
+        merged += absorbed
+        for alloc in absorbed:
+            group_of[alloc] = merged
 
 
 def _named(alloc: Value) -> str:

@@ -9,22 +9,55 @@ from ..errors import LayoutConflict
 from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Buffer
-from .defaults import nvmma_shared
-from .requirements import AnyNvmma, Exactly, Impossible, Requirement
-from .views import View
+from .defaults import nvmma_shared, plain_shared
+from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, Tiles
+from .views import View, is_retyped
 
 Views = dict[Value, tuple[View, ...]]
 
 
 def find_requirements(program: Program, views: Views) -> list[Requirement]:
     """Every requirement of every op, in program order."""
-    return [requirement for op in program.walk() if op.name in _DEMANDS for requirement in _DEMANDS[op.name](op, views)]
+    found = [requirement for op in program.walk() if op.name in _DEMANDS for requirement in _DEMANDS[op.name](op, views)]
+    indexed = {requirement.alloc for requirement in found if isinstance(requirement.wish, Outermost)}
+    return found + [requirement for op in program.walk() if op.name in _WHOLE for requirement in _whole(op, views, indexed)]
 
 
-def _pinned(op: Op, views: Views) -> Iterator[Requirement]:
+def _whole(op: Op, views: Views, indexed: set[Value]) -> Iterator[Requirement]:
+    """Where an allocation loses dimensions to an index, who takes what is left as one tile."""
+    for value in op.operands:
+        for view in views.get(value, ()):
+            if view.alloc in indexed:
+                yield Requirement(view.alloc, Tiles(len(view.dims), len(view.alloc.type.shape)), op.site, op.name,
+                                  f"it takes a whole tile of {value.type}")
+
+
+def _index(op: Op, views: Views) -> Iterator[Requirement]:
+    source = op.args[0].type
+    for view in views.get(op.args[0], ()) if source.count == 0 and len(source.shape) > 1 else ():
+        whole = len(view.alloc.type.shape)
+        yield Requirement(view.alloc, Outermost(view.dims[0], whole - len(view.dims), whole), op.site, "local_view",
+                          f"it indexes the leading dimension of one {source}")
+
+
+def _reinterpret(op: Op, views: Views) -> Iterator[Requirement]:
+    """The layout that the author pinned; and the bytes of a slice in order, which only plain rows have."""
+    if op.attrs.get("layout") is not None:
+        for view in views[op.result]:
+            yield Requirement(view.alloc, Exactly(op.attrs["layout"]), op.site, op.name, "its layout= argument pins it")
+    for view in views.get(op.args[0], ()):
+        if view.slices and is_retyped(op):
+            yield Requirement(view.alloc, Exactly(plain_shared(len(view.alloc.type.shape))), op.site, op.name,
+                              "it sees the bytes of a slice as another type or shape")
+
+
+def _allocation(op: Op, views: Views) -> Iterator[Requirement]:
     layout = op.attrs.get("layout")
     if layout is not None:
         yield Requirement(op.result, Exactly(layout), op.site, "local_alloc", "its layout= argument pins it")
+    place = op.attrs.get("place")
+    if place is not None and place.boundary:
+        yield Requirement(op.result, StartsAt(place.boundary), op.site, "local_alloc", f"its storage puts it at {place}")
 
 
 def _tma(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
@@ -42,10 +75,10 @@ def _tma(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
 
 def _seen_as(layout: NvmmaShared, view: View) -> Exactly | Impossible:
     """The layout of the allocation that makes the view have `layout`."""
-    rank = len(view.alloc.type.shape)
-    if view.dims == tuple(range(rank - len(view.dims), rank)):
-        return Exactly(replace(layout, rank=rank))
-    if rank == 2:
+    rank, tile = len(view.alloc.type.shape), len(view.dims)
+    if view.dims == tuple(range(rank - tile, rank)):
+        return Exactly(replace(layout, rank=tile))
+    if tile == 2 and view.dims == (rank - 1, rank - 2):
         return Exactly(replace(layout, transposed=not layout.transposed))
     return Impossible(f"{layout} through a view that permutes {rank} dimensions")
 
@@ -81,11 +114,62 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
         element = value.type.element
         for view in views[value]:
             if element.bits == 16:
-                wish, why = AnyNvmma(), f"operand {letter} is read from shared memory"
+                wish, why = AnyNvmma(rank=len(view.dims)), f"operand {letter} is read from shared memory"
             else:
-                wish = AnyNvmma(view.dims[k_dim])
+                dropped = len(view.alloc.type.shape) - len(view.dims)
+                wish = AnyNvmma(view.dims[k_dim] - dropped, len(view.dims))
                 why = f"operand {letter} has {element.bits}-bit elements, which are read along K"
             yield Requirement(view.alloc, wish, op.site, op.name, why)
 
 
-_DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot}
+def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        for view in views[op.args[buffer]]:
+            yield Requirement(view.alloc, InOrder(), op.site, op.name, "a bulk copy moves consecutive bytes")
+
+    return demand
+
+
+def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:
+    yield from _plain_rows(op, op.args[0], views, "stores to another CTA compute addresses from plain rows")
+
+
+def _remote_copy(op: Op, views: Views) -> Iterator[Requirement]:
+    """Buffers of one shape and dtype get one layout (`buffers.py`) and are copied whole; others lie in plain rows."""
+    both = op.args[0], op.args[1]
+    if same_tiles(*both, views):
+        return
+    for value in both:
+        yield from _plain_rows(op, value, views, "its bytes are copied as they lie")
+
+
+def same_tiles(first: Value, second: Value, views: Views) -> bool:
+    """True if both values are whole tiles of equal shape and dtype, so that one layout for both makes their bytes equal."""
+    seen = [view for value in (first, second) for view in views[value]]
+    return first.type == second.type and not any(view.slices for view in seen) and len({view.dims for view in seen}) == 1
+
+
+def _plain_rows(op: Op, value: Value, views: Views, why: str) -> Iterator[Requirement]:
+    for view in views[value]:
+        rank = len(view.alloc.type.shape)
+        if view.dims != tuple(range(rank - len(view.dims), rank)) or not all(_consecutive(cut) for cut, _ in view.slices):
+            raise LayoutConflict(f"{op.name} needs a buffer whose elements lie one after the other, and this is a view of "
+                                 f"{view.alloc.name or 'a buffer'} that is transposed or cut along another dimension than the "
+                                 "first.", op.site, hint="give it a buffer of its own, or slice whole rows.")
+        yield Requirement(view.alloc, Exactly(plain_shared(rank)), op.site, op.name, why)
+
+
+def _consecutive(cut: Op) -> bool:
+    """True if the slice is one stretch of its source's rows."""
+    shape, source = cut.args[2], cut.args[0].type.shape
+    first = next((dim for dim, extent in enumerate(shape) if extent > 1), len(shape))
+    return tuple(shape[first + 1:]) == tuple(source[first + 1:])
+
+
+_DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot, "buffer_index": _index,
+            "buffer_reinterpret": _reinterpret, "tma_load_multicast": _tma(3), "remote_store": _remote_store,
+            "async_remote_store": _remote_store, "async_remote_copy": _remote_copy, "bulk_load": _bulk(2), "bulk_store": _bulk(1)}
+_WHOLE = ("local_load", "local_store", "local_gather", "local_scatter", "async_load", "tma_load", "tma_store", "async_dot",
+          "buffer_slice", "buffer_reinterpret", "tma_load_multicast", "remote_store", "async_remote_store", "async_remote_copy",
+          "bulk_load", "bulk_store")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.core import Value
-from ..ir.layouts import NvmmaShared, SharedLayout
+from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
 from ..ir.site import Site
 
 
@@ -32,12 +32,13 @@ class Exactly(Wish):
 
 @dataclass(frozen=True)
 class AnyNvmma(Wish):
-    """Any NV-MMA layout; with `contiguous`, one in which that dimension of the allocation is contiguous."""
+    """Any NV-MMA layout of tiles of that rank; with `contiguous`, one in which that dimension of the tile is contiguous."""
 
     contiguous: int | None = None
+    rank: int = 2
 
     def accepts(self, layout: SharedLayout) -> bool:
-        if not isinstance(layout, NvmmaShared):
+        if not isinstance(layout, NvmmaShared) or layout.rank != self.rank:
             return False
         return self.contiguous is None or self.contiguous == (0 if layout.transposed else layout.rank - 1)
 
@@ -45,6 +46,68 @@ class AnyNvmma(Wish):
         if self.contiguous is None:
             return "an nvmma layout"
         return f"an nvmma layout with dimension {self.contiguous} contiguous"
+
+
+@dataclass(frozen=True)
+class Tiles(Wish):
+    """A layout of whole tiles of that rank, or plain rows of the allocation's `whole` dimensions, in which such tiles lie."""
+
+    rank: int
+    whole: int
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        return layout.rank == self.rank or is_plain(layout) and layout.rank == self.whole
+
+    def __str__(self) -> str:
+        return f"tiles of rank {self.rank}"
+
+
+@dataclass(frozen=True)
+class Outermost(Wish):
+    """After `dropped` outer dimensions of the `whole` have been indexed away, dimension `dim` is the next one outside."""
+
+    dim: int
+    dropped: int
+    whole: int
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        if layout.rank < self.whole:
+            return layout.rank < self.whole - self.dropped and self.dim == self.dropped
+        return is_plain(layout) and layout.order[::-1][self.dropped] == self.dim
+
+    def __str__(self) -> str:
+        return f"dimension {self.dim} outermost"
+
+
+def is_plain(layout: SharedLayout) -> bool:
+    """True for unswizzled rows in any order of the dimensions."""
+    return isinstance(layout, SwizzledShared) and layout.max_phase == 1
+
+
+@dataclass(frozen=True)
+class StartsAt(Wish):
+    """Any layout that can begin at multiples of `boundary` bytes."""
+
+    boundary: int
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        return not isinstance(layout, NvmmaShared) or not layout.swizzle or self.boundary % layout.boundary == 0
+
+    def __str__(self) -> str:
+        return f"a layout that can begin at any multiple of {self.boundary} bytes"
+
+
+@dataclass(frozen=True)
+class InOrder(Wish):
+    """Any layout in which the elements follow each other row by row, the last dimension fastest."""
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        if isinstance(layout, SwizzledShared):
+            return layout.max_phase == 1 and layout.order == tuple(reversed(range(len(layout.order))))
+        return isinstance(layout, NvmmaShared) and layout.swizzle == 0 and layout.rank == 1
+
+    def __str__(self) -> str:
+        return "its elements in order, without swizzle"
 
 
 @dataclass(frozen=True)

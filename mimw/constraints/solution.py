@@ -13,6 +13,7 @@ class Layouts:
     """`registers`: each tile value (results and block arguments). `operands`: (op, index into `op.operands`) -> the layout
     in which that op wants the operand, where it differs from the value's own. `shared`: each `local_alloc` result.
     `descriptors`: each descriptor value -> the shared layout its tiles land in. `reasons`: why, for `mimw explain`.
+    `alignments`: bytes of which the start of a `local_alloc` must be a multiple, where a view of it needs that.
     """
 
     registers: dict[Value, RegisterLayout] = field(default_factory=dict)
@@ -20,6 +21,7 @@ class Layouts:
     shared: dict[Value, SharedLayout] = field(default_factory=dict)
     descriptors: dict[Value, SharedLayout] = field(default_factory=dict)
     reasons: dict[Value, str] = field(default_factory=dict)
+    alignments: dict[Value, int] = field(default_factory=dict)
 
     def wanted(self, op: Op, index: int) -> RegisterLayout:
         """The layout in which `op` takes its operand `index`."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ..ir.core import Block, Program, Value
 from ..ir.layouts import RegisterLayout
 from ..ir.types import Descriptor, Tensor
-from .buffers import solve_buffers
+from .buffers import solve_buffers, wanted_alignments
 from .defaults import nvmma_shared
 from .in_flight import check_in_flight
+from .pinned import check_pinned
 from .solution import Layouts
 from .tiles import Strength, Tiles
 
@@ -23,11 +24,13 @@ def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, 
     """
     layouts = Layouts()
     layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=nvmma)
+    layouts.alignments = wanted_alignments(program)
     layouts.descriptors = {value: nvmma_shared(value.type.shape, value.type.element)
                            for value in _values(program) if isinstance(value.type, Descriptor)}
     tiles = Tiles(program, warp_size, wgmma)
     tiles.solve()
     check_in_flight(program, tiles)
+    check_pinned(program, tiles)
     layouts.registers = {value: choice.layout for value, choice in tiles.choices.items()}
     layouts.reasons |= {value: choice.reason for value, choice in tiles.choices.items()
                         if choice.strength > Strength.DEFAULT}
@@ -43,7 +46,8 @@ def _fill_where_used(program: Program, tiles: Tiles, layouts: Layouts) -> None:
     for (op, index), layout in tiles.wants.items():
         wanted.setdefault(op.operands[index], set()).add(layout)
     for op in program.walk():
-        if op.name in _FILLS and isinstance(op.result.type, Tensor) and len(wanted.get(op.result, ())) == 1:
+        pinned = op.attrs.get("layout") is not None
+        if op.name in _FILLS and not pinned and isinstance(op.result.type, Tensor) and len(wanted.get(op.result, ())) == 1:
             (layout, ) = wanted[op.result]
             if layout != layouts.registers[op.result]:
                 layouts.registers[op.result] = layout

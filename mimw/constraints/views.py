@@ -1,7 +1,7 @@
 """Which allocations a buffer value may be, and how it sees them.
 
 Views (index, slice, transpose) are followed back to the `local_alloc`; where control flow hands buffers on, a value
-may be several of them.
+may be several of them. A buffer seen with another shape or width of elements starts anew: it counts as an allocation.
 """
 
 from __future__ import annotations
@@ -60,4 +60,15 @@ def _trans(op: Op, found) -> list[View]:
     return [replace(view, dims=tuple(view.dims[i] for i in op.args[1])) for view in found.get(op.args[0], ())]
 
 
-_STEPS = {"local_alloc": _alloc, "buffer_index": _index, "buffer_slice": _slice, "buffer_trans": _trans}
+def is_retyped(op: Op) -> bool:
+    """True if a `buffer_reinterpret` changes more than the type of each element, so that the result has its own layout."""
+    source, result = op.args[0].type, op.result.type
+    return (source.shape, source.element.bits, source.count) != (result.shape, result.element.bits, result.count)
+
+
+def _reinterpret(op: Op, found) -> list[View]:
+    return _alloc(op, found) if is_retyped(op) else list(found.get(op.args[0], ()))
+
+
+_STEPS = {"local_alloc": _alloc, "buffer_index": _index, "buffer_slice": _slice, "buffer_trans": _trans,
+          "buffer_reinterpret": _reinterpret}

@@ -4,10 +4,11 @@
     Pointer     an address in global memory       *bf16
     Tensor      a tile of scalars or pointers     bf16[128, 64]
     Buffer      tiles in on-chip memory           buffer<bf16[128, 64] x 4>     count 0 = a single one
-    Barrier     mbarriers in shared memory        barrier<x 4>                  count 0 = a single one
+    Barrier     mbarriers in shared memory        barrier<x 4>                  or barrier<x 4> per thread; count 0 = a single one
     Descriptor  a TMA descriptor of a block       desc<bf16[128, 64]>
     Slots       room for TMA descriptors          slots<x 4>                    count 0 = a single one
     Token       an order between async copies     token
+    Storage     memory that buffer arrays share   storage
 """
 
 from __future__ import annotations
@@ -107,12 +108,14 @@ class Buffer(Type):
 
 @dataclass(frozen=True)
 class Barrier(Type):
-    """`count` mbarriers of 8 bytes; `count == 0` is a single one."""
+    """`count` mbarriers of 8 bytes; `count == 0` is a single one. On `per_thread` ones every thread arrives for itself."""
 
     count: int = 0
+    per_thread: bool = False
 
     def __str__(self) -> str:
-        return f"barrier<x {self.count}>" if self.count else "barrier"
+        array = f"<x {self.count}>" if self.count else ""
+        return f"barrier{array}{' per thread' if self.per_thread else ''}"
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,18 @@ class Token(Type):
 
     def __str__(self) -> str:
         return "token"
+
+
+@dataclass(frozen=True)
+class Storage(Type):
+    """On-chip memory that several buffer arrays share; `limit` is the most bytes that the author allows it, or None."""
+
+    space: str = "smem"
+    limit: int | None = None
+
+    def __str__(self) -> str:
+        space = "" if self.space == "smem" else f" in {self.space}"
+        return f"storage<{'' if self.limit is None else f'at most {self.limit} bytes'}{space}>".replace("<>", "")
 
 
 I1, I8, I16, I32, I64 = (Scalar(name) for name in ("i1", "i8", "i16", "i32", "i64"))

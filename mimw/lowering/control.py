@@ -55,6 +55,7 @@ def for_(emitter: Emitter, op):
     emitter.carry(op.args[3], op.results)
     emitter.into(created.get_body(0), block)
     emitter.region(block, lambda values: builder.create_yield_op(values) if values else None)
+    emitter.carry(block.yielded, op.results)
     builder.restore_insertion_point(point)
     return [created.get_result(i) for i in range(len(inits))]
 
@@ -74,6 +75,7 @@ def while_(emitter: Emitter, op):
     emitter.block(before)
     emitter.into(builder.create_block_with_parent(created.get_after(), types), after)
     emitter.region(after, builder.create_yield_op)
+    emitter.carry(after.yielded, before.args)
     builder.restore_insertion_point(point)
     return [created.get_result(i) for i in range(len(types))]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..constraints.solution import Layouts
-from ..ir import Block, Op, Program, Tensor, Token, Value
+from ..errors import LayoutConflict
+from ..ir import UNKNOWN, Block, Op, Place, Program, Site, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..target import Target
 from ..triton_port.builder import GluonOpBuilder, new_module
@@ -29,10 +30,16 @@ def emits(*names: str):
 
 @dataclass(frozen=True)
 class Placement:
-    """How a buffer's MLIR value lies in memory: its layout, and the shape of the tile that it is a view of."""
+    """How a buffer's MLIR value lies in memory: its layout, and the shape of the tile that it is a view of.
+
+    An array whose buffers do not simply follow each other has its `place` in shared storage; with `storage_bytes` its MLIR
+    value is that storage itself.
+    """
 
     layout: SharedLayout
     allocated: tuple[int, ...]
+    place: Place | None = None
+    storage_bytes: int = 0
 
 
 @dataclass
@@ -45,16 +52,21 @@ class Home:
 
 
 class Emitter:
-    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `num_warps` is the default task's."""
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `by_registers` are the lines whose
+    `async_load`s cp.async cannot do."""
 
-    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, num_warps: int):
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program,
+                 by_registers: frozenset[Site] = frozenset()):
         self.builder, self.layouts, self.target = builder, layouts, target
+        self.site = UNKNOWN
+        self.program, self.by_registers = program, by_registers
+        self.num_warps = program.num_warps  # of the task being emitted
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
+        self.storage_bytes: dict[Value, int] = {}
         self.yield_to: list[Callable[[list], object]] = []
-        self.num_warps = num_warps
         self.homes: list[Home] = []
         self.level = 0
 
@@ -88,10 +100,14 @@ class Emitter:
         return self.builder.create_convert_layout(self.types.tensor(type_, want), mlir_value)
 
     def carry(self, sources, targets) -> None:
-        """Buffers that control flow hands on keep their placement."""
+        """Buffers that control flow hands on keep their placement, which must be the same on every path."""
         for source, target in zip(sources, targets):
             if source in self.placed:
-                self.placed[target] = self.placed[source]
+                placement = self.placed.setdefault(target, self.placed[source])
+                if placement != self.placed[source]:
+                    raise LayoutConflict(f"{target.type} is one array on one path and another one, placed differently in shared "
+                                         "storage, on another.", self.site,
+                                         hint="index the arrays before the paths meet, or place them alike.")
 
     def is_token(self, value: Value) -> bool:
         return isinstance(value.type, Token)
@@ -126,6 +142,7 @@ class Emitter:
         self.level -= 1
 
     def op(self, op: Op) -> None:
+        self.site = op.site
         self.builder.set_loc(op.site.file, op.site.line, op.site.column + 1)
         results = EMISSIONS[op.name](self, op)
         results = results if isinstance(results, (list, tuple)) else [results] if op.results else []
@@ -149,17 +166,37 @@ class Emitter:
             self.yield_to.pop()
 
 
-def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target):
+def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target,
+          by_registers: frozenset[Site] = frozenset()):
     """A TTGIR module for `program`.
 
     args:      layouts      what `constraints` chose
                target_name  "cuda:90", "hip:gfx942"
                target       for what differs from chip to chip
+               by_registers lines whose `async_load`s go through registers, because cp.async cannot do them
     """
-    from . import barriers, control, copies, descriptors, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
+    from . import (  # noqa: F401
+        aliases,
+        barriers,
+        bulk,
+        cluster,
+        control,
+        copies,
+        descriptors,
+        local_mem,
+        mma,
+        multicast,
+        pins,
+        prefetch,
+        remote,
+        tasks,
+        tiles,
+        utilities,
+        views,
+    )
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, target, program.num_warps)
+    emitter = Emitter(builder, layouts, target, program, by_registers)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..constraints.solution import Layouts
 from ..ir import Barrier, Buffer, Descriptor, DescriptorSlots, Pointer, Scalar, Tensor, Type, Value
-from ..ir.layouts import RegisterLayout, SharedLayout
+from ..ir.layouts import NvmmaShared, RegisterLayout, SharedLayout, SwizzledShared
 from ..triton_port.builder import GluonOpBuilder, barrier_layout, to_gluon
 
 _SCALARS = {"i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "i128": "int128", "fp16": "half",
             "bf16": "bf16", "fp32": "float", "fp64": "double"}
+
+
+def lifted(layout: SharedLayout, rank: int) -> SharedLayout:
+    """A layout of as many bytes for a buffer whose outer dimensions `layout` leaves out: they are only ever indexed."""
+    if layout.rank >= rank:
+        return layout
+    if isinstance(layout, NvmmaShared):
+        return replace(layout, rank=rank, transposed=False)
+    return SwizzledShared(1, 1, 1, tuple(reversed(range(rank))))
 
 
 class Types:
@@ -39,7 +50,8 @@ class Types:
     def view(self, type_: Buffer, placement):
         """A memory descriptor of a single buffer that lies as `placement` says."""
         return self.builder.get_shared_mem_desc_ty(self.element(type_.element), list(type_.shape),
-                                                   self.attribute(placement.layout), list(placement.allocated))
+                                                   self.attribute(lifted(placement.layout, len(type_.shape))),
+                                                   list(placement.allocated))
 
     def barrier(self, count: int):
         shape = [count, 1] if count else [1]

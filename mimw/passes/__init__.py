@@ -8,20 +8,30 @@ from dataclasses import dataclass
 
 from ..ir import Program, verify
 from ..target import Target
+from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
+from .check_cluster import check_cluster
+from .check_exclusive import check_exclusive
+from .check_named_barriers import check_named_barriers
 from .check_registers import Remark, check_registers
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
 from .check_warpgroups import check_warpgroups
+from .cut_copies import cut_copies
 from .drop_unused import drop_unused
+from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
+from .place_aliases import check_aliases, place_aliases
+from .sync_clusters import sync_clusters
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "check_arrivals", "check_async_dot", "check_bytes", "check_registers", "check_shared",
-    "check_target", "check_tasks", "check_warpgroups", "drop_unused", "grant_registers", "run_passes",
+    "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
+    "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
+    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "place_aliases", "run_passes",
+    "sync_clusters",
 ]
 
 
@@ -37,13 +47,21 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
+    Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view
+    Pass("exclusive", check=check_exclusive),
+    Pass("named_barriers", check=check_named_barriers),
     Pass("drop_unused", rewrite=lambda program, target: drop_unused(program)),  # the counts below are then of what really runs
+    Pass("aliases", check=check_aliases),
+    Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
+    Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
+    Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),
     Pass("bytes", check=check_bytes),
     Pass("async_dot", check=check_async_dot),
     Pass("warpgroups", check=check_warpgroups),
+    Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
     Pass("grant_registers", rewrite=grant_registers),  # last: the checks speak of what the author asked for
 )
 

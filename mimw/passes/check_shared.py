@@ -6,19 +6,21 @@ be a few hundred bytes too large once alignment and the compiler's own scratch a
 
 from __future__ import annotations
 
-from ..analysis import SharedEntry, shared_plan
+from ..analysis import SharedEntry, Uses, shared_plan
 from ..errors import OutOfSharedMemory
 from ..ir import Program
 from ..target import Target
+from .place_aliases import storage_lines
 
 
 def check_shared(program: Program, target: Target) -> None:
     """Raise `OutOfSharedMemory` if the allocations that are needed together exceed `target.shared_bytes`."""
-    entries = shared_plan(program).at_peak
+    uses = Uses(program)
+    entries = shared_plan(program, uses).at_peak
     total = sum(entry.bytes for entry in entries)
     if total <= target.shared_bytes:
         return
-    lines = _lines(entries, total, target)
+    lines = _lines(entries, total, target) + _maps(entries, uses)
     raise OutOfSharedMemory(
         f"{total} bytes of shared memory are needed together, a CTA on {target} has {target.shared_bytes}: "
         f"{total - target.shared_bytes} too many.\n" + "\n".join(lines),
@@ -33,6 +35,17 @@ def _lines(entries: tuple[SharedEntry, ...], total: int, target: Target) -> list
     name, count, size = (max(len(row[column]) for row in rows) for column in range(3))
     return [f"    {row[0]:<{name}}  {row[1]:>{count}} {'=' if row[1] else ' '} {row[2]:>{size}} bytes  {row[3]}".rstrip()
             for row in rows]
+
+
+def _maps(entries: tuple[SharedEntry, ...], uses: Uses) -> list[str]:
+    """Who lies where in each storage that buffers share."""
+    lines = []
+    for entry in entries:
+        members = [use.op for use in uses.of(entry.value) if use.op.name == "local_alloc"]
+        if members:
+            places = {alloc.result: alloc.attrs["place"] for alloc in members}
+            lines += [f"    {entry.name} is shared by", storage_lines(members, places, entry.bytes)]
+    return lines
 
 
 def _hint(entries: tuple[SharedEntry, ...], excess: int) -> str:

@@ -1,7 +1,25 @@
 """The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler."""
 
 # Importing the op families puts their handlers into the table.
-from . import barrier, control, copies, descriptor, descriptor_slots, dot, globals, libdevice, misc, regions, shared, tiles  # noqa: F401
+from . import (  # noqa: F401
+    barrier,
+    bulk,
+    cluster,
+    control,
+    copies,
+    descriptor,
+    descriptor_slots,
+    dot,
+    globals,
+    libdevice,
+    misc,
+    named_barrier,
+    pins,
+    regions,
+    remote,
+    shared,
+    tiles,
+)
 from .counterfactual import flipped_waits
 from .explore import explore, schedule_of
 from .guide import Guide

@@ -26,13 +26,14 @@ class BarrierOrder:
 
     def made(self, task, barrier) -> None:
         """`task` has initialised a barrier."""
-        self._made[barrier] = task.strand.epoch
+        self._made[barrier] = task.strand.epoch, task.parent is None
         self._keys[barrier] = (task.cta.index, barrier.root, barrier.index)
 
-    def used(self, task, op: Op, barrier) -> None:
-        """`task` is about to use it."""
-        epoch = self._made.get(barrier)
-        if epoch is not None and not epoch.before(task.strand.clock):
+    def used(self, task, op: Op, barrier, remote: bool = False) -> None:
+        """`task` is about to use it. Barriers that a kernel makes outside of tasks are ready in the whole cluster: the compiler
+        lets the cluster meet after them (`remote`: it is another CTA's)."""
+        epoch, outside = self._made[barrier]
+        if not (epoch.before(task.strand.clock) or remote and outside):
             raise fail(BarrierNotReady, task, op, f"{op.name} uses {barrier.name}, whose initialisation at {barrier.made} nothing "
                        "orders before it", barrier.made,
                        hint="allocate barriers before async_tasks, or order their use by one that is ready (across CTAs of a "

@@ -20,12 +20,13 @@ SLOW_MATH = frozenset("""
     exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf fdiv precise_divf sdiv udiv srem urem frem extern_elementwise
 """.split())
 FREE = frozenset("""
-    yield condition if for while warp_specialize map_elementwise buffer_index buffer_slice buffer_trans barrier_index
-    constant poison local_alloc splat expand_dims broadcast make_range assume
+    yield condition if for while warp_specialize map_elementwise buffer_index buffer_slice buffer_trans
+    buffer_reinterpret barrier_index alias_storage constant poison local_alloc splat expand_dims broadcast make_range assume
 """.split())
 SYNCS = frozenset("""
-    barrier barrier_wait barrier_arrive barrier_expect fence tma_load tma_store tma_store_wait async_commit async_wait
-    async_dot async_dot_wait
+    barrier barrier_wait barrier_arrive barrier_expect named_barrier_wait named_barrier_arrive fence tma_load tma_store
+    tma_store_wait tma_prefetch prefetch_descriptor bulk_load bulk_store async_commit async_wait async_dot async_dot_wait
+    cluster_barrier remote_arrive tma_load_multicast async_remote_copy
 """.split())
 LOADS = frozenset("""
     load masked_load descriptor_load descriptor_gather atomic_rmw atomic_cas atomic_load

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..errors import BytesNeverSent, Deadlock, Livelock, PeerExited, TooFewArrivals, WaitCycle
+from ..errors import BytesNeverSent, Deadlock, Livelock, TooFewArrivals, WaitCycle
 from ..ir import Barrier, Block, Op, Program, Site, Value
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
-BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes"}
+BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes",
+            "bulk_load": "bytes"}
+REMOTE_BRINGERS = {"remote_arrive": "an arrival", "async_remote_store": "bytes", "async_remote_copy": "bytes",
+                   "tma_load_multicast": "bytes"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Bringer:
 
 def bringers(program: Program) -> list[Bringer]:
     """The ops that arrive on barriers or copy to them, in program order."""
-    return _users(program, BRINGERS)
+    return _users(program, BRINGERS | REMOTE_BRINGERS)
 
 
 def waits(program: Program) -> list[Bringer]:
@@ -130,17 +133,19 @@ def _cause(stuck, able: list[Bringer]):
     for task in waiting:
         others = _able_tasks(task, able)
         if all(other.finished for other in others):
-            return (PeerExited if any(other.cta is not task.cta for other in others) else TooFewArrivals), task
+            return TooFewArrivals, task
     return (WaitCycle if waiting else Deadlock), None
 
 
 def _able_tasks(task, able: list[Bringer]) -> list:
     """The tasks that hold an op which could arrive where `task` waits. Barriers are of a CTA, and so are these, but for
     CTAs of one cluster, which may arrive on each other's."""
-    barrier = task.wait.resource
-    names = {one.task for one in able if one.place.root is barrier.root and one.place.index in (None, barrier.index)}
-    ctas = [task.cta]
-    return [other for cta in ctas for other in cta.tasks if other.name in names or None in names and other.parent is None]
+    barrier, found = task.wait.resource, []
+    for one in able:
+        if one.place.root is barrier.root and one.place.index in (None, barrier.index):
+            for cta in task.cta.cluster.ctas if one.op.name in REMOTE_BRINGERS else [task.cta]:
+                found += [other for other in cta.tasks if (other.name == one.task if one.task else other.parent is None)]
+    return found
 
 
 def livelock(machine) -> Deadlock:
@@ -160,10 +165,14 @@ def _could_have_come(task, able: list[Bringer]) -> list[str]:
     for bringer in able:
         if bringer.place.root is not barrier.root or bringer.place.index not in (None, barrier.index):
             continue
-        others = [other for other in task.cta.tasks if other.name == bringer.task]
-        owner = f"task {bringer.task!r}, which {_state(others[-1])}" if others else "the kernel's body"
-        op = bringer.op
-        lines.append(f"      {BRINGERS[op.name]} could have come from {op.name} at {op.site}, in {owner}")
+        op, remote = bringer.op, bringer.op.name in REMOTE_BRINGERS
+        for cta in task.cta.cluster.ctas if remote else [task.cta]:
+            others = [other for other in cta.tasks if other.name == (bringer.task or "default")]
+            owner = f"task {bringer.task!r}" if bringer.task else "the kernel's body"
+            owner += f" of CTA {cta.index}" if remote else ""
+            owner += f", which {_state(others[-1 if bringer.task else 0])}" if others and (bringer.task or remote) else ""
+            what = REMOTE_BRINGERS[op.name] if remote else BRINGERS[op.name]
+            lines.append(f"      {what} could have come from {op.name} at {op.site}, in {owner}")
     return lines or ["      nothing in the kernel arrives on that barrier"]
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ..errors import OutOfBounds, UnwrittenRead
 from .descriptor import GlobalTensor, described
-from .tasks import fail
 from .table import handles
+from .tasks import fail
 from .values import numpy_type
 
 

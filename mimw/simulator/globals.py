@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir.types import Pointer
 from ..triton_port.interpreter import as_signed, as_unsigned
+from . import lanes
 from .costs import POLL
 from .table import handles
 from .values import numpy_type
@@ -41,6 +42,9 @@ _VOLATILE = dict(order="relaxed", scope="sys", read=True)     # PTX: a volatile 
 @handles("load", switches=_volatile)
 def load(task, op):
     task.machine.polls += _volatile(op)
+    if task.machine.tells_threads_apart:
+        task.env[op.result] = lanes.load(task, op, task.read(op.args[0], op), None, None)
+        return
     memory, pointer, dtype = task.machine.memory, task.read(op.args[0], op), _pointee(op, 0)
     memory.touch(task, op, pointer, None, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
     task.env[op.result] = memory.read(pointer, None, dtype, None, task, op)
@@ -50,6 +54,9 @@ def load(task, op):
 def masked_load(task, op):
     task.machine.polls += _volatile(op)
     pointer, mask, other = (_optional(task, op, arg) for arg in op.args[:3])
+    if task.machine.tells_threads_apart:
+        task.env[op.result] = lanes.load(task, op, pointer, mask, other)
+        return
     memory, dtype = task.machine.memory, _pointee(op, 0)
     memory.touch(task, op, pointer, mask, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
     task.env[op.result] = memory.read(pointer, mask, dtype, other, task, op)
@@ -58,6 +65,9 @@ def masked_load(task, op):
 @handles("store")
 def store(task, op):
     task.machine.polls = 0
+    if task.machine.tells_threads_apart:
+        lanes.store(task, op, task.read(op.args[0], op), task.read(op.args[1], op), None)
+        return
     memory, pointer, value = task.machine.memory, task.read(op.args[0], op), task.read(op.args[1], op)
     memory.touch(task, op, pointer, None, value.dtype.itemsize, write=True)
     memory.write(pointer, value, None, task, op)
@@ -67,6 +77,9 @@ def store(task, op):
 def masked_store(task, op):
     task.machine.polls = 0
     pointer, value, mask = (task.read(arg, op) for arg in op.args[:3])
+    if task.machine.tells_threads_apart:
+        lanes.store(task, op, pointer, value, mask)
+        return
     task.machine.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True)
     task.machine.memory.write(pointer, value, mask, task, op)
 

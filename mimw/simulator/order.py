@@ -144,8 +144,8 @@ class Order(BarrierOrder):
         strand, closed = self._group(operation.task, group)
         operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), dict(issuer.fenced),
                                   issuer.epoch, operation.kind)
-        if group != "wgmma":
-            self._copies.setdefault(operation.task.cta, []).append(operation)
+        if group not in ("wgmma", "remote"):
+            self._copies.setdefault(operation.home or operation.task.cta, []).append(operation)
 
     def exit(self, task) -> None:
         """`task`, which knows all that its CTA has done, is the last of it to end."""

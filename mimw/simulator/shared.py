@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..errors import CopyReadEarly, OutOfBounds, UnwrittenRead
+from ..errors import CopyReadEarly, OutOfBounds, SimulatorMisuse, UnwrittenRead
 from .order import GENERIC
 from .shadow import address_of, owner_of
 from .table import handles
@@ -36,6 +36,12 @@ class View:
     data: np.ndarray
     marks: np.ndarray
     path: str = ""
+    group_size: int = 1       # of an array: buffer i is data[i // group_size, i % group_size], unless this is 1
+
+    @property
+    def count(self) -> int:
+        """Of an array: how many buffers it has; of one buffer: its leading extent."""
+        return self.data.shape[0] * self.group_size
 
     @property
     def name(self) -> str:
@@ -47,6 +53,21 @@ class View:
 
     def trans(self, order) -> View:
         return View(self.allocation, self.data.transpose(order), self.marks.transpose(order), self.path + ".T")
+
+    def seen_as(self, type_, site) -> View | None:
+        """The same bytes as a buffer or array of another type; None if they do not follow each other."""
+        dtype, ahead = numpy_type(type_.element, site), 0
+        if type_.count:
+            ahead = 2 if self.group_size > 1 else 1
+        lead = self.data.shape[:ahead]
+        parts = []
+        for part, kind in ((self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))):
+            flat = part if part.shape[ahead:] == type_.shape else part.reshape((*lead, -1))
+            if not np.may_share_memory(flat, part) or kind.itemsize != part.itemsize and flat.ndim > ahead + 1 and \
+                    flat.strides[-1] != part.itemsize:
+                return None
+            parts.append(flat.view(kind).reshape((*lead, *type_.shape)))
+        return View(self.allocation, *parts, f"{self.path} as {type_}", self.group_size if ahead else 1)
 
     def read(self, task, op) -> np.ndarray:
         """A copy of the elements; refuses what has not been written."""
@@ -108,18 +129,47 @@ def allocate(name: str, type_, site) -> View:
     return View(Allocation(name), data, marks)
 
 
+@dataclass(frozen=True, eq=False)
+class Storage:
+    """Memory that arrays share: each of them is a view of these bytes and marks, so all see what one writes."""
+
+    data: np.ndarray
+    marks: np.ndarray
+    coming: list[InFlight] = field(default_factory=list)
+
+    def array(self, name: str, type_, place, site) -> View:
+        """The buffers of one array; those of a slot are an axis of their own unless all follow each other."""
+        dtype, tile = numpy_type(type_.element, site), tuple(type_.shape)
+        rows = [dtype.itemsize * int(np.prod(tile[axis + 1:], dtype=int)) for axis in range(len(tile))]
+        split = place.group_size > 1 and not place.is_contiguous
+        count = (place.slots, place.group_size) if split else (place.count, )
+        steps = (place.stride, place.size) if split else (place.size if place.is_contiguous else place.stride, )
+        data, marks = (np.ndarray((*count, *tile), kind, memory, place.offset, (*steps, *rows))
+                       for kind, memory in ((dtype, self.data), (f"i{dtype.itemsize}", self.marks)))
+        return View(Allocation(name, self.coming), data, marks, group_size=place.group_size if split else 1)
+
+
+@handles("alias_storage")
+def alias_storage(task, op):
+    size = op.attrs["bytes"]
+    task.env[op.result] = Storage(np.full(size, 0xFF, np.uint8), np.zeros(size, np.uint8))
+
+
 @handles("local_alloc")
 def local_alloc(task, op):
-    task.env[op.result] = allocate(op.result.name or f"buffer of line {op.site.line}", op.result.type, op.site)
+    name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
+    view = allocate(name, op.result.type, op.site) if place is None else task.env[op.args[1]].array(
+        name, op.result.type, place, op.site)
+    task.env[op.result] = task.cta.memory[op.result] = view
 
 
 @handles("buffer_index")
 def buffer_index(task, op):
     view, index = task.env[op.args[0]], position(task, op, op.args[1])
-    if not 0 <= index < view.data.shape[0]:
-        raise fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.data.shape[0]}")
-    rank_one = view.data.ndim == 1
-    task.env[op.result] = view.part(slice(index, index + 1) if rank_one else index, f"[{index}]")
+    if not 0 <= index < view.count:
+        raise fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.count}")
+    select = slice(index, index + 1) if view.data.ndim == 1 else index
+    task.env[op.result] = view.part(select if view.group_size == 1 else divmod(index, view.group_size), f"[{index}]")
 
 
 @handles("buffer_slice")
@@ -138,6 +188,16 @@ def buffer_slice(task, op):
 @handles("buffer_trans")
 def buffer_trans(task, op):
     task.env[op.result] = task.env[op.args[0]].trans(op.args[1])
+
+
+@handles("buffer_reinterpret")
+def buffer_reinterpret(task, op):
+    view, type_ = task.env[op.args[0]], op.args[1]
+    found = view.seen_as(type_, op.site)
+    if found is None:
+        raise fail(SimulatorMisuse, task, op, f"{view.name} as {type_}: its bytes do not follow each other",
+                   hint="reinterpret the buffer first, slice or transpose then")
+    task.env[op.result] = found
 
 
 @handles("local_load", switches=True)

@@ -7,6 +7,8 @@ specialisation (the tasks are explicit), `fuse_nested_loops` and `prefetch` (the
 
 from __future__ import annotations
 
+import re
+
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
@@ -20,6 +22,8 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool):
                            asynchronous dots: the pass would put its own waits between theirs.
     """
     ttgpu, ttir, common, ttng = passes.ttgpuir, passes.ttir, passes.common, nvidia.passes.ttnvgpuir
+    yield "loop_unroll", ttir.add_loop_unroll  # `tl.range(..., loop_unroll_factor=)`
+    yield from _tidied()
     yield "coalesce", ttgpu.add_coalesce  # global accesses: neighbouring lanes, wide vectors
     yield "f32_dot_tc", lambda pm: ttgpu.add_f32_dot_tc(pm, True)  # tf32x3 and friends become several tf32 dots
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions  # the naive layouts meet: drop what is not needed
@@ -51,9 +55,18 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool):
     yield "canonicalizer", passes.gluon.add_canonicalizer
 
 
+def _tidied():
+    """What stock Triton has done before layouts come in, and coalesce counts on: bounds and steps as plain constants."""
+    yield "canonicalizer", passes.gluon.add_canonicalizer
+    yield "loop_aware_cse", passes.ttir.add_loop_aware_cse
+    yield "loop_unroll", passes.ttir.add_loop_unroll  # tl.range(loop_unroll_factor=)
+
+
 def amd_passes(arch: str, num_stages: int, pipeline: bool):
     """(name, how to add it) of each pass for an AMD target; arguments as `nvidia_passes`."""
     ttgpu, ttir, common = passes.ttgpuir, passes.ttir, passes.common
+    yield "loop_unroll", ttir.add_loop_unroll
+    yield from _tidied()
     yield "coalesce", ttgpu.add_coalesce
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "optimize_thread_locality", ttgpu.add_optimize_thread_locality
@@ -68,6 +81,26 @@ def amd_passes(arch: str, num_stages: int, pipeline: bool):
     yield "loop_aware_cse", ttir.add_loop_aware_cse
     yield "symbol_dce", common.add_symbol_dce
     yield "canonicalizer", passes.gluon.add_canonicalizer
+
+
+_LOCATION = re.compile(r'"(.*)":(\d+):(\d+)\)$')
+_POINTERS = re.compile(r"x!tt\.ptr<[a-z]+(\d+)\w*>.*?sizePerThread = \[([\d, ]+)\].*?order = \[(\d+)")
+
+
+def narrow_copies(module) -> frozenset[tuple[str, int, int]]:
+    """(file, line, column from 1) of each cp.async of which a thread's piece is below 4 bytes, the least that PTX has."""
+    found = set()
+
+    def look(op) -> None:
+        if op.get_name() != "ttg.async_copy_global_to_local":
+            return
+        bits, sizes, fastest = _POINTERS.search(str(op.get_operand(0).get_type())).groups()
+        place = _LOCATION.search(str(op.get_result(0).get_loc()))
+        if place and int(sizes.split(",")[int(fastest)]) * int(bits) < 32:
+            found.add((place[1], int(place[2]), int(place[3])))
+
+    module.walk(look)
+    return frozenset(found)
 
 
 def optimise(module, listed, observer=None):

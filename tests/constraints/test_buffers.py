@@ -189,7 +189,33 @@ def test_one_slice_of_a_single_buffer_drops_its_leading_dimension():
     cube = k.alloc((4, 64, 64), name="cube")
     load(k, k.descriptor("desc", (64, 64)), at(k, at(k, cube), 2), 5)
     program = k.finish()
-    assert solve_layouts(program).shared == {named(program, "cube"): NvmmaShared(128, 16, 3)}
+    assert solve_layouts(program).shared == {named(program, "cube"): NvmmaShared(128, 16, 2)}
+
+
+def test_a_buffer_that_is_indexed_and_read_whole_is_plain():
+    k = Kernel()
+    cube = at(k, k.alloc((4, 64, 64), name="cube"))
+    k("local_load", at(k, cube, 2), None)
+    k("local_load", cube, None)
+    program = k.finish()
+    assert solve_layouts(program).shared == {named(program, "cube"): SwizzledShared(1, 1, 1, (2, 1, 0))}
+
+
+def test_a_column_is_a_row_of_the_transpose():
+    k = Kernel()
+    tile = at(k, k.alloc((64, 32), name="tile"))
+    k("local_load", at(k, k("buffer_trans", tile, (1, 0)), 2), None)
+    program = k.finish()
+    assert solve_layouts(program).shared == {named(program, "tile"): SwizzledShared(1, 1, 1, (0, 1))}
+
+
+def test_rows_and_columns_of_one_buffer_disagree():
+    k = Kernel()
+    tile = at(k, k.alloc((64, 32), name="tile"))
+    k("buffer_index", k("buffer_trans", tile, (1, 0)), k.number(), at=4)
+    k("buffer_index", tile, k.number(), at=5)
+    with pytest.raises(LayoutConflict, match="no layout of buffer 'tile' suits these uses:\n.*k.py:4.*\n.*k.py:5"):
+        solve_layouts(k.finish())
 
 
 @pytest.mark.parametrize("offsets, shape, problem", [

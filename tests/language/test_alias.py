@@ -1,10 +1,9 @@
-"""Storage alias specs and reuse groups on the host, and their refusal in a kernel."""
+"""Storage alias specs and reuse groups on the host, and what they record in a kernel."""
 
 import pytest
 import triton.language as tl
 
 import mimw.tlx as tlx
-from mimw.errors import NotYet
 
 SMEM, TMEM, CLUSTER = tlx.storage_kind
 Group, Kind = tlx.reuse_group, tlx.reuse_group_type
@@ -49,9 +48,27 @@ def test_spec_refuses_remote_storage(kernel):
         kernel(tlx.storage_alias_spec, storage=CLUSTER)
 
 
-def test_spec_in_a_kernel_is_not_yet(kernel):
-    with pytest.raises(NotYet, match="not yet: tlx.storage_alias_spec is"):
-        kernel(tlx.storage_alias_spec)
+def test_spec_in_tensor_memory_needs_blackwell(kernel):
+    with pytest.raises(AssertionError, match="tmem is only available on Blackwell"):
+        kernel(tlx.storage_alias_spec, TMEM)
+
+
+def test_a_spec_its_arrays_and_their_overlap_are_recorded(kernel):
+    spec = kernel(tlx.storage_alias_spec, buffer_size_bytes=65536)
+    a = kernel(tlx.local_alloc, (64, 64), tl.float32, 2, reuse=spec)
+    b, c = (kernel(tlx.local_alloc, (64, ), tl.float16, 4, SMEM, spec) for _ in range(2))
+    kernel(spec.set_buffer_overlap, Group(a, Group(b, c, group_type=Kind.distinct), group_size=2))
+    op = kernel.program().body.ops[-1]
+    assert op.attrs["tree"] == ("shared", 2, (0, ("distinct", 1, (1, 2))))
+    assert kernel.text()[:2] == ["%0 = alias_storage space='smem', limit=65536 : storage<at most 65536 bytes>",
+                                 "%1 = local_alloc buffer<fp32[64, 64] x 2>, %0 : buffer<fp32[64, 64] x 2>"]
+    assert kernel.text()[-1].startswith("alias_overlap %0, [%1, %2, %3] tree=")
+
+
+def test_reuse_of_a_buffer_is_recorded(kernel):
+    a = kernel(tlx.local_alloc, (64, ), tl.float32, 2)
+    kernel(tlx.local_alloc, (64, ), tl.int32, 1, reuse=a)
+    assert kernel.text()[-1] == "%1 = local_alloc buffer<i32[64] x 1>, %0 : buffer<i32[64] x 1>"
 
 
 def test_group_kinds():
@@ -94,5 +111,3 @@ def test_overlap_takes_a_group(kernel):
     spec = tlx.storage_alias_spec_type_class("h", SMEM)
     with pytest.raises(TypeError, match="takes a reuse_group"):
         kernel(spec.set_buffer_overlap, leaf())
-    with pytest.raises(NotYet, match="set_buffer_overlap"):
-        kernel(spec.set_buffer_overlap, Group(leaf()))

@@ -26,40 +26,6 @@ def test_a_wrong_call_is_told_first(kernel):
         kernel(tlx.local_gather, None)
 
 
-BARE = ["cluster_barrier", "fence_mbarrier_init_cluster", "cluster_cta_rank", "cluster_size_1d"]
-
-
-@pytest.mark.parametrize("name", BARE)
-def test_cluster_words(kernel, name):
-    with pytest.raises(NotYet, match=f"tlx.{name}"):
-        kernel(getattr(tlx, name))
-
-
-def test_remote_words(kernel):
-    buffer = kernel(tlx.local_view, kernel(tlx.local_alloc, (64, ), tl.float32, 1), 0)
-    tile = kernel.tensor("x", tl.float32, 64)
-    bar = kernel(tlx.alloc_barriers, 1)
-    calls = {"remote_view": (bar, 0), "remote_shmem_store": (buffer, tile, 0), "async_remote_shmem_store": (buffer, tile, 0, bar),
-             "async_remote_shmem_copy": (buffer, buffer, 0, bar)}
-    for name, args in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            kernel(getattr(tlx, name), *args)
-    with pytest.raises(AssertionError, match="takes an mbarrier only"):
-        kernel(tlx.remote_view, buffer, 0)
-
-
-def test_prefetches(kernel):
-    desc, base = kernel.descriptor("d", tl.float16, 64, 64), kernel.tensor("p", tl.pointer_type(tl.float16))
-    calls = {"async_descriptor_prefetch_tensor": dict(desc=desc, offsets=[0, 0]), "prefetch": dict(pointer=base)}
-    for name, kwargs in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            kernel(getattr(tlx, name), **kwargs)
-    with pytest.raises(AssertionError, match="expected 2 offsets, but got 1"):
-        kernel(tlx.async_descriptor_prefetch_tensor, desc, [0])
-    with pytest.raises(AssertionError, match="level must be"):
-        kernel(tlx.prefetch, base, level="L3")
-
-
 BLACKWELL = {
     "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"), "tcgen05_commit": (None, ), "warp_redux": (None, "max"),
 }
@@ -98,18 +64,6 @@ def test_scaled_dot_schedule(kernel):
         kernel(tlx.dot_scaled, *arguments, tiles_per_warp=[1, 2])
 
 
-def test_layout_words(kernel):
-    tile, layout = kernel.tensor("x", tl.float32, 64), tlx.layout(((32, ), (2, )), ((1, ), (32, )))
-    with pytest.raises(AssertionError, match="pin must be a bool"):
-        kernel(tlx.require_layout, tile, layout, pin=1)
-    with pytest.raises(NotYet, match="require_layout"):
-        kernel(tlx.require_layout, tile, layout)
-    with pytest.raises(TypeError, match="rhs must be a tensor or a layout"):
-        kernel(tlx.assert_same_layout, tile, 3)
-    with pytest.raises(NotYet, match="assert_same_layout"):
-        kernel(tlx.assert_same_layout, tile, layout)
-
-
 def test_amd_buffer_words(kernel):
     base, offsets = kernel.tensor("p", tl.pointer_type(tl.float32)), kernel.tensor("o", tl.int32, 64)
     calls = {"buffer_load": (base, offsets), "buffer_store": (offsets, base, offsets),
@@ -141,8 +95,6 @@ def test_scheduling_barrier(kernel):
         amd(tlx.amd_sched_barrier, 0x1000)
     with pytest.raises(NotYet, match="amd_sched_barrier"):
         amd(tlx.amd_sched_barrier, 1)
-
-
 
 
 def test_tensor_data_mover(kernel):

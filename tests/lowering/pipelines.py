@@ -72,11 +72,11 @@ def one_after_the_other(x, n):
     """Two buffers, the second first used when the first has been used last, and conversions before, between and after."""
     rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
     first, second = tlx.local_alloc((64, 64), tl.float16, 1), tlx.local_alloc((64, 64), tl.float16, 1)
-    tlx.local_store(first[0], tl.load(x + rows + cols * 64).sort())
+    tlx.local_store(first[0], tl.sort(tl.load(x + rows + cols * 64)))
     tile = tlx.local_load(first[0])
-    tl.store(x + rows + cols * 64, tile.sort())
+    tl.store(x + rows + cols * 64, tl.sort(tile))
     tlx.local_store(second[0], tile + 1)
-    tl.store(x + rows + cols * 64 + 4096, tlx.local_load(second[0]).sort())
+    tl.store(x + rows + cols * 64 + 4096, tl.sort(tlx.local_load(second[0])))
 
 
 @mimw.jit
@@ -93,4 +93,4 @@ def inside_loop_and_if(x, n):
             branch = tlx.local_alloc((64, 64), tl.float16, 1)
             tlx.local_store(branch[0], tile + 1)
             tl.store(x + rows + cols * 64, tlx.local_load(branch[0]))
-        tl.store(x + rows + cols * 64 + 4096, tile.sort())
+        tl.store(x + rows + cols * 64 + 4096, tl.sort(tile))

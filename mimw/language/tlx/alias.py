@@ -1,7 +1,4 @@
-"""Storage shared by several buffer arrays: the spec that names it and the tree that says which of them overlay.
-
-The values are complete; recording them is not offered yet, so the words that use them in a kernel check and refuse.
-"""
+"""Storage shared by several buffer arrays: the spec that names it and the tree that says which of them overlay."""
 
 from __future__ import annotations
 
@@ -9,7 +6,9 @@ from enum import Enum
 
 import triton.language.core as tl
 
+from ... import ir
 from ..core import HandleType, HandleValue, host_constructible, not_yet, unwrap, word
+from .arguments import refuse_tensor_memory
 from .types import buffered_tensor, storage_kind
 
 
@@ -28,6 +27,9 @@ class storage_alias_spec_type(HandleType):
 
     def __init__(self, storage, buffer_size_bytes=None):
         self.storage, self.buffer_size_bytes = unwrap(storage), unwrap(buffer_size_bytes)
+
+    def to_ir(self, builder) -> ir.Storage:
+        return ir.Storage(self.storage.value, self.buffer_size_bytes)
 
     def value(self, handle) -> storage_alias_spec_type_class:
         return storage_alias_spec_type_class(handle, self.storage, self.buffer_size_bytes)
@@ -72,10 +74,25 @@ class storage_alias_spec_type_class(HandleValue):
 
     @word
     def set_buffer_overlap(self, group, _semantic=None):
-        """Say which buffers of this storage overlay and which follow each other; once a spec."""
+        """Say which buffers of this storage overlay and which follow each other; once a spec.
+
+        args:      group - a `reuse_group` whose leaves are arrays allocated with `reuse=` this spec, none twice
+        errors:    TypeError for anything else; AliasError for a second call, a leaf of another storage or a leaf named twice
+        not:       needed: without it every array starts at the start of the storage
+        """
         if not isinstance(group, reuse_group):
             raise TypeError(f"set_buffer_overlap takes a reuse_group, got {type(group).__name__}")
-        raise not_yet(_semantic, "storage_alias_spec.set_buffer_overlap")
+        leaves: list = []
+        tree = _tree(group, leaves)
+        _semantic.builder.record("alias_overlap", self.handle, tuple(leaf.handle for leaf in leaves), tree=tree)
+
+
+def _tree(element, leaves: list):
+    """(kind, group size, children) of a group; a leaf is its index in `leaves`, which it is added to."""
+    if isinstance(element, buffered_tensor):
+        leaves.append(element)
+        return len(leaves) - 1
+    return element.group_type.value, element.group_size, tuple(_tree(child, leaves) for child in element.args)
 
 
 @word
@@ -83,11 +100,16 @@ def storage_alias_spec(storage: tl.constexpr = storage_kind.smem, buffer_size_by
     """Name a piece of memory to be shared by several `local_alloc(..., reuse=spec)`.
 
     args:      storage           - smem or tmem, else ValueError
-               buffer_size_bytes - (opt) limit of its size in bytes, > 0, else ValueError
-    not:       offered yet in a kernel; the value class is `storage_alias_spec_type_class`
+               buffer_size_bytes - (opt) limit of its size in bytes, > 0, else ValueError; by default as large as needed
+    returns:   a `storage_alias_spec_type_class`; its `set_buffer_overlap` says who overlays whom
+    orders:    nothing: who may use which buffer when is the kernel's business
     """
     _check_storage(storage, buffer_size_bytes)
-    raise not_yet(_semantic, "storage_alias_spec")
+    if storage is storage_kind.tmem:
+        refuse_tensor_memory(_semantic)
+        raise not_yet(_semantic, "storage_alias_spec(storage=storage_kind.tmem)")
+    type_ = storage_alias_spec_type(storage, buffer_size_bytes)
+    return type_.value(_semantic.builder.record("alias_storage", storage.value, buffer_size_bytes).results[0])
 
 
 @host_constructible

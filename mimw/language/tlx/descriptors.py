@@ -1,28 +1,12 @@
-"""Tensor descriptors made in device memory, in slots that tasks share; and prefetches, which are not offered yet."""
+"""Tensor descriptors made in device memory, in slots that tasks share."""
 
 from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
+from ..core import word, wrong
 from .arguments import index_handle, is_int, needs_hopper
-from .tma import checked_offsets
 from .types import tensor_descriptor_ptr, tensor_descriptor_ptr_type
-
-
-@word
-def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: tl.constexpr = "", _semantic=None) -> None:
-    """Prefetch one block of `desc` into L2; not offered yet. Arguments as of `async_descriptor_load`."""
-    needs_hopper("async_descriptor_prefetch_tensor", _semantic, amd="amd_descriptor_prefetch_tensor")
-    checked_offsets("async_descriptor_prefetch_tensor", desc, offsets, eviction_policy, _semantic)
-    raise not_yet(_semantic, "async_descriptor_prefetch_tensor")
-
-
-@word
-def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.constexpr = False, _semantic=None) -> None:
-    """Prefetch what the pointers point at, or a descriptor itself (`tensormap`), into a cache level; not offered yet."""
-    assert tensormap or level in ("L1", "L2"), f"prefetch: level must be 'L1' or 'L2', got {level!r}"
-    raise not_yet(_semantic, "prefetch")
 
 
 @word
@@ -53,7 +37,8 @@ def slot_at(slots: tensor_descriptor_ptr, idx, semantic) -> tensor_descriptor_pt
 def _single_slot(name: str, slot, semantic) -> tensor_descriptor_ptr:
     """`slot`, an array of one indexed; an error for larger arrays."""
     if slot.num > 1:
-        raise wrong(semantic, f"{name}: `desc_ptr` must be one slot, but it is an array of {slot.num}", hint="index it: `desc_ptr[i]`")
+        raise wrong(semantic, f"{name}: `desc_ptr` must be one slot, but it is an array of {slot.num}",
+                    hint="index it: `desc_ptr[i]`")
     return slot_at(slot, 0, semantic) if slot.num else slot
 
 

@@ -8,6 +8,7 @@ from ..core import not_yet, word, wrong
 from .alias import storage_alias_spec_type_class
 from .arguments import handle_of, index_handle, is_int, positive_int, refuse_tensor_memory, single_buffer
 from .layouts import permuted, shared_layout_encoding
+from .require import register_layout
 from .types import async_token, buffered_tensor, buffered_tensor_type, clc_response, mbarrier, mbarrier_type, storage_kind
 
 
@@ -21,7 +22,8 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                dtype   - element type
                num     - how many; buffer i starts at byte i * prod(shape) * size_of(dtype)
                storage - smem; tmem needs sm_100
-               reuse   - (opt) a buffer array or storage alias spec to overlay; not offered yet
+               reuse   - (opt) a storage alias spec, as one of the arrays that share it; or another buffer, whose start
+                         address this array gets (the memory behind both is as large as the larger one)
                layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
     lowers to: ttg.local_alloc, an array as a leading dimension
@@ -47,14 +49,12 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
     if storage is storage_kind.tmem:
         refuse_tensor_memory(_semantic)
         raise not_yet(_semantic, "local_alloc(storage=storage_kind.tmem)")
-    if reuse is not None:
-        raise not_yet(_semantic, "local_alloc(reuse=...)", hint="allocate the buffers apart")
     pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
     if layout is not None and pinned is None:
         raise not_yet(_semantic, f"local_alloc(layout={type(layout).__name__})")
     type_ = buffered_tensor_type(dtype, shape, num, storage, layout)
     builder = _semantic.builder
-    return type_.value(builder.record("local_alloc", type_.to_ir(builder), layout=pinned).results[0])
+    return type_.value(builder.record("local_alloc", type_.to_ir(builder), handle_of(reuse), layout=pinned).results[0])
 
 
 def _check_reuse(reuse, storage: storage_kind) -> None:
@@ -151,7 +151,7 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
 
     args:      src    - one buffer; the result has its shape and dtype
                token  - (opt) of `async_load_wait_group`: the read comes after that wait
-               layout - (opt) a register layout to load in; not offered yet
+               layout - (opt) a register layout to load in, pinned
                relaxed, rematerialize_coordinates(_group) - AMD scheduling hints, no effect elsewhere
     orders:    after this task's earlier writes to the buffer; against other tasks only through barriers
     lowers to: ttg.local_load
@@ -159,9 +159,8 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     src = single_buffer("local_load", "src", src, _semantic)
     if token is not None and not isinstance(token, async_token):
         raise wrong(_semantic, f"local_load: `token` must be an async_token, got {token}")
-    if layout is not None:
-        raise not_yet(_semantic, "local_load(layout=...)")
-    handle = _semantic.builder.record("local_load", src.handle, handle_of(token)).results[0]
+    pinned = None if layout is None else register_layout("local_load", layout, _semantic)
+    handle = _semantic.builder.record("local_load", src.handle, handle_of(token), layout=pinned).results[0]
     return tl.tensor(handle, tl.block_type(src.dtype, list(src.shape)))
 
 

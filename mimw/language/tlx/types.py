@@ -95,7 +95,7 @@ class mbarrier_type(HandleType):
         self.is_warp_barrier = bool(unwrap(is_warp_barrier))
 
     def to_ir(self, builder) -> ir.Barrier:
-        return ir.Barrier(self.num)
+        return ir.Barrier(self.num, self.is_warp_barrier)
 
     def value(self, handle) -> mbarrier:
         return mbarrier(handle, self.num, self.layout, self.storage, self.is_warp_barrier)

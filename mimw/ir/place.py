@@ -1,0 +1,51 @@
+"""Where the buffers of an array lie in storage that several arrays share: data on an op, once offsets are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+
+@dataclass(frozen=True)
+class Place:
+    """Buffer `i`, of `size`, is number `i % group_size` of slot `i // group_size`; slots are `stride` apart, from `offset`.
+
+    In bytes for shared memory, in columns for tensor memory.
+    """
+
+    offset: int
+    stride: int
+    size: int
+    count: int
+    group_size: int = 1
+
+    @property
+    def slots(self) -> int:
+        return -(-self.count // self.group_size)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if each buffer starts where the one before it ends."""
+        return self.slots == 1 or self.stride == self.group_size * self.size
+
+    @property
+    def boundary(self) -> int:
+        """What every start is a multiple of; 0 if the only one is 0."""
+        return gcd(self.offset, self.stride if self.slots > 1 else 0, self.size if self.group_size > 1 else 0)
+
+    def start(self, index: int) -> int:
+        """Where buffer `index` starts."""
+        slot, part = divmod(index, self.group_size)
+        return slot * self.stride + self.offset + part * self.size
+
+    @property
+    def end(self) -> int:
+        return self.start(self.count - 1) + self.size
+
+    @property
+    def span(self) -> int:
+        """How many buffers fit between the first start and the last end, gaps included."""
+        return (self.end - self.offset) // self.size
+
+    def __str__(self) -> str:
+        return f"[{', '.join(str(self.start(index)) for index in range(self.count))}]"

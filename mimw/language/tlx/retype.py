@@ -1,0 +1,96 @@
+"""Buffers seen with another shape or element type; nothing moves."""
+
+from __future__ import annotations
+
+from math import prod
+
+import triton.language.core as tl
+
+from ..core import not_yet, word, wrong
+from .arguments import is_int, positive_int
+from .layouts import row_major, shared_layout_encoding
+from .types import buffered_tensor, buffered_tensor_type, storage_kind
+
+
+@word
+def local_reshape(buf, shape: tl.constexpr, _semantic=None) -> buffered_tensor:
+    """A view with another shape: element number i in row-major order stays element number i.
+
+    args:      buf   - a buffer in shared memory, or an array, each of whose buffers is reshaped
+               shape - new extents with as many elements, else ValueError
+    errors:    LayoutConflict where other uses of the buffer (TMA, async_dot) put its elements in an order that the new shape
+               cannot follow
+    lowers to: ttg.memdesc_reinterpret between layouts that agree on every byte
+    """
+    buf = _in_shared_memory("local_reshape", buf, _semantic)
+    shape = _extents("local_reshape", shape)
+    if prod(shape) != prod(buf.shape):
+        raise ValueError(f"local_reshape: shape {list(shape)} has {prod(shape)} elements, the buffer {list(buf.shape)} has "
+                         f"{prod(buf.shape)}")
+    return _seen_as("local_reshape", buf, buf.dtype, shape, buf.num, None, _semantic)
+
+
+@word
+def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layout: tl.constexpr = None,
+                      _semantic=None) -> buffered_tensor:
+    """The same bytes as elements of another type.
+
+    args:      src    - a buffer in shared memory, or an array
+               dtype  - the element type
+               shape  - (opt) extents of one buffer, by default those of `src`; with those of as many bytes as the whole array
+                        the result is one buffer
+               layout - (opt) a shared layout, then fixed
+    errors:    ValueError unless the bytes match; LayoutConflict where other uses of the buffer put its bytes in an order that
+               the new type cannot follow
+    not:       a conversion of values; for another use of the memory after this one, `local_alloc(reuse=...)`
+    lowers to: ttg.memdesc_reinterpret
+    """
+    if not isinstance(dtype, tl.dtype) or dtype.is_block():
+        raise ValueError(f"local_reinterpret: dtype must be an element type such as tl.float16, got {dtype}")
+    if layout is not None and not isinstance(layout, shared_layout_encoding):
+        raise TypeError(f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
+    src = _in_shared_memory("local_reinterpret", src, _semantic)
+    shape = src.shape if shape is None else _extents("local_reinterpret", shape)
+    have, want = _bytes(src.dtype) * prod(src.shape), _bytes(dtype) * prod(shape)
+    num = src.num
+    if want != have:
+        if want != have * max(1, num):
+            every = f" each, {have * num} together" if num else ""
+            raise ValueError(f"local_reinterpret: {dtype}{list(shape)} has {want} bytes, but {src} has {have} bytes{every}")
+        num = 0
+    return _seen_as("local_reinterpret", src, dtype, shape, num, layout, _semantic)
+
+
+def _seen_as(name: str, buf: buffered_tensor, dtype, shape, num: int, layout, semantic) -> buffered_tensor:
+    kept = (shape, num, _bytes(dtype)) == (buf.shape, buf.num, _bytes(buf.dtype))
+    if not kept and buf.type.order != row_major(len(buf.shape)):
+        raise wrong(semantic, f"{name}: the rows of {buf} do not follow each other in memory, because it is transposed",
+                    hint=f"{name} first, local_trans then")
+    pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
+    if layout is not None and pinned is None:
+        raise not_yet(semantic, f"{name}(layout={type(layout).__name__})")
+    layout, order = (buf.type.layout, buf.type.order) if kept and layout is None else (layout, None)
+    type_ = buffered_tensor_type(dtype, shape, num, buf.type.storage, layout, order)
+    builder = semantic.builder
+    return type_.value(builder.record("buffer_reinterpret", buf.handle, type_.to_ir(builder), layout=pinned).results[0])
+
+
+def _in_shared_memory(name: str, buf, semantic) -> buffered_tensor:
+    if not isinstance(buf, buffered_tensor):
+        raise wrong(semantic, f"{name} takes a buffered_tensor, got {buf}")
+    if buf.type.storage is not storage_kind.smem:
+        raise not_yet(semantic, f"{name} on {buf.type.storage.value} storage")
+    return buf
+
+
+def _extents(name: str, shape) -> tuple[int, ...]:
+    shape = (shape, ) if is_int(shape) else tuple(shape)
+    if not shape:
+        raise ValueError(f"{name}: shape must have at least one dimension")
+    for extent in shape:
+        positive_int(f"{name}: each extent of shape", extent)
+    return shape
+
+
+def _bytes(dtype: tl.dtype) -> int:
+    return max(1, dtype.primitive_bitwidth // 8)
