@@ -48,7 +48,12 @@ class BarrierOrder:
         strand = operation.strand
         strand.epoch.strand, strand.epoch.tick = lane, barrier.phase + 1
         self._causes(barrier, strand.clock)
-        self.messages.setdefault(barrier, Message({}, {})).clock[lane] = barrier.phase + 1
+        message = self.messages.setdefault(barrier, Message({}, {}))
+        message.clock[lane] = barrier.phase + 1
+        if operation.op.name == "async_remote_store":
+            # st.async is issued by every thread of the task, each behind its own earlier accesses: who has all the bytes
+            # knows that these are over. A copy is issued by one thread and says nothing of the others.
+            join(message.clock, strand.clock)
 
     def _causes(self, barrier, clock: Clock) -> None:
         """The issue of a copy comes before the phase that it completes; for the waits before it that is order enough."""
