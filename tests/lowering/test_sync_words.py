@@ -206,12 +206,13 @@ ALIGNED = {(0, ): [["tt.divisibility", 16]]}
 
 
 @pytest.mark.parametrize("element, other, step, attrs, bytes_", [
-    ("fp32", None, 1, ALIGNED, 4), ("fp32", None, 4, ALIGNED, 16), ("fp32", 0.0, 4, ALIGNED, 16), ("fp32", 1.0, 4, ALIGNED, None),
-    ("fp16", None, 8, ALIGNED, 16), ("fp16", None, 2, ALIGNED, 4), ("fp16", None, 1, ALIGNED, None), ("fp16", None, 8, None, None),
-    ("i8", None, 16, ALIGNED, 16), ("i8", None, 2, ALIGNED, None)])
+    ("fp32", None, 1, ALIGNED, 4), ("fp32", None, 4, ALIGNED, 16), ("fp32", 0.0, 4, ALIGNED, 16),
+    ("fp32", 1.0, 4, ALIGNED, None), ("fp16", None, 8, ALIGNED, 16), ("fp16", None, 2, ALIGNED, 4),
+    ("fp16", None, 1, ALIGNED, None), ("fp16", None, 8, None, None), ("i8", None, 16, ALIGNED, 16), ("i8", None, 2, ALIGNED, None)])
 def test_cp_async_where_it_can(element, other, step, attrs, bytes_):
     """As wide as mask and address allow; below 4 bytes, and where zeros are not wanted, by ordinary loads."""
-    case = Case(copy, {"x": f"*{element}", "y": f"*{element}", "n": "i32"}, {"SIZE": 2048, "OTHER": other, "STEP": step}, attrs=attrs)
+    case = Case(copy, {"x": f"*{element}", "y": f"*{element}", "n": "i32"}, {"SIZE": 2048, "OTHER": other, "STEP": step},
+                attrs=attrs)
     copies = [line for line in lines(case.compiled()) if re.match(r"cp\.async\.c[ag]", line)]
     widths = {int(re.search(r", 0x(\w+),", line)[1], 16) for line in copies}
     assert widths == ({bytes_} if bytes_ else set())
