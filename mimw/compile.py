@@ -34,6 +34,7 @@ from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
 from .triton_port.cluster import add_metadata, with_cluster
+from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, narrow_copies, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
@@ -177,6 +178,13 @@ class MimwSource(ASTSource):
             module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
         return module if self.kernel.cluster == ALONE else with_cluster(module, self.kernel.cluster)
 
+    def repeat_lowering(self) -> None:
+        """Lower once more, for the observer, a kernel whose binary came from the cache."""
+        backend = make_backend(self.target)
+        context = mlir_context()
+        backend.load_dialects(context)
+        self.kernel.to_ttgir(chip_of(self.target), backend.parse_options(dict(self.options)), backend, context, self.observer)
+
 
 @functools.cache
 def compiler_hash() -> str:
@@ -253,7 +261,10 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
         source.orchestrates()  # a cache hit: the binary is there, the program and its layouts are not
         program = source.kernel.program
     if program is not None and program.orchestrates() and source.kernel.layouts is None:
-        source.kernel.layouts = solve(program, chip)
+        if dump:
+            source.repeat_lowering()
+        else:
+            source.kernel.layouts = solve(program, chip)
     stages = compiled.asm
     if program is not None:
         stages["ir"] = print_program(program)

@@ -95,6 +95,9 @@ def _program(fn, signature, constants, options: dict[str, Any], target: str):
         # Assertions are checked here even where a launch leaves them out; integer overflow only if the launch checks it.
         debugging = {"debug": True, "sanitize_overflow": bool(options.get("debug"))}
         parsed = backend.parse_options({"enable_fp_fusion": True, **debugging, **options})
+        unknown = next((name for name in options if name not in parsed.__dict__), None)
+        if unknown is not None:
+            raise KeyError(f"Keyword argument {unknown} was specified but unrecognised")  # as a launch on a GPU does
         kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
         program = kernel.record(chip, parsed, backend)
         cache[key] = program if program.orchestrates() else run_passes(program, chip)

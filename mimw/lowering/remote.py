@@ -1,7 +1,7 @@
 """Stores and copies into another CTA's shared memory.
 
-A flat tile is spread so that thread t holds elements t * n to t * n + n - 1 of every round of all threads; the buffer lies
-in plain rows, so an element's address follows from its number. Threads beyond the tile's end hold copies of others'
+A flat tile is spread so that thread t holds elements t * n to t * n + n - 1 of every round of all threads; the buffer
+lies in plain rows, so an element's address follows from its number. Threads beyond the tile's end hold copies of others'
 elements and store nothing.
 """
 
@@ -43,14 +43,19 @@ def _store(emitter: Emitter, op: Op, value, places: list, store: str, completion
     held = registers_of(emitter, bits)
     operands = [thread_in_task(emitter), *places, bits]
     names = [f"${len(places) + 1 + index}" for index in range(held)]
-    lines = [".reg .pred on;", ".reg .b32 to, bar;", f"setp.lt.u32 on, $0, {min(threads, extent // each)};",
-             f"mad.lo.u32 to, $0, {each * size}, $1;", "mapa.shared::cluster.u32 to, to, $2;"]
+    lines = [".reg .pred on;", ".reg .b32 to, bar;"]
+    when = ""
+    if extent // each < threads:
+        lines.append(f"setp.lt.u32 on, $0, {extent // each};")
+        when = "@on "
+    lines += [f"mad.lo.u32 to, $0, {each * size}, $1;", "mapa.shared::cluster.u32 to, to, $2;"]
     if completion:
         lines.append("mapa.shared::cluster.u32 bar, $3, $2;")
     for step in range(held // each):
         packing, kind, words = _packed(names[step * each:][:each], size, f"w{step}_")
-        lines += [*packing, f"@on {store}{kind} [to+{step * threads * each * size}], {words}{completion};"]
-    ptx(emitter, "{\n" + "\n".join(lines) + "\n}", ["r"] * (len(places) + 1) + ["l" if size == 8 else "r"] * held, operands)
+        lines += [*packing, f"{when}{store}{kind} [to+{step * threads * each * size}], {words}{completion};"]
+    constraints = ["r"] * (len(places) + 1) + ["l" if size == 8 else "r"] * held
+    ptx(emitter, "{\n" + "\n".join(lines) + "\n}", constraints, operands)
 
 
 def _as_registers(emitter: Emitter, op: Op, value):
@@ -73,7 +78,8 @@ def _packed(names: list[str], size: int, prefix: str) -> tuple[list[str], str, s
         selector = "0x0040" if size == 1 else "0x5410"  # PTX ISA, "prmt": the low bytes, or halves, of both
         merged = [f"{prefix}{size}_{index}" for index in range(len(names) // 2)]
         lines.append(f".reg .b32 {', '.join(merged)};")
-        lines += [f"prmt.b32 {name}, {low}, {high}, {selector};" for name, low, high in zip(merged, names[::2], names[1::2])]
+        pairs = zip(merged, names[::2], names[1::2])
+        lines += [f"prmt.b32 {name}, {low}, {high}, {selector};" for name, low, high in pairs]
         names, size = merged, size * 2
     vector = f".v{len(names)}" if len(names) > 1 else ""
     operand = "{" + ", ".join(names) + "}" if vector else names[0]

@@ -4,7 +4,7 @@ import pytest
 import triton.language as tl
 
 import mimw.tlx as tlx
-from mimw.errors import KernelError, NotYet
+from mimw.errors import KernelError
 
 
 @pytest.fixture
@@ -146,11 +146,6 @@ def test_remote_views_are_refused(kernel):
         kernel(tlx.barrier_wait, remote, 0)
     with pytest.raises(AssertionError, match="pass remote_cta_rank"):
         kernel(tlx.barrier_arrive, remote)
-
-
-def test_remote_arrive_is_not_yet(kernel, bar):
-    with pytest.raises(NotYet, match=r"tlx.barrier_arrive\(remote_cta_rank=\.\.\.\)"):
-        kernel(tlx.barrier_arrive, bar, 1, remote_cta_rank=0)
 
 
 def test_only_barriers(kernel):

@@ -26,28 +26,6 @@ def test_a_wrong_call_is_told_first(kernel):
         kernel(tlx.local_gather, None)
 
 
-BARE = ["cluster_barrier", "fence_mbarrier_init_cluster", "cluster_cta_rank", "cluster_size_1d"]
-
-
-@pytest.mark.parametrize("name", BARE)
-def test_cluster_words(kernel, name):
-    with pytest.raises(NotYet, match=f"tlx.{name}"):
-        kernel(getattr(tlx, name))
-
-
-def test_remote_words(kernel):
-    buffer = kernel(tlx.local_view, kernel(tlx.local_alloc, (64, ), tl.float32, 1), 0)
-    tile = kernel.tensor("x", tl.float32, 64)
-    bar = kernel(tlx.alloc_barriers, 1)
-    calls = {"remote_view": (bar, 0), "remote_shmem_store": (buffer, tile, 0), "async_remote_shmem_store": (buffer, tile, 0, bar),
-             "async_remote_shmem_copy": (buffer, buffer, 0, bar)}
-    for name, args in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            kernel(getattr(tlx, name), *args)
-    with pytest.raises(AssertionError, match="takes an mbarrier only"):
-        kernel(tlx.remote_view, buffer, 0)
-
-
 BLACKWELL = {
     "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"), "tcgen05_commit": (None, ), "warp_redux": (None, "max"),
 }
