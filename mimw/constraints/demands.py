@@ -88,15 +88,6 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
             yield Requirement(view.alloc, wish, op.site, op.name, why)
 
 
-def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
-
-    def demand(op: Op, views: Views) -> Iterator[Requirement]:
-        for view in views[op.args[buffer]]:
-            yield Requirement(view.alloc, InOrder(), op.site, op.name, "a bulk copy moves consecutive bytes")
-
-    return demand
-
-
 def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:
     yield from _plain_rows(op, op.args[0], views, "stores to another CTA compute addresses from plain rows")
 
@@ -133,6 +124,15 @@ def _consecutive(cut: Op) -> bool:
     return tuple(shape[first + 1:]) == tuple(source[first + 1:])
 
 
+def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        for rows in _plain_rows(op, op.args[buffer], views, "a bulk copy moves consecutive bytes"):
+            yield replace(rows, wish=InOrder())  # what TMA makes of one dimension will do, too
+
+    return demand
+
+
 _DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot,
-            "tma_load_multicast": _tma(3), "remote_store": _remote_store, "async_remote_store": _remote_store,
+            "bulk_load": _bulk(2), "bulk_store": _bulk(1), "tma_load_multicast": _tma(3), "remote_store": _remote_store, "async_remote_store": _remote_store,
             "async_remote_copy": _remote_copy}
