@@ -133,6 +133,8 @@ def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
     return demand
 
 
-_DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot,
-            "bulk_load": _bulk(2), "bulk_store": _bulk(1), "tma_load_multicast": _tma(3), "remote_store": _remote_store, "async_remote_store": _remote_store,
-            "async_remote_copy": _remote_copy}
+_DEMANDS = {
+    "local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "tma_load_multicast": _tma(3), "async_dot": _async_dot,
+    "bulk_load": _bulk(2), "bulk_store": _bulk(1), "remote_store": _remote_store, "async_remote_store": _remote_store,
+    "async_remote_copy": _remote_copy,
+}
