@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..ir import Program, verify
 from ..target import Target
+from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
@@ -21,13 +22,14 @@ from .check_tasks import check_tasks
 from .check_warpgroups import check_warpgroups
 from .cut_copies import cut_copies
 from .drop_unused import drop_unused
+from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
 from .sync_clusters import sync_clusters
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "check_arrivals", "check_async_dot", "check_bytes", "check_cluster", "check_exclusive",
-    "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks", "check_warpgroups", "cut_copies",
-    "drop_unused", "grant_registers", "run_passes", "sync_clusters",
+    "PASSES", "Pass", "Remark", "accumulate_dots", "check_arrivals", "check_async_dot", "check_bytes", "check_cluster",
+    "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
+    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "run_passes", "sync_clusters",
 ]
 
 
@@ -47,6 +49,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("exclusive", check=check_exclusive),
     Pass("named_barriers", check=check_named_barriers),
     Pass("drop_unused", rewrite=lambda program, target: drop_unused(program)),  # the counts below are then of what really runs
+    Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
+    Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),

@@ -23,6 +23,7 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool):
     """
     ttgpu, ttir, common, ttng = passes.ttgpuir, passes.ttir, passes.common, nvidia.passes.ttnvgpuir
     yield "loop_unroll", ttir.add_loop_unroll  # `tl.range(..., loop_unroll_factor=)`
+    yield from _tidied()
     yield "coalesce", ttgpu.add_coalesce  # global accesses: neighbouring lanes, wide vectors
     yield "f32_dot_tc", lambda pm: ttgpu.add_f32_dot_tc(pm, True)  # tf32x3 and friends become several tf32 dots
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions  # the naive layouts meet: drop what is not needed
@@ -54,10 +55,18 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool):
     yield "canonicalizer", passes.gluon.add_canonicalizer
 
 
+def _tidied():
+    """What stock Triton has done before layouts come in, and coalesce counts on: bounds and steps as plain constants."""
+    yield "canonicalizer", passes.gluon.add_canonicalizer
+    yield "loop_aware_cse", passes.ttir.add_loop_aware_cse
+    yield "loop_unroll", passes.ttir.add_loop_unroll  # tl.range(loop_unroll_factor=)
+
+
 def amd_passes(arch: str, num_stages: int, pipeline: bool):
     """(name, how to add it) of each pass for an AMD target; arguments as `nvidia_passes`."""
     ttgpu, ttir, common = passes.ttgpuir, passes.ttir, passes.common
     yield "loop_unroll", ttir.add_loop_unroll
+    yield from _tidied()
     yield "coalesce", ttgpu.add_coalesce
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "optimize_thread_locality", ttgpu.add_optimize_thread_locality

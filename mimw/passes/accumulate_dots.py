@@ -1,0 +1,49 @@
+"""`acc += tl.dot(a, b)` becomes `acc = tl.dot(a, b, acc)`: tensor cores add for nothing.
+
+Stock Triton does the same before layouts come in (its combine pass). Without it each product would be waited for, held in
+registers beside the sum, and added there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from ..ir import Block, Op, Program, Value
+
+_SUMS = ("fadd", "add")
+
+
+def accumulate_dots(program: Program) -> Program:
+    """The program with each sum of a `tl.dot` from zero and a tile as one dot; the dot must have no other use."""
+    ops = list(program.walk())
+    if not any(op.name == "dot" for op in ops):
+        return program
+    made = {result: op for op in ops for result in op.results}
+    uses = Counter(value for op in ops for value in op.operands)
+    fresh = {op.result for op in ops if op.name == "dot" and uses[op.result] == 1 and op.args[4] == 0
+             and _is_zero(op.args[2], made)}
+    return replace(program, body=_block(program.body, fresh))
+
+
+def _is_zero(value: Value, made: dict[Value, Op]) -> bool:
+    op = made.get(value)
+    if op is not None and op.name == "splat":
+        op = made.get(op.args[1])
+    return op is not None and op.name == "constant" and op.args[0] == 0
+
+
+def _block(block: Block, fresh: set[Value]) -> Block:
+    """The block with its sums replaced; a dot stays where it is if its sum stands in another block."""
+    dots = {op.result: op for op in block.ops if op.name == "dot" and op.result in fresh}
+    ops: list[Op] = []
+    for op in block.ops:
+        product = next((value for value in op.args if value in dots), None) if op.name in _SUMS else None
+        if product is not None:
+            dot = dots[product]
+            a, b, _, *rest = dot.args
+            (tile, ) = (value for value in op.args if value is not product)
+            ops.remove(dot)
+            op = replace(dot, args=(a, b, tile, *rest), results=op.results)
+        ops.append(replace(op, blocks=tuple(_block(inner, fresh) for inner in op.blocks)) if op.blocks else op)
+    return replace(block, ops=tuple(ops))

@@ -1,0 +1,39 @@
+"""Copies count their bytes on a barrier through the async proxy, which must see the barrier initialised.
+
+Initialising is a generic write. One fence after the allocations that stand together makes it visible; the sync that follows
+before any use, or before tasks start, is Triton's (CUDA programming guide, "Using TMA": `init`, then
+`fence_proxy_async_shared_cta`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import OPS, Barrier, Block, Op, Program
+from ..ir.ops import is_pure
+
+_ALLOCATIONS = ("local_alloc", "alloc_barriers")
+
+
+def fence_barriers(program: Program) -> Program:
+    """The program with a fence after its barrier allocations, if any copy completes on a barrier."""
+    if not any(_completes_on_barrier(op) for op in program.walk()):
+        return program
+    return replace(program, body=_fenced(program.body))
+
+
+def _completes_on_barrier(op: Op) -> bool:
+    return "async" in OPS[op.name].effects and any(isinstance(value.type, Barrier) for value in op.operands)
+
+
+def _fenced(block: Block) -> Block:
+    ops: list[Op] = []
+    allocated: Op | None = None
+    for op in block.ops:
+        if allocated and op.name not in _ALLOCATIONS and not is_pure(op.name):
+            ops.append(Op("fence", ("async_shared", ), site=allocated.site))
+            allocated = None
+        if op.name == "alloc_barriers":
+            allocated = op
+        ops.append(replace(op, blocks=tuple(_fenced(inner) for inner in op.blocks)) if op.blocks else op)
+    return replace(block, ops=tuple(ops))

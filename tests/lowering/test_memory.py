@@ -1,0 +1,52 @@
+"""Shared memory: no buffer lies over another, nor conversion scratch over a buffer that somebody may still use."""
+
+from itertools import combinations
+
+import pytest
+
+from tests.lowering import pipelines
+from tests.lowering.allocation import allocation
+from tests.lowering.harness import Case
+
+_DESC = "tensordesc<fp16[64,64]>"
+_CASES = {
+    "one_after_the_other": {"x": "*fp16", "n": "i32"},
+    "inside_loop_and_if": {"x": "*fp16", "n": "i32"},
+    "transposing_tasks": {"x": "*fp16", "y_desc": _DESC, "n": "i32"},
+    "through_staging": {"x_desc": _DESC, "y_desc": _DESC, "n": "i32"},
+}
+
+
+@pytest.fixture(params=_CASES)
+def pieces(request, tmp_path):
+    compiled = Case(getattr(pipelines, request.param), _CASES[request.param]).compiled()
+    return request.param, allocation(compiled.stage("ttgir"), tmp_path)
+
+
+def test_nothing_lies_over_a_buffer(pieces):
+    name, found = pieces
+    buffers = [piece for piece in found if piece.op == "ttg.local_alloc"]
+    assert len(buffers) == {"one_after_the_other": 2, "inside_loop_and_if": 3, "transposing_tasks": 3, "through_staging": 4}[name]
+    for one, other in combinations(buffers, 2):
+        assert not one.overlaps(other), (one, other)
+    scratch = [piece for piece in found if piece.op not in ("ttg.local_alloc", "tt.func", "ttg.warp_specialize")]
+    assert scratch or name in ("transposing_tasks", "through_staging")
+    for piece in scratch:
+        assert not any(piece.overlaps(buffer) for buffer in buffers), piece
+
+
+def test_scratch_of_tasks_is_apart(tmp_path):
+    """Reductions in three tasks run at once, so their scratch does not share bytes; one warp needs none."""
+    compiled = Case(pipelines.tasks_of_all_sizes, {"x": "*fp32"}).compiled()
+    scratch = [piece.start for piece in allocation(compiled.stage("ttgir"), tmp_path)
+               if piece.op not in ("ttg.local_alloc", "tt.func", "ttg.warp_specialize")]
+    assert len(scratch) == len(set(scratch)) == 3
+
+
+def test_memory_is_given_back_at_the_end_of_the_kernel_or_task():
+    """A `local_dealloc` for each allocation survives Triton's canonicalisation, at the very end of kernel or task."""
+    text = Case(pipelines.inside_loop_and_if, _CASES["inside_loop_and_if"]).compiled().stage("ttgir")
+    lines = [line.strip().split(" ")[0] for line in text[:text.index("tt.return")].splitlines()]
+    assert lines[-4:-1] == ["ttg.local_dealloc"] * 3
+    task = Case(pipelines.transposing_tasks, _CASES["transposing_tasks"]).compiled().stage("ttgir")
+    assert task[:task.index("ttg.warp_return")].rstrip().splitlines()[-1].strip().startswith("ttg.local_dealloc")
