@@ -122,15 +122,6 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
             yield Requirement(view.alloc, wish, op.site, op.name, why)
 
 
-def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
-
-    def demand(op: Op, views: Views) -> Iterator[Requirement]:
-        for view in views[op.args[buffer]]:
-            yield Requirement(view.alloc, InOrder(), op.site, op.name, "a bulk copy moves consecutive bytes")
-
-    return demand
-
-
 def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:
     yield from _plain_rows(op, op.args[0], views, "stores to another CTA compute addresses from plain rows")
 

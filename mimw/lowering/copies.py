@@ -70,7 +70,7 @@ def _offsets(emitter: Emitter, offsets) -> list:
 @emits("tma_load")
 def tma_load(emitter: Emitter, op: Op):
     descriptor, offsets, barrier, buffer, when, policy = op.args
-    policy = (None, None, *policy[2:]) if policy else None  # TMA goes by L2 alone: it has eviction policies, no modifiers
+    policy = (None, None, *policy[2:]) if policy else None  # TMA has eviction policies of L2, no cache modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
         emitter.values[descriptor], _offsets(emitter, offsets), emitter.values[barrier], emitter.values[buffer],
         predicate(emitter, when), False, None, _policy(emitter, policy))
