@@ -39,7 +39,7 @@ def descriptor(block: list[int], layout: str = "") -> str:
 
 def compile_mimw():
     signature = {name: descriptor(block) for name, block in BLOCKS.items()} | SCALARS
-    return compile_kernel(mimw_kernel, signature, dict(SIZES, PING_PONG=False, B_IS_NK=False), "sm_90a", OPTIONS).stages
+    return compile_kernel(mimw_kernel, signature, dict(SIZES, STAGING=2, PING_PONG=False, B_IS_NK=False), "sm_90a", OPTIONS).stages
 
 
 def compile_gluon():

@@ -23,18 +23,20 @@ from typing import Any
 from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, cluster_shape
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import KernelError
+from .errors import KernelError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .ir import Program, print_program
 from .lowering import lower
-from .passes import run_passes
+from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
 from .triton_port.cluster import add_metadata, with_cluster
-from .triton_port.passes import amd_passes, nvidia_passes, optimise
+from .triton_port.codegen import mlir_context
+from .triton_port.descriptor_slots import place_descriptors
+from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
 
@@ -80,33 +82,49 @@ class Kernel:
             return program
         try:
             self.program = run_passes(program, chip, observer)
-        except KernelError as error:
+        except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         return self.program
 
-    def lower(self, chip: Target, options, backend, context, observer: Observer | None = None):
+    def lower(self, chip: Target, options, backend, context, observer: Observer | None = None,
+              by_registers: frozenset = frozenset()):
         """Stages record to lower: a TTGIR module on which none of Triton's passes has run."""
         program = self.program or self.record(chip, options, backend, observer)
         cuda = chip.backend == "cuda"
         try:
             self.layouts = solve(program, chip)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
-                           options, chip)
-        except KernelError as error:
+                           options, chip, by_registers | cut_copies(program))
+        except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         if observer:
             observer("lower", module)
         return module
 
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
-        """Stages record to optimise: a TTGIR module."""
-        module = self.lower(chip, options, backend, context, observer)
-        cuda = chip.backend == "cuda"
+        """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies the chip cannot do."""
+        module = self._optimised(chip, options, backend, context, observer)
+        unfit = unfit_copies(module, chip.arch)
+        if not unfit:
+            return module
+        lines = frozenset(op.site for op in self.program.walk() if op.name == "async_load" and _place(op.site) in unfit)
+        return self._optimised(chip, options, backend, context, observer, lines)
+
+    def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
+        module = self.lower(chip, options, backend, context, observer, by_registers)
         names = {op.name for op in self.program.walk()}
+        if "descriptor_slots" in names:  # before any pass, which would not know the stand-ins
+            module = place_descriptors(module)
+            if observer:
+                observer("place_descriptors", module)
         pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
-        listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if cuda else
+        listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if chip.backend == "cuda" else
                   amd_passes(chip.arch, options.num_stages, pipeline))
         return optimise(module, listed, observer)
+
+
+def _place(site) -> tuple[str, int, int]:
+    return site.file, site.line, site.column + 1
 
 
 class MimwSource(ASTSource):
@@ -159,6 +177,13 @@ class MimwSource(ASTSource):
         else:
             module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
         return module if self.kernel.cluster == ALONE else with_cluster(module, self.kernel.cluster)
+
+    def repeat_lowering(self) -> None:
+        """Lower once more, for the observer, a kernel whose binary came from the cache."""
+        backend = make_backend(self.target)
+        context = mlir_context()
+        backend.load_dialects(context)
+        self.kernel.to_ttgir(chip_of(self.target), backend.parse_options(dict(self.options)), backend, context, self.observer)
 
 
 @functools.cache
@@ -236,7 +261,10 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
         source.orchestrates()  # a cache hit: the binary is there, the program and its layouts are not
         program = source.kernel.program
     if program is not None and program.orchestrates() and source.kernel.layouts is None:
-        source.kernel.layouts = solve(program, chip)
+        if dump:
+            source.repeat_lowering()
+        else:
+            source.kernel.layouts = solve(program, chip)
     stages = compiled.asm
     if program is not None:
         stages["ir"] = print_program(program)

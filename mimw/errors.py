@@ -19,6 +19,7 @@
     │   ├── OutOfBounds
     │   ├── BarrierMisuse
     │   ├── AsyncDotReadEarly
+    │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate`
     ├── LaunchError            launch options that cannot be: cluster shapes, grids
     ├── TargetError            an unknown target, or a word that the target cannot do
@@ -144,6 +145,10 @@ class BarrierMisuse(SimulationError):
 
 class AsyncDotReadEarly(SimulationError):
     """The result of an asynchronous dot is read before the wait that finishes it."""
+
+
+class PeerExited(SimulationError):
+    """Another CTA's barrier or shared memory is touched after that CTA has left the kernel."""
 
 
 class SimulatorMisuse(SimulationError, ValueError):

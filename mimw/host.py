@@ -43,7 +43,14 @@ class TensorDescriptor(StockTensorDescriptor):
     def __post_init__(self):
         if isinstance(self.base, np.ndarray):
             self.base = HostArray(self.base)
-        super().__post_init__()
+        if isinstance(self.base, HostArray) and self.padding == "nan":
+            # Triton asks the dtype for torch's `is_floating_point`, which numpy's has not.
+            assert element_name(self.base.dtype).startswith(("fp", "bf")), "padding `nan` is only supported for floating point"
+            self.padding = "zero"
+            super().__post_init__()
+            self.padding = "nan"
+        else:
+            super().__post_init__()
 
     @staticmethod
     def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero",

@@ -16,7 +16,10 @@ from .compile import CLUSTER, MimwSource, chip_of, compile_source, gpu_target
 from .simulate import simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in
-from .triton_port.runtime import JITFunction, MockTensor, create_function_from_signature, gpu_is_active, make_backend
+from .triton_port.runtime import JITFunction, MockTensor, create_function_from_signature, gpu_is_active, knobs, make_backend
+
+_OURS = frozenset(KEYWORDS)
+_LAUNCH = JITFunction.run
 
 
 class MimwFunction(JITFunction):
@@ -27,18 +30,30 @@ class MimwFunction(JITFunction):
         stand_in()
 
     def create_binder(self):
-        if gpu_is_active():
-            binder = super().create_binder()
-        else:
-            target = gpu_target(find_target(os.environ.get("MIMW_TARGET", "sm_90a")))
-            backend = make_backend(target)
-            binder = {}, {}, target, backend, create_function_from_signature(self.signature, self.params, backend)
+        binder = super().create_binder() if gpu_is_active() else self._binder_for(_wanted_target())
         self.ASTSource, self.compile = MimwSource, compile_source
         return binder
+
+    def _binder_for(self, target):
+        backend = make_backend(target)
+        return {}, {}, target, backend, create_function_from_signature(self.signature, self.params, backend)
+
+    def __getitem__(self, grid):
+        """`kernel[grid]`: straight to Triton's launch where nothing of ours has to happen."""
+        if simulating():
+            return super().__getitem__(grid)
+
+        def launch(*args, **kwargs):
+            run = _LAUNCH if _OURS.isdisjoint(kwargs) else MimwFunction.run
+            return run(self, *args, grid=grid, warmup=False, **kwargs)
+
+        return launch
 
     def run(self, *args, grid, warmup, **kwargs):
         kwargs = canonical_keywords(kwargs, self.arg_names)
         if not warmup and simulating():
+            for hook in self.pre_run_hooks:
+                hook(*args, **kwargs)
             return simulate(self, grid, *args, **kwargs)
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
@@ -48,14 +63,19 @@ class MimwFunction(JITFunction):
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
-        kwargs = {"debug": self.debug, **kwargs}
-        kernels, _, _, backend, binder = self.device_caches["no gpu"]
+        kwargs["debug"] = kwargs.get("debug", self.debug) or knobs.runtime.debug
+        target = _wanted_target()
+        device = f"no GPU, but {target}"
+        if device not in self.device_caches:
+            self.device_caches[device] = self.create_binder()
+        kernels, _, _, backend, binder = self.device_caches[device]
         bound, specialization, options = binder(*args, **kwargs)
         key = str(specialization) + str(options)
-        if key not in kernels:
+        kernel = kernels.get(key)
+        if kernel is None:
             options, signature, constants, attrs = self._pack_args(backend, kwargs, bound, specialization, options)
-            self._do_compile(key, signature, "no gpu", constants, options, attrs, True)
-        return kernels[key]
+            kernel = self._do_compile(key, signature, device, constants, options, attrs, True)
+        return kernel
 
     def _pack_args(self, backend, kwargs, bound_args, specialization, options):
         """Our own options leave the keywords here, the cluster among the attributes; Triton's check of unknown ones stays."""
@@ -68,6 +88,10 @@ class MimwFunction(JITFunction):
             kwargs["enable_fp_fusion"] = True  # said explicitly: Triton 3.10 turns the default off
         options, signature, constants, attrs = super()._pack_args(backend, kwargs, bound_args, specialization, options)
         return options, signature, constants, attrs | ({} if cluster is None else {CLUSTER: cluster})
+
+
+def _wanted_target():
+    return gpu_target(find_target(os.environ.get("MIMW_TARGET", "sm_90a")))
 
 
 def jit(fn: Callable | None = None, *, version: Any = None, repr: Callable | None = None,

@@ -16,11 +16,15 @@ from .simulator import Run, run
 from .target import target as find_target
 from .triton_port.runtime import gpu_is_active, make_backend
 
+# Asked on every launch: `os.environ.get` takes a microsecond where the variable is not set, the mapping below it a twentieth.
+_ENVIRONMENT = os.environ._data
+_SIMULATE, *_NO = map(os.environ.encodevalue, ("MIMW_SIMULATE", "", "0"))
+
 
 def simulating() -> bool:
     """True where a launch runs on the simulator: MIMW_SIMULATE=1, or no GPU and not MIMW_SIMULATE=0."""
-    wanted = os.environ.get("MIMW_SIMULATE")
-    return wanted not in (None, "", "0") if wanted is not None else not gpu_is_active()
+    wanted = _ENVIRONMENT.get(_SIMULATE)
+    return not gpu_is_active() if wanted is None else wanted not in _NO
 
 
 def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, target: str | None = None, **meta) -> Run:
@@ -88,7 +92,12 @@ def _program(fn, signature, constants, options: dict[str, Any], target: str):
         cluster = options.pop("ctas_per_cga", None)
         check_cluster_target(cluster, options.pop("preferred_ctas_per_cga", None), chip)
         backend = make_backend(gpu_target(chip))
-        parsed = backend.parse_options({"enable_fp_fusion": True, **options})
+        # Assertions are checked here even where a launch leaves them out; integer overflow only if the launch checks it.
+        debugging = {"debug": True, "sanitize_overflow": bool(options.get("debug"))}
+        parsed = backend.parse_options({"enable_fp_fusion": True, **debugging, **options})
+        unknown = next((name for name in options if name not in parsed.__dict__), None)
+        if unknown is not None:
+            raise KeyError(f"Keyword argument {unknown} was specified but unrecognised")  # as a launch on a GPU does
         kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
         program = kernel.record(chip, parsed, backend)
         cache[key] = program if program.orchestrates() else run_passes(program, chip)

@@ -20,7 +20,8 @@ class Target:
     """One chip. Sizes are per CTA (a work-group on AMD), shared memory in bytes, registers are 32 bits wide.
 
     `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `register_unit` is the step
-    in which a thread's registers are allotted and requested. `max_cluster` CTAs make a cluster of portable size. The flags say which words work here: `has_tasks`
+    in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a cluster that every launch
+    can have (the portable size). The flags say which words work here: `has_tasks`
     (`async_tasks`), `has_mbarrier` (barriers in shared memory that also count bytes), `has_tma`, `has_wgmma`
     (`async_dot` into registers).
     """

@@ -1,4 +1,4 @@
-"""Fixtures of every room: goldens, a compile cache of this session's own, and the skip of what needs a GPU."""
+"""Fixtures of every room: goldens, machines, a compile cache of this session's own, and the skip of what needs a GPU."""
 
 import os
 import re
@@ -14,6 +14,7 @@ import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 from mimw.testing import Golden, gpu_available  # noqa: E402
+from mimw.testing.machines import Gpu, Simulator  # noqa: E402
 
 # The same examples in every run, and no time limit on a shared machine.
 settings.register_profile("mimw", deadline=None, derandomize=True)
@@ -47,3 +48,10 @@ def golden(request) -> Golden:
     folder = folder.with_name(folder.name.removeprefix("test_"))
     case = re.sub(r"[^\w.-]+", "-", request.node.name.removeprefix("test_")).strip("-")
     return Golden(folder, case, request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(params=["simulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+def machine(request):
+    """`machine.launch(kernel, grid, *numpy_args, **meta)` on the simulator, then on the GPU; that half is skipped where there is
+    none."""
+    return Simulator() if request.param == "simulator" else Gpu()

@@ -45,7 +45,8 @@ def test_refused_shapes(given):
 def test_keywords_become_one():
     assert canonical_keywords({"num_warps": 4}) == {"num_warps": 4}
     assert canonical_keywords({"cluster_dims": [2]}) == {"ctas_per_cga": (2, 1, 1)}
-    assert canonical_keywords({"ctas_per_cga": (2, ), "cluster_dims": (2, 1, 1), "launch_cluster": True}) == {"ctas_per_cga": (2, 1, 1)}
+    both = {"ctas_per_cga": (2, ), "cluster_dims": (2, 1, 1), "launch_cluster": True}
+    assert canonical_keywords(both) == {"ctas_per_cga": (2, 1, 1)}
     assert canonical_keywords({"ctas_per_cga": None}) == {}
     assert canonical_keywords({"cluster_dims": 7}, own=("cluster_dims", )) == {"cluster_dims": 7}
 

@@ -1,6 +1,7 @@
 """Questions about a program, answered without changing it."""
 
 from .barriers import Access, BarrierArray, barrier_arrays
+from .clusters import CROSS_CTA, crosses_ctas
 from .constants import constant_of, first_value
 from .registers import TaskRegisters, launch_registers, register_plan, total_warps
 from .resources import TaskResources, task_resources
@@ -10,7 +11,7 @@ from .uses import Place, Use, Uses, task_label
 from .visits import ring_of_wait, split_offset
 
 __all__ = [
-    "Access", "BARRIER_BYTES", "BarrierArray", "Place", "SharedEntry", "SharedPlan", "Symbols", "TaskRegisters", "TaskResources",
-    "Use", "Uses", "barrier_arrays", "constant_of", "first_value", "launch_registers",
+    "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Place", "SharedEntry", "SharedPlan", "Symbols", "TaskRegisters", "TaskResources",
+    "Use", "Uses", "barrier_arrays", "constant_of", "crosses_ctas", "first_value", "launch_registers",
     "register_plan", "ring_of_wait", "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
 ]

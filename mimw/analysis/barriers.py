@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from ..ir import OPS, Op, Program, Task, Value
 from .uses import Uses
 
-_KINDS = {"barrier_wait": "wait", "barrier_arrive": "arrive", "barrier_expect": "expect", "tma_load": "complete"}
+_KINDS = {"barrier_wait": "wait", "barrier_arrive": "arrive", "barrier_expect": "expect", "tma_load": "complete",
+          "bulk_load": "complete"}
+WARP = 32  # threads; barriers on which each of them arrives exist on NVIDIA only
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,14 @@ def _access(op: Op, index, uses: Uses) -> Access:
     if kind == "wait":
         return Access(kind, op, task, index, arg("predicate"))
     if kind == "arrive":
-        return Access(kind, op, task, index, arg("predicate"), count=arg("count"))
+        warps = task.num_warps if task is not None else uses.program.num_warps
+        threads = WARP * warps if arg("barrier").type.per_thread else 1
+        return Access(kind, op, task, index, arg("predicate"), count=arg("count") * threads)
     if kind == "expect":
         size = arg("bytes")
         return Access(kind, op, task, index, arg("predicate"), count=1, bytes=size if isinstance(size, int) else None)
+    if op.name == "bulk_load":
+        return Access(kind, op, task, index, bytes=arg("bytes") if isinstance(arg("bytes"), int) else None)
     # An attribute would say that the copy does more than bring its block to this CTA.
     known = not any(op.attrs.values())
     return Access(kind, op, task, index, arg("predicate"), bytes=arg("descriptor").type.block_bytes if known else None)

@@ -70,6 +70,29 @@ def register_plan(program: Program, target: Target) -> tuple[TaskRegisters, ...]
     return tuple(rows)
 
 
+def requests(program: Program, target: Target) -> dict[Op, tuple[int | None, ...]]:
+    """What to ask of the hardware for each task of each region, default task first, so that every task gets what it is granted.
+
+    Triton only takes requests of the other tasks and leaves the rest to the default one. So where the default task asks, the
+    others ask for what they are granted, and the default task hands back what is then left above its own request; None is
+    no request. A region whose requests do not fit asks for nothing.
+    """
+    launch, asked = launch_registers(program, target), {}
+    for number, region in enumerate(regions(program)):
+        rows = _region(program, region, number, launch)
+        default, *others = rows
+        if default.requested is None:
+            asked[region] = (None, *(row.requested for row in others))
+        elif not default.moved:
+            asked[region] = (None, ) * len(rows)
+        else:
+            groups = {row.first_warp // _GROUP: row.granted for row in others}
+            left = _grant(launch, program.num_warps, None, groups, extra_warps(region) // _GROUP)
+            asked[region] = (default.granted if left is None or left[0] > default.granted else None,
+                             *(row.granted for row in others))
+    return asked
+
+
 def _region(program: Program, region: Op, number: int, launch: int) -> list[TaskRegisters]:
     tasks = region.attrs["tasks"]
     first = _first_warps(program, tasks)

@@ -11,7 +11,7 @@ from .registers import regions, register_plan
 from .shared import buffer_uses
 from .uses import Uses
 
-_COPIES = ("async_load", "tma_load", "tma_store", "descriptor_load", "descriptor_store")
+_COPIES = ("async_load", "tma_load", "tma_store", "bulk_load", "bulk_store", "descriptor_load", "descriptor_store")
 _DOTS = ("async_dot", "dot", "dot_scaled")
 
 
@@ -62,8 +62,8 @@ def _role(body: list[Op]) -> str:
     names = {op.name for op in body}
     if not names.isdisjoint(_DOTS):
         return "mma"
-    if not names.isdisjoint(("tma_load", "async_load")):
+    if not names.isdisjoint(("tma_load", "async_load", "bulk_load")):
         return "load"
     if not names:
         return "idle"
-    return "store" if not names.isdisjoint(("tma_store", "descriptor_store")) else "compute"
+    return "store" if not names.isdisjoint(("tma_store", "bulk_store", "descriptor_store")) else "compute"

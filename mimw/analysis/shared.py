@@ -9,7 +9,8 @@ from .uses import Uses
 
 BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
 _VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "barrier_index")
-_ASYNC = ("async_load", "tma_load", "tma_store", "async_dot")
+_ASYNC = ("async_load", "tma_load", "tma_store", "bulk_load", "bulk_store", "async_dot", "remote_store", "async_remote_store",
+          "async_remote_copy", "tma_load_multicast")
 
 
 @dataclass(frozen=True)

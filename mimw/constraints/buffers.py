@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 from ..errors import LayoutConflict
 from ..ir.core import Op, Program, Value
 from ..ir.layouts import SharedLayout
 from ..ir.types import Buffer
 from .defaults import default_shared, holds_nvmma, nvmma_shared, plain_shared
-from .demands import find_requirements
+from .demands import find_requirements, same_tiles
 from .explain import at, conflict, smallest_disagreement
 from .requirements import Exactly, Requirement
 from .views import View, find_views
@@ -24,7 +24,7 @@ def solve_buffers(program: Program, tensor_cores: bool) -> tuple[dict[Value, Sha
     views = find_views(program)
     requirements = find_requirements(program, views)
     layouts, reasons = {}, {}
-    for group in _groups(allocs, views):
+    for group in _groups(program, allocs, views):
         demands = [requirement for requirement in requirements if requirement.alloc in group]
         layout = _choose(group[0], demands, tensor_cores)
         for alloc in group:
@@ -46,8 +46,8 @@ def _choose(alloc: Value, demands: list[Requirement], tensor_cores: bool) -> Sha
     raise conflict(alloc.name, smallest_disagreement(demands, candidates))
 
 
-def _groups(allocs: dict[Value, Op], views: dict[Value, tuple[View, ...]]) -> list[list[Value]]:
-    """The allocations, those that meet in one value together, in program order."""
+def _groups(program: Program, allocs: dict[Value, Op], views: dict[Value, tuple[View, ...]]) -> list[list[Value]]:
+    """The allocations, those that meet in one value or are copied byte for byte together, in program order."""
     group_of = {alloc: [alloc] for alloc in allocs}
     for seen in views.values():
         here = [view for view in seen if view.alloc in group_of]
@@ -57,14 +57,22 @@ def _groups(allocs: dict[Value, Op], views: dict[Value, tuple[View, ...]]) -> li
                     f"one value is {_named(first.alloc)} along dimensions {first.dims} on one path and "
                     f"{_named(other.alloc)} along {other.dims} on another; a buffer has one layout.",
                     allocs[first.alloc].site, allocs[other.alloc].site, hint="transpose on both paths, or on neither.")
-            merged, absorbed = group_of[first.alloc], group_of[other.alloc]
-            if merged is not absorbed:
-                merged += absorbed
-                for alloc in absorbed:
-                    group_of[alloc] = merged
+            _merge(group_of, first.alloc, other.alloc)
+    for op in program.walk():
+        if op.name == "async_remote_copy" and same_tiles(op.args[0], op.args[1], views):
+            for first, other in product(views[op.args[0]], views[op.args[1]]):
+                _merge(group_of, first.alloc, other.alloc)
     order = {alloc: number for number, alloc in enumerate(allocs)}
     distinct = {id(group): sorted(group, key=order.get) for group in group_of.values()}
     return list(distinct.values())
+
+
+def _merge(group_of: dict[Value, list[Value]], first: Value, other: Value) -> None:
+    merged, absorbed = group_of[first], group_of[other]
+    if merged is not absorbed:
+        merged += absorbed
+        for alloc in absorbed:
+            group_of[alloc] = merged
 
 
 def _named(alloc: Value) -> str:

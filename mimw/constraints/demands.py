@@ -9,8 +9,8 @@ from ..errors import LayoutConflict
 from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Buffer
-from .defaults import nvmma_shared
-from .requirements import AnyNvmma, Exactly, Impossible, Requirement
+from .defaults import nvmma_shared, plain_shared
+from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Requirement
 from .views import View
 
 Views = dict[Value, tuple[View, ...]]
@@ -88,4 +88,51 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
             yield Requirement(view.alloc, wish, op.site, op.name, why)
 
 
-_DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot}
+def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        for view in views[op.args[buffer]]:
+            yield Requirement(view.alloc, InOrder(), op.site, op.name, "a bulk copy moves consecutive bytes")
+
+    return demand
+
+
+def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:
+    yield from _plain_rows(op, op.args[0], views, "stores to another CTA compute addresses from plain rows")
+
+
+def _remote_copy(op: Op, views: Views) -> Iterator[Requirement]:
+    """Buffers of one shape and dtype get one layout (`buffers.py`) and are copied whole; others lie in plain rows."""
+    both = op.args[0], op.args[1]
+    if same_tiles(*both, views):
+        return
+    for value in both:
+        yield from _plain_rows(op, value, views, "its bytes are copied as they lie")
+
+
+def same_tiles(first: Value, second: Value, views: Views) -> bool:
+    """True if both values are whole tiles of equal shape and dtype, so that one layout for both makes their bytes equal."""
+    seen = [view for value in (first, second) for view in views[value]]
+    return first.type == second.type and not any(view.slices for view in seen) and len({view.dims for view in seen}) == 1
+
+
+def _plain_rows(op: Op, value: Value, views: Views, why: str) -> Iterator[Requirement]:
+    for view in views[value]:
+        rank = len(view.alloc.type.shape)
+        if view.dims != tuple(range(rank - len(view.dims), rank)) or not all(_consecutive(cut) for cut, _ in view.slices):
+            raise LayoutConflict(f"{op.name} needs a buffer whose elements lie one after the other, and this is a view of "
+                                 f"{view.alloc.name or 'a buffer'} that is transposed or cut along another dimension than the "
+                                 "first.", op.site, hint="give it a buffer of its own, or slice whole rows.")
+        yield Requirement(view.alloc, Exactly(plain_shared(rank)), op.site, op.name, why)
+
+
+def _consecutive(cut: Op) -> bool:
+    """True if the slice is one stretch of its source's rows."""
+    shape, source = cut.args[2], cut.args[0].type.shape
+    first = next((dim for dim, extent in enumerate(shape) if extent > 1), len(shape))
+    return tuple(shape[first + 1:]) == tuple(source[first + 1:])
+
+
+_DEMANDS = {"local_alloc": _pinned, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot,
+            "tma_load_multicast": _tma(3), "remote_store": _remote_store, "async_remote_store": _remote_store,
+            "async_remote_copy": _remote_copy}

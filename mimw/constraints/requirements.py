@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.core import Value
-from ..ir.layouts import NvmmaShared, SharedLayout
+from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
 from ..ir.site import Site
 
 
@@ -45,6 +45,19 @@ class AnyNvmma(Wish):
         if self.contiguous is None:
             return "an nvmma layout"
         return f"an nvmma layout with dimension {self.contiguous} contiguous"
+
+
+@dataclass(frozen=True)
+class InOrder(Wish):
+    """Any layout in which the elements follow each other row by row, the last dimension fastest."""
+
+    def accepts(self, layout: SharedLayout) -> bool:
+        if isinstance(layout, SwizzledShared):
+            return layout.max_phase == 1 and layout.order == tuple(reversed(range(len(layout.order))))
+        return isinstance(layout, NvmmaShared) and layout.swizzle == 0 and layout.rank == 1
+
+    def __str__(self) -> str:
+        return "its elements in order, without swizzle"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 
 from ..ir import Recorder
-from ..triton_port.codegen import CodeGenerator, CompilationError, base_value, constexpr, flatten_values_to_ir, normalize_value
+from ..triton_port.codegen import (
+    CodeGenerator,
+    CompilationError,
+    base_value,
+    constexpr,
+    flatten_values_to_ir,
+    normalize_value,
+    parse,
+)
 from .carries import DistinctCarries
 from .returns import StructuredReturns
 from .semantic import Semantic
@@ -48,7 +56,7 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
 
     def record_body(self, args: dict):
         """Visit the function's body with its parameters bound to `args`; its value is the result (None = no value)."""
-        (node, ) = self.jit_fn.parse().body
+        node = parse(self.jit_fn)
         self.visit(node.args)
         for name, value in args.items():
             self.set_value(name, value)

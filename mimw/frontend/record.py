@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import inspect
 
-from ..errors import KernelError, excerpt
+from ..errors import KernelError, MimwError, ResourceError, excerpt
 from ..ir import Program, Recorder, verify
-from ..triton_port.codegen import ASTFunction, CompilationError, apply_with_path, constexpr, mlir_context, str_to_ty, triton_tuple
+from ..triton_port.codegen import (
+    ASTFunction,
+    CompilationError,
+    CompileTimeAssertionFailure,
+    apply_with_path,
+    constexpr,
+    mlir_context,
+    str_to_ty,
+    triton_tuple,
+)
 from .generator import KernelGenerator
 
 
@@ -25,13 +34,26 @@ class KernelCompilationError(CompilationError):
         return type(self), (self.src, self.node, self.error_message, self.message)
 
 
+class ConfigurationRefused(KernelCompilationError, CompileTimeAssertionFailure):
+    """A kernel that does not fit the chip or fails a `tl.static_assert`: Triton's autotuner skips such a configuration."""
+
+
 def compilation_error(fn, error: Exception) -> KernelCompilationError:
     """`error` as the user should see it: one of ours as it is, Triton's with the file and the call chain in front."""
-    if isinstance(error, KernelError):
-        return KernelCompilationError(fn.src, None, text=str(error))
+    kind = ConfigurationRefused if _is_about_the_configuration(error) else KernelCompilationError
+    if isinstance(error, MimwError):
+        return kind(fn.src, None, text=str(error))
     site = getattr(error, "mimw_site", None)
     text = f"{excerpt(site)}\n{_innermost(error)}" if site else str(error)
-    return KernelCompilationError(error.src, error.node, error.error_message, text)
+    return kind(error.src, error.node, error.error_message, text)
+
+
+def _is_about_the_configuration(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, (ResourceError, CompileTimeAssertionFailure)):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _innermost(error: BaseException) -> str:

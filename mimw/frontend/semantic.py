@@ -1,4 +1,4 @@
-"""Triton's semantics over our recorder. Only the hints differ: Triton hangs them on MLIR values, which do not exist yet."""
+"""Triton's semantics over our recorder. Hints differ: Triton hangs them on MLIR values, which do not exist yet."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ class Semantic(TritonSemantic):
 
     def max_constancy(self, x, values):
         return self._hint("max_constancy", "tt.constancy", x, values)
+
+    def binary_op_sanitize_overflow_impl(self, lhs, rhs, binary_op):
+        """Triton records the check and then drops its assertion, unless debugging is on."""
+        if self.builder.options.debug:
+            super().binary_op_sanitize_overflow_impl(lhs, rhs, binary_op)
 
     def _hint(self, word, attribute, x, values):
         if max(1, len(x.shape)) != len(values):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from types import ModuleType
 
-from ..triton_port.codegen import JITCallable
+from ..triton_port.codegen import JITCallable, parse
 
 _ROOMS = ("mimw.language", "mimw.tlx", "mimw.tle")
 
@@ -38,7 +38,7 @@ def _reaches(value, seen: set[int]) -> bool:
         if value.fn.__module__.startswith("triton."):
             return False
         scope = value.get_capture_scope()
-        return any(_reaches(item, seen) for item in _named(value.parse(), scope))
+        return any(_reaches(item, seen) for item in _named(parse(value), scope))
     if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
         return any(_reaches(item, seen) for item in vars(value).values())
     return False

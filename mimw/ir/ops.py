@@ -12,6 +12,7 @@ and its *effects*. The layout rules, which `constraints` implements:
     inferred   operands in their shape's default; Triton derives the result's layout, which is then made the default
     dot        `tl.dot`: operands as dot operands of the accumulator's layout
     mma        `async_dot`: tensor-core accumulator in and out; a register A operand as its dot operand
+    linear     the operand is flat: neighbouring elements in one thread, then in the next thread
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
 
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks; `async` starts something that
@@ -27,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, Pointer, Tensor, Type, element_of, like
+from .types import I1, I32, TOKEN, Barrier, Buffer, Descriptor, DescriptorSlots, Pointer, Tensor, Type, element_of, like
 
 TypeRule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Type, ...]]
 
@@ -247,18 +248,27 @@ _define("local_scatter", "buffer value indices axis token", None, "same", "write
         doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")
 _define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.")
 
-_define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0]), ), "none", "sync write", ours=True,
-        doc="`count` mbarriers, each completing a phase after `arrive_count` arrivals and its expected bytes.")
-_define("barrier_index", "barrier index", lambda args, attrs: (Barrier(0), ), "none", "pure", ours=True)
+_define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ),
+        "none", "sync write", ours=True,
+        doc="`count` mbarriers, each completing a phase after `arrive_count` arrivals and its expected bytes. attrs: per_thread.")
+_define("barrier_index", "barrier index", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ), "none", "pure",
+        ours=True)
 _define("barrier_expect", "barrier bytes predicate", None, "none", "sync", ours=True,
         doc="One arrival that also adds `bytes` to what the current phase waits for.")
 _define("barrier_wait", "barrier phase predicate", None, "none", "sync", ours=True,
         doc="Until the phase of that parity has completed. `phase` is i32.")
-_define("barrier_arrive", "barrier count predicate", None, "none", "sync", ours=True, doc="`count` arrivals; releases.")
+_define("barrier_arrive", "barrier count predicate", None, "none", "sync", ours=True,
+        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.")
+_define("named_barrier_wait named_barrier_arrive", "barrier threads", None, "none", "sync", ours=True,
+        doc="Hardware barrier number `barrier`: it opens when `threads` threads have come; a wait stays until then.")
 _define("fence", "scope", None, "none", "sync", ours=True, doc="'async_shared' | 'gpu' | 'sys'")
 
 _define("async_load", "pointer buffer mask other cache_policy is_volatile", _scalar(TOKEN), "memory", "read write async",
-        ours=True, doc="cp.async: pointers' elements into the buffer; done when its group has been waited for.")
+        ours=True, doc="cp.async: pointers' elements into the buffer, where masked off `other` (None: 0); done when its group is waited for.")
+_define("bulk_load", "pointer barrier buffer bytes", _scalar(TOKEN), "same", "read write async", ours=True,
+        doc="Consecutive bytes (an int or i32) from the first of the pointers on into the buffer; completes them on the barrier.")
+_define("bulk_store", "pointer buffer bytes", None, "none", "read write async", ours=True,
+        doc="Consecutive bytes (an int or i32) from the buffer to global memory, one bulk group of its own.")
 _define("async_commit", "tokens", _scalar(TOKEN), "none", "async", ours=True, doc="Closes the task's current cp.async group.")
 _define("async_wait", "pending tokens", _scalar(TOKEN), "none", "sync", ours=True,
         doc="Until at most `pending` newest cp.async groups are unfinished.")
@@ -266,8 +276,40 @@ _define("tma_load", "descriptor offsets barrier buffer predicate cache_policy", 
         doc="TMA tile load; completes block_bytes on the barrier.")
 _define("tma_store", "descriptor offsets buffer cache_policy reduce", None, "none", "read write async", ours=True,
         doc="TMA tile store (reduce: '' or add, min, max, and, or, xor), one bulk group of its own.")
+_define("tma_prefetch", "descriptor offsets predicate cache_policy", None, "none", "read", ours=True,
+        doc="A hint: the block will be read from L2 soon.")
+_define("prefetch", "pointer mask level", None, "same", "read", ours=True, doc="A hint: these lines will be read from L1 or L2.")
+_define("prefetch_descriptor", "descriptor", None, "none", "read", ours=True, doc="A hint: the descriptor will be used soon.")
 _define("tma_store_wait", "pending", None, "none", "sync", ours=True,
         doc="Until at most `pending` newest TMA store groups of this task are incomplete.")
+
+_define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ours=True,
+        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
+_define("cluster_barrier", "", None, "none", "sync", ours=True,
+        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+_define("fence_mbarrier_init", "", None, "none", "sync", ours=True,
+        doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
+_define("remote_view", "barrier rank", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ), "none", "pure", ours=True,
+        doc="The same barrier of another CTA; nothing reads through it.")
+_define("remote_arrive", "barrier count rank predicate", None, "none", "sync", ours=True,
+        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster.")
+_define("remote_store", "buffer value rank", None, "linear", "write", ours=True,
+        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and an acquire.")
+_define("async_remote_store", "buffer value rank barrier", None, "linear", "write async", ours=True,
+        doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
+_define("async_remote_copy", "buffer source rank barrier", None, "none", "read write async", ours=True,
+        doc="A bulk copy from `source` into the place of `buffer` in CTA `rank`; completes its bytes on the same barrier there.")
+_define("tma_load_multicast", "descriptor offsets barrier buffer targets predicate cache_policy", None, "none",
+        "read write async", ours=True,
+        doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on the same "
+            "barrier in each of them.")
+_define("descriptor_slots", "count", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
+        doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
+_define("descriptor_slot", "slots index", _scalar(DescriptorSlots(0)), "none", "pure", ours=True)
+_define("fill_descriptor_slot", "slot base shape strides padding", lambda args, attrs: (attrs["type"], ), "none",
+        "read write", ours=True, doc="Makes a descriptor in a slot; `base` to `padding` as make_tensor_descriptor. attrs: type.")
+_define("view_descriptor_slot", "slot", lambda args, attrs: (attrs["type"], ), "none", "read", ours=True,
+        doc="The descriptor that was made in a slot. attrs: type.")
 
 _define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (attrs["type"], ), "mma", "read async",
         ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type.")
@@ -275,6 +317,8 @@ _define("async_dot_wait", "pending value", _as(1), "mma_wait", "sync", ours=True
         doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
 
 _define("thread_id", "axis", _scalar(I32), "none", "read", ours=True, doc="Hardware thread index in the CTA; differs per lane.")
+_define("vote_ballot", "mask predicate", lambda args, attrs: (like(args[1].type, I32), ), "same", "sync", ours=True,
+        doc="One bit a lane of the warp: does it own an element that is true? Every element gets its owner's ballot.")
 _define("clock64", "", lambda args, attrs: (attrs["type"], ), "none", "read sync", ours=True, doc="attrs: type (i64).")
 
 

@@ -4,8 +4,9 @@
     Pointer     an address in global memory       *bf16
     Tensor      a tile of scalars or pointers     bf16[128, 64]
     Buffer      tiles in on-chip memory           buffer<bf16[128, 64] x 4>     count 0 = a single one
-    Barrier     mbarriers in shared memory        barrier<x 4>                  count 0 = a single one
+    Barrier     mbarriers in shared memory        barrier<x 4>                  or barrier<x 4> per thread; count 0 = a single one
     Descriptor  a TMA descriptor of a block       desc<bf16[128, 64]>
+    Slots       room for TMA descriptors          slots<x 4>                    count 0 = a single one
     Token       an order between async copies     token
 """
 
@@ -106,12 +107,14 @@ class Buffer(Type):
 
 @dataclass(frozen=True)
 class Barrier(Type):
-    """`count` mbarriers of 8 bytes; `count == 0` is a single one."""
+    """`count` mbarriers of 8 bytes; `count == 0` is a single one. On `per_thread` ones every thread arrives for itself."""
 
     count: int = 0
+    per_thread: bool = False
 
     def __str__(self) -> str:
-        return f"barrier<x {self.count}>" if self.count else "barrier"
+        array = f"<x {self.count}>" if self.count else ""
+        return f"barrier{array}{' per thread' if self.per_thread else ''}"
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,16 @@ class Descriptor(Type):
 
     def __str__(self) -> str:
         return f"desc<{self.element}[{', '.join(map(str, self.shape))}]>"
+
+
+@dataclass(frozen=True)
+class DescriptorSlots(Type):
+    """`count` places of 128 bytes in global memory, private to the CTA, for TMA descriptors; `count == 0` is a single one."""
+
+    count: int = 0
+
+    def __str__(self) -> str:
+        return f"slots<x {self.count}>" if self.count else "slot"
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""Mbarriers and fences."""
+"""Mbarriers, the hardware's numbered barriers, and fences."""
 
 from __future__ import annotations
 
 from ..ir import Op
 from ..target import Target
+from .asm import flag, ptx
 from .emitter import Emitter, emits
 
 
@@ -44,7 +45,29 @@ def barrier_wait(emitter: Emitter, op: Op):
 @emits("barrier_arrive")
 def barrier_arrive(emitter: Emitter, op: Op):
     barrier, count, when = op.args
-    emitter.builder.create_mbarrier_arrive(emitter.values[barrier], count, predicate(emitter, when))
+    if barrier.type.per_thread:
+        _arrive_per_thread(emitter, emitter.values[barrier], count, when)
+    else:
+        emitter.builder.create_mbarrier_arrive(emitter.values[barrier], count, predicate(emitter, when))
+
+
+def _arrive_per_thread(emitter: Emitter, barrier, count: int, when) -> None:
+    """Every thread for itself, without a sync: what it read or wrote before is released by its own arrive."""
+    arrive = "mbarrier.arrive.release.cta.shared::cta.b64 _, [$0]" + (f", {count};" if count > 1 else ";")
+    if when is None:
+        ptx(emitter, arrive, ["r"], [barrier])
+    else:
+        ptx(emitter, f"{{\n.reg .pred on;\nsetp.ne.s32 on, $1, 0;\n@on {arrive}\n}}", ["r", "r"],
+            [barrier, flag(emitter, emitter.values[when])])
+
+
+@emits("named_barrier_wait", "named_barrier_arrive")
+def named_barrier(emitter: Emitter, op: Op):
+    """After lane-divergent code the warp first comes together again. The form that is not `aligned` stays right if LLVM
+    duplicates it."""
+    number, threads = op.args
+    kind = "sync" if op.name == "named_barrier_wait" else "arrive"
+    ptx(emitter, f"bar.warp.sync 0xffffffff;\nbarrier.{kind} {number}, {threads};", [], [])
 
 
 # Acquire and release at the scope, by every thread. PTX ISA, membar / fence; LLVM's AMDGPU guide, memory models of gfx942 (which
@@ -69,4 +92,4 @@ def fence(emitter: Emitter, op: Op):
     if scope == "async_shared":
         emitter.builder.create_fence_async_shared(False)
         return
-    emitter.builder.create_threadwise_inline_asm(_fence(emitter.target, scope), "", [], [], False)
+    emitter.builder.create_threadwise_inline_asm(_fence(emitter.target, scope), "~{memory}", [], [], False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..ir import Op
+from ..ir import Op, Tensor
 from ..ir.layouts import SharedLayout
 from ..triton_port.builder import mlir
 from .barriers import predicate
 from .emitter import Emitter, emits
+from .tiles import scalar_constant
 
 _REDUCE = {"add": "ADD", "min": "MIN", "max": "MAX", "and": "AND", "or": "OR", "xor": "XOR"}
 
@@ -18,13 +19,37 @@ def _policy(emitter: Emitter, policy):
 
 @emits("async_load")
 def async_load(emitter: Emitter, op: Op):
+    """cp.async fills what it does not read with zeros and moves 4 bytes at least; all else goes through registers."""
     pointer, buffer, mask, other, policy, is_volatile = op.args
     builder = emitter.builder
+    if op.site in emitter.by_registers or other is not None:
+        _by_registers(emitter, op)
+        return []
     none = mlir.value()
+    left_out = mask is not None and emitter.target.backend == "hip"  # a load into LDS leaves these bytes as they were
     builder.create_async_copy_global_to_local(
         emitter.values[buffer], emitter.operand(op, pointer), none if mask is None else emitter.operand(op, mask),
-        none if other is None else emitter.operand(op, other), _policy(emitter, policy), bool(is_volatile))
+        _zeros(emitter, op) if left_out else none, _policy(emitter, policy), bool(is_volatile))
     return []
+
+
+def _by_registers(emitter: Emitter, op: Op) -> None:
+    """The same elements at once: an ordinary load and an ordinary store, which the group's wait finds done."""
+    pointer, buffer, mask, other, policy, is_volatile = op.args
+    address, hint = emitter.operand(op, pointer), _policy(emitter, policy)
+    if mask is None:
+        tile = emitter.builder.create_load(address, hint, bool(is_volatile))
+    else:
+        filler = _zeros(emitter, op) if other is None else emitter.operand(op, other)
+        tile = emitter.builder.create_masked_load(address, emitter.operand(op, mask), filler, hint, bool(is_volatile))
+    emitter.builder.create_local_store(emitter.values[buffer], tile)
+
+
+def _zeros(emitter: Emitter, op: Op):
+    """As many zeros as the pointers of a copy read elements."""
+    tile = Tensor(op.args[0].type.element.pointee, op.args[0].type.shape)
+    return emitter.builder.create_splat(emitter.types.tensor(tile, emitter.layouts.wanted(op, 0)),
+                                        scalar_constant(emitter.builder, 0, tile.element))
 
 
 @emits("async_commit")
@@ -46,6 +71,7 @@ def _offsets(emitter: Emitter, offsets) -> list:
 @emits("tma_load")
 def tma_load(emitter: Emitter, op: Op):
     descriptor, offsets, barrier, buffer, when, policy = op.args
+    policy = (None, None, *policy[2:]) if policy else None  # TMA goes by L2 alone: it has eviction policies, no modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
         emitter.values[descriptor], _offsets(emitter, offsets), emitter.values[barrier], emitter.values[buffer],
         predicate(emitter, when), False, None, _policy(emitter, policy))
@@ -130,11 +156,3 @@ def descriptor_gather_scatter(emitter: Emitter, op: Op):
     from ..errors import NotYet
     raise NotYet(f"not yet: tl.{op.name} in a kernel with mimw words", op.site,
                  hint="TMA gather and scatter are Blackwell instructions; use tl.load with pointers on Hopper")
-
-
-@emits("make_tensor_descriptor")
-def make_tensor_descriptor(emitter: Emitter, op: Op):
-    base, shape, strides, _, _, padding = op.args
-    return emitter.builder.create_make_tensor_descriptor(
-        emitter.mlir_type(op.result), emitter.values[base], [emitter.values[extent] for extent in shape],
-        [emitter.values[stride] for stride in strides], padding)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..constraints.solution import Layouts
-from ..ir import Block, Op, Program, Tensor, Token, Value
+from ..ir import Block, Op, Program, Site, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..target import Target
 from ..triton_port.builder import GluonOpBuilder, new_module
@@ -45,16 +45,19 @@ class Home:
 
 
 class Emitter:
-    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `num_warps` is the default task's."""
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `by_registers` are the lines whose
+    `async_load`s cp.async cannot do."""
 
-    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, num_warps: int):
+    def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program,
+                 by_registers: frozenset[Site] = frozenset()):
         self.builder, self.layouts, self.target = builder, layouts, target
+        self.program, self.by_registers = program, by_registers
+        self.num_warps = program.num_warps  # of the task being emitted
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
         self.yield_to: list[Callable[[list], object]] = []
-        self.num_warps = num_warps
         self.homes: list[Home] = []
         self.level = 0
 
@@ -149,17 +152,34 @@ class Emitter:
             self.yield_to.pop()
 
 
-def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target):
+def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target,
+          by_registers: frozenset[Site] = frozenset()):
     """A TTGIR module for `program`.
 
     args:      layouts      what `constraints` chose
                target_name  "cuda:90", "hip:gfx942"
                target       for what differs from chip to chip
+               by_registers lines whose `async_load`s go through registers, because cp.async cannot do them
     """
-    from . import barriers, control, copies, local_mem, mma, tasks, tiles, utilities  # noqa: F401  (fills EMISSIONS)
+    from . import (  # noqa: F401
+        barriers,
+        bulk,
+        cluster,
+        control,
+        copies,
+        descriptors,
+        local_mem,
+        mma,
+        multicast,
+        prefetch,
+        remote,
+        tasks,
+        tiles,
+        utilities,
+    )
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, target, program.num_warps)
+    emitter = Emitter(builder, layouts, target, program, by_registers)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)

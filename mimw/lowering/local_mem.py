@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from ..errors import NotYet
-from ..ir import Op, Value
+from ..ir import Buffer, Op, Value
 from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
 from .emitter import Emitter, Placement, emits
 
@@ -35,19 +36,37 @@ def buffer_slice(emitter: Emitter, op: Op):
 
 
 def _slice_at_run_time(emitter: Emitter, op: Op):
-    """A slice of whole rows at a run-time row: the buffer seen as an array of slices, indexed."""
+    """A slice whose place along one dimension is known at run time only: the buffer as an array of slices, indexed."""
     source, offsets, shape = op.args
-    first, *rest = offsets
-    if not isinstance(first, Value) or any(rest) or tuple(shape[1:]) != tuple(source.type.shape[1:]):
-        raise NotYet("tlx.local_slice with a run-time offset in another dimension than the first", op.site,
-                     hint="slice whole rows at a run-time row, or make the other offsets constants")
-    builder, placement = emitter.builder, Placement(emitter.placed[source].layout, op.result.type.shape)
+    extents, layout = source.type.shape, emitter.placed[source].layout
+    (dim, *others) = (dim for dim, offset in enumerate(offsets) if isinstance(offset, Value))
+    whole = all(shape[other] == extents[other] for other in range(len(shape)) if other != dim)
+    if others or not whole or not _consecutive(layout, source.type, shape, dim):
+        raise NotYet(f"tlx.local_slice with a run-time offset along dimension {dim} of {source.type} in the layout {layout}",
+                     op.site, hint="slice whole rows of a plain buffer, or whole columns as wide as the swizzle; or make the "
+                     "offsets constants")
+    builder, placement = emitter.builder, Placement(layout, op.result.type.shape)
     folded = builder.create_memdesc_reinterpret(
-        emitter.types.buffer(source.type.element, (source.type.shape[0] // shape[0], *shape), placement.layout),
-        emitter.values[source])
-    index = builder.create_sdiv(emitter.values[first], builder.get_int32(shape[0]))
+        emitter.types.buffer(source.type.element, (extents[dim] // shape[dim], *shape), layout), emitter.values[source])
+    index = builder.create_sdiv(emitter.values[offsets[dim]], builder.get_int32(shape[dim]))
     emitter.placed[op.result] = placement
     return builder.create_memdesc_index(emitter.types.view(op.result.type, placement), folded, index)
+
+
+def _consecutive(layout: SharedLayout, type_: Buffer, shape: tuple[int, ...], dim: int) -> bool:
+    """True if slices of `shape` along `dim`, whole in all others, follow each other in memory.
+
+    The NV-MMA layout keeps stripes as wide as the swizzle one after the other, and in each of them the rows.
+    """
+    extents, size = type_.shape, type_.element.bytes
+    if isinstance(layout, SwizzledShared):
+        return layout.max_phase == 1 and layout.order[-1] == dim
+    fastest = 0 if layout.transposed else len(extents) - 1
+    if dim == fastest:
+        return len(extents) == 2 and layout.swizzle > 0 and shape[dim] * size % layout.swizzle == 0
+    one_stripe = layout.swizzle in (0, extents[fastest] * size)
+    slowest = dim == (len(extents) - 1 if layout.transposed else 0)
+    return one_stripe and slowest and (layout.swizzle == 0 or prod(shape) // shape[fastest] % 8 == 0)
 
 
 @emits("buffer_trans")

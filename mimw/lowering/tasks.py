@@ -36,19 +36,18 @@ def warp_specialize(emitter: Emitter, op: Op):
     constants = [value for value in outside if value in emitter.constants]
     captures = [value for value in outside if value not in emitter.constants and not emitter.is_token(value)]
 
-    point = builder.get_insertion_point()
-    mlir_default = builder.new_block()
-    builder.set_insertion_point_to_start(mlir_default)
+    created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
+    builder.create_block_with_parent(created.get_default_region(), [])
+    own, *requests = op.attrs.get("registers", [task.registers for task in tasks])
+    if own is not None:
+        # Triton has left the default task more than it asked for. PTX ISA, setmaxnreg: by all warps of a warpgroup.
+        builder.create_threadwise_inline_asm(f"setmaxnreg.dec.sync.aligned.u32 {own};", "", [], [], False)
     emitter.block(default)
     builder.create_warp_yield([])
-    builder.restore_insertion_point(point)
-    created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
-    created.get_default_region().push_back(mlir_default)
-    requests = [task.registers for task in tasks[1:]]
     if all(request is not None for request in requests):
         created.set_requested_registers(requests)
 
-    outer = dict(emitter.values)
+    outer, outer_warps = dict(emitter.values), emitter.num_warps
     arguments = [emitter.values[value] for value in captures]
     builder.create_block_with_parent(created.get_partition_op_holder(), [])
     partitions = builder.create_warp_specialize_partitions(arguments, len(workers))
@@ -61,7 +60,8 @@ def warp_specialize(emitter: Emitter, op: Op):
         builder.set_insertion_point_to_start(mlir_block)
         for value in constants:
             emitter.op(emitter.constants[value])
+        emitter.num_warps = tasks[index + 1].num_warps
         emitter.home(mlir_block, block)
         builder.create_warp_return()
-    emitter.values = outer
+    emitter.values, emitter.num_warps = outer, outer_warps
     builder.set_insertion_point_after(created.get_operation())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..constraints.solution import Layouts
-from ..ir import Barrier, Buffer, Descriptor, Pointer, Scalar, Tensor, Type, Value
+from ..ir import Barrier, Buffer, Descriptor, DescriptorSlots, Pointer, Scalar, Tensor, Type, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..triton_port.builder import GluonOpBuilder, barrier_layout, to_gluon
 
@@ -59,6 +59,8 @@ class Types:
                 return self.descriptor(value.type, self.layouts.descriptors[value])
             case Barrier(count):
                 return self.barrier(count)
+            case DescriptorSlots():
+                return self.builder.get_ptr_ty(self.builder.get_int8_ty(), "global")
             case Scalar() | Pointer():
                 return self.element(value.type)
             case Buffer():

@@ -12,16 +12,24 @@ from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
+from .check_cluster import check_cluster
+from .check_exclusive import check_exclusive
+from .check_named_barriers import check_named_barriers
 from .check_registers import Remark, check_registers
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
+from .check_warpgroups import check_warpgroups
+from .cut_copies import cut_copies
 from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
+from .grant_registers import grant_registers
+from .sync_clusters import sync_clusters
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "accumulate_dots", "check_arrivals", "check_async_dot", "check_bytes", "check_registers",
-    "check_shared", "check_target", "check_tasks", "drop_unused", "fence_barriers", "run_passes",
+    "PASSES", "Pass", "Remark", "accumulate_dots", "check_arrivals", "check_async_dot", "check_bytes", "check_cluster",
+    "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
+    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "run_passes", "sync_clusters",
 ]
 
 
@@ -30,21 +38,27 @@ class Pass:
     """One step: a `rewrite`, or a `check` that raises or gives remarks."""
 
     name: str
-    rewrite: Callable[[Program], Program] | None = None
+    rewrite: Callable[[Program, Target], Program] | None = None
     check: Callable[[Program, Target], Iterable[Remark] | None] | None = None
 
 
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
-    Pass("drop_unused", rewrite=drop_unused),  # the counts below are then of what really runs
-    Pass("accumulate_dots", rewrite=accumulate_dots),
-    Pass("fence_barriers", rewrite=fence_barriers),
+    Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view
+    Pass("exclusive", check=check_exclusive),
+    Pass("named_barriers", check=check_named_barriers),
+    Pass("drop_unused", rewrite=lambda program, target: drop_unused(program)),  # the counts below are then of what really runs
+    Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),
     Pass("bytes", check=check_bytes),
     Pass("async_dot", check=check_async_dot),
+    Pass("warpgroups", check=check_warpgroups),
+    Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
+    Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
+    Pass("grant_registers", rewrite=grant_registers),  # last: the checks speak of what the author asked for
 )
 
 
@@ -59,7 +73,7 @@ def run_passes(program: Program, target: Target, observer: Callable[[str, Progra
     verify(program)
     for step in PASSES:
         if step.rewrite is not None:
-            program = step.rewrite(program)
+            program = step.rewrite(program, target)
             verify(program)
         else:
             for found in step.check(program, target) or ():

@@ -24,6 +24,9 @@ from ..errors import ArriveCountMismatch
 from ..ir import Program
 from ..target import Target
 
+_PER_THREAD = ("each thread of the arriving task counts: give alloc_warp_barrier the task's num_warps, and as num_arrivals how "
+               "often it arrives in a phase.")
+
 
 def check_arrivals(program: Program, target: Target) -> None:
     """Raise `ArriveCountMismatch` for the first array whose phases certainly get too few or too many arrivals."""
@@ -104,7 +107,8 @@ def _too_many(uses: Uses, array: BarrierArray) -> None:
             raise ArriveCountMismatch(
                 f"'{array.name}' takes {_arrivals(array.arrive_count)} a phase, and task '{task_label(one.task)}' arrives "
                 f"{one.count} times at once. What is too much corrupts the barrier.", one.op.site, array.op.site,
-                hint=f"allocate with arrive_count={one.count}, or arrive {_times(array.arrive_count)}.")
+                hint=_PER_THREAD if array.root.type.per_thread else
+                f"allocate with arrive_count={one.count}, or arrive {_times(array.arrive_count)}.")
 
 
 def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
@@ -114,6 +118,7 @@ def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
     facts = f"{come} can come ({who})" if arrivals else "nothing ever arrives there"
     hint = f"Allocate with arrive_count={come}, or add the other arrive." if arrivals else \
         "Add the barrier_arrive or barrier_expect_bytes that completes it."
+    hint = _PER_THREAD if arrivals and array.root.type.per_thread else hint
     raise ArriveCountMismatch(f"'{array.name}' waits for {_arrivals(array.arrive_count)}, {facts}. {waiting}",
                               array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=hint)
 

@@ -14,14 +14,16 @@ from ..target import Target
 
 
 def check_tasks(program: Program, target: Target) -> None:
-    """Raise `TaskError` for a block tensor captured by a task other than the default one and for an `exclusive` region (on
-    NVIDIA) that is not the only one, `TooManyWarps` for a CTA with more warps than `target` runs."""
+    """Raise `TaskError` for a block tensor captured by a task other than the default one, for an `exclusive` region (on NVIDIA)
+    that is not the only one, and for a default task that is no whole number of warpgroups; `TooManyWarps` for a CTA with
+    more warps than `target` runs."""
     uses = Uses(program)
     for region in regions(program):
         for task, block in zip(region.attrs["tasks"], region.blocks, strict=True):
             if not task.is_default:
                 _captures(uses, task, block, set())
     _exclusive(program, target)
+    _default_warps(program)
     _warps(program, target)
 
 
@@ -54,6 +56,14 @@ def _refuse(uses: Uses, task: Task, op: Op, value: Value) -> None:
         op.site, uses.site(value),
         hint="move the tensor computation into the task (scalars, pointers, descriptors, buffers and barriers may be captured), "
         "or hand the tensor over through shared memory.")
+
+
+def _default_warps(program: Program) -> None:
+    """Registers move between warpgroups, and Triton numbers the tasks' warps from a multiple of four."""
+    for region in regions(program):
+        if program.num_warps % 4:
+            raise TaskError(f"a kernel with tasks needs a default task of 4, 8, 16, ... warps; this one is launched with num_warps="
+                            f"{program.num_warps}.", region.site, hint="launch with num_warps=4.")
 
 
 def _warps(program: Program, target: Target) -> None:

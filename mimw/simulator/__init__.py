@@ -1,7 +1,24 @@
 """The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler."""
 
 # Importing the op families puts their handlers into the table.
-from . import barrier, control, copies, descriptor, dot, globals, libdevice, misc, regions, shared, tiles  # noqa: F401
+from . import (  # noqa: F401  # noqa: F401
+    barrier,
+    bulk,
+    cluster,
+    control,
+    copies,
+    descriptor,
+    descriptor_slots,
+    dot,
+    globals,
+    libdevice,
+    misc,
+    named_barrier,
+    regions,
+    remote,
+    shared,
+    tiles,
+)
 from .run import Run, run
 from .table import HANDLERS
 from .trace import Event, Trace

@@ -43,6 +43,7 @@ class Mbarrier:
 
     def arrive(self, count: int, task: Task, op, size: int = 0) -> None:
         """`count` arrivals of `task`, which also make the phase wait for `size` bytes more."""
+        task.release()
         if self.arrived + count > self.count:
             more = f"{count} more arrival{'s' * (count != 1)}"
             raise fail(BarrierMisuse, task, op, f"{more} on {self.name}; {self.state()}", self.made,
@@ -97,7 +98,8 @@ def enabled(task: Task, op, predicate) -> bool:
 @handles("alloc_barriers")
 def alloc_barriers(task, op):
     count, arrive_count = op.args
-    task.env[op.result] = tuple(Mbarrier(op.result, index, arrive_count, op.site) for index in range(count))
+    barriers = tuple(Mbarrier(op.result, index, arrive_count, op.site) for index in range(count))
+    task.env[op.result] = task.cta.barriers[op.result] = barriers
 
 
 @handles("barrier_index")
@@ -120,7 +122,8 @@ def barrier_expect(task, op):
 @handles("barrier_arrive", switches=True)
 def barrier_arrive(task, op):
     if enabled(task, op, op.args[2]):
-        single(task, op, op.args[0]).arrive(position(task, op, op.args[1]), task, op)
+        threads = 32 * task.num_warps if op.args[0].type.per_thread else 1
+        single(task, op, op.args[0]).arrive(threads * position(task, op, op.args[1]), task, op)
         task.machine.polls = 0
 
 

@@ -5,9 +5,12 @@ Values move between regions as they are: an asynchronous dot may be carried thro
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..ir import Block
 from .deadlock import task_names
 from .interpreter import run_block
+from .lanes import PerThread, merged, refuse_collective
 from .table import handles
 from .tasks import Task, Wait
 from .values import numpy_type
@@ -20,9 +23,27 @@ def terminator(task, op):
 
 @handles("if")
 def if_(task, op):
-    block = op.blocks[0 if bool(task.read(op.args[0], op)) else 1]
+    condition = task.read(op.args[0], op)
+    if condition.__class__ is PerThread:
+        yield from _if_apart(task, op, np.asarray(condition))
+        return
+    block = op.blocks[0 if bool(condition) else 1]
     yield from run_block(task, block)
     _assign(task, op.results, _values(task, block.yielded))
+
+
+def _if_apart(task, op, condition):
+    """Each branch for the threads that take it."""
+    around, given = task.active, []
+    for block, lanes in zip(op.blocks, (condition, ~condition)):
+        lanes = lanes if around is None else around & lanes
+        if lanes.any():
+            refuse_collective(task, block, op)
+            task.active = lanes
+            yield from run_block(task, block)
+            task.active = around
+        given.append(_values(task, block.yielded) if lanes.any() else [None] * len(op.results))
+    _assign(task, op.results, [merged(task, condition, result, *both) for result, *both in zip(op.results, *given)])
 
 
 @handles("for")
@@ -60,15 +81,24 @@ def while_(task, op):
 @handles("warp_specialize")
 def warp_specialize(task, op):
     """Every region becomes a task with a copy of what this one knows; this one goes on when all have ended."""
-    warp, children = 0, []
-    for name, spec, block in zip(task_names(op), op.attrs["tasks"], op.blocks):
+    children, first_warps = [], _first_warps(op.attrs["tasks"])
+    for name, spec, block, warp in zip(task_names(op), op.attrs["tasks"], op.blocks, first_warps):
         child = Task(task.machine, task.cta, name, dict(task.env), spec.num_warps, warp, task.clock, task)
         children.append(_spawn(child, block))
-        warp += spec.num_warps
     task.end_stretch()
     while any(not child.finished for child in children):
         yield Wait(op, "join", task, lambda: "its tasks to end")
     task.clock = task.stretch = max(child.clock for child in children)
+
+
+def _first_warps(tasks) -> list[int]:
+    """Where each task's warps begin: the default task first, then the wider before the narrower, as Triton allots them."""
+    order = sorted(range(len(tasks)), key=lambda index: (not tasks[index].is_default, -tasks[index].num_warps))
+    first, warp = [0] * len(tasks), 0
+    for index in order:
+        first[index] = warp
+        warp += tasks[index].num_warps
+    return first
 
 
 def _spawn(task: Task, block: Block) -> Task:

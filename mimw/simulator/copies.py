@@ -17,7 +17,7 @@ from .table import handles
 from .tasks import InFlight, Task, Wait, fail
 
 
-def _issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, land, label: str, **fields) -> InFlight:
+def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, land, label: str, **fields) -> InFlight:
     """Start a copy of `size` bytes: it takes its turn on the unit, and ends a latency later."""
     duration = transfer(size)
     start = task.cta.unit(unit).reserve(task.clock, duration)
@@ -25,7 +25,7 @@ def _issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, 
     return task.machine.start(InFlight(kind, task, op, start + duration + latency, land, **fields))
 
 
-def _check_shape(task: Task, op: Op, descriptor, view) -> None:
+def check_shape(task: Task, op: Op, descriptor, view) -> None:
     if tuple(view.data.shape) != tuple(descriptor.block):
         raise fail(SimulatorMisuse, task, op, f"the descriptor's block is {tuple(descriptor.block)} and {view.name} is "
                    f"{view.data.shape}")
@@ -37,14 +37,14 @@ def tma_load(task, op):
         return
     descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[3]]
     barrier = single(task, op, op.args[2])
-    _check_shape(task, op, descriptor, view)
+    check_shape(task, op, descriptor, view)
     size = view.data.nbytes
 
     def land(copy: InFlight) -> None:
         view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op))
         barrier.complete(copy, size)
 
-    copy = _issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
+    copy = issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
                   lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
     barrier.coming.append(copy)
     view.expect(copy)
@@ -54,13 +54,13 @@ def tma_load(task, op):
 def tma_store(task, op):
     descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]
     reduce = op.args[4] or ""
-    _check_shape(task, op, descriptor, view)
+    check_shape(task, op, descriptor, view)
     view.check(task, op)
 
     def land(copy: InFlight) -> None:
         descriptor.write(task.machine.memory, offsets, view.data, reduce, task, op)
 
-    task.stores.append(_issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name))
+    task.stores.append(issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name))
 
 
 @handles("tma_store_wait")
@@ -84,7 +84,7 @@ def async_load(task, op):
     def land(copy: InFlight) -> None:
         view.arrive(copy, memory.read(pointer, mask, dtype, other, task, op))
 
-    copy = _issue(task, op, "async_load", "cp.async", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
+    copy = issue(task, op, "async_load", "cp.async", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
                   lands_by=f"the cp.async group it is in: {task.where} commits and waits for that")
     view.expect(copy)
     task.copies.append(copy)

@@ -24,8 +24,9 @@ FREE = frozenset("""
     constant poison local_alloc splat expand_dims broadcast make_range assume
 """.split())
 SYNCS = frozenset("""
-    barrier barrier_wait barrier_arrive barrier_expect fence tma_load tma_store tma_store_wait async_commit async_wait
-    async_dot async_dot_wait
+    barrier barrier_wait barrier_arrive barrier_expect named_barrier_wait named_barrier_arrive fence tma_load tma_store
+    tma_store_wait tma_prefetch prefetch_descriptor bulk_load bulk_store async_commit async_wait async_dot async_dot_wait
+    cluster_barrier remote_arrive tma_load_multicast async_remote_copy
 """.split())
 LOADS = frozenset("""
     load masked_load descriptor_load descriptor_gather atomic_rmw atomic_cas atomic_load

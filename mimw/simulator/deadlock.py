@@ -9,7 +9,10 @@ from ..errors import Deadlock
 from ..ir import Barrier, Block, Op, Program, Site, Value
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
-BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes"}
+BRINGERS = {"barrier_arrive": "an arrival", "barrier_expect": "an arrival and its bytes", "tma_load": "bytes",
+            "bulk_load": "bytes"}
+REMOTE_BRINGERS = {"remote_arrive": "an arrival", "async_remote_store": "bytes", "async_remote_copy": "bytes",
+                   "tma_load_multicast": "bytes"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def bringers(program: Program) -> list[Bringer]:
                 places[op.result] = Place(place(array).root, index if isinstance(index, int) else constants.get(index))
             for argument, init in _carried_in(op):
                 places[argument] = _loose(place(init))
-            if op.name in BRINGERS:
+            if op.name in BRINGERS or op.name in REMOTE_BRINGERS:
                 barrier = next(value for value in op.operands if isinstance(value.type, Barrier))
                 found.append(Bringer(op, place(barrier), task))
             names = task_names(op) if op.name == "warp_specialize" else [task] * len(op.blocks)
@@ -124,10 +127,14 @@ def _could_have_come(task, able: list[Bringer]) -> list[str]:
     for bringer in able:
         if bringer.place.root is not barrier.root or bringer.place.index not in (None, barrier.index):
             continue
-        others = [other for other in task.cta.tasks if other.name == bringer.task]
-        owner = f"task {bringer.task!r}, which {_state(others[-1])}" if others else "the kernel's body"
-        op = bringer.op
-        lines.append(f"      {BRINGERS[op.name]} could have come from {op.name} at {op.site}, in {owner}")
+        op, remote = bringer.op, bringer.op.name in REMOTE_BRINGERS
+        for cta in task.cta.cluster.ctas if remote else [task.cta]:
+            others = [other for other in cta.tasks if other.name == (bringer.task or "default")]
+            owner = f"task {bringer.task!r}" if bringer.task else "the kernel's body"
+            owner += f" of CTA {cta.index}" if remote else ""
+            owner += f", which {_state(others[-1 if bringer.task else 0])}" if others and (bringer.task or remote) else ""
+            what = REMOTE_BRINGERS[op.name] if remote else BRINGERS[op.name]
+            lines.append(f"      {what} could have come from {op.name} at {op.site}, in {owner}")
     return lines or ["      nothing in the kernel arrives on that barrier"]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SimulatorMisuse
+from ..triton_port.interpreter import round_f32_to_tf32
 from .memory import GlobalMemory
 from .table import handles
 from .tasks import fail
@@ -18,7 +19,7 @@ from .values import numpy_type
 
 @dataclass(frozen=True, eq=False)
 class GlobalTensor:
-    """What a descriptor says at run time. `shape` and `strides` in elements, the last stride 1."""
+    """What a descriptor says at run time. `shape` and `strides` in elements, the last stride 1; `rounds`: fp32 reads as tf32."""
 
     address: int
     shape: tuple[int, ...]
@@ -27,6 +28,7 @@ class GlobalTensor:
     dtype: np.dtype
     signed: bool
     nan: bool
+    rounds: bool = False
 
     def read(self, memory: GlobalMemory, offsets, task, op, block=None) -> np.ndarray:
         """The block at `offsets`, padded."""
@@ -35,6 +37,7 @@ class GlobalTensor:
         inside, here = self._inside(memory, offsets, block, task, op, "reads")
         if here is None:
             return np.full(block, fill, self.dtype)
+        here = round_f32_to_tf32(here) if self.rounds else here
         if here.shape == tuple(block):
             return here.copy()
         result = np.full(block, fill, self.dtype)
@@ -78,7 +81,12 @@ def offsets_of(task, op, values) -> list[int]:
 
 @handles("make_tensor_descriptor")
 def make_tensor_descriptor(task, op):
-    base, shape, strides, block, signed, padding = op.args
+    base, shape, strides, _, _, padding = op.args
+    task.env[op.result] = described(task, op, base, shape, strides, padding)
+
+
+def described(task, op, base, shape, strides, padding) -> GlobalTensor:
+    """The descriptor that `op` makes of its run-time arguments."""
     type_ = op.result.type
     dtype = numpy_type(type_.element, op.site)
     steps = tuple(offsets_of(task, op, strides))
@@ -86,10 +94,13 @@ def make_tensor_descriptor(task, op):
         raise fail(SimulatorMisuse, task, op, f"the last stride of a tensor descriptor is {steps[-1]}; it must be 1")
     for stride in steps[:-1]:
         if stride * dtype.itemsize % 16:
-            raise fail(SimulatorMisuse, task, op,
-                       f"a stride of {stride} elements is {stride * dtype.itemsize} bytes; TMA takes multiples of 16")
-    task.env[op.result] = GlobalTensor(int(task.read(base, op)), tuple(offsets_of(task, op, shape)), steps,
-                                       tuple(block), dtype, bool(signed), "nan" in str(padding).lower())
+            raise fail(SimulatorMisuse, task, op, f"a stride of {stride} elements is {stride * dtype.itemsize} bytes; TMA takes "
+                       "multiples of 16")
+    address = int(task.read(base, op))
+    if address % 16:
+        raise fail(SimulatorMisuse, task, op, f"the base address {address:#x} is no multiple of 16 bytes, as TMA wants it")
+    return GlobalTensor(address, tuple(offsets_of(task, op, shape)), steps, type_.shape, dtype, type_.signed,
+                        "nan" in str(padding).lower())
 
 
 @handles("descriptor_load")

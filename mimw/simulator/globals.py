@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir.types import Pointer
 from ..triton_port.interpreter import as_signed, as_unsigned
+from . import lanes
 from .costs import POLL
 from .table import handles
 from .values import numpy_type
@@ -32,6 +33,9 @@ def _optional(task, op, arg):
 @handles("load", switches=_volatile)
 def load(task, op):
     task.machine.polls += _volatile(op)
+    if task.machine.tells_threads_apart:
+        task.env[op.result] = lanes.load(task, op, task.read(op.args[0], op), None, None)
+        return
     task.env[op.result] = task.machine.memory.read(task.read(op.args[0], op), None, _pointee(op, 0), None, task, op)
 
 
@@ -39,12 +43,18 @@ def load(task, op):
 def masked_load(task, op):
     task.machine.polls += _volatile(op)
     pointer, mask, other = (_optional(task, op, arg) for arg in op.args[:3])
+    if task.machine.tells_threads_apart:
+        task.env[op.result] = lanes.load(task, op, pointer, mask, other)
+        return
     task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op, 0), other, task, op)
 
 
 @handles("store")
 def store(task, op):
     task.machine.polls = 0
+    if task.machine.tells_threads_apart:
+        lanes.store(task, op, task.read(op.args[0], op), task.read(op.args[1], op), None)
+        return
     task.machine.memory.write(task.read(op.args[0], op), task.read(op.args[1], op), None, task, op)
 
 
@@ -52,6 +62,9 @@ def store(task, op):
 def masked_store(task, op):
     task.machine.polls = 0
     pointer, value, mask = (task.read(arg, op) for arg in op.args[:3])
+    if task.machine.tells_threads_apart:
+        lanes.store(task, op, pointer, value, mask)
+        return
     task.machine.memory.write(pointer, value, mask, task, op)
 
 

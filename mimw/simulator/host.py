@@ -55,7 +55,8 @@ def _descriptor(params: list[Param], argument: Any, memory: GlobalMemory, env: d
         raise SimulatorMisuse(f"argument {name!r} has rank {len(shape)}, the kernel was compiled for blocks of {block}")
     address = memory.register(argument.base, name)
     nan = getattr(argument, "padding", "zero") == "nan"
-    env[head] = GlobalTensor(address, shape, strides, block, numpy_type(head.type.element), head.type.signed, nan)
+    env[head] = GlobalTensor(address, shape, strides, block, numpy_type(head.type.element), head.type.signed, nan,
+                             getattr(argument, "round_f32_to_tf32", False))
     rest = (*shape, *strides)
     if len(params) - 1 not in (0, len(rest)):
         raise SimulatorMisuse(f"argument {name!r}: {len(params) - 1} parameters follow the descriptor, not {len(rest)}")

@@ -16,7 +16,9 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from ..analysis import total_warps
 from ..ir import Block, Op, Program, Value
+from .cluster import Cluster, clusters
 from .deadlock import deadlock, livelock
 from .interpreter import Code, prepare, run_block
 from .memory import GlobalMemory
@@ -50,6 +52,7 @@ class Machine:
         self._due: list[tuple[int, int, InFlight]] = []
         self._started = 0
         self._codes: dict[Block, Code] = {}
+        self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
 
     # ---- code -------------------------------------------------------------------------------------------------------
 
@@ -84,8 +87,8 @@ class Machine:
             self.runnable.append(task)
 
     def run(self) -> None:
-        waiting = iter(_indices(self.grid))
-        living = sum(self._admit(waiting) for _ in range(self.resident))
+        waiting = clusters(self.grid, self.program.cluster)
+        living = sum(self._admit(waiting) for _ in range(max(1, self.resident // self.program.cluster_size)))
         while living:
             task = self._pick()
             self.step += 1
@@ -94,7 +97,9 @@ class Machine:
                 wait = next(task.steps)
             except StopIteration:
                 if self._finish(task):
-                    living += self._admit(waiting) - 1
+                    living -= 1
+                    if not any(cta.live for cta in task.cta.cluster.ctas):
+                        living += self._admit(waiting)
                 continue
             if self.polls == polls:
                 self.polls = 0            # a step that did not look at memory: somebody is at work
@@ -103,31 +108,37 @@ class Machine:
                 self.runnable.remove(task)
                 self.blocked[task] = None
         while self.inflight:
-            self._land(self._ready())
+            self.land(self._ready())
         if self.trace is not None:
             self.trace.events.sort(key=lambda event: event.end)
 
     def _admit(self, waiting: Iterator) -> int:
-        """Start the next CTA of the grid; 0 if there is none left."""
-        index = next(waiting, None)
-        if index is None:
-            return 0
-        cta = Cta(len(self.ctas), index)
-        self.ctas.append(cta)
-        self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, 0.0), self.program.body)
-        return 1
+        """Start the next cluster of the grid, all its CTAs at once; how many they are, 0 if there is none left."""
+        indices = next(waiting, ())
+        cluster = Cluster(total_warps(self.program))
+        for rank, index in enumerate(indices):
+            cta = Cta(len(self.ctas), index, cluster, rank)
+            cluster.ctas.append(cta)
+            self.ctas.append(cta)
+        for cta in cluster.ctas:
+            self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, 0.0), self.program.body)
+        return len(cluster.ctas)
 
     def _finish(self, task: Task) -> bool:
         """Retire a task; True if it was the last of its CTA."""
         self.runnable.remove(task)
         task.end_stretch()
+        task.release()
         task.finished, task.env = True, {}
         self.end = max(self.end, task.clock)
         self.polls = 0
         if task.parent is not None:
             self.wake(task.parent)
         task.cta.live -= 1
-        return task.cta.live == 0
+        if task.cta.live:
+            return False
+        task.cta.cluster.settle()     # who has left is not waited for
+        return True
 
     # ---- scheduling -------------------------------------------------------------------------------------------------
 
@@ -138,7 +149,7 @@ class Machine:
             if operation is None and self.inflight and (spinning or not self.runnable):
                 operation = self._ready()
             if operation is not None:
-                self._land(operation)
+                self.land(operation)
             elif not self.runnable:
                 raise deadlock(self)
             elif spinning:
@@ -175,7 +186,8 @@ class Machine:
         ready = [operation for operation in self.inflight if operation.ready()]
         return ready[int(self.random.random() * len(ready))]
 
-    def _land(self, operation: InFlight) -> None:
+    def land(self, operation: InFlight) -> None:
+        """Let `operation` do now what it was started for."""
         self.inflight.remove(operation)
         operation.landed = True
         operation.land(operation)
@@ -189,11 +201,3 @@ class Machine:
                size: int = 0) -> None:
         if self.trace is not None:
             self.trace.events.append(Event(cta.number, lane, kind, start, end, label, op.site if op else None, size))
-
-
-def _indices(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Program ids in launch order: x fastest."""
-    for z in range(grid[2]):
-        for y in range(grid[1]):
-            for x in range(grid[0]):
-                yield x, y, z

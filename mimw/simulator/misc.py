@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import SimulationError
+from . import lanes
 from .table import handles
 from .tasks import fail
 
@@ -21,17 +22,25 @@ def get_num_programs(task, op):
 
 @handles("thread_id")
 def thread_id(task, op):
-    """A task is simulated as its first thread: axis 0 is that thread's number in the CTA, the others are 0.
+    """Axis 0 is the number of each thread in the CTA; a CTA has no other axes, so they are 0."""
+    first = lanes.WARP * task.first_warp
+    numbers = np.arange(first, first + lanes.threads(task), dtype=np.int32)
+    task.env[op.result] = lanes.settled(numbers) if op.args[0] == 0 else np.int32(0)
 
-    Tasks are numbered in the order of their regions, the default task from 0. Code under `if thread_id(0) == n` of
-    another thread of the task does not run.
-    """
-    task.env[op.result] = np.int32(32 * task.first_warp if op.args[0] == 0 else 0)
+
+@handles("vote_ballot")
+def vote_ballot(task, op):
+    task.env[op.result] = lanes.ballot(task, op, op.args[0], task.read(op.args[1], op))
 
 
 @handles("clock64")
 def clock64(task, op):
     task.env[op.result] = np.int64(task.clock)
+
+
+@handles("prefetch", "prefetch_descriptor", "tma_prefetch")
+def cache_hint(task, op):
+    """There are no caches here."""
 
 
 @handles("barrier", "fence", "grid_dependency_wait", "grid_dependency_launch_dependents")

@@ -95,7 +95,8 @@ def allocate(name: str, type_, site) -> View:
 
 @handles("local_alloc")
 def local_alloc(task, op):
-    task.env[op.result] = allocate(op.result.name or f"buffer of line {op.site.line}", op.result.type, op.site)
+    view = allocate(op.result.name or f"buffer of line {op.site.line}", op.result.type, op.site)
+    task.env[op.result] = task.cta.memory[op.result] = view
 
 
 @handles("buffer_index")

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AsyncDotReadEarly, SimulationError
-from ..ir import Block, Op, Value
+import numpy as np
+
+from ..errors import AsyncDotReadEarly, SimulationError, SimulatorMisuse
+from ..ir import OPS, Block, Op, Value
 
 if TYPE_CHECKING:
+    from .cluster import Cluster
     from .interpreter import Code
     from .machine import Machine
 
@@ -62,11 +65,19 @@ class Unit:
 
 @dataclass(eq=False)
 class Cta:
-    """One program instance."""
+    """One program instance, number `rank` of its cluster.
+
+    `memory` and `barriers` hold what the last execution of each allocation made: the handles of other CTAs name these.
+    """
 
     number: int
     index: tuple[int, int, int]
+    cluster: Cluster
+    rank: int = 0
+    memory: dict[Value, Any] = field(default_factory=dict)
+    barriers: dict[Value, Any] = field(default_factory=dict)
     units: dict[str, Unit] = field(default_factory=dict)
+    named_barriers: dict[int, Any] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
     live: int = 0
 
@@ -82,6 +93,7 @@ class Task:
         self.machine, self.cta, self.name, self.env, self.parent = machine, cta, name, env, parent
         self.num_warps, self.first_warp = num_warps, first_warp
         self.clock = self.stretch = clock
+        self.active: np.ndarray | None = None           # which threads run code under an `if` on thread_id; None is all
         self.wait: Wait | None = None
         self.finished = False
         self.steps: Iterator | None = None
@@ -89,6 +101,7 @@ class Task:
         self.copies: list[InFlight] = []                # cp.async of the group that is still open
         self.groups: list[list[InFlight]] = []          # closed cp.async groups, oldest first
         self.stores: list[InFlight] = []                # TMA store groups, oldest first
+        self.remote: list[InFlight] = []                # ordinary stores to other CTAs that nothing has released yet
 
     @property
     def where(self) -> str:
@@ -100,6 +113,8 @@ class Task:
         data = self.env[value]
         if data.__class__ is PendingDot:
             data.refuse(self, op)
+        if data.__class__ is PerThread:
+            data.check(self, op)
         return data
 
     def code(self, block: Block) -> Code:
@@ -112,6 +127,13 @@ class Task:
         self.end_stretch()
         self.machine.record(self.cta, self.name, "wait", self.clock, time, label, op)
         self.clock = self.stretch = time
+
+    def release(self) -> None:
+        """What this task has stored in other CTAs is there for whoever acquires what it does next."""
+        for store in self.remote:
+            if not store.landed:
+                self.machine.land(store)
+        self.remote.clear()
 
     def end_stretch(self) -> None:
         if self.clock > self.stretch:
@@ -131,6 +153,18 @@ class PendingDot:
         raise AsyncDotReadEarly(f"{task.where}: {op.name} at {op.site} reads the result of the async_dot at "
                                 f"{self.op.site} before a wait has finished it", op.site, self.op.site,
                                 hint="put the result through async_dot_wait and use what that returns")
+
+
+class PerThread(np.ndarray):
+    """A scalar that is not the same in all threads of a task: one element for each of them."""
+
+    TAKERS = frozenset(("if", "splat", "load", "masked_load", "store", "masked_store", "vote_ballot", "print"))
+
+    def check(self, task: Task, op: Op) -> None:
+        """Refuse an op that needs one number for the whole task."""
+        if op.name not in self.TAKERS and (OPS[op.name].layout != "same" or "control" in OPS[op.name].effects):
+            raise fail(SimulatorMisuse, task, op, f"{op.name} takes a number that differs between the threads of the task, "
+                       "since it comes from thread_id", hint="only arithmetic, `if`, tl.load and tl.store may take it")
 
 
 def fail(kind: type[SimulationError], task: Task, op: Op, message: str, *sites, hint: str = "") -> SimulationError:

@@ -8,6 +8,7 @@ from ..errors import OutOfBounds, SimulatorMisuse
 from ..ir import Tensor, Type, Value
 from ..ir.types import Pointer
 from ..triton_port.interpreter import Handle, TileBuilder, triton_type
+from .lanes import PerThread, settle, spread
 from .table import handles
 from .tasks import fail
 from .values import element_name, filled, numpy_type
@@ -38,7 +39,8 @@ _OPS = """
 def tile_op(task, op):
     """One result, computed by the builder's method of the op's name."""
     args = [_argument(task, op, arg) for arg in op.args]
-    task.env[op.results[0]] = getattr(_BUILDER, "create_" + op.name)(*args).data
+    data = getattr(_BUILDER, "create_" + op.name)(*args).data
+    task.env[op.results[0]] = settle(op.results[0], data) if task.machine.tells_threads_apart else data
 
 
 @handles("split")
@@ -68,7 +70,8 @@ def addptr(task, op):
     type_ = op.args[0].type
     pointee = (type_.element if isinstance(type_, Tensor) else type_).pointee
     size = 8 if isinstance(pointee, Pointer) else pointee.bytes
-    task.env[op.result] = pointer + offset.astype(np.int64).view(np.uint64) * np.uint64(size)
+    data = pointer + offset.astype(np.int64).view(np.uint64) * np.uint64(size)
+    task.env[op.result] = settle(op.result, data) if task.machine.tells_threads_apart else data
 
 
 @handles("make_range")
@@ -78,7 +81,9 @@ def make_range(task, op):
 
 @handles("splat")
 def splat(task, op):
-    task.env[op.result] = np.full(op.result.type.shape, task.read(op.args[1], op), numpy_type(op.result.type))
+    value = task.read(op.args[1], op)
+    task.env[op.result] = (spread(task, value, op.result.type.shape) if value.__class__ is PerThread else
+                           np.full(op.result.type.shape, value, numpy_type(op.result.type)))
 
 
 @handles("broadcast")

@@ -19,7 +19,8 @@ _KERNEL = re.compile(r"^  tt\.func public @.* attributes \{", re.MULTILINE)
 
 def with_cluster(module, shape: tuple[int, int, int]):
     """The module with the attribute on its kernel."""
-    text, found = _KERNEL.subn(lambda match: f"{match[0]}nvvm.cluster_dim = array<i32: {', '.join(map(str, shape))}>, ", str(module))
+    attribute = f"nvvm.cluster_dim = array<i32: {', '.join(map(str, shape))}>, "
+    text, found = _KERNEL.subn(lambda match: match[0] + attribute, str(module))
     if found != 1:
         raise RuntimeError(f"expected one kernel with attributes in the module, found {found}")
     file, path = tempfile.mkstemp(suffix=".mlir")

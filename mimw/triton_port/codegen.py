@@ -1,5 +1,8 @@
 """Triton's AST walk and semantics, borrowed whole: types, promotion, broadcasting, constexpr, tuples, aggregates, helpers."""
 
+import ast
+import functools
+
 from triton._C.libtriton import ir as mlir
 from triton._utils import apply_with_path
 from triton.compiler.code_generator import (
@@ -10,7 +13,7 @@ from triton.compiler.code_generator import (
     normalize_value,
     unflatten_ir_values,
 )
-from triton.compiler.errors import CompilationError, UnsupportedLanguageConstruct
+from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct
 from triton.language import str_to_ty
 from triton.language.core import _unwrap_if_constexpr as unwrap_constexpr
 from triton.language.core import base_value, constexpr, is_builtin, tensor
@@ -19,11 +22,22 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime.jit import JITCallable, JITFunction
 
 __all__ = [
-    "ASTFunction", "CodeGenerator", "CompilationError", "JITCallable", "JITFunction", "TritonSemantic",
-    "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constexpr", "enter_sub_region",
-    "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "str_to_ty", "tensor", "triton_tuple",
-    "unflatten_ir_values", "unwrap_constexpr",
+    "ASTFunction", "CodeGenerator", "CompilationError", "CompileTimeAssertionFailure", "JITCallable", "JITFunction",
+    "TritonSemantic", "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constexpr", "enter_sub_region",
+    "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "parse", "str_to_ty", "tensor",
+    "triton_tuple", "unflatten_ir_values", "unwrap_constexpr",
 ]
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+def parse(fn) -> ast.FunctionDef:
+    """The syntax tree of a JIT function; nobody may change it. Triton parses anew at every call of a helper."""
+    (node, ) = _parsed(fn.src).body
+    return node
 
 
 def mlir_context():

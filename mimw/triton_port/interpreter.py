@@ -20,9 +20,9 @@ from triton.runtime.interpreter import (
     InterpreterBuilder,
     TensorHandle,
     _dot_scaled_scale_to_f32,
-    _round_f32_to_tf32,
     _unpack_e2m1,
 )
+from triton.runtime.interpreter import _round_f32_to_tf32 as round_f32_to_tf32
 
 NUMPY = {
     "i1": np.dtype(bool), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),
@@ -229,7 +229,7 @@ def matmul(a, b, acc, dtype: np.dtype, precision):
     else:
         wide = np.float64 if a.dtype == np.float64 else np.float32
         if a.dtype == np.float32 and getattr(precision, "name", str(precision)).lower() == "tf32":
-            a, b = _round_f32_to_tf32(a), _round_f32_to_tf32(b)
+            a, b = round_f32_to_tf32(a), round_f32_to_tf32(b)
         a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
         product = np.matmul(a, b)
     return product.astype(dtype, copy=False) if acc is None else (product + acc).astype(dtype, copy=False)

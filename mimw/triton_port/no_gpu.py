@@ -7,8 +7,11 @@ this one runs each configuration once and calls them equal; the first wins. Anyt
 from __future__ import annotations
 
 import atexit
+import os
 
-from .runtime import GPUTarget, driver, gpu_is_active
+from .runtime import GPUTarget, driver
+
+_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA's driver, AMD's, and either inside WSL
 
 
 class NoGpuDriver:
@@ -37,7 +40,11 @@ class NoGpuDriver:
 
 
 def stand_in() -> None:
-    """Make Triton's active driver the stand-in, once, where no GPU is found."""
-    if not gpu_is_active() and driver._active is None:
+    """Make Triton's active driver the stand-in, once, where there is no GPU.
+
+    Called while kernels are decorated, so it only looks for device files: asking Triton would load its driver and open
+    the device, and a process that has done so cannot fork workers any more.
+    """
+    if driver._active is None and not any(map(os.path.exists, _DEVICES)):
         driver.set_active(NoGpuDriver())
         atexit.register(driver.__dict__.__setitem__, "_active", None)  # nothing of ours stays in Triton's modules

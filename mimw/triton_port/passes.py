@@ -7,6 +7,8 @@ specialisation (the tasks are explicit), `fuse_nested_loops` and `prefetch` (the
 
 from __future__ import annotations
 
+import re
+
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
@@ -77,6 +79,45 @@ def amd_passes(arch: str, num_stages: int, pipeline: bool):
     yield "loop_aware_cse", ttir.add_loop_aware_cse
     yield "symbol_dce", common.add_symbol_dce
     yield "canonicalizer", passes.gluon.add_canonicalizer
+
+
+# Bits of one thread's piece (LLVM AMDGPU: global_load_lds_dword, dwordx3 and dwordx4; gfx1250's asynchronous loads to LDS).
+_LDS_PIECES = {"gfx942": (32, ), "gfx950": (32, 96, 128), "gfx1250": (32, 64, 128)}
+_LOCATION = re.compile(r'"(.*)":(\d+):(\d+)\)$')
+_POINTERS = re.compile(r"x!tt\.ptr<[a-z]+(\d+)\w*>.*?sizePerThread = \[([\d, ]+)\].*?order = \[(\d+)")
+
+
+def unfit_copies(module, arch: int | str) -> frozenset[tuple[str, int, int]]:
+    """(file, line, column from 1) of each asynchronous copy that the chip cannot do in a thread's pieces.
+
+    PTX, cp.async: 4 bytes at least. AMD, global loads into LDS: pieces of certain sizes. A piece of several elements lies
+    along the buffer's rows.
+    """
+    found = set()
+
+    def look(op) -> None:
+        if op.get_name() != "ttg.async_copy_global_to_local":
+            return
+        bits, sizes, fastest = _POINTERS.search(str(op.get_operand(0).get_type())).groups()
+        piece = int(sizes.split(",")[int(fastest)]) * int(bits)
+        along = int(fastest) == _fastest(str(op.get_operand(1).get_type()), len(sizes.split(",")))
+        if isinstance(arch, int):
+            fits = int(bits) >= 32 or (piece >= 32 and along)
+        else:
+            fits = piece in _LDS_PIECES[arch] and along
+        place = _LOCATION.search(str(op.get_result(0).get_loc()))
+        if place and not fits:
+            found.add((place[1], int(place[2]), int(place[3])))
+
+    module.walk(look)
+    return frozenset(found)
+
+
+def _fastest(buffer: str, rank: int) -> int:
+    """The dimension along which the elements of a buffer of this type lie together."""
+    if order := re.search(r"order = \[(\d+)", buffer):
+        return int(order[1])
+    return 0 if "transposed = true" in buffer else rank - 1
 
 
 def optimise(module, listed, observer=None):

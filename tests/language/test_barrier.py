@@ -4,7 +4,7 @@ import pytest
 import triton.language as tl
 
 import mimw.tlx as tlx
-from mimw.errors import KernelError, NotYet
+from mimw.errors import KernelError
 
 
 @pytest.fixture
@@ -32,6 +32,42 @@ def test_alloc_refusals(kernel, args):
 def test_a_single_barrier_has_no_elements(kernel, bar):
     with pytest.raises(KernelError, match="a single mbarrier cannot be indexed"):
         kernel(bar.__getitem__, 0)
+
+
+def test_alloc_warp_barrier(kernel):
+    bars = kernel(tlx.alloc_warp_barrier, 2, num_warps=4, num_arrivals=3)
+    assert (bars.num, bars.is_warp_barrier, kernel(bars.__getitem__, 0).is_warp_barrier) == (2, True, True)
+    kernel(tlx.barrier_arrive, kernel(bars.__getitem__, 1))
+    text = kernel.text()
+    assert text[0] == "%0 = alloc_barriers count=2, arrive_count=384 per_thread=True : barrier<x 2> per thread"
+    assert text[-2:] == ["%4 = barrier_index %0, %3 : barrier per thread", "barrier_arrive %4, count=1"]
+
+
+@pytest.mark.parametrize("args", [(0, ), (1, 0), (1, 1, 0), (1, 1.5)])
+def test_alloc_warp_barrier_refusals(kernel, args):
+    with pytest.raises(ValueError, match="alloc_warp_barrier: num_.* must be a positive constexpr int"):
+        kernel(tlx.alloc_warp_barrier, *args)
+
+
+def test_named_barriers(kernel):
+    kernel(tlx.named_barrier_wait, 9, 256)
+    kernel(tlx.named_barrier_arrive, bar=tl.constexpr(15), arrive_count=tl.constexpr(64))
+    assert kernel.text() == ["named_barrier_wait barrier=9, threads=256", "named_barrier_arrive barrier=15, threads=64"]
+
+
+@pytest.mark.parametrize("bar, count, text", [
+    (16, 32, "from 0 to 15, got 16"), (-1, 32, "from 0 to 15"), (True, 32, "from 0 to 15"), (9, 33, "multiple of 32"),
+    (9, 0, "multiple of 32"), (9, 2048, "multiple of 32")])
+def test_named_barrier_refusals(kernel, bar, count, text):
+    for word in (tlx.named_barrier_wait, tlx.named_barrier_arrive):
+        with pytest.raises(ValueError, match=text):
+            kernel(word, bar, count)
+
+
+def test_named_barriers_are_nvidias():
+    from .harness import Kernel
+    with pytest.raises(NotImplementedError, match="not available on gfx942"):
+        Kernel("gfx942")(tlx.named_barrier_wait, 9, 64)
 
 
 def test_expect_and_arrive(kernel, bar):
@@ -110,11 +146,6 @@ def test_remote_views_are_refused(kernel):
         kernel(tlx.barrier_wait, remote, 0)
     with pytest.raises(AssertionError, match="pass remote_cta_rank"):
         kernel(tlx.barrier_arrive, remote)
-
-
-def test_remote_arrive_is_not_yet(kernel, bar):
-    with pytest.raises(NotYet, match=r"tlx.barrier_arrive\(remote_cta_rank=\.\.\.\)"):
-        kernel(tlx.barrier_arrive, bar, 1, remote_cta_rank=0)
 
 
 def test_only_barriers(kernel):

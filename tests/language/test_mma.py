@@ -51,11 +51,19 @@ def test_what_hopper_ignores(kernel):
         "buffer<fp16[64, 64]>", "buffer<fp16[64, 128]>"]
 
 
-@pytest.mark.parametrize("given, name", [(None, "TF32"), ("tf32", "TF32"), ("tf32x3", "TF32x3"), ("ieee", "IEEE")])
-def test_precision(kernel, given, name):
-    a, b = operands(kernel, tl.float32, turned=True)
+@pytest.mark.parametrize("dtype, given, name", [(tl.float32, None, "TF32"), (tl.float32, "tf32", "TF32"),
+                                                (tl.float16, "ieee", "IEEE"), (tl.float16, None, "TF32")])
+def test_precision(kernel, dtype, given, name):
+    a, b = operands(kernel, dtype, turned=True)
     kernel(tlx.async_dot, a, b, input_precision=given)
     assert kernel.program().body.ops[-1].args[3].name == name
+
+
+@pytest.mark.parametrize("given", ["tf32x3", "ieee"])
+def test_precision_that_the_tensor_core_has_not(kernel, given):
+    a, b = operands(kernel, tl.float32, turned=True)
+    with pytest.raises(KernelError, match=f"input_precision '{given}' is not offered: wgmma reads float32 operands as tf32"):
+        kernel(tlx.async_dot, a, b, input_precision=given)
 
 
 def test_precision_must_be_known(kernel):

@@ -26,54 +26,6 @@ def test_a_wrong_call_is_told_first(kernel):
         kernel(tlx.local_gather, None)
 
 
-BARE = ["cluster_barrier", "fence_mbarrier_init_cluster", "cluster_cta_rank", "cluster_size_1d"]
-
-
-@pytest.mark.parametrize("name", BARE)
-def test_cluster_words(kernel, name):
-    with pytest.raises(NotYet, match=f"tlx.{name}"):
-        kernel(getattr(tlx, name))
-
-
-def test_remote_words(kernel):
-    buffer = kernel(tlx.local_view, kernel(tlx.local_alloc, (64, ), tl.float32, 1), 0)
-    tile = kernel.tensor("x", tl.float32, 64)
-    bar = kernel(tlx.alloc_barriers, 1)
-    calls = {"remote_view": (bar, 0), "remote_shmem_store": (buffer, tile, 0), "async_remote_shmem_store": (buffer, tile, 0, bar),
-             "async_remote_shmem_copy": (buffer, buffer, 0, bar)}
-    for name, args in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            kernel(getattr(tlx, name), *args)
-    with pytest.raises(AssertionError, match="takes an mbarrier only"):
-        kernel(tlx.remote_view, buffer, 0)
-
-
-def test_descriptor_words(kernel):
-    desc, base = kernel.descriptor("d", tl.float16, 64, 64), kernel.tensor("p", tl.pointer_type(tl.float16))
-    slots = tlx.tensor_descriptor_ptr(None, 2)
-    good = dict(desc_ptr=slots, base=base, shape=[64, 64], strides=[64, 1], block_shape=[64, 64])
-    calls = {"async_descriptor_prefetch_tensor": dict(desc=desc, offsets=[0, 0]), "prefetch": dict(pointer=base),
-             "allocate_tensor_descriptor": dict(num=2), "make_tensor_descriptor": good,
-             "reinterpret_tensor_descriptor": dict(desc_ptr=slots, block_shape=[64, 64], dtype=tl.float16)}
-    for name, kwargs in calls.items():
-        with pytest.raises(NotYet, match=f"tlx.{name} is"):
-            kernel(getattr(tlx, name), **kwargs)
-    with pytest.raises(AssertionError, match="expected 2 offsets, but got 1"):
-        kernel(tlx.async_descriptor_prefetch_tensor, desc, [0])
-    with pytest.raises(AssertionError, match="level must be"):
-        kernel(tlx.prefetch, base, level="L3")
-    with pytest.raises(ValueError, match="`num` must be a constexpr"):
-        kernel(tlx.allocate_tensor_descriptor, kernel.tensor("n", tl.int32))
-    refusals = [(dict(desc_ptr=3), TypeError), (dict(shape=[]), ValueError), (dict(strides=[1]), ValueError),
-                (dict(block_shape=[64, 4]), ValueError), (dict(strides=[64, 2]), ValueError)]
-    for change, error in refusals:
-        with pytest.raises(error, match="make_tensor_descriptor"):
-            kernel(tlx.make_tensor_descriptor, **(good | change))
-    whole = kernel.tensor("q", tl.pointer_type(tl.int32))
-    with pytest.raises(ValueError, match="'nan' needs a floating-point type"):
-        kernel(tlx.make_tensor_descriptor, **(good | dict(base=whole, padding_option="nan")))
-
-
 BLACKWELL = {
     "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"), "tcgen05_commit": (None, ), "warp_redux": (None, "max"),
 }
@@ -155,8 +107,6 @@ def test_scheduling_barrier(kernel):
         amd(tlx.amd_sched_barrier, 0x1000)
     with pytest.raises(NotYet, match="amd_sched_barrier"):
         amd(tlx.amd_sched_barrier, 1)
-
-
 
 
 def test_tensor_data_mover(kernel):

@@ -59,7 +59,7 @@ def test_values_survive_flattening(kernel):
         value._flatten_ir(handles)
         value.type._flatten_ir_types(kernel.builder, types)
     assert handles == ["b", "m", "t"]
-    assert types == [Buffer(Scalar("fp16"), (64, 32), 2), Barrier(3), Token()]
+    assert types == [Buffer(Scalar("fp16"), (64, 32), 2), Barrier(3, per_thread=True), Token()]
     cursor, rebuilt = 0, []
     for value in values:
         again, cursor = value.type._unflatten_ir(handles, cursor)

@@ -57,3 +57,17 @@ def test_thread_id_axis(kernel, axis):
 def test_ring_helper(count, slot_and_phase):
     assert isinstance(tlx.warp_spec.get_bufidx_phase, JITFunction)
     assert tlx.warp_spec.get_bufidx_phase.fn(count, 3) == slot_and_phase
+
+
+def test_ballot(kernel):
+    assert kernel(tlx.vote_ballot_sync, 0xFFFFFFFF, kernel.tensor("p", tl.int1)).type == tl.int32
+    tile = kernel(tlx.vote_ballot_sync, tl.constexpr(0xF), kernel.tensor("x", tl.float32, 64))
+    assert tile.shape == [64] and tile.dtype == tl.int32
+    names = [line.split(" = ")[-1].split(":")[0].strip() for line in kernel.text()]
+    assert names[0].startswith("vote_ballot mask=4294967295") and names[-1].startswith("vote_ballot mask=15")
+
+
+@pytest.mark.parametrize("mask", [1 << 32, None, "all", True])
+def test_ballot_mask(kernel, mask):
+    with pytest.raises(ValueError, match="mask must be a 32-bit constexpr int"):
+        kernel(tlx.vote_ballot_sync, mask, kernel.tensor("p", tl.int1))

@@ -47,8 +47,17 @@ def in_a_task(arguments, BODY: tl.constexpr, WARPS: tl.constexpr):
 @pytest.mark.parametrize("warps", [1, 8])
 @pytest.mark.parametrize("name", CASES)
 def test_tl_compiles_in_a_task(name, warps):
-    """A task's tiles lie on its own warps, and everything that syncs inside syncs those only."""
     case = CASES[name]
     inputs, outputs = case.arguments()
     signature, constants, _ = specialise(in_a_task, dict(arguments=(*inputs, *outputs), BODY=case.kernel, WARPS=warps))
     assert len(compile_specialised(in_a_task, signature, constants).stage("cubin")) > 1000
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tl_in_a_task(machine, name):
+    """A task's tiles lie on its own warps, and everything that syncs inside syncs those only."""
+    case = CASES[name]
+    inputs, outputs = case.arguments()
+    machine.launch(in_a_task, (1, ), (*inputs, *outputs), case.kernel, 4)
+    for got, wanted in zip(outputs, case.expected(), strict=True):
+        compare(got, wanted, rtol=case.tolerance, atol=case.tolerance)

@@ -19,8 +19,17 @@ from .amd import (
     warp_pipeline_stage,
 )
 from .async_task import async_task, async_task_replica_id, async_tasks
-from .barrier import alloc_barriers, barrier_arrive, barrier_expect_bytes, barrier_wait, fence, fence_async_shared
+from .barrier import (
+    alloc_barriers,
+    alloc_warp_barrier,
+    barrier_arrive,
+    barrier_expect_bytes,
+    barrier_wait,
+    fence,
+    fence_async_shared,
+)
 from .blackwell import async_dot_scaled, dot_scaled, stoch_round, tcgen05_commit, warp_redux
+from .bulk import async_store
 from .cluster import (
     async_remote_shmem_copy,
     async_remote_shmem_store,
@@ -32,13 +41,7 @@ from .cluster import (
     remote_view,
 )
 from .copy import async_load, async_load_commit_group, async_load_wait_group
-from .descriptors import (
-    allocate_tensor_descriptor,
-    async_descriptor_prefetch_tensor,
-    make_tensor_descriptor,
-    prefetch,
-    reinterpret_tensor_descriptor,
-)
+from .descriptors import allocate_tensor_descriptor, make_tensor_descriptor, reinterpret_tensor_descriptor
 from .gather import local_gather, local_scatter, zeros
 from .layouts import (
     TMemCTAMode,
@@ -53,32 +56,29 @@ from .layouts import (
 )
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
 from .mma import async_dot, async_dot_wait
+from .named_barrier import named_barrier_arrive, named_barrier_wait
 from .not_yet import (
     _alloc_clc_responses,
     _clc_issue,
     _clc_query,
     _to_mxfp8_block,
-    alloc_warp_barrier,
     amd_mfma_commit,
     amd_register_handoff,
     amd_register_resident,
     amd_scheduled_mfma,
-    async_store,
     clc_consumer,
     clc_create_context,
     clc_producer,
     dump_layout,
     local_reinterpret,
     local_reshape,
-    named_barrier_arrive,
-    named_barrier_wait,
     release_layout,
     rematerialized_range,
     require_amd_wmma_layout,
     subslice,
     tmem_copy,
-    vote_ballot_sync,
 )
+from .prefetch import async_descriptor_prefetch_tensor, prefetch
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout
 from .require import assert_same_layout, require_layout
 from .tdm import (
@@ -103,7 +103,7 @@ from .types import (
     tensor_descriptor_ptr,
     tensor_descriptor_ptr_type,
 )
-from .utilities import clock64, dtype_of, get_fp8_format_name, size_of, thread_id
+from .utilities import clock64, dtype_of, get_fp8_format_name, size_of, thread_id, vote_ballot_sync
 
 __all__ = [
     "_alloc_clc_responses", "_clc_issue", "_clc_query", "_to_mxfp8_block", "alloc_barriers", "alloc_warp_barrier",

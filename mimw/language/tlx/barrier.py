@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import capability, not_yet, word, wrong
-from .arguments import is_int, positive_int, predicate_handle, single_barrier
+from ..core import capability, word, wrong
+from .arguments import index_handle, is_int, needs_hopper, positive_int, predicate_handle, single_barrier
 from .types import mbarrier, mbarrier_type, storage_kind
 
 MOST_BYTES = (1 << 20) - 1  # PTX, mbarrier tx-count
+WARP = 32
 
 
 @word
@@ -25,6 +26,25 @@ def alloc_barriers(num_barriers: tl.constexpr, arrive_count: tl.constexpr = 1, _
     positive_int("alloc_barriers: arrive_count", arrive_count)
     handle = _semantic.builder.record("alloc_barriers", num_barriers, arrive_count).results[0]
     return mbarrier_type(num_barriers, None, storage_kind.smem).value(handle)
+
+
+@word
+def alloc_warp_barrier(num_barriers: tl.constexpr, num_warps: tl.constexpr = 1, num_arrivals: tl.constexpr = 1,
+                       _semantic=None) -> mbarrier:
+    """Reserve and initialise `num_barriers` mbarriers on which every thread arrives for itself.
+
+    args:      num_barriers - how many
+               num_warps    - warps of the task that arrives
+               num_arrivals - arrive operations that complete a phase; each brings 32 * num_warps arrivals
+    orders:    the initialisation -> every later use by any thread of the CTA
+    not:       an arrive on it does not make the task's warps wait for each other
+    lowers to: ttng.init_barrier, by one thread
+    """
+    for name, value in (("num_barriers", num_barriers), ("num_warps", num_warps), ("num_arrivals", num_arrivals)):
+        positive_int(f"alloc_warp_barrier: {name}", value)
+    needs_hopper("alloc_warp_barrier", _semantic)
+    handle = _semantic.builder.record("alloc_barriers", num_barriers, WARP * num_warps * num_arrivals, per_thread=True).results[0]
+    return mbarrier_type(num_barriers, None, storage_kind.smem, is_warp_barrier=True).value(handle)
 
 
 @word
@@ -78,22 +98,28 @@ def _phase(phase, semantic):
 
 @word
 def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pred=None, _semantic=None) -> None:
-    """Arrive on `bar` for this task: task-wide sync, then one thread arrives with `arrive_count`.
+    """Arrive on `bar`: task-wide sync, then one thread arrives; on a warp barrier each thread arrives at once, for itself.
 
     args:      bar             - one mbarrier of this CTA; a remote view is refused
-               arrive_count    - arrivals to count
-               remote_cta_rank - (opt) arrive on the same barrier of that CTA of the cluster; not offered yet
+               arrive_count    - arrivals to count, on a warp barrier of each thread
+               remote_cta_rank - (opt) arrive on the same barrier of that CTA of the cluster, which may be this one: an int or
+                                 an i32 scalar. Needs a launch with ctas_per_cga.
                pred            - (opt) scalar; nothing happens when false
-    orders:    all that the task's threads did before -> what a waiter does after
-    lowers to: ttng.arrive_barrier
+    orders:    all that the task's threads (on a warp barrier: that thread) did before -> what a waiter does after
+    lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and
+               mbarrier.arrive.release.cluster
     """
     assert not _is_remote(bar), "barrier_arrive takes the local mbarrier; pass remote_cta_rank instead of a remote view"
     handle = single_barrier("barrier_arrive", bar, _semantic)
     positive_int("barrier_arrive: arrive_count", arrive_count)
     assert capability(_semantic) is not None or arrive_count == 1, "barrier_arrive: arrive_count must be 1 on AMD"
-    if remote_cta_rank is not None:
-        raise not_yet(_semantic, "barrier_arrive(remote_cta_rank=...)")
-    _semantic.builder.record("barrier_arrive", handle, arrive_count, predicate_handle("barrier_arrive", pred, _semantic))
+    predicate = predicate_handle("barrier_arrive", pred, _semantic)
+    if remote_cta_rank is None:
+        _semantic.builder.record("barrier_arrive", handle, arrive_count, predicate)
+    else:
+        needs_hopper("barrier_arrive(remote_cta_rank=...)", _semantic)
+        rank = index_handle("barrier_arrive: `remote_cta_rank`", remote_cta_rank, _semantic)
+        _semantic.builder.record("remote_arrive", handle, arrive_count, rank, predicate)
 
 
 def _is_remote(bar) -> bool:

@@ -1,81 +1,157 @@
-"""Words that reach other CTAs of the cluster. Not offered yet: each checks what can be checked, then says so."""
+"""Words that reach the other CTAs of the cluster: ranks, cluster-wide barriers, and their shared memory.
+
+The CTAs of a cluster run at the same time. Buffers and barriers are named by this CTA's own handles; a rank says whose
+copy of them is meant. A kernel that uses another CTA's barriers or buffers waits for the whole cluster at its start, after
+all barriers have been made, and at its end, so that no CTA is touched before it is ready or after it has left.
+"""
 
 from __future__ import annotations
 
+from math import prod
+
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
-from .arguments import single_buffer
-from .types import buffered_tensor, mbarrier
-
-
-@word
-def remote_view(bar, remote_cta_rank, _semantic=None) -> mbarrier:
-    """The same barrier of the CTA with rank `remote_cta_rank`; not offered yet.
-
-    not:       anything but an mbarrier: AssertionError
-    """
-    assert isinstance(bar, mbarrier), f"remote_view takes an mbarrier only, got {bar}"
-    raise not_yet(_semantic, "remote_view")
-
-
-@word
-def remote_shmem_store(dst, src, remote_cta_rank, _semantic=None) -> None:
-    """Store the tile `src` into the buffer `dst` of another CTA; not offered yet."""
-    _tile_for("remote_shmem_store", dst, src, _semantic)
-    raise not_yet(_semantic, "remote_shmem_store")
-
-
-@word
-def async_remote_shmem_store(dst, src, remote_cta_rank, barrier, _semantic=None) -> None:
-    """Start storing the tile `src` into `dst` of another CTA, completing bytes on its `barrier`; not offered yet."""
-    _tile_for("async_remote_shmem_store", dst, src, _semantic)
-    raise not_yet(_semantic, "async_remote_shmem_store")
-
-
-@word
-def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) -> None:
-    """Start copying the buffer `src` into `dst` of another CTA, completing bytes on its `barrier`; not offered yet."""
-    sizes = [_bytes(single_buffer("async_remote_shmem_copy", name, buffer, _semantic)) for name, buffer in
-             (("dst", dst), ("src", src))]
-    if sizes[0] != sizes[1] or sizes[0] % 16:
-        raise wrong(_semantic, f"async_remote_shmem_copy: dst has {sizes[0]} bytes and src {sizes[1]}; both must be equal "
-                    "and a multiple of 16")
-    raise not_yet(_semantic, "async_remote_shmem_copy")
-
-
-def _bytes(buffer: buffered_tensor) -> int:
-    elements = 1
-    for extent in buffer.shape:
-        elements *= extent
-    return elements * buffer.dtype.primitive_bitwidth // 8
-
-
-def _tile_for(name: str, dst, src, semantic) -> None:
-    dst = single_buffer(name, "dst", dst, semantic)
-    if not isinstance(src, tl.tensor) or tuple(getattr(src.type, "shape", ())) != dst.shape or src.dtype != dst.dtype:
-        raise wrong(semantic, f"{name}: `src` must be a block tensor of the shape and dtype of {dst}, got {src}")
-
-
-@word
-def cluster_barrier(_semantic=None) -> None:
-    """Arrive and wait with all threads of all CTAs of the cluster; not offered yet."""
-    raise not_yet(_semantic, "cluster_barrier")
-
-
-@word
-def fence_mbarrier_init_cluster(_semantic=None) -> None:
-    """Make the initialisation of barriers visible to the cluster; not offered yet."""
-    raise not_yet(_semantic, "fence_mbarrier_init_cluster")
+from ..core import word, wrong
+from .arguments import index_handle, needs_hopper, single_barrier, single_buffer
+from .types import buffered_tensor, mbarrier, mbarrier_type, storage_kind
 
 
 @word
 def cluster_cta_rank(_semantic=None) -> tl.tensor:
-    """Linear rank of this CTA in its cluster, an i32 scalar; not offered yet."""
-    raise not_yet(_semantic, "cluster_cta_rank")
+    """Linear rank of this CTA in its cluster, x fastest, an i32 scalar; 0 without a cluster.
+
+    lowers to: PTX mov.u32 %cluster_ctarank
+    """
+    return tl.tensor(_semantic.builder.record("cluster_cta_rank").results[0], tl.int32)
 
 
 @word
 def cluster_size_1d(_semantic=None) -> tl.tensor:
-    """Number of CTAs in the cluster, an i32 scalar; not offered yet."""
-    raise not_yet(_semantic, "cluster_size_1d")
+    """Number of CTAs in the cluster, the product of its extents, an i32 scalar; 1 without a cluster.
+
+    lowers to: PTX mov.u32 %cluster_nctarank
+    """
+    return tl.tensor(_semantic.builder.record("cluster_size_1d").results[0], tl.int32)
+
+
+@word
+def cluster_barrier(_semantic=None) -> None:
+    """Arrive and wait with all threads of all CTAs of the cluster.
+
+    orders:    all that any of these threads did before -> what they do after
+    not:       inside tasks: unless every task of the region calls it equally often, and the tasks beside the default one
+               have a multiple of 4 warps in all
+    lowers to: PTX barrier.cluster.arrive.release, barrier.cluster.wait.acquire. Outside of tasks in a kernel that has some, as a
+               region of its own, so that the warps of the others take part.
+    """
+    _semantic.builder.record("cluster_barrier")
+
+
+@word
+def fence_mbarrier_init_cluster(_semantic=None) -> None:
+    """Make the initialisation of this CTA's barriers visible to the cluster, for whoever comes after a cluster_barrier.
+
+    not:       a wait. Kernels that use other CTAs' barriers need neither: both are put at their start.
+    lowers to: PTX fence.mbarrier_init.release.cluster, by one thread
+    """
+    needs_hopper("fence_mbarrier_init_cluster", _semantic)
+    _semantic.builder.record("fence_mbarrier_init")
+
+
+@word
+def remote_view(bar, remote_cta_rank, _semantic=None) -> mbarrier:
+    """The same barrier of the CTA with rank `remote_cta_rank`: a handle in the storage `smemCluster`.
+
+    args:      bar             - one mbarrier of this CTA; anything but an mbarrier: AssertionError
+               remote_cta_rank - an int or an i32 scalar, 0 to cluster size - 1
+    not:       to be waited on, and barrier_arrive takes the local barrier and the rank instead. Needs a launch with ctas_per_cga.
+    """
+    assert isinstance(bar, mbarrier), f"remote_view takes an mbarrier only, got {bar}"
+    assert bar.type.storage is storage_kind.smem, "remote_view takes a barrier of this CTA, not a remote_view"
+    needs_hopper("remote_view", _semantic)
+    rank = _rank("remote_view", remote_cta_rank, _semantic)
+    handle = _semantic.builder.record("remote_view", single_barrier("remote_view", bar, _semantic), rank).results[0]
+    return mbarrier_type(0, bar.type.layout, storage_kind.smemCluster, bar.is_warp_barrier).value(handle)
+
+
+@word
+def remote_shmem_store(dst, src, remote_cta_rank, _semantic=None) -> None:
+    """Store the tile `src` into the buffer `dst` of another CTA, by ordinary stores of the task's threads.
+
+    args:      dst             - one buffer, named by this CTA's handle; it lies in plain rows, unswizzled
+               src             - block tensor of the shape and dtype of `dst`
+               remote_cta_rank - whose `dst`: an int or an i32 scalar, 0 to cluster size - 1
+    orders:    nothing. A cluster_barrier, or barrier_arrive(remote_cta_rank=...) and the wait for it, make the tile visible.
+    not:       for a later TMA or MMA read without fence("async_shared"). Needs a launch with ctas_per_cga.
+    lowers to: PTX mapa, st.shared::cluster
+    """
+    needs_hopper("remote_shmem_store", _semantic)
+    flat = _flat_tile("remote_shmem_store", dst, src, _semantic)
+    _semantic.builder.record("remote_store", dst.handle, flat, _rank("remote_shmem_store", remote_cta_rank, _semantic))
+
+
+@word
+def async_remote_shmem_store(dst, src, remote_cta_rank, barrier, _semantic=None) -> None:
+    """Start storing the tile `src` into the buffer `dst` of another CTA; each byte completes on that CTA's `barrier`.
+
+    args:      dst             - one buffer of 4 bytes or more, named by this CTA's handle; it lies in plain rows, unswizzled
+               src             - block tensor of the shape and dtype of `dst`
+               remote_cta_rank - whose `dst` and `barrier`: an int or an i32 scalar, 0 to cluster size - 1
+               barrier         - mbarrier, named by this CTA's handle; the receiver expects prod(shape) * size_of(dtype) bytes
+                                 from each sender
+    orders:    the tile -> what a task of the receiver does after waiting on its `barrier`
+    lowers to: PTX mapa, st.async; each element is stored by one thread. Needs a launch with ctas_per_cga.
+    """
+    name = "async_remote_shmem_store"
+    needs_hopper(name, _semantic)
+    flat = _flat_tile(name, dst, src, _semantic)
+    if _bytes(dst) < 4:
+        raise wrong(_semantic, f"{name}: {dst} has {_bytes(dst)} bytes, and the hardware stores 4, 8 or 16 at a time",
+                    hint="store a wider element, or several of them")
+    handle = single_barrier(name, _local(name, barrier), _semantic)
+    _semantic.builder.record("async_remote_store", dst.handle, flat, _rank(name, remote_cta_rank, _semantic), handle)
+
+
+@word
+def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) -> None:
+    """Start copying this CTA's buffer `src` into `dst` of another CTA; one thread of the task issues it.
+
+    args:      dst             - one buffer, named by this CTA's handle
+               src             - one buffer of as many bytes, a multiple of 16. Its bytes are copied as they lie: buffers of one
+                                 shape and dtype get one layout, others lie in plain rows
+               remote_cta_rank - whose `dst` and `barrier`: an int or an i32 scalar, 0 to cluster size - 1
+               barrier         - mbarrier, named by this CTA's handle, that completes the bytes in the receiver
+    orders:    the bytes -> what a task of the receiver does after waiting on its `barrier`
+    not:       after generic writes to `src`: fence("async_shared") first. Needs a launch with ctas_per_cga.
+    lowers to: PTX mapa, cp.async.bulk.shared::cluster.shared::cta
+    """
+    name = "async_remote_shmem_copy"
+    needs_hopper(name, _semantic)
+    dst, src = (single_buffer(name, parameter, buffer, _semantic) for parameter, buffer in (("dst", dst), ("src", src)))
+    if _bytes(dst) != _bytes(src) or _bytes(dst) % 16:
+        raise wrong(_semantic, f"{name}: dst has {_bytes(dst)} bytes and src {_bytes(src)}; both must be equal "
+                    "and a multiple of 16")
+    handle = single_barrier(name, _local(name, barrier), _semantic)
+    _semantic.builder.record("async_remote_copy", dst.handle, src.handle, _rank(name, remote_cta_rank, _semantic), handle)
+
+
+def _local(name: str, bar):
+    assert not isinstance(bar, mbarrier) or bar.type.storage is storage_kind.smem, (
+        f"{name} takes the local mbarrier; its rank is remote_cta_rank")
+    return bar
+
+
+def _rank(name: str, rank, semantic):
+    return index_handle(f"{name}: `remote_cta_rank`", rank, semantic)
+
+
+def _bytes(buffer: buffered_tensor) -> int:
+    return prod(buffer.shape) * buffer.dtype.primitive_bitwidth // 8
+
+
+def _flat_tile(name: str, dst, src, semantic):
+    """The handle of `src` as a flat tile, in the order of its elements; an error unless it fits `dst`."""
+    dst = single_buffer(name, "dst", dst, semantic)
+    if not isinstance(src, tl.tensor) or tuple(getattr(src.type, "shape", ())) != dst.shape or src.dtype != dst.dtype:
+        raise wrong(semantic, f"{name}: `src` must be a block tensor of the shape and dtype of {dst}, got {src}")
+    return semantic.reshape(src, [prod(dst.shape)], can_reorder=False).handle

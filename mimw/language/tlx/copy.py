@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import copysign
+
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
+from ..core import word, wrong
 from .arguments import EVICTION_POLICIES, cache_policy, handle_of, is_int, single_buffer
-from .types import async_token, mbarrier
+from .bulk import bulk_load
+from .types import async_token
 
 
 @word
@@ -20,13 +23,19 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
                mask   - (opt) i1, broadcast; where false nothing is read, and the element becomes `other`
                other  - (opt) value for masked elements, 0 by default
                cache_modifier  - "", ".ca" or ".cg";  eviction_policy - "", "evict_first" or "evict_last"
-               bulk, bulk_size, barrier - one bulk copy that completes on a barrier; not offered yet
+               bulk   - True: one thread starts one copy of `bulk_size` consecutive bytes from `src` (a pointer, or a block whose
+                        first is the base) into a 1-D `result`. Both lie at multiples of 16 bytes; no mask, no other
+               bulk_size - (opt) bytes, an int or integer scalar, a multiple of 16; by default the whole buffer
+               barrier - of a bulk copy: the mbarrier that its bytes complete on; expect them first
     orders:    nothing until this task has waited for the group; then its threads see the data. Another task sees them after
-               that wait and a barrier.
-    lowers to: ttg.async_copy_global_to_local
+               that wait and a barrier. Bulk: the data -> what a task does after waiting on `barrier`.
+    not:       faster than ordinary loads where a thread's piece is below 4 bytes or `other` is not zero: those go through
+               registers, and the data are in place at once
+    lowers to: ttg.async_copy_global_to_local; PTX cp.async.bulk.shared::cluster.global
     """
     if bulk:
-        raise _bulk(result, mask, other, bulk_size, barrier, _semantic)
+        assert mask is None and other is None, "async_load: bulk=True takes no mask and no other"
+        return async_token(bulk_load(src, result, bulk_size, barrier, _semantic))
     assert bulk_size is None, "async_load: bulk_size needs bulk=True"
     assert barrier is None, "async_load: barrier needs bulk=True"
     result = single_buffer("async_load", "result", result, _semantic)
@@ -60,20 +69,11 @@ def _operands(src, mask, other, semantic):
     if other is not None:
         if mask is None:
             raise ValueError("async_load: `other` cannot be provided without `mask`")
+        if isinstance(other, (int, float)) and other == 0 and copysign(1, other) > 0:
+            return src, mask, None  # what the copy itself puts there
         other = semantic.cast(semantic.to_tensor(other), src.dtype.element_ty)
         src, other = semantic.broadcast_impl_value(src, other)
     return src, mask, other
-
-
-def _bulk(result, mask, other, bulk_size, barrier, semantic) -> Exception:
-    """Check the arguments of the bulk form; the error that says it is not offered."""
-    assert isinstance(barrier, mbarrier), "async_load: bulk=True needs an mbarrier as `barrier`"
-    assert mask is None and other is None, "async_load: bulk=True takes no mask and no other"
-    result = single_buffer("async_load", "result", result, semantic)
-    assert len(result.shape) == 1, f"async_load: bulk=True needs a 1-D buffer, got {result}"
-    room = result.shape[0] * result.dtype.primitive_bitwidth // 8
-    assert not is_int(bulk_size) or bulk_size <= room, f"async_load: bulk_size {bulk_size} exceeds the buffer's {room} bytes"
-    return not_yet(semantic, "async_load(bulk=True)")
 
 
 @word

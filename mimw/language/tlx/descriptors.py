@@ -1,48 +1,84 @@
-"""Prefetches, and tensor descriptors made in device memory. Not offered yet: each word checks its arguments, then says so."""
+"""Tensor descriptors made in device memory, in slots that tasks share."""
 
 from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word
-from .arguments import is_int, needs_hopper
-from .tma import checked_offsets
-from .types import tensor_descriptor_ptr
-
-
-@word
-def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: tl.constexpr = "", _semantic=None) -> None:
-    """Prefetch one block of `desc` into L2; not offered yet. Arguments as of `async_descriptor_load`."""
-    needs_hopper("async_descriptor_prefetch_tensor", _semantic, amd="amd_descriptor_prefetch_tensor")
-    checked_offsets("async_descriptor_prefetch_tensor", desc, offsets, eviction_policy, _semantic)
-    raise not_yet(_semantic, "async_descriptor_prefetch_tensor")
-
-
-@word
-def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.constexpr = False, _semantic=None) -> None:
-    """Prefetch what the pointers point at, or a descriptor itself (`tensormap`), into a cache level; not offered yet."""
-    assert tensormap or level in ("L1", "L2"), f"prefetch: level must be 'L1' or 'L2', got {level!r}"
-    raise not_yet(_semantic, "prefetch")
+from ..core import word, wrong
+from .arguments import index_handle, is_int, needs_hopper
+from .types import tensor_descriptor_ptr, tensor_descriptor_ptr_type
 
 
 @word
 def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_descriptor_ptr:
-    """Global scratch for `num` descriptors of 128 bytes, private to the CTA; not offered yet."""
+    """Reserve slots for `num` descriptors in global memory, private to the CTA; their contents are undefined.
+
+    args:      num - positive constexpr int, else ValueError
+    not:       without an allocator: the launch takes the memory from `triton.set_allocator`
+    lowers to: ttg.global_scratch_alloc, 128 bytes a slot, 128-byte aligned
+    """
     if not is_int(num) or num < 1:
         raise ValueError(f"allocate_tensor_descriptor: num must be a positive constexpr int, got {num!r}")
-    raise not_yet(_semantic, "allocate_tensor_descriptor")
+    needs_hopper("allocate_tensor_descriptor", _semantic)
+    return tensor_descriptor_ptr(_semantic.builder.record("descriptor_slots", num).results[0], num)
+
+
+def slot_at(slots: tensor_descriptor_ptr, idx, semantic) -> tensor_descriptor_ptr:
+    """One slot of an array; an error for an index known to be out of range."""
+    if slots.num == 0:
+        raise wrong(semantic, "a single descriptor slot cannot be indexed", hint="index what allocate_tensor_descriptor gave, once")
+    if is_int(idx) and not 0 <= idx < slots.num:
+        raise wrong(semantic, f"index {idx} is out of range: {slots} has the indices 0 to {slots.num - 1}")
+    index = index_handle("index", idx, semantic)
+    return tensor_descriptor_ptr_type(0, slots.descriptor_size).value(
+        semantic.builder.record("descriptor_slot", slots.handle, index).results[0])
+
+
+def _single_slot(name: str, slot, semantic) -> tensor_descriptor_ptr:
+    """`slot`, an array of one indexed; an error for larger arrays."""
+    if slot.num > 1:
+        raise wrong(semantic, f"{name}: `desc_ptr` must be one slot, but it is an array of {slot.num}", hint="index it: `desc_ptr[i]`")
+    return slot_at(slot, 0, semantic) if slot.num else slot
 
 
 @word
 def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.constexpr, padding_option: tl.constexpr = "zero",
-                           _semantic=None):
-    """Build a descriptor in device memory; not offered yet.
+                           _semantic=None) -> tl.tensor_descriptor:
+    """Build a descriptor in device memory; executed by all threads of the task.
 
-    not:       TypeError for a `desc_ptr` that is no slot; ValueError for a rank outside 1..5, unequal lengths, a last block
-               extent below 16 bytes, a last stride that is not 1, and NaN padding of integers
+    args:      desc_ptr       - a slot (or array of one), overwritten; None takes memory of its own, one place per call site
+               base           - scalar pointer, 16-byte aligned
+               shape, strides - scalars in elements, a dimension each (rank 1 to 5); the last stride is constexpr 1, the others
+                                are multiples of 16 bytes
+               block_shape    - constexpr extents; the last one has at least 16 bytes
+               padding_option - what out of bounds elements read as: "zero" or (floating point only) "nan"
+    orders:    the descriptor -> this task's later uses of it; for other tasks, a barrier between and then
+               `reinterpret_tensor_descriptor` (or the captured result)
+    not:       while a copy through the slot's old descriptor may still run. TypeError for a `desc_ptr` that is no slot,
+               ValueError for the other limits.
+    lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy)
     """
     if desc_ptr is not None and not isinstance(desc_ptr, tensor_descriptor_ptr):
         raise TypeError(f"make_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr or None, got {type(desc_ptr).__name__}")
+    _check_tensor(base, shape, strides, block_shape, padding_option)
+    needs_hopper("make_tensor_descriptor", _semantic)
+    element = base.dtype.element_ty
+    _semantic._check_tensor_descriptor_alignment_static(strides, element.primitive_bitwidth // 8)
+    block = tl.block_type(element, tl._unwrap_shape(block_shape))
+    slot = None if desc_ptr is None else _single_slot("make_tensor_descriptor", desc_ptr, _semantic).handle
+    shape = [_semantic.make_scalar(extent, tl.int32) for extent in shape]
+    strides = [_semantic.make_scalar(stride, tl.int64) for stride in strides]
+    builder = _semantic.builder
+    handle = builder.record(
+        "fill_descriptor_slot", slot, base.handle, tuple(extent.handle for extent in shape),
+        tuple(stride.handle for stride in strides), _semantic._str_to_padding_option(padding_option),
+        type=builder.create_tensor_descriptor_type(block.to_ir(builder), element.is_int_signed())).results[0]
+    return tl.tensor_descriptor(handle, shape, strides, block)
+
+
+def _check_tensor(base, shape, strides, block_shape, padding_option) -> None:
+    if not isinstance(base, tl.tensor) or not base.dtype.is_ptr() or base.type.is_block():
+        raise TypeError(f"make_tensor_descriptor: base must be a scalar pointer, got {base}")
     if not 1 <= len(shape) <= 5:
         raise ValueError(f"make_tensor_descriptor: the rank must be 1 to 5, got {len(shape)}")
     if not len(shape) == len(strides) == len(block_shape):
@@ -58,12 +94,26 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
         raise ValueError(f"make_tensor_descriptor: padding_option must be 'zero' or 'nan', got {padding_option!r}")
     if padding_option == "nan" and element.is_int():
         raise ValueError(f"make_tensor_descriptor: padding_option 'nan' needs a floating-point type, got {element}")
-    raise not_yet(_semantic, "make_tensor_descriptor", hint="use tl.make_tensor_descriptor or a host descriptor")
 
 
 @word
-def reinterpret_tensor_descriptor(desc_ptr, block_shape: tl.constexpr, dtype: tl.constexpr, _semantic=None):
-    """An existing descriptor slot as a descriptor of that block shape and dtype; not offered yet."""
+def reinterpret_tensor_descriptor(desc_ptr, block_shape: tl.constexpr, dtype: tl.constexpr,
+                                  _semantic=None) -> tl.tensor_descriptor_base:
+    """The descriptor that was made in a slot, by this task or another.
+
+    args:      desc_ptr    - a slot (or array of one), else TypeError
+               block_shape - that of the descriptor
+               dtype       - its element type
+    orders:    the maker's writes -> uses of the result, if a barrier lies between the maker and this call
+    not:       a conversion: another block shape or dtype than the maker's is undefined (the simulator refuses it). The result has
+               no shape and strides.
+    lowers to: ttng.tensormap_fenceproxy_acquire, ttng.reinterpret_tensor_descriptor
+    """
     if not isinstance(desc_ptr, tensor_descriptor_ptr):
         raise TypeError(f"reinterpret_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr, got {type(desc_ptr).__name__}")
-    raise not_yet(_semantic, "reinterpret_tensor_descriptor")
+    needs_hopper("reinterpret_tensor_descriptor", _semantic)
+    builder = _semantic.builder
+    block = tl.block_type(dtype, tl._unwrap_shape(block_shape))
+    slot = _single_slot("reinterpret_tensor_descriptor", desc_ptr, _semantic)
+    type_ = builder.create_tensor_descriptor_type(block.to_ir(builder), dtype.is_int_signed())
+    return tl.tensor_descriptor_base(builder.record("view_descriptor_slot", slot.handle, type=type_).results[0], block)

@@ -6,8 +6,8 @@ import triton.language.core as tl
 
 from ..core import not_yet, word, wrong
 from .arguments import handle_of, is_int, positive_int, single_buffer
-from .local_mem import same_dtype
 from .layouts import layout_encoding, shared_layout_encoding
+from .local_mem import same_dtype
 from .types import async_token, buffered_tensor, storage_kind
 
 

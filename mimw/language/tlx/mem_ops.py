@@ -1,7 +1,16 @@
 """The words that touch memory and barriers, in one module."""
 
 from .alias import storage_alias_spec
-from .barrier import alloc_barriers, barrier_arrive, barrier_expect_bytes, barrier_wait, fence, fence_async_shared
+from .barrier import (
+    alloc_barriers,
+    alloc_warp_barrier,
+    barrier_arrive,
+    barrier_expect_bytes,
+    barrier_wait,
+    fence,
+    fence_async_shared,
+)
+from .bulk import async_store
 from .cluster import (
     async_remote_shmem_copy,
     async_remote_shmem_store,
@@ -11,25 +20,17 @@ from .cluster import (
     remote_view,
 )
 from .copy import async_load, async_load_commit_group, async_load_wait_group
-from .descriptors import (
-    allocate_tensor_descriptor,
-    async_descriptor_prefetch_tensor,
-    make_tensor_descriptor,
-    prefetch,
-    reinterpret_tensor_descriptor,
-)
+from .descriptors import allocate_tensor_descriptor, make_tensor_descriptor, reinterpret_tensor_descriptor
 from .gather import local_gather, local_scatter, zeros
 from .local_mem import local_alloc, local_load, local_slice, local_store, local_trans, local_view
+from .named_barrier import named_barrier_arrive, named_barrier_wait
 from .not_yet import (
-    alloc_warp_barrier,
-    async_store,
     local_reinterpret,
     local_reshape,
-    named_barrier_arrive,
-    named_barrier_wait,
     subslice,
     tmem_copy,
 )
+from .prefetch import async_descriptor_prefetch_tensor, prefetch
 from .tma import async_descriptor_load, async_descriptor_store, async_descriptor_store_wait
 
 __all__ = [

@@ -20,7 +20,7 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     args:      A   - one buffer, or a register tile
                B   - one buffer; either may be a `local_trans` view
                acc - (opt) register tile of the result's dtype; None counts as 0
-               input_precision - (opt) for f32: "tf32", "tf32x3" or "ieee"
+               input_precision - (opt) for f32 only "tf32", the default: the tensor core has no other; no effect on other types
                out_dtype       - float32, or float16 for f16 and fp8; int8 gives int32 and f32, bf16 give float32
                use_acc, pred, mBarriers, two_ctas, force_async - no effect on Hopper
     orders:    nothing until `async_dot_wait`: the result may only be passed on as `acc`, through a loop, or to the wait, and
@@ -43,7 +43,7 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     result = tl.block_type(_result_dtype(A.dtype, out_dtype), [shape_a[0], shape_b[1]])
     _check_acc(acc, result, _semantic)
     options = _semantic.builder.options
-    precision = _semantic._str_to_dot_input_precision(input_precision or options.default_dot_input_precision)
+    precision = _precision(A.dtype, input_precision, _semantic)
     imprecise = (options.max_num_imprecise_acc_default or 0) if A.dtype.is_fp8() else 0
     handle = _semantic.builder.record("async_dot", A.handle, B.handle, handle_of(acc), precision, imprecise,
                                       type=result.to_ir(_semantic.builder)).results[0]
@@ -78,6 +78,17 @@ def _check_shapes(a: tuple[int, int], b: tuple[int, int], dtype: tl.dtype) -> No
     assert k % step == 0, f"async_dot: K must be a multiple of {step} for {dtype} (32 bytes), got K = {k}"
     assert 8 <= n <= 256 and n % 8 == 0, f"async_dot: N must be a multiple of 8 between 8 and 256, got N = {n}"
     assert m % 64 == 0, f"async_dot: M must be a multiple of 64 on Hopper, got M = {m}"
+
+
+def _precision(dtype: tl.dtype, name: str | None, semantic):
+    """How f32 operands are read. wgmma reads them as tf32; more precise forms are sums of several dots, which `tl.dot` makes."""
+    if name is not None:
+        semantic._str_to_dot_input_precision(name)
+        if dtype == tl.float32 and name != "tf32":
+            raise wrong(semantic, f"async_dot: input_precision {name!r} is not offered: wgmma reads float32 operands as tf32",
+                        hint=f"use tl.dot(tlx.local_load(A), tlx.local_load(B), acc, input_precision={name!r})")
+    return semantic._str_to_dot_input_precision("tf32" if dtype == tl.float32 else name or
+                                                semantic.builder.options.default_dot_input_precision)
 
 
 def _check_contiguous(A, B, semantic) -> None:

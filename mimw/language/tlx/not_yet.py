@@ -17,12 +17,6 @@ WORDS = {
     "local_reshape": "buf shape",
     "local_reinterpret": "src dtype shape=None layout=None",
     "tmem_copy": "src dst",
-    # barriers
-    "alloc_warp_barrier": "num_barriers num_warps=1 num_arrivals=1",
-    "named_barrier_wait": "bar arrive_count",
-    "named_barrier_arrive": "bar arrive_count",
-    # copies
-    "async_store": "dst_global_ptr src_smem size",
     # cluster launch control
     "clc_create_context": "num_consumers num_stages=1",
     "clc_producer": "context p_producer=None multi_ctas=True k=0",
@@ -36,7 +30,6 @@ WORDS = {
     "require_amd_wmma_layout": "src version=3 transposed=True warp_bases=((0,2),(2,0)) reg_bases=((0,1),(1,0)) "
                                "instr_shape=(16,16,128)",
     # utilities
-    "vote_ballot_sync": "mask pred",
     "_to_mxfp8_block": "x VEC_SIZE dtype",
     # AMD
     "rematerialized_range": "start end identity placement=None",

@@ -5,7 +5,16 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import not_yet, word, wrong
-from .arguments import EVICTION_POLICIES, cache_policy, is_int, needs_hopper, predicate_handle, single_barrier, single_buffer
+from .arguments import (
+    EVICTION_POLICIES,
+    cache_policy,
+    index_handle,
+    is_int,
+    needs_hopper,
+    predicate_handle,
+    single_barrier,
+    single_buffer,
+)
 
 # What cp.reduce.async.bulk.tensor combines, by element type.
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
@@ -28,21 +37,27 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                          parts included; expect them first
                pred    - (opt) scalar; nothing happens when false
                eviction_policy - "", "evict_first" or "evict_last"
-               multicast_targets, two_ctas - not offered yet
+               multicast_targets - (opt) ranks of CTAs of the cluster, ints or i32 scalars: the block lands at the same place in
+                                   each of them and completes its bytes on the same barrier there. `desc` is then one that
+                                   the host made. Needs a launch with ctas_per_cga.
+               two_ctas - not offered yet
     orders:    the block -> what a task does after waiting on `barrier`
-    lowers to: ttng.async_tma_copy_global_to_local
+    lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster
     """
     needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load")
     offsets = checked_offsets("async_descriptor_load", desc, offsets, eviction_policy, _semantic)
     policy = cache_policy("async_descriptor_load", cache_modifier, eviction_policy, ("", ".ca", ".cg", ".cs", ".cv"), _semantic)
     result = _block_buffer("async_descriptor_load", "result", desc, result, _semantic)
-    if len(multicast_targets):
-        raise not_yet(_semantic, "async_descriptor_load(multicast_targets=...)")
     if two_ctas:
         raise not_yet(_semantic, "async_descriptor_load(two_ctas=True)")
     handle = single_barrier("async_descriptor_load", barrier, _semantic)
     predicate = predicate_handle("async_descriptor_load", pred, _semantic)
-    _semantic.builder.record("tma_load", desc.handle, offsets, handle, result.handle, predicate, policy)
+    if not len(multicast_targets):
+        _semantic.builder.record("tma_load", desc.handle, offsets, handle, result.handle, predicate, policy)
+        return
+    targets = tuple(index_handle("async_descriptor_load: each of `multicast_targets`", rank, _semantic)
+                    for rank in multicast_targets)
+    _semantic.builder.record("tma_load_multicast", desc.handle, offsets, handle, result.handle, targets, predicate, policy)
 
 
 @word

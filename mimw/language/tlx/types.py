@@ -95,7 +95,7 @@ class mbarrier_type(HandleType):
         self.is_warp_barrier = bool(unwrap(is_warp_barrier))
 
     def to_ir(self, builder) -> ir.Barrier:
-        return ir.Barrier(self.num)
+        return ir.Barrier(self.num, self.is_warp_barrier)
 
     def value(self, handle) -> mbarrier:
         return mbarrier(handle, self.num, self.layout, self.storage, self.is_warp_barrier)
@@ -236,10 +236,13 @@ class CLCPipelineContext(tl.base_value):
 
 
 class tensor_descriptor_ptr_type(HandleType):
-    """`num` slots of `size` bytes in global memory for tensor descriptors."""
+    """`num` slots of `size` bytes in global memory for tensor descriptors; `num == 0` is a single one."""
 
     def __init__(self, num, size=128):
         self.num, self.size = unwrap(num), unwrap(size)
+
+    def to_ir(self, builder) -> ir.DescriptorSlots:
+        return ir.DescriptorSlots(self.num)
 
     def value(self, handle) -> tensor_descriptor_ptr:
         return tensor_descriptor_ptr(handle, self.num, self.size)
@@ -248,15 +251,21 @@ class tensor_descriptor_ptr_type(HandleType):
         return f"tensor_descriptor_ptr_n{self.num}_b{self.size}"
 
     def __str__(self) -> str:
-        return f"tensor_descriptor_ptr<x {self.num}, {self.size} bytes each>"
+        return f"tensor_descriptor_ptr<{f'x {self.num}' if self.num else 'single'}, {self.size} bytes each>"
 
 
 class tensor_descriptor_ptr(HandleValue):
-    """A handle to `num` descriptor slots of `descriptor_size` bytes."""
+    """A handle to `num` descriptor slots of `descriptor_size` bytes; subscript with `slots[i]`. `num == 0` is a single one."""
 
     def __init__(self, handle, num, descriptor_size=128):
         super().__init__(handle)
         self.type = tensor_descriptor_ptr_type(num, descriptor_size)
+
+    @word
+    def __getitem__(self, idx, _semantic=None):
+        """The slot `idx`, an int or integer scalar."""
+        from .descriptors import slot_at
+        return slot_at(self, idx, _semantic)
 
     @property
     def num(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...ir.types import I64
-from ..core import word
+from ..core import capability, word, wrong
+from .arguments import is_int
 
 
 @word
@@ -58,3 +59,25 @@ def clock64(_semantic=None) -> tl.tensor:
     lowers to: PTX mov.u64 %clock64 (volatile)
     """
     return tl.tensor(_semantic.builder.record("clock64", type=I64).results[0], tl.int64)
+
+
+@word
+def vote_ballot_sync(mask: tl.constexpr, pred, _semantic=None) -> tl.tensor:
+    """Which lanes of the warp say yes: bit i of the answer is lane i's.
+
+    args:      mask - 32-bit constexpr, the lanes that take part
+               pred - scalar or tile; what is not boolean is compared with 0. A thread says yes for a tile if any of the
+                      elements that it owns is true
+    returns:   i32, of the shape of `pred`; every element gets the ballot of its owner's warp
+    lowers to: PTX vote.sync.ballot.b32
+    """
+    if capability(_semantic) is None:
+        raise NotImplementedError(f"tlx.vote_ballot_sync is not available on {_semantic.builder.options.arch}")
+    if not is_int(mask) or not -(1 << 31) <= mask < 1 << 32:
+        raise ValueError(f"vote_ballot_sync: mask must be a 32-bit constexpr int, got {mask!r}")
+    pred = _semantic.to_tensor(pred)
+    if pred.dtype.is_ptr():
+        raise wrong(_semantic, f"vote_ballot_sync: `pred` must be a number or a tile of them, got {pred}")
+    pred = pred if pred.dtype == tl.int1 else _semantic.not_equal(pred, 0)
+    handle = _semantic.builder.record("vote_ballot", mask & 0xFFFFFFFF, pred.handle).results[0]
+    return tl.tensor(handle, tl.block_type(tl.int32, pred.shape) if pred.type.is_block() else tl.int32)

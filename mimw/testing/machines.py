@@ -1,9 +1,8 @@
-"""The `machine` fixture: where a kernel runs. The GPU half is skipped where there is none."""
+"""Where one test case of a kernel runs: on the simulator, or on a GPU with the same numpy arguments."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import mimw
 
@@ -32,7 +31,8 @@ class Gpu:
         def move(value):
             if isinstance(value, TensorDescriptor):
                 base = move(value.base.array)
-                return TensorDescriptor(base, list(value.shape), list(value.strides), value.block_shape, value.padding)
+                return TensorDescriptor(base, list(value.shape), list(value.strides), value.block_shape, value.padding,
+                                        value.round_f32_to_tf32)
             if isinstance(value, tuple):
                 return tuple(move(item) for item in value)
             if not isinstance(value, np.ndarray):
@@ -51,9 +51,3 @@ def _to_torch(torch, array: np.ndarray):
     tensor = torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).copy()).cuda()
     name = _TORCH_TYPES.get(array.dtype.name, array.dtype.name)
     return tensor.view(getattr(torch, "bool" if name == "bool" else name)).reshape(array.shape)
-
-
-@pytest.fixture(params=["simulator", pytest.param("gpu", marks=pytest.mark.gpu)])
-def machine(request):
-    """`machine.launch(kernel, grid, *numpy_args, **meta)` on the simulator, then on the GPU."""
-    return Simulator() if request.param == "simulator" else Gpu()

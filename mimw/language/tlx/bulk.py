@@ -1,0 +1,75 @@
+"""Copies of consecutive bytes between global and shared memory by the bulk copy engine, on sm_90 and newer."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import triton.language.core as tl
+
+from ..core import word, wrong
+from .arguments import is_int, needs_hopper, single_barrier, single_buffer
+from .types import mbarrier
+
+UNIT = 16  # PTX, cp.async.bulk: addresses and size are multiples of 16 bytes
+
+
+@word
+def async_store(dst_global_ptr, src_smem, size, _semantic=None) -> None:
+    """Start copying the first `size` bytes of `src_smem` to global memory, as a bulk group of its own; one thread issues it.
+
+    args:      dst_global_ptr - scalar pointer, 16-byte aligned
+               src_smem       - one 1-D buffer
+               size           - bytes, an int or an integer scalar; a multiple of 16
+    not:       after generic writes to `src_smem`: fence("async_shared") first. Do not overwrite it before
+               async_descriptor_store_wait, which also ends this copy
+    lowers to: PTX cp.async.bulk.global.shared::cta.bulk_group
+    """
+    needs_hopper("async_store", _semantic)
+    pointer = _pointer("async_store", dst_global_ptr, _semantic)
+    if pointer.type.is_block():
+        raise wrong(_semantic, f"async_store: `dst_global_ptr` must be one pointer, got {pointer}")
+    source = _line("async_store", "src_smem", src_smem, _semantic)
+    _semantic.builder.record("bulk_store", pointer.handle, source.handle, _size("async_store", "size", size, source, _semantic))
+
+
+def bulk_load(src, result, bulk_size, barrier, semantic) -> Any:
+    """Check the arguments of `async_load(bulk=True)` and record it; its token. Of a block of pointers the first is the base."""
+    needs_hopper("async_load(bulk=True)", semantic)
+    assert isinstance(barrier, mbarrier), "async_load: bulk=True needs an mbarrier as `barrier`"
+    result = _line("async_load", "result", result, semantic)
+    size = bytes_of(result) if bulk_size is None else bulk_size
+    size = _size("async_load", "bulk_size", size, result, semantic)
+    pointer = _pointer("async_load", src, semantic)
+    handle = single_barrier("async_load", barrier, semantic)
+    return semantic.builder.record("bulk_load", pointer.handle, handle, result.handle, size).results[0]
+
+
+def _pointer(name: str, pointer: Any, semantic) -> tl.tensor:
+    if not isinstance(pointer, tl.tensor) or not pointer.dtype.is_ptr() or pointer.dtype.element_ty.is_block():
+        raise wrong(semantic, f"{name}: a pointer to global memory is needed, got {pointer}")
+    return pointer
+
+
+def bytes_of(buffer) -> int:
+    """Bytes of one buffer."""
+    return prod(buffer.shape) * buffer.dtype.primitive_bitwidth // 8
+
+
+def _line(name: str, parameter: str, buffer: Any, semantic):
+    buffer = single_buffer(name, parameter, buffer, semantic)
+    assert len(buffer.shape) == 1, f"{name}: a bulk copy needs a 1-D buffer, got {buffer}"
+    return buffer
+
+
+def _size(name: str, parameter: str, size: Any, buffer, semantic):
+    """The number of bytes: an int, checked, or an i32 handle."""
+    if is_int(size):
+        room = bytes_of(buffer)
+        assert size <= room, f"{name}: {parameter} {size} exceeds the buffer's {room} bytes"
+        if size <= 0 or size % UNIT:
+            raise wrong(semantic, f"{name}: {parameter} is {size} bytes; a bulk copy moves multiples of {UNIT}")
+        return size
+    if isinstance(size, tl.tensor) and not size.type.is_block() and size.dtype.is_int():
+        return semantic.cast(size, tl.int32).handle
+    raise wrong(semantic, f"{name}: {parameter} must be an int or an integer scalar, got {size}")

@@ -1,0 +1,45 @@
+"""The 16 hardware barriers of a CTA, named by number: cheaper than mbarriers, without phases, for a fixed set of warps."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import capability, word
+from .arguments import is_int
+
+LAST, WARP, MOST_THREADS = 15, 32, 1024
+
+
+@word
+def named_barrier_wait(bar: tl.constexpr, arrive_count: tl.constexpr, _semantic=None) -> None:
+    """Arrive at hardware barrier `bar` with all threads of this task, and stay until it opens.
+
+    args:      bar          - its number, 0 to 15. The compiler takes 0, and in a kernel with tasks 1 and one for each task
+                              besides the default one from 2 on: use 8 and above
+               arrive_count - threads that open it, those that arrive and those that wait together; a multiple of 32
+    orders:    shared memory: what each thread that came did before -> what those that waited do after
+    lowers to: PTX barrier.sync
+    """
+    _record("named_barrier_wait", bar, arrive_count, _semantic)
+
+
+@word
+def named_barrier_arrive(bar: tl.constexpr, arrive_count: tl.constexpr, _semantic=None) -> None:
+    """Arrive at hardware barrier `bar` with all threads of this task, and go on. Arguments as of `named_barrier_wait`.
+
+    orders:    shared memory: what this task did before -> what those that wait there do after
+    lowers to: PTX barrier.arrive
+    """
+    _record("named_barrier_arrive", bar, arrive_count, _semantic)
+
+
+def _record(name: str, bar, arrive_count, semantic) -> None:
+    if capability(semantic) is None:
+        raise NotImplementedError(f"tlx.{name} is not available on {semantic.builder.options.arch}: named barriers are "
+                                  "NVIDIA hardware; use alloc_barriers")
+    if not is_int(bar) or not 0 <= bar <= LAST:
+        raise ValueError(f"{name}: bar must be a constexpr int from 0 to {LAST}, got {bar!r}")
+    if not is_int(arrive_count) or arrive_count % WARP or not 0 < arrive_count <= MOST_THREADS:
+        raise ValueError(f"{name}: arrive_count is a number of threads, a constexpr multiple of {WARP} from {WARP} to "
+                         f"{MOST_THREADS}, got {arrive_count!r}")
+    semantic.builder.record(name, bar, arrive_count)

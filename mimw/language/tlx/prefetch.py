@@ -1,0 +1,53 @@
+"""Hints to the caches: what will be read soon. None of these words changes what a kernel computes."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import capability, word, wrong
+from .arguments import cache_policy, handle_of, needs_hopper, predicate_handle
+from .tma import checked_offsets
+
+
+@word
+def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: tl.constexpr = "", _semantic=None) -> None:
+    """Prefetch one block of `desc` into L2; one thread of the task issues it. Arguments as of `async_descriptor_load`.
+
+    not:       a descriptor made in the kernel has no address that PTX can name; then nothing is emitted
+    lowers to: PTX cp.async.bulk.prefetch.tensor.L2.global.tile, one for each box of the block
+    """
+    needs_hopper("async_descriptor_prefetch_tensor", _semantic, amd="amd_descriptor_prefetch_tensor")
+    offsets = checked_offsets("async_descriptor_prefetch_tensor", desc, offsets, eviction_policy, _semantic)
+    policy = cache_policy("async_descriptor_prefetch_tensor", "", eviction_policy, ("", ), _semantic)
+    predicate = predicate_handle("async_descriptor_prefetch_tensor", pred, _semantic)
+    _semantic.builder.record("tma_prefetch", desc.handle, offsets, predicate, policy)
+
+
+@word
+def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.constexpr = False, _semantic=None) -> None:
+    """Prefetch the cache lines that the pointers point at, or a tensor descriptor itself.
+
+    args:      pointer   - block tensor of pointers, or one; with `tensormap` a tensor descriptor
+               level     - "L1" or "L2"
+               mask      - (opt) i1, broadcast: only where true
+               tensormap - prefetch the descriptor; `level` and `mask` are ignored
+    not:       a descriptor made in the kernel has no address that PTX can name; then nothing is emitted
+    lowers to: PTX prefetch.global.L1, prefetch.global.L2, prefetch.param.tensormap
+    """
+    if tensormap:
+        needs_hopper("prefetch(tensormap=True)", _semantic)
+        if not isinstance(pointer, tl.tensor_descriptor_base):
+            raise wrong(_semantic, f"prefetch: tensormap=True needs a tensor descriptor, got {pointer}")
+        _semantic.builder.record("prefetch_descriptor", pointer.handle)
+        return
+    assert level in ("L1", "L2"), f"prefetch: level must be 'L1' or 'L2', got {level!r}"
+    if capability(_semantic) is None:
+        raise NotImplementedError(f"tlx.prefetch is not available on {_semantic.builder.options.arch}")
+    if not isinstance(pointer, tl.tensor) or not pointer.dtype.is_ptr() or pointer.dtype.element_ty.is_block():
+        raise wrong(_semantic, f"prefetch: a pointer or a block of pointers is needed, got {pointer}")
+    if mask is not None:
+        mask = _semantic.to_tensor(mask)
+        if mask.dtype != tl.int1:
+            raise wrong(_semantic, f"prefetch: `mask` must be boolean, got {mask}")
+        pointer, mask = _semantic.broadcast_impl_value(pointer, mask)
+    _semantic.builder.record("prefetch", pointer.handle, handle_of(mask), level)

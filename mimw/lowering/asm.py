@@ -1,0 +1,54 @@
+"""Inline PTX: run once per thread, ordered with everything else that touches memory.
+
+Triton's barrier insertion does not see what assembly does with shared memory: emissions that touch it sync around it
+themselves (`sync`). A shared buffer or barrier is one operand, its 32-bit address; a tile is one operand for each element
+that a thread holds.
+"""
+
+from __future__ import annotations
+
+from ..ir import I32, Tensor
+from ..ir.layouts import Blocked
+from .emitter import Emitter
+
+_MEMORY = "~{memory}"
+
+
+def ptx(emitter: Emitter, assembly: str, constraints: list[str], operands: list, result=None):
+    """Emit volatile assembly; the value of its result, if it has one. `constraints` lists results first."""
+    results = [] if result is None else [result]
+    op = emitter.builder.create_threadwise_inline_asm(assembly, ",".join([*constraints, _MEMORY]), operands, results, False)
+    return None if result is None else op.get_result(0)
+
+
+def sync(emitter: Emitter) -> None:
+    """Hold every warp of the task until all are here; their shared memory accesses are then ordered."""
+    emitter.builder.create_barrier()
+
+
+def thread_in_task(emitter: Emitter):
+    """An i32 operand that is each thread's number within its task; %tid counts the whole CTA."""
+    threads = 32 * emitter.num_warps
+    layout = Blocked((1, ), (32, ), (emitter.num_warps, ), (0, ))
+    return emitter.builder.create_make_range(emitter.types.tensor(Tensor(I32, (threads, )), layout), 0, threads)
+
+
+def registers_of(emitter: Emitter, value) -> int:
+    """How many registers a thread holds of an MLIR value."""
+    return emitter.builder.get_total_elems_per_thread(value.get_type())
+
+
+def flag(emitter: Emitter, value):
+    """An i1 as an i32 of 0 or 1, the form in which assembly takes it."""
+    return emitter.builder.create_int_cast(value, emitter.builder.get_int32_ty(), False)
+
+
+def address_of(emitter: Emitter, descriptor) -> str | None:
+    """The name of the kernel parameter that holds a host descriptor, for `mov.b64`; None for one made in the kernel.
+
+    PTX ISA, "Kernel Function Parameters": inline assembly may name them, and an entry's are called `<kernel>_param_<n>`.
+    """
+    for number, param in enumerate(emitter.program.params):
+        if param.value is descriptor:
+            return f"{emitter.program.name}_param_{number}"
+    return None

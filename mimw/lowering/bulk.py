@@ -1,0 +1,50 @@
+"""Copies of consecutive bytes by the bulk copy engine; one thread of the task starts each (PTX ISA, cp.async.bulk)."""
+
+from __future__ import annotations
+
+from ..ir import Op, Tensor
+from .asm import ptx, registers_of, sync, thread_in_task
+from .emitter import Emitter, emits
+
+# Thread 0 holds the first element of every tile, so of a block of pointers it is the one that knows the base.
+_LOAD = """{{
+.reg .pred first;
+setp.eq.s32 first, $0, 0;
+@first cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$1], [${pointer}], $2, [$3];
+}}"""
+
+# The thread that Triton's own TMA stores elect, so that all bulk groups of a task are one thread's. All threads commit, as
+# they do there: the wait counts groups in each.
+_STORE = """{
+.reg .pred warp, leader;
+setp.lt.s32 warp, $0, 32;
+elect.sync _|leader, 0xffffffff;
+and.pred leader, leader, warp;
+@leader cp.async.bulk.global.shared::cta.bulk_group [$2], [$1], $3;
+cp.async.bulk.commit_group;
+}"""
+
+
+def _bytes(emitter: Emitter, size):
+    return emitter.builder.get_int32(size) if isinstance(size, int) else emitter.values[size]
+
+
+@emits("bulk_load")
+def bulk_load(emitter: Emitter, op: Op):
+    """The sync keeps the copy behind the task's earlier accesses of the buffer."""
+    pointer, barrier, buffer, size = op.args
+    source = emitter.operand(op, pointer)
+    held = registers_of(emitter, source) if isinstance(pointer.type, Tensor) else 1
+    sync(emitter)
+    ptx(emitter, _LOAD.format(pointer=4), ["r", "r", "r", "r", *["l"] * held],
+        [thread_in_task(emitter), emitter.values[buffer], _bytes(emitter, size), emitter.values[barrier], source])
+    return []
+
+
+@emits("bulk_store")
+def bulk_store(emitter: Emitter, op: Op):
+    """The sync brings the buffer's last writes, which the author has fenced, before the copy."""
+    pointer, buffer, size = op.args
+    sync(emitter)
+    ptx(emitter, _STORE, ["r", "r", "l", "r"],
+        [thread_in_task(emitter), emitter.values[buffer], emitter.values[pointer], _bytes(emitter, size)])

@@ -1,0 +1,68 @@
+"""Ranks, cluster-wide barriers and arrivals on other CTAs' barriers.
+
+Triton's own ops for these want one program over several CTAs; ours are programs of one CTA each, so they are PTX.
+"""
+
+from __future__ import annotations
+
+from ..ir import Op
+from .asm import flag, ptx, sync, thread_in_task
+from .emitter import Emitter, emits
+
+
+@emits("cluster_cta_rank")
+def cluster_cta_rank(emitter: Emitter, op: Op):
+    return ptx(emitter, "mov.u32 $0, %cluster_ctarank;", ["=r"], [], emitter.builder.get_int32_ty())
+
+
+@emits("cluster_size_1d")
+def cluster_size_1d(emitter: Emitter, op: Op):
+    return ptx(emitter, "mov.u32 $0, %cluster_nctarank;", ["=r"], [], emitter.builder.get_int32_ty())
+
+
+@emits("cluster_barrier")
+def cluster_barrier(emitter: Emitter, op: Op):
+    """`aligned` wants whole warps, which lane-divergent code before may have split."""
+    ptx(emitter, "bar.warp.sync 0xffffffff;\nbarrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;",
+        [], [])
+
+
+@emits("fence_mbarrier_init")
+def fence_mbarrier_init(emitter: Emitter, op: Op):
+    """By the thread that makes the barriers, or after it: the sync brings the others' before the fence."""
+    sync(emitter)
+    ptx(emitter, "{\n.reg .pred first;\nsetp.eq.s32 first, $0, 0;\n@first fence.mbarrier_init.release.cluster;\n}", ["r"],
+        [thread_in_task(emitter)])
+
+
+@emits("remote_view")
+def remote_view(emitter: Emitter, op: Op):
+    """No word reads through a view; where control flow carries one, the barrier that it names stands for it."""
+    return emitter.values[op.args[0]]
+
+
+# mapa gives the address at which this CTA reaches the other's barrier (PTX ISA, "mapa").
+_ARRIVE = """{{
+.reg .pred on;
+.reg .b32 there;
+setp.eq.s32 on, $0, 0;{condition}
+@on mapa.shared::cluster.u32 there, $1, $2;
+@on mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there], {count};
+}}"""
+
+
+@emits("remote_arrive")
+def remote_arrive(emitter: Emitter, op: Op):
+    """The sync brings what all threads of the task did before the one arrival that releases it. On a per-thread barrier each
+    thread releases what it did itself."""
+    barrier, count, rank, when = op.args
+    everybody = barrier.type.per_thread
+    chosen = emitter.builder.get_int32(0) if everybody else thread_in_task(emitter)
+    operands = [chosen, emitter.values[barrier], emitter.values[rank]]
+    condition = ""
+    if when is not None:
+        condition = "\nsetp.ne.and.s32 on, $3, 0, on;"
+        operands.append(flag(emitter, emitter.values[when]))
+    if not everybody:
+        sync(emitter)
+    ptx(emitter, _ARRIVE.format(condition=condition, count=count), ["r"] * len(operands), operands)

@@ -1,0 +1,87 @@
+"""Descriptors made in device memory: in scratch that Triton finds, or in slots of the author's.
+
+What a tensor map holds, in which codes: PTX ISA, tensormap.replace. The box and the codes below are those
+that Triton gives `tt.make_tensor_descriptor`.
+"""
+
+from __future__ import annotations
+
+from ..ir import Descriptor, Op
+from ..ir.layouts import NvmmaShared
+from ..triton_port.builder import mlir
+from ..triton_port.descriptor_slots import ACQUIRE, SLOT_BYTES, fill_marker, mark_view, slots_marker
+from .emitter import Emitter, emits
+
+_ELEMENTS = {"i8": 0, "fp8e5": 0, "fp8e4nv": 0, "i16": 1, "i32": 2, "i64": 4, "fp16": 6, "fp32": 7, "fp64": 9, "bf16": 10}
+_MOST = 256  # elements of a box along one dimension
+
+
+@emits("make_tensor_descriptor")
+def make_tensor_descriptor(emitter: Emitter, op: Op):
+    base, shape, strides, _, _, padding = op.args
+    return emitter.builder.create_make_tensor_descriptor(
+        emitter.mlir_type(op.result), emitter.values[base], [emitter.values[extent] for extent in shape],
+        [emitter.values[stride] for stride in strides], padding)
+
+
+@emits("descriptor_slots")
+def descriptor_slots(emitter: Emitter, op: Op):
+    return emitter.builder.create_threadwise_inline_asm(slots_marker(op.args[0]), "=l", [], [emitter.mlir_type(op.result)],
+                                                        True).get_result(0)
+
+
+@emits("descriptor_slot")
+def descriptor_slot(emitter: Emitter, op: Op):
+    slots, index = emitter.operands(op)
+    builder = emitter.builder
+    return builder.create_addptr(slots, builder.create_mul(index, builder.get_int32(SLOT_BYTES)))
+
+
+@emits("fill_descriptor_slot")
+def fill_descriptor_slot(emitter: Emitter, op: Op):
+    slot, base, shape, strides, padding = op.args
+    builder = emitter.builder
+    extents, steps = [emitter.values[extent] for extent in shape], [emitter.values[stride] for stride in strides]
+    if slot is None:
+        return builder.create_make_tensor_descriptor(emitter.mlir_type(op.result), emitter.values[base], extents, steps, padding)
+    type_, layout = op.result.type, emitter.layouts.descriptors[op.result]
+    element_bytes = builder.get_int64(type_.element.bytes)
+    one = builder.get_int32(1)
+    operands = [emitter.values[slot], emitter.values[base],
+                *(builder.get_int32(extent) for extent in reversed(box(type_, layout))), *reversed(extents),
+                *(builder.create_mul(step, element_bytes) for step in reversed(steps[:-1])), *(one for _ in extents)]
+    marker = fill_marker(len(extents), _element_code(type_), padding == mlir.PADDING_OPTION.PAD_NAN,
+                         (0, 32, 64, 128).index(layout.swizzle))
+    builder.create_threadwise_inline_asm(marker, ",".join("l" for _ in operands), operands, [], False)
+    return _view(emitter, op, slot)
+
+
+@emits("view_descriptor_slot")
+def view_descriptor_slot(emitter: Emitter, op: Op):
+    # PTX ISA, membar.proxy / fence.proxy: another thread's writes to a tensor map are seen by TMA only after this acquire.
+    emitter.builder.create_threadwise_inline_asm(ACQUIRE, "l", [emitter.values[op.args[0]]], [], False)
+    return _view(emitter, op, op.args[0])
+
+
+def _view(emitter: Emitter, op: Op, slot):
+    builder, type_ = emitter.builder, op.result.type
+    pointer = builder.get_ptr_ty(emitter.types.element(type_.element), "global")
+    one, wide = builder.get_int32(1), builder.get_int64(1)
+    view = builder.create_make_tensor_descriptor(
+        emitter.mlir_type(op.result), builder.create_bitcast(emitter.values[slot], pointer), [one] * len(type_.shape),
+        [wide] * len(type_.shape), mlir.PADDING_OPTION.PAD_ZERO)
+    mark_view(builder, view)
+    return view
+
+
+def box(type_: Descriptor, layout: NvmmaShared) -> list[int]:
+    """Extents of what one TMA instruction moves: at most 256 a dimension, and one swizzle width of the innermost."""
+    extents = [min(extent, _MOST) for extent in type_.shape]
+    if layout.swizzle:
+        extents[-1] = 8 * layout.swizzle // type_.element.bits
+    return extents
+
+
+def _element_code(type_: Descriptor) -> int:
+    code = _ELEMENTS[type_.element.name]
+    return code + 1 if type_.element.name in ("i32", "i64") and type_.signed else code

@@ -1,0 +1,51 @@
+"""Words that reach other CTAs, where the launch has no cluster or not such a CTA; cluster barriers that never open."""
+
+from __future__ import annotations
+
+from ..analysis import CROSS_CTA, Uses, constant_of, task_label, total_warps
+from ..errors import KernelError, ProtocolError
+from ..ir import OPS, Op, Program
+from ..target import Target
+
+
+def check_cluster(program: Program, target: Target) -> None:
+    """Raise `KernelError` for the first op that touches a CTA which the launch's clusters do not have, and `ProtocolError`
+    for a cluster barrier in tasks that some warps of the CTA never reach."""
+    uses = Uses(program)
+    for op in uses.ops:
+        if op.name in CROSS_CTA:
+            _check_ranks(uses, op)
+        elif op.name == "warp_specialize":
+            _check_barriers(uses, op)
+
+
+def _check_ranks(uses: Uses, op: Op) -> None:
+    size = uses.program.cluster_size
+    if size == 1:
+        raise KernelError(f"Unexpected buffer remote view in 1cta mode: {op.name} reaches another CTA, and this kernel is launched "
+                          "without a cluster.", op.site, hint="launch with ctas_per_cga=(2, 1, 1) or another shape")
+    arg = dict(zip(OPS[op.name].params, op.args)).get
+    for rank in arg("targets") or (arg("rank"), ):
+        number = constant_of(uses, rank)
+        if number is not None and not 0 <= number < size:
+            raise KernelError(f"{op.name} names the CTA with rank {number}; clusters of {uses.program.cluster} have ranks 0 to "
+                              f"{size - 1}.", op.site)
+
+
+def _check_barriers(uses: Uses, region: Op) -> None:
+    """Every warp of the CTA has to come: those of all tasks, and those that only fill up a group of 4."""
+    certain = [op for block in region.blocks for op in block.ops if op.name == "cluster_barrier"]
+    if not certain:
+        return
+    first, tasks = certain[0], region.attrs["tasks"]
+    absent = [task_label(task) for task, block in zip(tasks, region.blocks)
+              if not any(op.name == "cluster_barrier" for outer in block.ops for op in outer.walk())]
+    if absent:
+        raise ProtocolError(f"the cluster_barrier in task '{task_label(uses.task(first))}' never opens: it waits for all warps of "
+                            f"the CTA, and {', '.join(map(repr, absent))} never calls it.", first.site, region.site,
+                            hint="call it in every task of the region, or outside of the region.")
+    warps, extra = sum(task.num_warps for task in tasks[1:]), total_warps(uses.program) - uses.program.num_warps
+    if warps != extra:
+        raise ProtocolError(f"the cluster_barrier in task '{task_label(uses.task(first))}' never opens: it waits for all warps of "
+                            f"the CTA. Beside the default task's it has {extra}, and the region's tasks have {warps}.",
+                            first.site, region.site, hint="add tasks that only call cluster_barrier and fill groups of 4 warps.")

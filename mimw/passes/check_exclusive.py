@@ -1,0 +1,18 @@
+"""`async_tasks(exclusive=True)` promises that its region is the only one of the kernel."""
+
+from __future__ import annotations
+
+from ..analysis.registers import regions
+from ..errors import TaskError
+from ..ir import Program
+from ..target import Target
+
+
+def check_exclusive(program: Program, target: Target) -> None:
+    """Raise `TaskError` if a region is exclusive and there are others."""
+    found = regions(program)
+    exclusive = next((region for region in found if region.attrs.get("exclusive")), None)
+    if exclusive is not None and len(found) != 1 and target.backend == "cuda":
+        raise TaskError(f"async_tasks(exclusive=True) requires exactly one warp_specialize op in the module, but found {len(found)}",
+                        exclusive.site, *(region.site for region in found if region is not exclusive),
+                        hint="leave exclusive out, or make the regions one.")

@@ -1,0 +1,33 @@
+"""Named barriers that the compiler needs itself.
+
+Triton's lowering takes hardware barrier 0 for the whole CTA or the default task; in a kernel with tasks 1 to start and end
+regions, and one from 2 on for each task besides the default one, in order, whatever its number of warps.
+"""
+
+from __future__ import annotations
+
+from ..analysis.registers import regions
+from ..errors import ProtocolError
+from ..ir import Op, Program
+from ..target import Target
+
+_LAST = 15
+_NAMES = ("named_barrier_wait", "named_barrier_arrive")
+
+
+def check_named_barriers(program: Program, target: Target) -> None:
+    """Raise `ProtocolError` at the first named barrier with a number that the compiler takes."""
+    workers = max((len(region.blocks) - 1 for region in regions(program)), default=0)
+    taken = 2 + workers if workers else 1
+    for op in program.walk():
+        if op.name in _NAMES and op.args[0] < taken:
+            _refuse(op, workers, taken)
+
+
+def _refuse(op: Op, workers: int, taken: int) -> None:
+    number, owners = op.args[0], "0 for the CTA"
+    if workers:
+        last = f" to {taken - 1}" if workers > 1 else ""
+        owners += f", 1 to start and end tasks, 2{last} for the {workers} task{'s' * (workers > 1)} besides the default one"
+    free = f"use {max(8, taken)} to {_LAST}" if taken <= _LAST else "this kernel has so many tasks that none is left: use alloc_barriers"
+    raise ProtocolError(f"named barrier {number} is the compiler's here: it takes {owners}.", op.site, hint=f"{free}.")

@@ -1,0 +1,26 @@
+"""Writes the register requests of every region as the hardware is to be asked: attrs `registers`, one number or None a task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from ..analysis.registers import requests
+from ..ir import Block, Op, Program
+from ..target import Target
+
+
+def grant_registers(program: Program, target: Target) -> Program:
+    """The program with `registers` on each of its regions (`analysis.registers.requests`); the same object without regions."""
+    asked = requests(program, target)
+    return replace(program, body=_block(program.body, asked)) if asked else program
+
+
+def _block(block: Block, asked: dict[Op, tuple]) -> Block:
+    return replace(block, ops=tuple(_op(op, asked) if op.blocks else op for op in block.ops))
+
+
+def _op(op: Op, asked: dict[Op, tuple]) -> Op:
+    blocks = tuple(_block(block, asked) for block in op.blocks)
+    attrs = MappingProxyType({**op.attrs, "registers": asked[op]}) if op in asked else op.attrs
+    return replace(op, blocks=blocks, attrs=attrs)

@@ -1,0 +1,88 @@
+"""Clusters: CTAs that run at the same time, know their ranks, and meet at the hardware's cluster barrier."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from .table import handles
+from .tasks import Cta, Task, Wait
+
+Index = tuple[int, int, int]
+
+
+@dataclass(eq=False)
+class Cluster:
+    """CTAs in the order of their ranks, and their barrier: it opens when every warp of every CTA that has not left is there.
+
+    `warps` are those of one CTA, the ones included that only fill up a group and run nothing.
+    """
+
+    warps: int
+    ctas: list[Cta] = field(default_factory=list)
+    phase: int = 0
+    came: Counter[Cta] = field(default_factory=Counter)
+    latest: float = 0.0
+    opened_at: float = 0.0
+    waiters: list[Task] = field(default_factory=list)
+
+    def arrive(self, task: Task) -> None:
+        """All warps of `task` are there."""
+        self.came[task.cta] += task.num_warps
+        self.latest = max(self.latest, task.clock)
+        self.settle()
+
+    def settle(self) -> None:
+        """Open the barrier if nobody is missing."""
+        if not self.came or any(cta.live and self.came[cta] < self.warps for cta in self.ctas):
+            return
+        self.phase, self.opened_at, self.latest = self.phase + 1, self.latest, 0.0
+        self.came.clear()
+        for waiter in self.waiters:
+            waiter.machine.wake(waiter)
+        self.waiters.clear()
+
+    def state(self) -> str:
+        """Who is there, for messages."""
+        missing = ", ".join(f"{self.warps - self.came[cta]} of {self.warps} warps of CTA {cta.index}" for cta in self.ctas
+                            if cta.live and self.came[cta] < self.warps)
+        return f"the cluster barrier, to which {missing} have not come"
+
+
+def clusters(grid: Index, shape: Index) -> Iterator[list[Index]]:
+    """The program ids of each cluster by rank; clusters and the CTAs in them in launch order, x fastest."""
+    for origin in product(*(range(0, size, extent) for size, extent in zip(reversed(grid), reversed(shape)))):
+        inside = product(*(range(extent) for extent in reversed(shape)))
+        yield [tuple(first + step for first, step in zip(reversed(origin), reversed(steps))) for steps in inside]
+
+
+@handles("cluster_cta_rank")
+def cluster_cta_rank(task, op):
+    task.env[op.result] = np.int32(task.cta.rank)
+
+
+@handles("cluster_size_1d")
+def cluster_size_1d(task, op):
+    task.env[op.result] = np.int32(len(task.cta.cluster.ctas))
+
+
+@handles("cluster_barrier")
+def cluster_barrier(task, op):
+    yield None
+    task.release()
+    cluster = task.cta.cluster
+    phase = cluster.phase
+    cluster.arrive(task)
+    while cluster.phase == phase:
+        cluster.waiters.append(task)
+        yield Wait(op, "cluster", cluster, cluster.state)
+    task.wait_until(cluster.opened_at, op, "cluster barrier")
+
+
+@handles("fence_mbarrier_init")
+def fence_mbarrier_init(task, op):
+    """A barrier exists for everybody as soon as it is made; one that is not made yet is refused where it is touched."""

@@ -1,0 +1,74 @@
+"""What the PTX asks of the register file, for several shapes of regions."""
+
+import re
+
+import pytest
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.analysis import register_plan
+from mimw.compile import compile_kernel
+
+
+@mimw.jit
+def region(x, OWN: tl.constexpr, WARPS: tl.constexpr, REGISTERS: tl.constexpr, COPIES: tl.constexpr, MORE: tl.constexpr):
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=OWN):
+            tl.store(x + tl.arange(0, 128), tlx.clock64())
+        with tlx.async_task(num_warps=WARPS, num_regs=REGISTERS, replicate=COPIES):
+            tl.store(x + 128 + tl.arange(0, 128), tlx.clock64())
+        if MORE:
+            with tlx.async_task(num_warps=1, num_regs=MORE):
+                tl.store(x + 256 + tl.arange(0, 128), tlx.clock64())
+
+
+# warps, the default task's request, the other task (warps, request, copies), a one-warp task's request:
+# registers per thread at launch, the default task's share, the others' shares
+CASES = [
+    (4, None, 4, 232, 2, None, 168, 40, {232}),
+    (4, None, 4, 240, 2, None, 168, 24, {240}),
+    (4, None, 4, 232, 2, 24, 128, 24, {232, 24}),  # three groups: 4 * (128 * 16 / 4 - 232 * 2 - 24)
+    (4, None, 8, 168, 1, 24, 128, 152, {168, 24}),
+    (8, None, 1, 24, 1, None, 168, 240, {24}),
+    (8, None, 4, 40, 1, None, 168, 232, {40}),
+    (4, None, 4, 8, 1, None, 256, 256, {24}),  # at least 24
+    (4, 40, 4, None, 2, None, 168, 40, {232}),  # what the default task leaves goes to those who ask for nothing
+    (4, 152, 4, None, 2, None, 168, 152, {176}),
+    (4, 24, 8, 160, 1, None, 168, 24, {160}),  # exactly what it asks for, although more is left
+    (4, 80, 4, 200, 1, None, 256, 80, {200}),
+]
+
+
+@pytest.mark.parametrize("warps, own, others, registers, copies, more, launch, default, shares", CASES)
+def test_shares(warps, own, others, registers, copies, more, launch, default, shares):
+    compiled = compile_kernel(region, {"x": "*i64"}, dict(OWN=own, WARPS=others, REGISTERS=registers, COPIES=copies, MORE=more),
+                              options={"num_warps": warps})
+    rows = register_plan(compiled.program, compiled.target)
+    assert (rows[0].granted, {row.granted for row in rows[1:]}) == (default, shares)
+    ptx = compiled.stages["ptx"]
+    assert re.findall(r"\.maxnreg (\d+)", ptx) == [str(launch)]
+    asked = [int(number) for number in re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)", ptx)]
+    body = asked[1:asked.index(asked[0], 2)]  # the default task: up before the region, its share in it, up again after it
+    assert body[-1] == default
+    assert shares <= set(asked)
+
+
+@pytest.mark.parametrize("own, registers", [(None, None), (None, 256), (240, 240)])
+def test_nothing_moves(own, registers):
+    """Nobody asks; one asks for too much; together they ask for too much (240 * 12 warps of 168 * 12)."""
+    values = dict(OWN=own, WARPS=4, REGISTERS=registers, COPIES=2, MORE=None)
+    if registers:
+        with pytest.warns(UserWarning):
+            compiled = compile_kernel(region, {"x": "*i64"}, values)
+    else:
+        compiled = compile_kernel(region, {"x": "*i64"}, values)
+    assert "setmaxnreg" not in compiled.stages["ptx"]
+
+
+@pytest.mark.parametrize("warps", [1, 2])
+def test_a_default_task_is_whole_warpgroups(warps):
+    with pytest.raises(triton.CompilationError, match=f"4, 8, 16, ... warps; this one is launched with num_warps={warps}"):
+        compile_kernel(region, {"x": "*i64"}, dict(OWN=None, WARPS=4, REGISTERS=None, COPIES=1, MORE=None),
+                       options={"num_warps": warps})

@@ -1,0 +1,70 @@
+"""Barriers on which each thread arrives for itself, and the hardware's named ones."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+
+@mimw.jit
+def relay(x_ptr, y_ptr, steps, SIZE: tl.constexpr, STAGES: tl.constexpr):
+    tiles = tlx.local_alloc((SIZE, ), tlx.dtype_of(x_ptr), STAGES)
+    full = tlx.alloc_warp_barrier(STAGES, num_warps=2, num_arrivals=2)
+    free = tlx.alloc_warp_barrier(num_barriers=STAGES, num_warps=4)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, SIZE)
+            for step in range(steps):
+                slot, phase = tlx.warp_spec.get_bufidx_phase(step, STAGES)
+                tlx.barrier_wait(full[slot], phase)
+                tile = tlx.local_load(tiles[slot])
+                tlx.barrier_arrive(free[slot])
+                tl.store(y_ptr + step * SIZE + at, tile * 2)
+        with tlx.async_task(num_warps=2):
+            at = tl.arange(0, SIZE)
+            for step in range(steps):
+                slot, phase = tlx.warp_spec.get_bufidx_phase(step, STAGES)
+                tlx.barrier_wait(free[slot], phase ^ 1)
+                tlx.local_store(tiles[slot], tl.load(x_ptr + step * SIZE + at))
+                tlx.barrier_arrive(full[slot])
+                tlx.barrier_arrive(full[slot], pred=step >= 0)
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_each_thread_arrives(machine, stages):
+    x = np.arange(7 * 256, dtype=np.float32).reshape(7, 256)
+    y = np.zeros_like(x)
+    machine.launch(relay, (1, ), x, y, 7, 256, stages)
+    assert (y == 2 * x).all()
+
+
+@mimw.jit
+def ping_pong(y_ptr, marks_ptr, rounds, SIZE: tl.constexpr):
+    tile = tlx.local_alloc((SIZE, ), tl.float32, 1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, SIZE)
+            tlx.local_store(tile[0], at.to(tl.float32))
+            for _ in range(rounds):
+                tlx.named_barrier_arrive(9, 160)
+                tlx.named_barrier_wait(10, 160)
+            tl.store(y_ptr + at, tlx.local_load(tile[0]))
+        with tlx.async_task(num_warps=1):
+            lane = tlx.thread_id(0) % 32
+            for step in range(rounds):
+                if lane == 0:
+                    tl.store(marks_ptr + step, step + 1)
+                tlx.named_barrier_wait(9, 160)
+                tlx.local_store(tile[0], tlx.local_load(tile[0]) + 1)
+                if lane == 3:
+                    tl.store(marks_ptr + rounds + tl.arange(0, 32), tl.full([32], 5, tl.int32))
+                tlx.named_barrier_arrive(10, 160)
+
+
+def test_named_barriers_beside_divergent_code(machine):
+    rounds, y, marks = 5, np.zeros(64, np.float32), np.zeros(5 + 32, np.int32)
+    machine.launch(ping_pong, (1, ), y, marks, rounds, 64)
+    assert (y == np.arange(64) + rounds).all()
+    assert marks.tolist() == [1, 2, 3, 4, 5] + [5 if lane == 3 else 0 for lane in range(32)]

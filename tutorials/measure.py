@@ -1,0 +1,28 @@
+"""The row that a tutorial prints on a GPU: checked, and measured in turn with its baseline."""
+
+from collections.abc import Callable
+
+from mimw.testing.benchmark import Row, alternate, versions
+
+
+def measured(name: str, shape: dict, configuration: dict, run: Callable, baselines: dict[str, Callable], out, expected,
+             flops: float, allowed: float) -> str:
+    """One line: microseconds and TFLOP/s of `run` and of each baseline, and the error of `out`, which `run` fills.
+
+    args:      expected   what `out` should be, in any float type
+               flops      of one call
+               allowed    largest ||out - expected|| / ||expected||; more is an AssertionError, so nothing wrong is timed
+    """
+    import torch
+    out.fill_(float("nan"))
+    run()
+    torch.cuda.synchronize()
+    error = ((out.double() - expected.double()).norm() / expected.double().norm()).item()
+    assert error < allowed, f"{name}: error {error:.2e} is more than {allowed:.0e}"
+    times = alternate({"mimw": run, **baselines})
+    row = Row(name, shape, configuration, times.pop("mimw"), times, error, "standard normal",
+              torch.cuda.get_device_name(), versions())
+    others = ", ".join(f"{other} {time:.1f} us {flops / time / 1e6:.0f} TFLOP/s (ratio {row.ratios()[other]:.3f})"
+                       for other, time in row.baselines.items())
+    return (f"{name} {row.shape}: {row.microseconds:.1f} us {flops / row.microseconds / 1e6:.0f} TFLOP/s; {others}; "
+            f"error {error:.1e}; {row.chip}, torch {row.versions.get('torch')}, {row.date}")
