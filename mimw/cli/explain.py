@@ -10,6 +10,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from .conflicts import HEADING, conflict_text
 from .kernel import add_kernel_arguments, compile_named
 
 HELP = "explain tasks, layouts, storage and barriers of a kernel"
@@ -40,6 +41,8 @@ def execute(options: Namespace) -> int:
         "Shared memory, in program order (Triton decides the final offsets)": storage_map(stacked(shared_plan(program))),
         "Barriers": barrier_graph(program),
     }
+    if conflicts := conflict_text(compiled):
+        sections[HEADING] = conflicts
     for title, text in sections.items():
         print(f"{title}\n{'-' * len(title)}\n{text.rstrip()}\n")
     if options.svg:

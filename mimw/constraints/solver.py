@@ -8,6 +8,7 @@ from ..ir.types import Descriptor, Tensor
 from .buffers import solve_buffers
 from .defaults import nvmma_shared
 from .in_flight import check_in_flight
+from .pinned import check_pinned
 from .solution import Layouts
 from .tiles import Strength, Tiles
 
@@ -28,6 +29,7 @@ def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, 
     tiles = Tiles(program, warp_size, wgmma)
     tiles.solve()
     check_in_flight(program, tiles)
+    check_pinned(program, tiles)
     layouts.registers = {value: choice.layout for value, choice in tiles.choices.items()}
     layouts.reasons |= {value: choice.reason for value, choice in tiles.choices.items()
                         if choice.strength > Strength.DEFAULT}
@@ -43,7 +45,8 @@ def _fill_where_used(program: Program, tiles: Tiles, layouts: Layouts) -> None:
     for (op, index), layout in tiles.wants.items():
         wanted.setdefault(op.operands[index], set()).add(layout)
     for op in program.walk():
-        if op.name in _FILLS and isinstance(op.result.type, Tensor) and len(wanted.get(op.result, ())) == 1:
+        pinned = op.attrs.get("layout") is not None
+        if op.name in _FILLS and not pinned and isinstance(op.result.type, Tensor) and len(wanted.get(op.result, ())) == 1:
             (layout, ) = wanted[op.result]
             if layout != layouts.registers[op.result]:
                 layouts.registers[op.result] = layout

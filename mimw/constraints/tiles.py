@@ -53,13 +53,14 @@ class Choice:
 
 
 class Tiles:
-    """The layouts chosen so far. `num_warps` is that of the task being visited."""
+    """The layouts chosen so far. `num_warps` is that of the task being visited; `compared` what assertions name."""
 
     def __init__(self, program: Program, warp_size: int, wgmma: bool):
         self.program, self.warp_size, self.wgmma = program, warp_size, wgmma
         self.num_warps = program.num_warps
         self.choices: dict[Value, Choice] = {}
         self.wants: dict[tuple[Op, int], RegisterLayout] = {}
+        self.compared: dict[Op, RegisterLayout] = {}
         self._carried: dict[Value, Choice] = {}
         self._grew = False
 

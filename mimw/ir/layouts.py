@@ -92,3 +92,56 @@ class SwizzledShared(SharedLayout):
         if self.max_phase == 1:
             return f"plain(order {self.order})"
         return f"swizzled(vector {self.vector}, per phase {self.per_phase}, phases {self.max_phase}, order {self.order})"
+
+
+@dataclass(frozen=True)
+class Linear(RegisterLayout):
+    """Each bit of register, lane and warp number adds one basis, a coordinate of the tile (Triton `#linear`); zero replicates."""
+
+    registers: tuple[tuple[int, ...], ...]
+    lanes: tuple[tuple[int, ...], ...]
+    warps: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"linear(registers {list(self.registers)}, lanes {list(self.lanes)}, warps {list(self.warps)}, shape {self.shape})"
+
+
+@dataclass(frozen=True)
+class ThreadValue(RegisterLayout):
+    """As an author writes it: modes (extent, stride) of threads and of values over the row-major positions of a tile.
+
+    Which thread bits are lanes depends on the chip, how many there are on the task; the solver makes a `Linear` of it.
+    """
+
+    threads: tuple[tuple[int, int], ...]
+    values: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        return f"layout(threads {list(self.threads)}, values {list(self.values)})"
+
+
+@dataclass(frozen=True)
+class PaddedShared(SharedLayout):
+    """After every `interval` elements `padding` unused ones, for each pair (Triton `#padded_shared`).
+
+    `bases`: the coordinate that each bit of the offset before padding stands for.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    bases: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"padded({', '.join(f'{padding} after {interval}' for interval, padding in self.pairs)})"
+
+
+@dataclass(frozen=True)
+class LinearShared(SharedLayout):
+    """Each bit of the element offset adds one basis, a coordinate of the buffer (Triton `#shared_linear`); bytes of alignment."""
+
+    bases: tuple[tuple[int, ...], ...]
+    alignment: int = 16
+
+    def __str__(self) -> str:
+        return f"linear(offsets {list(self.bases)}, {self.alignment}-byte aligned)"

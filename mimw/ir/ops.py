@@ -13,6 +13,7 @@ and its *effects*. The layout rules, which `constraints` implements:
     dot        `tl.dot`: operands as dot operands of the accumulator's layout
     mma        `async_dot`: tensor-core accumulator in and out; a register A operand as its dot operand
     linear     the operand is flat: neighbouring elements in one thread, then in the next thread
+    pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
 
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks; `async` starts something that
@@ -315,6 +316,12 @@ _define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (att
         ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type.")
 _define("async_dot_wait", "pending value", _as(1), "mma_wait", "sync", ours=True,
         doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
+
+_define("require_layout", "value layout pin", _as(0), "pin", "pure", ours=True,
+        doc="The tile in that register layout; with `pin`, no later pass moves it.")
+_define("release_layout", "value", _as(0), "pin", "pure", ours=True, doc="The tile, free of what the author pinned.")
+_define("assert_same_layout", "lhs rhs", None, "pin", "debug", ours=True, doc="Both in one layout; `rhs` a tile or a layout.")
+_define("dump_layout", "value", None, "pin", "debug", ours=True, doc="Prints how a tile or buffer lies, while compiling.")
 
 _define("thread_id", "axis", _scalar(I32), "none", "read", ours=True, doc="Hardware thread index in the CTA; differs per lane.")
 _define("vote_ballot", "mask predicate", lambda args, attrs: (like(args[1].type, I32), ), "same", "sync", ours=True,

@@ -171,6 +171,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         local_mem,
         mma,
         multicast,
+        pins,
         prefetch,
         remote,
         tasks,

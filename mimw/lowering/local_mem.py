@@ -7,8 +7,9 @@ from math import prod
 
 from ..errors import NotYet
 from ..ir import Buffer, Op, Value
-from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
+from ..ir.layouts import LinearShared, NvmmaShared, PaddedShared, SharedLayout, SwizzledShared
 from .emitter import Emitter, Placement, emits
+from .pins import anchored
 
 
 @emits("local_alloc")
@@ -84,12 +85,18 @@ def transposed(layout: SharedLayout, order: tuple[int, ...]) -> SharedLayout:
         return replace(layout, order=tuple(order.index(dim) for dim in layout.order))
     if isinstance(layout, NvmmaShared):
         return layout if tuple(order) == tuple(range(len(order))) else replace(layout, transposed=not layout.transposed)
+    if isinstance(layout, (PaddedShared, LinearShared)):
+        moved = replace(layout, bases=tuple(tuple(basis[dim] for dim in order) for basis in layout.bases))
+        return replace(moved, shape=tuple(layout.shape[dim] for dim in order)) if isinstance(layout, PaddedShared) else moved
     raise TypeError(f"no transposed view of {layout}")
 
 
 @emits("local_load")
 def local_load(emitter: Emitter, op: Op):
-    return emitter.builder.create_local_load(emitter.mlir_type(op.result), emitter.values[op.args[0]])
+    loaded = emitter.builder.create_local_load(emitter.mlir_type(op.result), emitter.values[op.args[0]])
+    if op.attrs.get("layout") is None:
+        return loaded
+    return anchored(emitter, loaded, op.result.type, emitter.layouts.registers[op.result])
 
 
 @emits("local_gather")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ir import OPS, Tensor, Type, Value
 from ..triton_port.builder import mlir
 from .emitter import Emitter, emits
+from .pins import anchored
 
 _BY_HAND = {"if", "for", "while", "yield", "condition", "reduce", "scan", "map_elementwise", "constant", "broadcast", "splat",
             "cat", "histogram", "descriptor_load", "descriptor_store", "descriptor_reduce", "descriptor_gather",
@@ -53,7 +54,8 @@ def constant(emitter: Emitter, op):
     value, type_ = op.args
     scalar = scalar_constant(emitter.builder, value, type_.element if isinstance(type_, Tensor) else type_)
     if isinstance(type_, Tensor):
-        return emitter.builder.create_splat(emitter.mlir_type(op.result), scalar)
+        filled = emitter.builder.create_splat(emitter.mlir_type(op.result), scalar)
+        return anchored(emitter, filled, type_, emitter.layouts.registers[op.result]) if op.attrs.get("layout") else filled
     emitter.constants[op.result] = op
     return scalar
 

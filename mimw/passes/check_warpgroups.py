@@ -25,7 +25,8 @@ def _visit(block: Block, num_warps: int, task: Task | None) -> None:
             _refuse(op, num_warps, task)
         tasks = op.attrs["tasks"] if op.name == "warp_specialize" else [None] * len(op.blocks)
         for inner, description in zip(op.blocks, tasks, strict=True):
-            _visit(inner, num_warps if description is None or description.is_default else description.num_warps, description or task)
+            own = num_warps if description is None or description.is_default else description.num_warps
+            _visit(inner, own, description or task)
 
 
 def _refuse(op: Op, num_warps: int, task: Task | None) -> None:

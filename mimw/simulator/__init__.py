@@ -1,7 +1,7 @@
 """The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler."""
 
 # Importing the op families puts their handlers into the table.
-from . import (  # noqa: F401  # noqa: F401
+from . import (  # noqa: F401
     barrier,
     bulk,
     cluster,
@@ -14,6 +14,7 @@ from . import (  # noqa: F401  # noqa: F401
     libdevice,
     misc,
     named_barrier,
+    pins,
     regions,
     remote,
     shared,

@@ -6,15 +6,19 @@ from triton._C.libtriton import ir as mlir
 from triton._C.libtriton.gluon_ir import GluonOpBuilder
 from triton.experimental.gluon.language import (
     BlockedLayout,
+    DistributedLinearLayout,
     DotOperandLayout,
     NVMMADistributedLayout,
     NVMMASharedLayout,
+    PaddedSharedLayout,
+    SharedLinearLayout,
     SliceLayout,
     SwizzledSharedLayout,
 )
 from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
 
-from ..ir.layouts import Blocked, DotOperand, Mma, NvmmaShared, RegisterLayout, SharedLayout, Slice, SwizzledShared
+from ..ir.layouts import (Blocked, DotOperand, Linear, LinearShared, Mma, NvmmaShared, PaddedShared, RegisterLayout, SharedLayout,
+                          Slice, SwizzledShared)
 
 __all__ = ["GluonOpBuilder", "barrier_layout", "mlir", "new_module", "to_gluon"]
 
@@ -49,7 +53,17 @@ def to_gluon(layout: RegisterLayout | SharedLayout):
                                      fp4_padded=fp4_padded)
         case SwizzledShared(vector, per_phase, max_phase, order):
             return SwizzledSharedLayout(vector, per_phase, max_phase, list(order))
+        case Linear(registers, lanes, warps, shape):
+            return DistributedLinearLayout(*(_lists(bases) for bases in (registers, lanes, warps, ())), list(shape))
+        case PaddedShared(pairs, bases, shape):
+            return PaddedSharedLayout(_lists(pairs), _lists(bases), [], list(shape))
+        case LinearShared(bases, alignment):
+            return SharedLinearLayout(_lists(bases), [], alignment)
     raise TypeError(f"no Gluon twin for {layout!r}")
+
+
+def _lists(bases) -> list[list[int]]:
+    return [list(basis) for basis in bases]
 
 
 def barrier_layout():

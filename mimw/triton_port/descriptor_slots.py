@@ -36,8 +36,8 @@ def fill_marker(rank: int, element: int, nan: bool, swizzle: int) -> str:
     """The stand-in for making a descriptor.
 
     args:      element, swizzle - as the tensor map encodes them (PTX ISA, tensormap.replace)
-    operands:  slot, base, then `rank` extents of the box, `rank` of the tensor, `rank - 1` strides in bytes, `rank` element strides,
-               each with the innermost dimension first
+    operands:  slot, base, then `rank` extents of the box, `rank` of the tensor, `rank - 1` strides in bytes, `rank` element
+               strides, each with the innermost dimension first
     """
     return f"mimw.fill {rank} {element} {int(nan)} {swizzle}"
 

@@ -90,6 +90,30 @@ def test_compile_to_a_file(script, tmp_path):
     assert cubin.read_bytes().startswith(b"\x7fELF")
 
 
+_TURN = '''
+import triton.language as tl
+import triton
+import triton.language.extra.tlx as tlx
+
+
+@triton.jit
+def turn(source, target):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    rows = tlx.local_alloc((64, 64), tl.float32, tl.constexpr(1), layout=tlx.swizzled_layout.make_default(2))
+    tlx.local_store(rows[0], tl.load(source + at))
+    tl.store(target + at, tlx.local_load(tlx.local_trans(rows[0])))
+'''
+
+
+def test_explain_bank_conflicts(tmp_path):
+    """A row of 64 words read down a column: all lanes in one bank."""
+    path = tmp_path / "turn.py"
+    path.write_text(_TURN)
+    text = _mimw("explain", f"{path}:turn", "--signature", "*fp32, *fp32")
+    counts = [line.split()[:5] for line in text.partition("Bank conflicts")[2].splitlines() if " line " in line]
+    assert counts == [["0", "line", "11", "local_store", "rows"], ["31", "line", "12", "local_load", "rows"]]
+
+
 def test_explain(script, tmp_path):
     picture = tmp_path / "barriers.svg"
     text = _mimw("explain", f"{script}:scaled", *_KERNEL_ARGUMENTS, "--svg", str(picture))

@@ -77,7 +77,7 @@ def test_each_pass_is_verified(monkeypatch):
     """A rewrite that breaks the IR is stopped right after it, with the guilty op."""
     from dataclasses import replace
 
-    def forget_an_op(program):
+    def forget_an_op(program, *_):
         ops = tuple(op for op in program.body.ops if op.name != "make_range")
         return replace(program, body=replace(program.body, ops=ops))
 

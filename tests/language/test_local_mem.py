@@ -5,7 +5,7 @@ import triton.language as tl
 
 import mimw.tlx as tlx
 from mimw.errors import KernelError, NotYet
-from mimw.ir.layouts import NvmmaShared, SwizzledShared
+from mimw.ir.layouts import NvmmaShared, SwizzledShared, ThreadValue
 
 from .harness import Kernel
 
@@ -52,7 +52,8 @@ def test_a_given_layout_is_pinned(kernel, layout, pinned):
     (dict(layout=3), TypeError, "`layout` must be a tlx.shared_layout_encoding"),
     (dict(layout=tlx.layout(((32, ), (2, )), ((1, ), (32, )))), TypeError, "`layout` must be a tlx.shared_layout_encoding"),
     (dict(layout=tlx.swizzled_layout(3, 3, 3), storage=TMEM), NotImplementedError, "not supported for tmem"),
-    (dict(layout=tlx.shared_linear_layout_encoding(((0, 1), ))), NotYet, "layout=shared_linear_layout_encoding"),
+    (dict(layout=tlx.shared_linear_layout_encoding(((0, 1), ))), ValueError, "does not cover a buffer of shape"),
+    (dict(layout=tlx.padded_shared_layout_encoding.with_identity_for([(16, 4)], [4, 8])), ValueError, r"for the shape \(4, 8\)"),
     (dict(storage=TMEM), AssertionError, "tmem is only available on Blackwell"),
 ])
 def test_alloc_refusals(kernel, kwargs, error, text):
@@ -159,10 +160,14 @@ def test_an_array_of_one_is_not_indexed_for_you(kernel):
         kernel(tlx.local_load, kernel(tlx.local_alloc, (64, ), tl.float16, 1))
 
 
-def test_load_layout_is_not_yet(kernel, ring):
+def test_load_in_a_layout(kernel, ring):
     layout = tlx.layout(((32, ), (2, )), ((1, ), (32, )))
-    with pytest.raises(NotYet, match=r"local_load\(layout=\.\.\.\)"):
-        kernel(tlx.local_load, kernel(ring.__getitem__, 0), layout=layout)
+    kernel(tlx.local_load, kernel(ring.__getitem__, 0), layout=layout)
+    assert kernel.program().body.ops[-1].attrs["layout"] == ThreadValue(((32, 1), ), ((2, 32), ))
+    with pytest.raises(TypeError, match="`layout` must be a register layout"):
+        kernel(tlx.local_load, kernel(ring.__getitem__, 0), layout=tlx.layout)
+    with pytest.raises(NotYet, match=r"local_load\(layout=amd_mfma_layout\)"):
+        kernel(tlx.local_load, kernel(ring.__getitem__, 0), layout=tlx.amd_mfma_layout(4, [32, 32], True, [2, 2]))
 
 
 def test_store_refusals(kernel, ring):

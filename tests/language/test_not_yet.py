@@ -64,18 +64,6 @@ def test_scaled_dot_schedule(kernel):
         kernel(tlx.dot_scaled, *arguments, tiles_per_warp=[1, 2])
 
 
-def test_layout_words(kernel):
-    tile, layout = kernel.tensor("x", tl.float32, 64), tlx.layout(((32, ), (2, )), ((1, ), (32, )))
-    with pytest.raises(AssertionError, match="pin must be a bool"):
-        kernel(tlx.require_layout, tile, layout, pin=1)
-    with pytest.raises(NotYet, match="require_layout"):
-        kernel(tlx.require_layout, tile, layout)
-    with pytest.raises(TypeError, match="rhs must be a tensor or a layout"):
-        kernel(tlx.assert_same_layout, tile, 3)
-    with pytest.raises(NotYet, match="assert_same_layout"):
-        kernel(tlx.assert_same_layout, tile, layout)
-
-
 def test_amd_buffer_words(kernel):
     base, offsets = kernel.tensor("p", tl.pointer_type(tl.float32)), kernel.tensor("o", tl.int32, 64)
     calls = {"buffer_load": (base, offsets), "buffer_store": (offsets, base, offsets),

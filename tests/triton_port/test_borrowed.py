@@ -21,7 +21,8 @@ from mimw.compile import gpu_target
 from mimw.ir import OPS, Recorder
 from mimw.target import target as find_target
 from mimw.triton_port.passes import amd_passes, nvidia_passes
-from mimw.triton_port.runtime import Language, TensorDescriptor, driver, make_backend, triton as triton_of_the_port
+from mimw.triton_port.runtime import Language, TensorDescriptor, driver, make_backend
+from mimw.triton_port.runtime import triton as triton_of_the_port
 
 HERE, ROOT = Path(__file__).parent, Path(mimw.__file__).parent
 TRITON = Path(triton.__file__).parent

@@ -65,8 +65,8 @@ def test_16_bits(machine, dtype, a_view, b_view, acc):
     check(machine, 64, 64, 64, dtype, a_view=a_view, b_view=b_view, acc=acc)
 
 
-TYPES_ALONG_K = [(np.float32, np.float32, np.float32), (E4M3, E4M3, np.float32), (E5M2, E5M2, np.float32), (E4M3, E5M2, np.float32),
-                 (E5M2, E4M3, np.float32), (np.int8, np.int8, np.int32)]
+TYPES_ALONG_K = [(np.float32, np.float32, np.float32), (E4M3, E4M3, np.float32), (E5M2, E5M2, np.float32),
+                 (E4M3, E5M2, np.float32), (E5M2, E4M3, np.float32), (np.int8, np.int8, np.int32)]
 
 
 @pytest.mark.parametrize("acc", [False, True])
@@ -195,7 +195,8 @@ def plain_dots(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ASYNC
             tl.store(c + M * N + m[:, None] * N + n[None, :], total)
 
 
-SIZES = [(16, 16, 16, False), (32, 16, 64, False), (16, 256, 32, False), (64, 64, 64, True), (128, 64, 16, True), (256, 16, 32, True)]
+SIZES = [(16, 16, 16, False), (32, 16, 64, False), (16, 256, 32, False), (64, 64, 64, True), (128, 64, 16, True),
+         (256, 16, 32, True)]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, BF16])

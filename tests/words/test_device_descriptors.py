@@ -40,7 +40,8 @@ def groups(sources, target, rows, groups_, ROWS: tl.constexpr, COLS: tl.constexp
             for group in range(groups_):
                 slot, phase = tlx.warp_spec.get_bufidx_phase(group, SLOTS)
                 tlx.barrier_wait(free[slot], phase ^ 1)
-                tlx.make_tensor_descriptor(slots[slot], sources + group * rows * COLS, [rows - group, COLS], [COLS, 1], [ROWS, COLS])
+                tlx.make_tensor_descriptor(slots[slot], sources + group * rows * COLS, [rows - group, COLS], [COLS, 1],
+                                           [ROWS, COLS])
                 tlx.barrier_arrive(made[slot])
         with tlx.async_task(num_warps=1):  # copier
             for group in range(groups_):

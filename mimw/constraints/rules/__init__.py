@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...ir.core import Op
 from ...ir.ops import OPS
-from . import control, dots, elementwise, linear, memory, shapes
+from . import control, dots, elementwise, linear, memory, pins, shapes
 from .registry import RULES, Rule
 
-__all__ = ["RULES", "Rule", "control", "dots", "elementwise", "linear", "memory", "rule_of", "shapes"]
+__all__ = ["RULES", "Rule", "control", "dots", "elementwise", "linear", "memory", "pins", "rule_of", "shapes"]
 
 
 def rule_of(op: Op) -> Rule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir.core import Op
 from ..explain import at
+from ..pinned import resolved
 from ..tiles import Choice, Strength, Tiles
 from .registry import rule
 
@@ -25,4 +26,5 @@ def free(op: Op, tiles: Tiles) -> None:
         if pinned is None:
             tiles.give(result, tiles.default(result.type.shape))
         else:
-            tiles.give(result, Choice(pinned, Strength.PINNED, op, f"{at(op.site)} {op.name} pins it"))
+            layout = resolved(pinned, op, result.type.shape, tiles)
+            tiles.give(result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} pins it"))

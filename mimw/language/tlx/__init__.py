@@ -69,10 +69,8 @@ from .not_yet import (
     clc_consumer,
     clc_create_context,
     clc_producer,
-    dump_layout,
     local_reinterpret,
     local_reshape,
-    release_layout,
     rematerialized_range,
     require_amd_wmma_layout,
     subslice,
@@ -80,7 +78,7 @@ from .not_yet import (
 )
 from .prefetch import async_descriptor_prefetch_tensor, prefetch
 from .register_layouts import DummyRegisterLayoutEncoding, amd_mfma_layout, dot_operand_layout, layout
-from .require import assert_same_layout, require_layout
+from .require import assert_same_layout, dump_layout, release_layout, require_layout
 from .tdm import (
     amd_descriptor_prefetch_tensor,
     async_amd_descriptor_load,

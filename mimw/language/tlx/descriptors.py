@@ -37,7 +37,8 @@ def slot_at(slots: tensor_descriptor_ptr, idx, semantic) -> tensor_descriptor_pt
 def _single_slot(name: str, slot, semantic) -> tensor_descriptor_ptr:
     """`slot`, an array of one indexed; an error for larger arrays."""
     if slot.num > 1:
-        raise wrong(semantic, f"{name}: `desc_ptr` must be one slot, but it is an array of {slot.num}", hint="index it: `desc_ptr[i]`")
+        raise wrong(semantic, f"{name}: `desc_ptr` must be one slot, but it is an array of {slot.num}",
+                    hint="index it: `desc_ptr[i]`")
     return slot_at(slot, 0, semantic) if slot.num else slot
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
+from ..core import word, wrong
 from .arguments import handle_of, is_int, positive_int, single_buffer
 from .layouts import layout_encoding, shared_layout_encoding
 from .local_mem import same_dtype
+from .require import register_layout
 from .types import async_token, buffered_tensor, storage_kind
 
 
@@ -86,12 +87,16 @@ def zeros(shape: tl.constexpr, dtype: tl.constexpr, layout: tl.constexpr = None,
 
     args:      shape  - its extents
                dtype  - its element type
-               layout - (opt) a register layout to make it in; not offered yet
+               layout - (opt) a register layout to make it in, pinned; AssertionError for anything else
     """
     if layout is not None:
         assert isinstance(layout, layout_encoding) and not isinstance(layout, shared_layout_encoding), (
             f"zeros: `layout` must be a register layout, got {layout!r}")
-        raise not_yet(_semantic, "zeros(layout=...)", hint="leave the layout out")
     for extent in shape:
         positive_int("zeros: each extent of shape", extent)
-    return _semantic.full(list(shape), 0, dtype)
+    if layout is None:
+        return _semantic.full(list(shape), 0, dtype)
+    builder, type_ = _semantic.builder, tl.block_type(dtype, list(shape))
+    handle = builder.record("constant", 0.0 if dtype.is_floating() else 0, type_.to_ir(builder),
+                            layout=register_layout("zeros", layout, _semantic)).results[0]
+    return tl.tensor(handle, type_)

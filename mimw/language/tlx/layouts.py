@@ -199,6 +199,21 @@ class padded_shared_layout_encoding(shared_layout_encoding):
         """Elements where the linear map `offset_bases` puts them, then padded."""
         return cls(interval_padding_pairs, offset_bases, block_bases or (), shape)
 
+    def make_permute(self, dims) -> padded_shared_layout_encoding:
+        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+        dims = tuple(unwrap(dims))
+        return padded_shared_layout_encoding(self.interval_padding_pairs, _all_picked(self.offset_bases, dims),
+                                             _all_picked(self.block_bases, dims), _picked(self.shape, dims))
+
+    def to_ir(self, shape, bits):
+        if self.shape != tuple(shape):
+            raise ValueError(f"padded_shared_layout_encoding is for the shape {self.shape}, the buffer has {tuple(shape)}")
+        return ir_layouts.PaddedShared(self.interval_padding_pairs, self.offset_bases, self.shape) if not self.block_bases else None
+
+
+def _all_picked(bases: tuple, dims: tuple[int, ...]) -> tuple:
+    return tuple(_picked(basis, dims) for basis in bases)
+
 
 def _powers(extent: int) -> list[int]:
     return [1 << bit for bit in range(extent.bit_length() - 1)]
@@ -216,6 +231,18 @@ class shared_linear_layout_encoding(shared_layout_encoding):
         super().__post_init__()
         if not _is_power_of_two(self.alignment):
             raise ValueError(f"alignment must be a power of two, got {self.alignment}")
+
+    def make_permute(self, dims) -> shared_linear_layout_encoding:
+        """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
+        dims = tuple(unwrap(dims))
+        return shared_linear_layout_encoding(_all_picked(self.offset_bases, dims),
+                                             self.block_bases and _all_picked(self.block_bases, dims), self.alignment)
+
+    def to_ir(self, shape, bits):
+        covered = tuple(max((basis[axis] for basis in self.offset_bases), default=0) for axis in range(len(shape)))
+        if covered != tuple(extent // 2 for extent in shape):
+            raise ValueError(f"shared_linear_layout_encoding {self.offset_bases} does not cover a buffer of shape {tuple(shape)}")
+        return ir_layouts.LinearShared(self.offset_bases, self.alignment) if not self.block_bases else None
 
 
 @host_constructible

@@ -8,6 +8,7 @@ from ..core import not_yet, word, wrong
 from .alias import storage_alias_spec_type_class
 from .arguments import handle_of, index_handle, is_int, positive_int, refuse_tensor_memory, single_buffer
 from .layouts import permuted, shared_layout_encoding
+from .require import register_layout
 from .types import async_token, buffered_tensor, buffered_tensor_type, clc_response, mbarrier, mbarrier_type, storage_kind
 
 
@@ -151,7 +152,7 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
 
     args:      src    - one buffer; the result has its shape and dtype
                token  - (opt) of `async_load_wait_group`: the read comes after that wait
-               layout - (opt) a register layout to load in; not offered yet
+               layout - (opt) a register layout to load in, pinned
                relaxed, rematerialize_coordinates(_group) - AMD scheduling hints, no effect elsewhere
     orders:    after this task's earlier writes to the buffer; against other tasks only through barriers
     lowers to: ttg.local_load
@@ -159,9 +160,8 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     src = single_buffer("local_load", "src", src, _semantic)
     if token is not None and not isinstance(token, async_token):
         raise wrong(_semantic, f"local_load: `token` must be an async_token, got {token}")
-    if layout is not None:
-        raise not_yet(_semantic, "local_load(layout=...)")
-    handle = _semantic.builder.record("local_load", src.handle, handle_of(token)).results[0]
+    pinned = None if layout is None else register_layout("local_load", layout, _semantic)
+    handle = _semantic.builder.record("local_load", src.handle, handle_of(token), layout=pinned).results[0]
     return tl.tensor(handle, tl.block_type(src.dtype, list(src.shape)))
 
 

@@ -25,8 +25,6 @@ WORDS = {
     "_clc_issue": "response barrier",
     "_clc_query": "response",
     # layouts
-    "release_layout": "x",
-    "dump_layout": "x",
     "require_amd_wmma_layout": "src version=3 transposed=True warp_bases=((0,2),(2,0)) reg_bases=((0,1),(1,0)) "
                                "instr_shape=(16,16,128)",
     # utilities

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...ir import layouts as ir_layouts
 from ..core import unwrap
 from .layouts import _frozen, _is_power_of_two, layout_encoding, swizzled_layout
 
@@ -42,6 +43,10 @@ class layout(layout_encoding):
                 raise ValueError(f"layout: strides must be powers of two or 0, got {stride_} in {stride}")
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "stride", stride)
+
+    def to_ir(self) -> ir_layouts.ThreadValue:
+        return ir_layouts.ThreadValue(*(tuple(zip(_leaves(extents), _leaves(strides), strict=True))
+                                        for extents, strides in zip(self.shape, self.stride, strict=True)))
 
 
 @dataclass(frozen=True)

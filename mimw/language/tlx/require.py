@@ -1,25 +1,90 @@
-"""Words that fix or compare the layout of a tile. Not offered yet: each checks its arguments, then says so."""
+"""Words that fix, free, compare or show the layout of a tile."""
 
 from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word
+from ..core import not_yet, word, wrong
 from .layouts import layout_encoding
+from .register_layouts import layout as thread_value_layout
+from .types import buffered_tensor
+
+
+def register_layout(name: str, layout, semantic):
+    """A register layout as the solver takes it; an error unless it is one of ours that this release offers."""
+    if isinstance(layout, thread_value_layout):
+        return layout.to_ir()
+    if isinstance(layout, layout_encoding):
+        raise not_yet(semantic, f"{name}(layout={type(layout).__name__})", hint="write it as tlx.layout(shape, stride)")
+    raise TypeError(f"{name}: `layout` must be a register layout such as tlx.layout(shape, stride), got {type(layout).__name__}")
 
 
 @word
 def require_layout(x, layout: tl.constexpr, pin: tl.constexpr = True, late_address_compute: tl.constexpr = False,
                    _semantic=None) -> tl.tensor:
-    """`x` in that register layout; not offered yet."""
+    """`x` in that register layout, converted if it is in another.
+
+    args:      x      - block tensor
+               layout - a register layout for its shape and this task's threads
+               pin    - a hard anchor: no pass moves it, and element-wise ops, reductions, loops and casts go on in it up to a
+                        memory access, a dot or `release_layout`; elements of 8 bits and less, and tiles on AMD, are not held
+                        against Triton's own passes. Without, a hint.
+               late_address_compute - AMD scheduling hint, no effect elsewhere
+    lowers to: ttg.convert_layout, and for `pin` an empty ttg.inline_asm
+    """
     for name, flag in (("pin", pin), ("late_address_compute", late_address_compute)):
         assert isinstance(flag, bool), f"require_layout: {name} must be a bool, got {flag!r}"
-    raise not_yet(_semantic, "require_layout")
+    x = _block("require_layout", x, _semantic)
+    wanted = register_layout("require_layout", layout, _semantic)
+    return tl.tensor(_semantic.builder.record("require_layout", x.handle, wanted, pin).results[0], x.type)
+
+
+@word
+def release_layout(x, _semantic=None) -> tl.tensor:
+    """`x`, in whatever layout suits what follows.
+
+    args:      x - block tensor in a layout that the author pinned; a compile error otherwise
+    """
+    x = _block("release_layout", x, _semantic)
+    return tl.tensor(_semantic.builder.record("release_layout", x.handle).results[0], x.type)
+
+
+def _block(name: str, x, semantic) -> tl.tensor:
+    if not isinstance(x, tl.tensor) or not x.type.is_block():
+        raise wrong(semantic, f"{name}: `x` must be a block tensor, got {x}")
+    return x
 
 
 @word
 def assert_same_layout(lhs, rhs, _semantic=None) -> None:
-    """Refuse to compile unless both have one layout; not offered yet."""
+    """Refuse to compile (`layout assertion failed: LinearLayouts differ`) unless both lie in the same registers.
+
+    args:      lhs - block tensor
+               rhs - block tensor of the same shape, or a register layout; else TypeError
+    not:       a conversion, nor anything at run time
+    """
     if not isinstance(rhs, (tl.tensor, layout_encoding)):
         raise TypeError(f"assert_same_layout: rhs must be a tensor or a layout, got {type(rhs).__name__}")
-    raise not_yet(_semantic, "assert_same_layout")
+    lhs = _block("assert_same_layout", lhs, _semantic)
+    if isinstance(rhs, layout_encoding):
+        other = register_layout("assert_same_layout", rhs, _semantic)
+    else:
+        other = _block("assert_same_layout", rhs, _semantic).handle
+        if list(rhs.type.shape) != list(lhs.type.shape):
+            raise wrong(_semantic, f"assert_same_layout: the shapes {list(lhs.type.shape)} and {list(rhs.type.shape)} differ")
+    _semantic.builder.record("assert_same_layout", lhs.handle, other)
+
+
+@word
+def dump_layout(x, _semantic=None) -> None:
+    """While compiling, print to stderr where `x` lies: its line, its MLIR type, and threads and values as `shape:stride`.
+
+    args:      x - block tensor or one buffer
+    not:       anything at run time, or when the compiled kernel comes from a cache
+    """
+    if isinstance(x, buffered_tensor):
+        if x.num:
+            raise wrong(_semantic, f"dump_layout: `x` must be one buffer, but it is an array of {x.num}", hint="index it: `x[0]`")
+    else:
+        x = _block("dump_layout", x, _semantic)
+    _semantic.builder.record("dump_layout", x.handle)

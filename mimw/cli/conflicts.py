@@ -1,0 +1,37 @@
+"""The section of `mimw explain` on shared memory traffic: who reads or writes which buffer, and the bank conflicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+HEADING = "Bank conflicts (excess accesses a wavefront, in the layouts above; Triton may improve on those)"
+
+
+def conflict_text(compiled: Any) -> str:
+    """One line for each local_load and local_store of a whole buffer; empty without any."""
+    from ..compile import gpu_target
+    from ..constraints.views import find_views
+    from ..lowering.local_mem import transposed
+    from ..triton_port.bank_conflicts import bank_conflicts
+
+    if compiled.target.backend != "cuda":
+        return ""
+    views, layouts = find_views(compiled.program), compiled.layouts
+    rows, accesses = [], []
+    for op in compiled.program.walk():
+        if op.name not in ("local_load", "local_store"):
+            continue
+        buffer = op.args[0]
+        if len(views.get(buffer, ())) != 1:
+            continue
+        (view, ) = views[buffer]
+        if view.alloc not in layouts.shared or tuple(view.alloc.type.shape[dim] for dim in view.dims) != buffer.type.shape:
+            continue
+        tile = layouts.registers[op.result] if op.name == "local_load" else layouts.wanted(op, 1)
+        shared = transposed(layouts.shared[view.alloc], view.dims)
+        rows.append((op, view.alloc, tile))
+        accesses.append((tile, shared, buffer.type.shape, 8 * buffer.type.element.bytes))
+    counts = bank_conflicts(accesses, gpu_target(compiled.target)) if accesses else []
+    return "\n".join(
+        f"{'?' if count is None else count:>4}  line {op.site.line:<5} {op.name:<12} {alloc.name or 'a buffer':<16} {tile}"
+        for (op, alloc, tile), count in zip(rows, counts, strict=True))

@@ -1,0 +1,99 @@
+"""Pinned layouts change no result: shared ones through views, loops and helpers, register ones through arithmetic."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+ROWS, COLS = 32, 64
+# Elements of a row in pairs of columns swapped: an order that is no other layout's.
+LINEAR = [(0, 2), (0, 1), (0, 4), (0, 8), (0, 16), (0, 32), (1, 0), (2, 0), (4, 0), (8, 0), (16, 0)]
+SHARED = {
+    "plain": tlx.swizzled_layout.make_default(2),
+    "columns": tlx.swizzled_layout(0, 0, 0, [0, 1]),
+    "swizzled": tlx.swizzled_layout(3, 3, 3),
+    "encoding": tlx.swizzled_shared_layout_encoding(4, 2, 8, [1, 0], [1, 1], [1, 1], [1, 1], [1, 0]),
+    "nvmma": tlx.nv_mma_shared_layout_encoding.make_default([ROWS, COLS], tl.float16),
+    "padded": tlx.padded_shared_layout_encoding.with_identity_for([(64, 8)], [ROWS, COLS]),
+    "linear": tlx.shared_linear_layout_encoding(LINEAR),
+}
+
+
+@mimw.jit
+def turn(tile, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """A helper gets a buffer of any layout."""
+    return tlx.local_load(tlx.local_trans(tile))
+
+
+@mimw.jit
+def through_buffers(source, target, turned, steps, ROWS: tl.constexpr, COLS: tl.constexpr, LAYOUT: tl.constexpr):
+    tiles = tlx.local_alloc((ROWS, COLS), tl.float16, 2, layout=LAYOUT)
+    rows, cols = tl.arange(0, ROWS), tl.arange(0, COLS)
+    at = rows[:, None] * COLS + cols[None, :]
+    at_turned = cols[:, None] * ROWS + rows[None, :]
+    for step in range(steps):
+        tile = tiles[step % 2]
+        tlx.local_store(tile, tl.load(source + step * ROWS * COLS + at))
+        tl.store(target + step * ROWS * COLS + at, tlx.local_load(tile) * 2)
+        tl.store(turned + step * ROWS * COLS + at_turned, turn(tile, ROWS, COLS))
+
+
+@pytest.mark.parametrize("layout", SHARED)
+def test_pinned_buffers(machine, layout):
+    x = np.arange(3 * ROWS * COLS, dtype=np.float16).reshape(3, ROWS, COLS) % 1000
+    y, z = np.zeros_like(x), np.zeros((3, COLS, ROWS), np.float16)
+    machine.launch(through_buffers, (1, ), x, y, z, 3, ROWS, COLS, SHARED[layout])
+    assert (y == 2 * x).all()
+    assert (z == x.transpose(0, 2, 1)).all()
+
+
+# Lanes along a column, values along a row: no default of the compiler.
+COLUMNS = tlx.layout(((32, 4), (16, )), ((64, 16), (1, )))
+
+
+@mimw.jit
+def half(tile):
+    return tile * 0.5
+
+
+@mimw.jit
+def pinned(source, target, sums, ROWS: tl.constexpr, COLS: tl.constexpr, LAYOUT: tl.constexpr, PIN: tl.constexpr):
+    buffer = tlx.local_alloc((ROWS, COLS), tl.float32, 1)
+    rows, cols = tl.arange(0, ROWS), tl.arange(0, COLS)
+    at = rows[:, None] * COLS + cols[None, :]
+    tile = tlx.require_layout(tl.load(source + at), LAYOUT, pin=PIN)
+    tlx.local_store(buffer[0], tile)
+    total = tlx.zeros((ROWS, COLS), tl.float32, layout=LAYOUT)
+    for _ in range(2):
+        total += half(tile) + tlx.local_load(buffer[0], layout=LAYOUT)
+    tl.store(sums + rows, tl.sum(total, 1))
+    if PIN:
+        tlx.assert_same_layout(total, LAYOUT)
+        tlx.assert_same_layout(total, tile)
+        total = tlx.release_layout(total)
+    tl.store(target + at, total)
+
+
+@pytest.mark.parametrize("pin", [True, False])
+def test_pinned_tiles(machine, pin):
+    x = np.arange(ROWS * COLS, dtype=np.float32).reshape(ROWS, COLS)
+    y, sums = np.zeros_like(x), np.zeros(ROWS, np.float32)
+    machine.launch(pinned, (1, ), x, y, sums, ROWS, COLS, COLUMNS, pin)
+    assert (y == 3 * x).all()
+    assert (sums == 3 * x.sum(1)).all()
+
+
+@mimw.jit
+def replicated(source, target, LAYOUT: tl.constexpr):
+    at = tl.arange(0, 64)
+    tl.store(target + at, tlx.require_layout(tl.load(source + at), LAYOUT) + 1)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float16, np.float32, np.int32, np.int64, np.float64])
+def test_replicas_and_element_sizes(machine, dtype):
+    """Two of four warps hold the same elements."""
+    x, y = np.arange(64, dtype=dtype), np.zeros(64, dtype)
+    machine.launch(replicated, (1, ), x, y, tlx.layout(((32, 2, 2), (1, )), ((1, 32, 0), (0, ))))
+    assert (y == x + 1).all()
