@@ -26,9 +26,10 @@ def async_load(emitter: Emitter, op: Op):
         _by_registers(emitter, op)
         return []
     none = mlir.value()
+    left_out = mask is not None and emitter.target.backend == "hip"  # a load into LDS leaves these bytes as they were
     builder.create_async_copy_global_to_local(
-        emitter.values[buffer], emitter.operand(op, pointer), none if mask is None else emitter.operand(op, mask), none,
-        _policy(emitter, policy), bool(is_volatile))
+        emitter.values[buffer], emitter.operand(op, pointer), none if mask is None else emitter.operand(op, mask),
+        _zeros(emitter, op) if left_out else none, _policy(emitter, policy), bool(is_volatile))
     return []
 
 
