@@ -158,6 +158,15 @@ def _consecutive(cut: Op) -> bool:
     return tuple(shape[first + 1:]) == tuple(source[first + 1:])
 
 
+def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        for rows in _plain_rows(op, op.args[buffer], views, "a bulk copy moves consecutive bytes"):
+            yield replace(rows, wish=InOrder())  # what TMA makes of one dimension will do, too
+
+    return demand
+
+
 _DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot, "buffer_index": _index,
             "buffer_reinterpret": _reinterpret, "tma_load_multicast": _tma(3), "remote_store": _remote_store,
             "async_remote_store": _remote_store, "async_remote_copy": _remote_copy, "bulk_load": _bulk(2), "bulk_store": _bulk(1)}
