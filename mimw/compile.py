@@ -36,7 +36,7 @@ from .target import target as find_target
 from .triton_port.cluster import add_metadata, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
-from .triton_port.passes import amd_passes, narrow_copies, nvidia_passes, optimise
+from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
 
@@ -102,12 +102,12 @@ class Kernel:
         return module
 
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
-        """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies cp.async cannot do."""
+        """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies the chip cannot do."""
         module = self._optimised(chip, options, backend, context, observer)
-        narrow = narrow_copies(module) if chip.backend == "cuda" else ()
-        if not narrow:
+        unfit = unfit_copies(module, chip.arch)
+        if not unfit:
             return module
-        lines = frozenset(op.site for op in self.program.walk() if op.name == "async_load" and _place(op.site) in narrow)
+        lines = frozenset(op.site for op in self.program.walk() if op.name == "async_load" and _place(op.site) in unfit)
         return self._optimised(chip, options, backend, context, observer, lines)
 
     def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):

@@ -1,7 +1,7 @@
 """How many neighbouring elements of a mask are surely equal: cp.async moves at least 4 bytes, all or none of them.
 
-The facts are those that Triton's own axis analysis derives at the lowering of the copy, or fewer: what this file promises,
-the copy can do. Powers of two along the last dimension.
+The facts are those that Triton's own axis analysis derives at the lowering of the copy, or fewer: what this file
+promises, the copy can do. Powers of two along the last dimension.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BORDER_AT_LEFT = ("icmpSGT", "icmpSLE", "icmpUGT", "icmpULE")  # n > x as well
 
 @dataclass(frozen=True)
 class _Run:
-    """`counts`: elements go up by one; else `equal` neighbours are equal. The first of a run is a multiple of `divisor`."""
+    """`counts`: elements go up by one; else `equal` neighbours are equal. `divisor` divides the first of a run."""
 
     counts: bool
     equal: int

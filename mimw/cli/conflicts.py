@@ -11,7 +11,7 @@ def conflict_text(compiled: Any) -> str:
     """One line for each local_load and local_store of a whole buffer; empty without any."""
     from ..compile import gpu_target
     from ..constraints.views import find_views
-    from ..lowering.local_mem import transposed
+    from ..lowering.views import transposed
     from ..triton_port.bank_conflicts import bank_conflicts
 
     if compiled.target.backend != "cuda":

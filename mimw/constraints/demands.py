@@ -122,15 +122,6 @@ def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
             yield Requirement(view.alloc, wish, op.site, op.name, why)
 
 
-def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
-
-    def demand(op: Op, views: Views) -> Iterator[Requirement]:
-        for view in views[op.args[buffer]]:
-            yield Requirement(view.alloc, InOrder(), op.site, op.name, "a bulk copy moves consecutive bytes")
-
-    return demand
-
-
 def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:
     yield from _plain_rows(op, op.args[0], views, "stores to another CTA compute addresses from plain rows")
 
@@ -165,6 +156,15 @@ def _consecutive(cut: Op) -> bool:
     shape, source = cut.args[2], cut.args[0].type.shape
     first = next((dim for dim, extent in enumerate(shape) if extent > 1), len(shape))
     return tuple(shape[first + 1:]) == tuple(source[first + 1:])
+
+
+def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
+
+    def demand(op: Op, views: Views) -> Iterator[Requirement]:
+        for rows in _plain_rows(op, op.args[buffer], views, "a bulk copy moves consecutive bytes"):
+            yield replace(rows, wish=InOrder())  # what TMA makes of one dimension will do, too
+
+    return demand
 
 
 _DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "async_dot": _async_dot, "buffer_index": _index,

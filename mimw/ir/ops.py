@@ -287,7 +287,8 @@ _define("named_barrier_wait named_barrier_arrive", "barrier threads", None, "non
 _define("fence", "scope", None, "none", "sync", ours=True, doc="'async_shared' | 'gpu' | 'sys'")
 
 _define("async_load", "pointer buffer mask other cache_policy is_volatile", _scalar(TOKEN), "memory", "read write async",
-        ours=True, doc="cp.async: pointers' elements into the buffer, where masked off `other` (None: 0); done when its group is waited for.")
+        ours=True,
+        doc="cp.async: pointers' elements into the buffer, or `other` (None: 0); done when its group has been waited for.")
 _define("bulk_load", "pointer barrier buffer bytes", _scalar(TOKEN), "same", "read write async", ours=True,
         doc="Consecutive bytes (an int or i32) from the first of the pointers on into the buffer; completes them on the barrier.")
 _define("bulk_store", "pointer buffer bytes", None, "none", "read write async", ours=True,

@@ -26,9 +26,10 @@ def async_load(emitter: Emitter, op: Op):
         _by_registers(emitter, op)
         return []
     none = mlir.value()
+    left_out = mask is not None and emitter.target.backend == "hip"  # a load into LDS leaves these bytes as they were
     builder.create_async_copy_global_to_local(
-        emitter.values[buffer], emitter.operand(op, pointer), none if mask is None else emitter.operand(op, mask), none,
-        _policy(emitter, policy), bool(is_volatile))
+        emitter.values[buffer], emitter.operand(op, pointer), none if mask is None else emitter.operand(op, mask),
+        _zeros(emitter, op) if left_out else none, _policy(emitter, policy), bool(is_volatile))
     return []
 
 
@@ -70,7 +71,7 @@ def _offsets(emitter: Emitter, offsets) -> list:
 @emits("tma_load")
 def tma_load(emitter: Emitter, op: Op):
     descriptor, offsets, barrier, buffer, when, policy = op.args
-    policy = (None, None, *policy[2:]) if policy else None  # TMA goes by L2 alone: it has eviction policies, no modifiers
+    policy = (None, None, *policy[2:]) if policy else None  # TMA has eviction policies of L2, no cache modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
         emitter.values[descriptor], _offsets(emitter, offsets), emitter.values[barrier], emitter.values[buffer],
         predicate(emitter, when), False, None, _policy(emitter, policy))

@@ -1,4 +1,4 @@
-"""Cache hints: lines at pointers, tiles of a descriptor, descriptors themselves (PTX ISA, prefetch, cp.async.bulk.prefetch)."""
+"""Cache hints: lines at pointers, tiles of a descriptor, descriptors (PTX ISA, prefetch, cp.async.bulk.prefetch)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def prefetch(emitter: Emitter, op: Op):
 def prefetch_descriptor(emitter: Emitter, op: Op):
     name = address_of(emitter, op.args[0])
     if name is not None:
-        ptx(emitter, f"{{\n.reg .pred on;\n{_point_at(name)}\nsetp.eq.s32 on, $0, 0;\n@on prefetch.tensormap [at];\n}}", ["r"],
-            [thread_in_task(emitter)])
+        lines = ["{", ".reg .pred on;", _point_at(name), "setp.eq.s32 on, $0, 0;", "@on prefetch.tensormap [at];", "}"]
+        ptx(emitter, "\n".join(lines), ["r"], [thread_in_task(emitter)])
 
 
 @emits("tma_prefetch")

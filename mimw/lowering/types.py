@@ -15,7 +15,7 @@ _SCALARS = {"i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "
 
 def lifted(layout: SharedLayout, rank: int) -> SharedLayout:
     """A layout of as many bytes for a buffer whose outer dimensions `layout` leaves out: they are only ever indexed."""
-    if layout.rank >= rank:
+    if not isinstance(layout, (NvmmaShared, SwizzledShared)) or layout.rank >= rank:
         return layout
     if isinstance(layout, NvmmaShared):
         return replace(layout, rank=rank, transposed=False)

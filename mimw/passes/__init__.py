@@ -54,7 +54,6 @@ PASSES: tuple[Pass, ...] = (
     Pass("aliases", check=check_aliases),
     Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
     Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
-    Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),
@@ -62,6 +61,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("async_dot", check=check_async_dot),
     Pass("warpgroups", check=check_warpgroups),
     Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
+    Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
     Pass("grant_registers", rewrite=grant_registers),  # last: the checks speak of what the author asked for
 )
 

@@ -13,6 +13,6 @@ def check_exclusive(program: Program, target: Target) -> None:
     found = regions(program)
     exclusive = next((region for region in found if region.attrs.get("exclusive")), None)
     if exclusive is not None and len(found) != 1 and target.backend == "cuda":
-        raise TaskError(f"async_tasks(exclusive=True) requires exactly one warp_specialize op in the module, but found {len(found)}",
-                        exclusive.site, *(region.site for region in found if region is not exclusive),
+        raise TaskError("async_tasks(exclusive=True) requires exactly one warp_specialize op in the module, but found "
+                        f"{len(found)}", exclusive.site, *(region.site for region in found if region is not exclusive),
                         hint="leave exclusive out, or make the regions one.")

@@ -29,5 +29,5 @@ def _refuse(op: Op, workers: int, taken: int) -> None:
     if workers:
         last = f" to {taken - 1}" if workers > 1 else ""
         owners += f", 1 to start and end tasks, 2{last} for the {workers} task{'s' * (workers > 1)} besides the default one"
-    free = f"use {max(8, taken)} to {_LAST}" if taken <= _LAST else "this kernel has so many tasks that none is left: use alloc_barriers"
-    raise ProtocolError(f"named barrier {number} is the compiler's here: it takes {owners}.", op.site, hint=f"{free}.")
+    hint = f"use {max(8, taken)} to {_LAST}." if taken <= _LAST else "so many tasks leave none: use alloc_barriers."
+    raise ProtocolError(f"named barrier {number} is the compiler's here: it takes {owners}.", op.site, hint=hint)

@@ -17,8 +17,10 @@ from .tasks import PerThread, fail
 from .values import numpy_type
 
 WARP = 32
-_EVERYBODY = frozenset(("reduce", "scan", "dot", "dot_scaled", "gather", "histogram", "local_load", "local_store", "descriptor_load",
-                        "descriptor_store", "descriptor_reduce", "descriptor_gather", "descriptor_scatter"))
+_EVERYBODY = frozenset("""
+    reduce scan dot dot_scaled gather histogram local_load local_store local_gather local_scatter
+    descriptor_load descriptor_store descriptor_reduce descriptor_gather descriptor_scatter
+""".split())
 _ONE_THREAD_ENOUGH = frozenset(("fence", "clock64"))
 
 

@@ -28,8 +28,9 @@ class NamedBarrier:
         """All threads of `task` have come."""
         task.release()
         if self.come and threads != self.threads:
-            raise fail(BarrierMisuse, task, op, f"named barrier {self.number} opens for {threads} threads here and for {self.threads} "
-                       f"at {self.began.site}, in one round", self.began.site, hint="give one count on all sides")
+            raise fail(BarrierMisuse, task, op, f"named barrier {self.number} opens for {threads} threads here and for "
+                       f"{self.threads} at {self.began.site}, in one round", self.began.site,
+                       hint="give one count on all sides")
         if not self.come:
             self.threads, self.began, self.opened_at = threads, op, 0.0
         task.machine.order.release(task, (self, self.rounds))

@@ -22,7 +22,6 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool):
                            asynchronous dots: the pass would put its own waits between theirs.
     """
     ttgpu, ttir, common, ttng = passes.ttgpuir, passes.ttir, passes.common, nvidia.passes.ttnvgpuir
-    yield "loop_unroll", ttir.add_loop_unroll  # `tl.range(..., loop_unroll_factor=)`
     yield from _tidied()
     yield "coalesce", ttgpu.add_coalesce  # global accesses: neighbouring lanes, wide vectors
     yield "f32_dot_tc", lambda pm: ttgpu.add_f32_dot_tc(pm, True)  # tf32x3 and friends become several tf32 dots
@@ -65,7 +64,6 @@ def _tidied():
 def amd_passes(arch: str, num_stages: int, pipeline: bool):
     """(name, how to add it) of each pass for an AMD target; arguments as `nvidia_passes`."""
     ttgpu, ttir, common = passes.ttgpuir, passes.ttir, passes.common
-    yield "loop_unroll", ttir.add_loop_unroll
     yield from _tidied()
     yield "coalesce", ttgpu.add_coalesce
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
@@ -83,24 +81,43 @@ def amd_passes(arch: str, num_stages: int, pipeline: bool):
     yield "canonicalizer", passes.gluon.add_canonicalizer
 
 
+# Bits of one thread's piece (LLVM AMDGPU: global_load_lds_dword, dwordx3 and dwordx4; gfx1250's asynchronous loads to LDS).
+_LDS_PIECES = {"gfx942": (32, ), "gfx950": (32, 96, 128), "gfx1250": (32, 64, 128)}
 _LOCATION = re.compile(r'"(.*)":(\d+):(\d+)\)$')
 _POINTERS = re.compile(r"x!tt\.ptr<[a-z]+(\d+)\w*>.*?sizePerThread = \[([\d, ]+)\].*?order = \[(\d+)")
 
 
-def narrow_copies(module) -> frozenset[tuple[str, int, int]]:
-    """(file, line, column from 1) of each cp.async of which a thread's piece is below 4 bytes, the least that PTX has."""
+def unfit_copies(module, arch: int | str) -> frozenset[tuple[str, int, int]]:
+    """(file, line, column from 1) of each asynchronous copy that the chip cannot do in a thread's pieces.
+
+    PTX, cp.async: 4 bytes at least. AMD, global loads into LDS: pieces of certain sizes. A piece of several elements lies
+    along the buffer's rows.
+    """
     found = set()
 
     def look(op) -> None:
         if op.get_name() != "ttg.async_copy_global_to_local":
             return
         bits, sizes, fastest = _POINTERS.search(str(op.get_operand(0).get_type())).groups()
+        piece = int(sizes.split(",")[int(fastest)]) * int(bits)
+        along = int(fastest) == _fastest(str(op.get_operand(1).get_type()), len(sizes.split(",")))
+        if isinstance(arch, int):
+            fits = int(bits) >= 32 or (piece >= 32 and along)
+        else:
+            fits = piece in _LDS_PIECES[arch] and along
         place = _LOCATION.search(str(op.get_result(0).get_loc()))
-        if place and int(sizes.split(",")[int(fastest)]) * int(bits) < 32:
+        if place and not fits:
             found.add((place[1], int(place[2]), int(place[3])))
 
     module.walk(look)
     return frozenset(found)
+
+
+def _fastest(buffer: str, rank: int) -> int:
+    """The dimension along which the elements of a buffer of this type lie together."""
+    if order := re.search(r"order = \[(\d+)", buffer):
+        return int(order[1])
+    return 0 if "transposed = true" in buffer else rank - 1
 
 
 def optimise(module, listed, observer=None):

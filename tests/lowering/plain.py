@@ -37,7 +37,8 @@ def layernorm(x, w, b, y, n, stride, B: tl.constexpr, OURS: tl.constexpr):
     for o in range(0, n, B):
         c = o + tl.arange(0, B)
         v = tl.load(x + row * stride + c, mask=c < n, other=0.).to(tl.float32)
-        tl.store(y + row * stride + c, ((v - mu) * rs * tl.load(w + c, mask=c < n) + tl.load(b + c, mask=c < n)).to(tl.bfloat16), mask=c < n)
+        scaled = (v - mu) * rs * tl.load(w + c, mask=c < n) + tl.load(b + c, mask=c < n)
+        tl.store(y + row * stride + c, scaled.to(tl.bfloat16), mask=c < n)
 
 
 @mimw.jit
@@ -261,16 +262,6 @@ def gemv(x, y, z, n, s, R: tl.constexpr, B: tl.constexpr, OURS: tl.constexpr):
     for o in range(0, n, B):
         acc += tl.load(x + r[:, None] * s + o + c[None, :]).to(tl.float32) * tl.load(y + o + c).to(tl.float32)[None, :]
     tl.store(z + r, tl.sum(acc, 1).to(tl.bfloat16))
-
-
-@mimw.jit
-def topk(x, y, n, R: tl.constexpr, B: tl.constexpr, OURS: tl.constexpr):
-    if OURS:
-        tlx.fence("gpu")
-    r = tl.arange(0, R)
-    c = tl.arange(0, B)
-    v = tl.topk(tl.load(x + r[:, None] * B + c[None, :]), 8)
-    tl.store(y + r[:, None] * 8 + tl.arange(0, 8)[None, :], v)
 
 
 @mimw.jit

@@ -40,7 +40,8 @@ def test_policies(machine, policy):
     assert (x == y).all()
 
 
-REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+              "xor": np.bitwise_xor}
 
 
 @pytest.mark.parametrize("policy", ["", "evict_last"])

@@ -43,7 +43,8 @@ def alloc_warp_barrier(num_barriers: tl.constexpr, num_warps: tl.constexpr = 1, 
     for name, value in (("num_barriers", num_barriers), ("num_warps", num_warps), ("num_arrivals", num_arrivals)):
         positive_int(f"alloc_warp_barrier: {name}", value)
     needs_hopper("alloc_warp_barrier", _semantic)
-    handle = _semantic.builder.record("alloc_barriers", num_barriers, WARP * num_warps * num_arrivals, per_thread=True).results[0]
+    arrive_count = WARP * num_warps * num_arrivals
+    handle = _semantic.builder.record("alloc_barriers", num_barriers, arrive_count, per_thread=True).results[0]
     return mbarrier_type(num_barriers, None, storage_kind.smem, is_warp_barrier=True).value(handle)
 
 

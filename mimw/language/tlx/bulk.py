@@ -16,7 +16,7 @@ UNIT = 16  # PTX, cp.async.bulk: addresses and size are multiples of 16 bytes
 
 @word
 def async_store(dst_global_ptr, src_smem, size, _semantic=None) -> None:
-    """Start copying the first `size` bytes of `src_smem` to global memory, as a bulk group of its own; one thread issues it.
+    """Start copying the first `size` bytes of `src_smem` to global memory, as a bulk group of its own; by one thread.
 
     args:      dst_global_ptr - scalar pointer, 16-byte aligned
                src_smem       - one 1-D buffer
@@ -30,11 +30,12 @@ def async_store(dst_global_ptr, src_smem, size, _semantic=None) -> None:
     if pointer.type.is_block():
         raise wrong(_semantic, f"async_store: `dst_global_ptr` must be one pointer, got {pointer}")
     source = _line("async_store", "src_smem", src_smem, _semantic)
-    _semantic.builder.record("bulk_store", pointer.handle, source.handle, _size("async_store", "size", size, source, _semantic))
+    size = _size("async_store", "size", size, source, _semantic)
+    _semantic.builder.record("bulk_store", pointer.handle, source.handle, size)
 
 
 def bulk_load(src, result, bulk_size, barrier, semantic) -> Any:
-    """Check the arguments of `async_load(bulk=True)` and record it; its token. Of a block of pointers the first is the base."""
+    """Check and record `async_load(bulk=True)`; its token. Of a block of pointers the first is the base."""
     needs_hopper("async_load(bulk=True)", semantic)
     assert isinstance(barrier, mbarrier), "async_load: bulk=True needs an mbarrier as `barrier`"
     result = _line("async_load", "result", result, semantic)

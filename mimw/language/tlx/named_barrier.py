@@ -1,4 +1,4 @@
-"""The 16 hardware barriers of a CTA, named by number: cheaper than mbarriers, without phases, for a fixed set of warps."""
+"""The 16 hardware barriers of a CTA, named by number: without memory or phases, for a fixed number of threads."""
 
 from __future__ import annotations
 
