@@ -13,7 +13,7 @@ from .errors import SimulatorMisuse
 from .host import specialise
 from .ir import Program
 from .passes import run_passes
-from .report import timeline_html, timeline_svg
+from .report import chrome_trace, timeline_html, timeline_svg
 from .simulator import Run, run
 from .target import target as find_target
 from .triton_port.runtime import gpu_is_active, make_backend
@@ -38,7 +38,7 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
                seed     picks the interleaving of tasks and the landing times of copies; same seed, same run;
                         by default MIMW_SEED or 0; a tuple is a schedule as `mimw.check` finds them
-               trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html or .svg) it is also drawn there
+               trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html, .svg, .json) it is also drawn there
                races    also look for accesses that nothing orders, whether or not they went wrong in this run;
                         by default MIMW_RACES or False
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a
@@ -52,7 +52,7 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
     picture = os.environ.get("MIMW_TIMELINE")
     done = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races)
     if picture:
-        draw = timeline_svg if picture.endswith(".svg") else timeline_html
+        draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(picture).suffix, timeline_html)
         Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
     return done
 

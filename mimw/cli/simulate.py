@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_script_arguments(parser, "the script to run, or FILE:FUNCTION to import the file and call the function")
     parser.add_argument("--seed", type=int, metavar="N",
                         help="picks the interleaving of the tasks; the same seed, the same run")
-    parser.add_argument("--timeline", metavar="OUT", help="write the timeline of the last launch, as .html or .svg")
+    parser.add_argument("--timeline", metavar="OUT", help="write the timeline of the last launch, as .html, .svg or .json (for Perfetto)")
 
 
 def execute(options: Namespace) -> int:
@@ -38,8 +38,8 @@ def execute(options: Namespace) -> int:
         os.environ["MIMW_SEED"] = str(options.seed)
     if options.timeline:
         picture = Path(options.timeline).absolute()
-        if picture.suffix not in (".html", ".svg"):
-            raise CommandError(f"--timeline {options.timeline!r} should end in .html or .svg.")
+        if picture.suffix not in (".html", ".svg", ".json"):
+            raise CommandError(f"--timeline {options.timeline!r} should end in .html, .svg or .json.")
         os.environ["MIMW_TIMELINE"] = str(picture)
         picture.unlink(missing_ok=True)
     install_aliases()

@@ -20,8 +20,8 @@ from ..analysis import total_warps
 from ..ir import Block, Op, Program, Value
 from .cluster import Cluster, clusters
 from .deadlock import deadlock, livelock
-from .interpreter import Code, prepare, run_block
 from .guide import Guide
+from .interpreter import Code, prepare, run_block
 from .memory import GlobalMemory
 from .order import Order, Unordered
 from .tasks import Cta, InFlight, Task

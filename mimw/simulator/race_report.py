@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import (CopyReadEarly, DataRace, MissingFence, OperandOverwritten, SlotReusedEarly, SourceOverwritten,
-                      UnfinishedAtExit)
+from ..errors import CopyReadEarly, DataRace, MissingFence, OperandOverwritten, SlotReusedEarly, SourceOverwritten, UnfinishedAtExit
 from .deadlock import bringers, waits
 from .tasks import fail
 

@@ -170,3 +170,49 @@ def test_a_flag_in_global_memory(release, acquire, fence, scope):
     x, flag, y = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1, np.int32)
     ok = mimw.check(flagged, 2, x, flag, y, release, acquire, fence, scope, seeds=4, shrink=False).ok
     assert ok == (scope != "cta" and (fence or (release, acquire) == ("release", "acquire")))
+
+
+@mimw.jit
+def named(x_ptr, y_ptr, ARRIVE: tl.constexpr, WAIT: tl.constexpr):
+    """One task writes, another reads, with a numbered hardware barrier between."""
+    tile = tlx.local_alloc((16, 32), tl.float16, 1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            tlx.local_store(tile[0], tl.load(x_ptr + at))
+            if ARRIVE:
+                tlx.named_barrier_arrive(9, 256)
+        with tlx.async_task(num_warps=4):
+            here = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            if WAIT:
+                tlx.named_barrier_wait(9, 256)
+            tl.store(y_ptr + here, tlx.local_load(tile[0]))
+
+
+@rows("arrive", "wait")
+def test_named_barriers(arrive, wait):
+    """Right iff one side arrives and the other waits."""
+    x, y = np.ones((16, 32), np.float16), np.zeros((16, 32), np.float16)
+    assert right(named, x, y, arrive, wait) == (arrive and wait)
+
+
+@mimw.jit
+def exchanged(x_ptr, y_ptr, BEFORE: tl.constexpr, AFTER: tl.constexpr):
+    """Each CTA of a pair writes into the other, twice."""
+    tile = tlx.local_alloc((16, 32), tl.float16, 1)
+    rank = tlx.cluster_cta_rank()
+    at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    for step in tl.static_range(2):
+        tlx.remote_shmem_store(tile[0], tl.load(x_ptr + at), rank ^ 1)
+        if BEFORE:
+            tlx.cluster_barrier()
+        tl.store(y_ptr + tl.program_id(0) * 512 + at, tlx.local_load(tile[0]))
+        if AFTER:
+            tlx.cluster_barrier()
+
+
+@rows("before", "after")
+def test_cluster_barriers(before, after):
+    """Right iff the pair meets between write and read, and again before the next write."""
+    x, y = np.ones((16, 32), np.float16), np.zeros((2, 16, 32), np.float16)
+    assert right(exchanged, x, y, before, after, grid=2, ctas_per_cga=(2, 1, 1)) == (before and after)

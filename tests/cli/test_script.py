@@ -86,7 +86,7 @@ def test_simulate_refuses_arguments_for_a_function(tmp_path):
     assert "is called without arguments" in run.stderr and run.returncode == 1
 
 
-@pytest.mark.parametrize("name, expected", [("t.png", "should end in .html or .svg"), ("t.svg", "without a launch")])
+@pytest.mark.parametrize("name, expected", [("t.png", "should end in .html, .svg or .json"), ("t.svg", "without a launch")])
 def test_simulate_refuses_a_timeline_that_cannot_be(tmp_path, name, expected):
     run = _mimw(tmp_path, "simulate", "--timeline", str(tmp_path / name), str(tmp_path / "script.py"))
     assert expected in run.stderr and run.returncode == 1
