@@ -3,6 +3,7 @@
 from . import tlx
 from .aliases import install_aliases
 from .autotune import Config, autotune
+from .check import check
 from .host import TensorDescriptor
 from .jit import jit
 from .simulate import simulate
@@ -14,6 +15,7 @@ __all__ = [
     "TensorDescriptor",
     "__version__",
     "autotune",
+    "check",
     "install_aliases",
     "jit",
     "simulate",

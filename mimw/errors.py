@@ -7,21 +7,37 @@
     │   │   ├── TooManyWarps
     │   │   └── TooManyRegisters
     │   ├── ProtocolError      barriers that can never work out
-    │   │   ├── ArriveCountMismatch
-    │   │   ├── ExpectedBytesMismatch
-    │   │   └── AsyncDotMisuse
+    │   │   ├── ArriveCountMismatch     (also what the simulator finds: TooFewArrivals, TooManyArrivals)
+    │   │   ├── ExpectedBytesMismatch   (BytesNeverSent, BytesNotExpected)
+    │   │   └── AsyncDotMisuse          (AsyncDotReadEarly)
     │   ├── TaskError          what tasks may hold and capture
     │   ├── AliasError         buffers that share storage in a way that cannot be
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
     │   └── NotYet             a word of the language that this release does not offer
     ├── SimulationError        found while running on the CPU
-    │   ├── Deadlock
+    │   ├── Deadlock           nobody can go on
+    │   │   ├── WaitCycle               tasks wait for each other in a ring
+    │   │   ├── PhaseOffByOne           a wait names the other parity than the one that would let it pass
+    │   │   ├── TooFewArrivals
+    │   │   ├── BytesNeverSent
+    │   │   └── Livelock                tasks spin on memory that nobody changes
+    │   ├── DataRace           two accesses that nothing orders
+    │   │   ├── MissingFence            ordered, but for the wrong proxy
+    │   │   ├── CopyReadEarly           read before the copy into it is known to have landed
+    │   │   ├── OperandOverwritten      written while an asynchronous dot reads it
+    │   │   ├── SourceOverwritten       written while a TMA store reads it
+    │   │   ├── SlotReusedEarly         written before another task is known to have read it
+    │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
     │   ├── BarrierMisuse
+    │   │   ├── TooManyArrivals
+    │   │   ├── BytesNotExpected
+    │   │   ├── PhaseMissed             a phase may be over before the task that waits for it has looked
+    │   │   └── BarrierNotReady         used before its initialisation is known to be visible
     │   ├── AsyncDotReadEarly
     │   ├── PeerExited
-    │   └── SimulatorMisuse    bad arguments to `mimw.simulate`
+    │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            launch options that cannot be: cluster shapes, grids
     ├── TargetError            an unknown target, or a word that the target cannot do
     └── InvalidProgram         a bug of ours: the IR broke its own rules
@@ -36,6 +52,11 @@ import linecache
 
 class MimwError(Exception):
     """Base of all errors of this package."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the error's class: what reports and `mimw check --json` call it."""
+        return type(self).__name__
 
 
 def excerpt(site) -> str:
@@ -58,10 +79,6 @@ class KernelError(MimwError):
     def __init__(self, message: str, *sites, hint: str = ""):
         self.message, self.sites, self.hint = message, tuple(site for site in sites if site is not None), hint
         super().__init__(self._text())
-
-    @property
-    def kind(self) -> str:
-        return type(self).__name__
 
     def _text(self) -> str:
         where = f" at {self.sites[0]}" if self.sites else ""
@@ -129,15 +146,64 @@ class SimulationError(MimwError):
         if hint:
             parts.append(f"Mend: {hint}")
         parts += [excerpt(site) for site in self.sites]
-        super().__init__("\n".join(part for part in parts if part))
+        Exception.__init__(self, "\n".join(part for part in parts if part))
 
 
 class Deadlock(SimulationError):
     """No task can go on: who waits for what, where, in which phase, and who could have arrived."""
 
 
+class WaitCycle(Deadlock):
+    """Tasks that wait in a ring: each for an arrival that would come after the wait of the next."""
+
+
+class PhaseOffByOne(Deadlock):
+    """A wait names a parity that can come no more, or not yet: with the other one it would have passed."""
+
+
+class TooFewArrivals(Deadlock, ArriveCountMismatch):
+    """A phase got some of its arrivals, and those that are missing can come no more."""
+
+
+class BytesNeverSent(Deadlock, ExpectedBytesMismatch):
+    """A phase was told to expect bytes that no copy brings."""
+
+
+class Livelock(Deadlock):
+    """Tasks spin on global memory that nobody changes any more."""
+
+
+class DataRace(SimulationError):
+    """Two accesses to one place, one of them a write, that no barrier, wait or fence orders. It need not show in this
+    run: the order is what is missing. `sites` are those of the earlier and the later access, then of what could order them."""
+
+
+class MissingFence(DataRace):
+    """Written through the generic proxy and read by the asynchronous one without `fence("async_shared")` between."""
+
+
+class OperandOverwritten(DataRace):
+    """Written while an asynchronous dot may still read it."""
+
+
+class SourceOverwritten(DataRace):
+    """Written while a TMA store may still read it."""
+
+
+class SlotReusedEarly(DataRace):
+    """Written before the reads of another task are known to be done."""
+
+
+class UnfinishedAtExit(DataRace):
+    """A CTA ends, and its shared memory is given away, before a copy from or to it is known to be done."""
+
+
 class UnwrittenRead(SimulationError):
     """Shared memory is read where nothing has been written, or where a copy has not landed yet."""
+
+
+class CopyReadEarly(DataRace, UnwrittenRead):
+    """Read, or written again, before the asynchronous copy into it is known to have landed."""
 
 
 class OutOfBounds(SimulationError):
@@ -145,10 +211,26 @@ class OutOfBounds(SimulationError):
 
 
 class BarrierMisuse(SimulationError):
-    """A barrier got more arrivals or bytes than its phase takes."""
+    """A barrier used against its protocol."""
 
 
-class AsyncDotReadEarly(SimulationError):
+class TooManyArrivals(BarrierMisuse, ArriveCountMismatch):
+    """A phase got more arrivals than the barrier was made for."""
+
+
+class BytesNotExpected(BarrierMisuse, ExpectedBytesMismatch):
+    """A phase got more bytes than it was told to expect."""
+
+
+class PhaseMissed(BarrierMisuse):
+    """The next phase can complete before a task has looked at the one that it waits for: parities come round again."""
+
+
+class BarrierNotReady(BarrierMisuse):
+    """A barrier is used where its initialisation need not be visible yet."""
+
+
+class AsyncDotReadEarly(SimulationError, AsyncDotMisuse):
     """The result of an asynchronous dot is read before the wait that finishes it."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid
 from .compile import Kernel, gpu_target
 from .errors import SimulatorMisuse
 from .host import specialise
+from .ir import Program
 from .passes import run_passes
 from .report import timeline_html, timeline_svg
 from .simulator import Run, run
@@ -27,20 +29,46 @@ def simulating() -> bool:
     return not gpu_is_active() if wanted is None else wanted not in _NO
 
 
-def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, target: str | None = None, **meta) -> Run:
+def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool = False, races: bool | None = None,
+             target: str | None = None, **meta) -> Run:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
                grid     1 to 3 ints, or a function of the arguments giving them
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
                seed     picks the interleaving of tasks and the landing times of copies; same seed, same run;
-                        by default MIMW_SEED or 0
+                        by default MIMW_SEED or 0; a tuple is a schedule as `mimw.check` finds them
                trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html or .svg) it is also drawn there
+               races    also look for accesses that nothing orders, whether or not they went wrong in this run;
+                        by default MIMW_RACES or False
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a
                meta     compile-time parameters and launch options (num_warps, ...)
     returns:   Run, with cycles, op counts and the trace
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
     """
+    launch = prepare(kernel, grid, args, meta, target)
+    seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
+    races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
+    picture = os.environ.get("MIMW_TIMELINE")
+    done = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races)
+    if picture:
+        draw = timeline_svg if picture.endswith(".svg") else timeline_html
+        Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
+    return done
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch made ready: the checked program, and what its parameters are bound to, by path."""
+
+    name: str
+    program: Program
+    grid: tuple[int, ...]
+    values: dict[tuple[int, ...], Any]
+
+
+def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None) -> Launch:
+    """What `simulate` runs; arguments and errors as there."""
     fn, args, meta = _resolve(kernel, args, meta)
     meta = canonical_keywords(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
@@ -54,13 +82,7 @@ def simulate(kernel, grid, *args, seed: int | None = None, trace: bool = False, 
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
     check_grid(extents, program.cluster)
-    seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
-    picture = os.environ.get("MIMW_TIMELINE")
-    done = run(program, extents, values, seed=seed, trace=trace or bool(picture))
-    if picture:
-        draw = timeline_svg if picture.endswith(".svg") else timeline_html
-        Path(picture).write_text(draw(done.trace, f"{fn.__name__} on grid {extents}, seed {seed}"))
-    return done
+    return Launch(fn.__name__, program, extents, values)
 
 
 def _resolve(kernel, args, meta):

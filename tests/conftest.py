@@ -16,6 +16,8 @@ from hypothesis import settings  # noqa: E402
 from mimw.testing import Golden, gpu_available  # noqa: E402
 from mimw.testing.machines import Gpu, Simulator  # noqa: E402
 
+pytest_plugins = ["mimw.testing.plugin"]
+
 # The same examples in every run, and no time limit on a shared machine.
 settings.register_profile("mimw", deadline=None, derandomize=True)
 settings.load_profile("mimw")

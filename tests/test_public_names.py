@@ -7,6 +7,7 @@ PUBLIC = [
     "TensorDescriptor",
     "__version__",
     "autotune",
+    "check",
     "install_aliases",
     "jit",
     "simulate",

@@ -20,8 +20,11 @@ from . import (  # noqa: F401
     shared,
     tiles,
 )
+from .counterfactual import flipped_waits
+from .explore import explore, schedule_of
+from .guide import Guide
 from .run import Run, run
 from .table import HANDLERS
 from .trace import Event, Trace
 
-__all__ = ["HANDLERS", "Event", "Run", "Trace", "run"]
+__all__ = ["HANDLERS", "Event", "Guide", "Run", "Trace", "explore", "flipped_waits", "run", "schedule_of"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..errors import BarrierMisuse, OutOfBounds
+from ..errors import BarrierMisuse, BytesNotExpected, OutOfBounds, TooManyArrivals
 from ..ir import Site, Value
 from .shared import position
 from .table import handles
@@ -46,16 +46,18 @@ class Mbarrier:
         task.release()
         if self.arrived + count > self.count:
             more = f"{count} more arrival{'s' * (count != 1)}"
-            raise fail(BarrierMisuse, task, op, f"{more} on {self.name}; {self.state()}", self.made,
+            raise fail(TooManyArrivals, task, op, f"{more} on {self.name}; {self.state()}", self.made,
                        hint="allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)")
         self.arrived += count
         self.pending_bytes += size
+        task.machine.order.arrives(task, self)
         self._settle(task.clock, task, op)
 
     def complete(self, copy: InFlight, size: int) -> None:
         """`size` bytes of `copy` have landed."""
         self.coming.remove(copy)
         self.pending_bytes -= size
+        copy.task.machine.order.land(copy, self)
         self._settle(copy.end, copy.task, copy.op)
 
     def _settle(self, time: float, task: Task, op) -> None:
@@ -63,10 +65,11 @@ class Mbarrier:
         if self.arrived < self.count:
             return
         if self.pending_bytes < 0:
-            raise fail(BarrierMisuse, task, op, f"phase {self.phase} (parity {self.phase & 1}) of {self.name} got "
+            raise fail(BytesNotExpected, task, op, f"phase {self.phase} (parity {self.phase & 1}) of {self.name} got "
                        f"{-self.pending_bytes} bytes more than it was told to expect", self.made,
                        hint="barrier_expect_bytes takes the sum of the bytes of all copies of the phase")
         if self.pending_bytes == 0:
+            task.machine.order.phase(self, task, op)
             self.completed_at[self.phase & 1] = self.latest
             self.phase, self.arrived, self.latest = self.phase + 1, 0, 0.0
             for waiter in self.waiters:
@@ -82,12 +85,13 @@ class Mbarrier:
 def single(task: Task, op, value) -> Mbarrier:
     """The one barrier that an op works on: a single one, or an array of one."""
     barriers = task.env[value]
-    if isinstance(barriers, Mbarrier):
-        return barriers
-    if len(barriers) != 1:
-        raise fail(BarrierMisuse, task, op, f"{op.name} needs one barrier, and {value.name or 'this'!r} is an array of "
-                   f"{len(barriers)}", hint="index it")
-    return barriers[0]
+    if not isinstance(barriers, Mbarrier):
+        if len(barriers) != 1:
+            raise fail(BarrierMisuse, task, op, f"{op.name} needs one barrier, and {value.name or 'this'!r} is an array of "
+                       f"{len(barriers)}", hint="index it")
+        barriers, = barriers
+    task.machine.order.used(task, op, barriers)
+    return barriers
 
 
 def enabled(task: Task, op, predicate) -> bool:
@@ -100,6 +104,8 @@ def alloc_barriers(task, op):
     count, arrive_count = op.args
     barriers = tuple(Mbarrier(op.result, index, arrive_count, op.site) for index in range(count))
     task.env[op.result] = task.cta.barriers[op.result] = barriers
+    for barrier in barriers:
+        task.machine.order.made(task, barrier)
 
 
 @handles("barrier_index")
@@ -140,4 +146,5 @@ def barrier_wait(task, op):
         barrier.waiters.append(task)
         yield Wait(op, "barrier", barrier, lambda: f"parity {parity} of {barrier.name}: {barrier.state()}",
                    lambda: barrier.coming)
+    task.machine.order.looked(task, op, barrier, parity)
     task.wait_until(barrier.completed_at[parity], op, f"{barrier.name} parity {parity}")

@@ -8,6 +8,7 @@ from ..errors import SimulatorMisuse
 from .barrier import single
 from .copies import issue
 from .costs import TMA_LATENCY
+from .order import ASYNC
 from .shared import position
 from .table import handles
 from .tasks import fail
@@ -43,6 +44,8 @@ def bulk_load(task, op):
 
     copy = issue(task, op, "bulk copy", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
                  lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
+    memory.touch_box(copy, op, address, view.data, write=False)
+    view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.coming.append(copy)
     view.expect(copy)
     task.env[op.result] = None
@@ -51,7 +54,6 @@ def bulk_load(task, op):
 @handles("bulk_store", switches=True)
 def bulk_store(task, op):
     address, view = _checked(task, op, task.read(op.args[0], op), task.env[op.args[1]], position(task, op, op.args[2]))
-    view.check(task, op)
     memory, dtype = task.machine.memory, view.data.dtype
     memory.box(address, view.data.shape, (1, ), dtype, task, op, "writes")
 
@@ -59,4 +61,9 @@ def bulk_store(task, op):
         memory.box(address, view.data.shape, (1, ), dtype, task, op, "writes")[...] = view.data
         task.machine.polls = 0
 
-    task.stores.append(issue(task, op, "bulk store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name))
+    store = issue(task, op, "bulk store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name, group="bulk")
+    view.touch(store, op, write=False, proxy=ASYNC)
+    view.check(task, op)
+    memory.touch_box(store, op, address, view.data, write=True)
+    task.machine.order.commit(task, "bulk")
+    task.stores.append(store)

@@ -76,10 +76,12 @@ def cluster_barrier(task, op):
     task.release()
     cluster = task.cta.cluster
     phase = cluster.phase
+    task.machine.order.release(task, (cluster, phase))
     cluster.arrive(task)
     while cluster.phase == phase:
         cluster.waiters.append(task)
         yield Wait(op, "cluster", cluster, cluster.state)
+    task.machine.order.acquire(task, (cluster, phase))
     task.wait_until(cluster.opened_at, op, "cluster barrier")
 
 

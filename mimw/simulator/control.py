@@ -88,6 +88,8 @@ def warp_specialize(task, op):
     task.end_stretch()
     while any(not child.finished for child in children):
         yield Wait(op, "join", task, lambda: "its tasks to end")
+    for child in children:
+        task.machine.order.join(task, child)
     task.clock = task.stretch = max(child.clock for child in children)
 
 

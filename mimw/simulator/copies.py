@@ -13,6 +13,7 @@ from ..ir import Op
 from .barrier import enabled, single
 from .costs import COPY_LATENCY, TMA_LATENCY, transfer
 from .descriptor import offsets_of
+from .order import ASYNC
 from .table import handles
 from .tasks import InFlight, Task, Wait, fail
 
@@ -46,6 +47,8 @@ def tma_load(task, op):
 
     copy = issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
                   lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
+    descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
+    view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.coming.append(copy)
     view.expect(copy)
 
@@ -55,12 +58,16 @@ def tma_store(task, op):
     descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]
     reduce = op.args[4] or ""
     check_shape(task, op, descriptor, view)
-    view.check(task, op)
 
     def land(copy: InFlight) -> None:
         descriptor.write(task.machine.memory, offsets, view.data, reduce, task, op)
 
-    task.stores.append(issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name))
+    store = issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name, group="bulk")
+    view.touch(store, op, write=False, proxy=ASYNC)
+    view.check(task, op)
+    descriptor.touch(store, op, task.machine.memory, offsets, write=True, scope="gpu" if reduce else "")
+    task.machine.order.commit(task, "bulk")
+    task.stores.append(store)
 
 
 @handles("tma_store_wait")
@@ -69,6 +76,7 @@ def tma_store_wait(task, op):
     pending = int(op.args[0])
     yield from _wait_for(task, op, [[store] for store in task.stores], pending, "TMA store")
     task.stores = task.stores[-pending:] if pending else []
+    task.machine.order.wait_group(task, "bulk", pending)
 
 
 @handles("async_load", switches=True)
@@ -85,7 +93,9 @@ def async_load(task, op):
         view.arrive(copy, memory.read(pointer, mask, dtype, other, task, op))
 
     copy = issue(task, op, "async_load", "cp.async", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
-                  lands_by=f"the cp.async group it is in: {task.where} commits and waits for that")
+                  group="cp.async", lands_by=f"the cp.async group it is in: {task.where} commits and waits for that")
+    memory.touch(copy, op, pointer, mask, dtype.itemsize, write=False)
+    view.touch(copy, op, write=True)
     view.expect(copy)
     task.copies.append(copy)
     task.env[op.result] = None
@@ -94,6 +104,7 @@ def async_load(task, op):
 @handles("async_commit")
 def async_commit(task, op):
     task.groups.append(task.copies)
+    task.machine.order.commit(task, "cp.async")
     task.copies = []
     task.env[op.result] = None
 
@@ -104,6 +115,7 @@ def async_wait(task, op):
     pending = int(op.args[0])
     yield from _wait_for(task, op, task.groups, pending, "cp.async")
     task.groups = task.groups[-pending:] if pending else []
+    task.machine.order.wait_group(task, "cp.async", pending)
     task.env[op.result] = None
 
 

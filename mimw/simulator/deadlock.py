@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..errors import Deadlock
+from ..errors import BytesNeverSent, Deadlock, Livelock, TooFewArrivals, WaitCycle
 from ..ir import Barrier, Block, Op, Program, Site, Value
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
@@ -34,6 +34,15 @@ class Bringer:
 
 def bringers(program: Program) -> list[Bringer]:
     """The ops that arrive on barriers or copy to them, in program order."""
+    return _users(program, BRINGERS | REMOTE_BRINGERS)
+
+
+def waits(program: Program) -> list[Bringer]:
+    """The waits for barriers, in program order."""
+    return _users(program, ("barrier_wait", ))
+
+
+def _users(program: Program, users) -> list[Bringer]:
     places: dict[Value, Place] = {}
     constants: dict[Value, int] = {}
     found: list[Bringer] = []
@@ -50,7 +59,7 @@ def bringers(program: Program) -> list[Bringer]:
                 places[op.result] = Place(place(array).root, index if isinstance(index, int) else constants.get(index))
             for argument, init in _carried_in(op):
                 places[argument] = _loose(place(init))
-            if op.name in BRINGERS or op.name in REMOTE_BRINGERS:
+            if op.name in users:
                 barrier = next(value for value in op.operands if isinstance(value.type, Barrier))
                 found.append(Bringer(op, place(barrier), task))
             names = task_names(op) if op.name == "warp_specialize" else [task] * len(op.blocks)
@@ -107,7 +116,36 @@ def deadlock(machine) -> Deadlock:
             lines += _could_have_come(task, able)
     if len(ctas) > SHOWN:
         lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
-    return Deadlock("\n".join(lines), *sites)
+    kind, culprit = _cause(stuck, able)
+    first = [culprit.wait.op.site] if culprit else []
+    return kind("\n".join(lines), *dict.fromkeys(first + sites))
+
+
+def _cause(stuck, able: list[Bringer]):
+    """The class of a deadlock and the task whose wait shows it: the first wait that is hopeless by itself, else a cycle."""
+    waiting = [task for task in stuck if task.wait.kind == "barrier"]
+    for task in waiting:
+        barrier = task.wait.resource
+        if barrier.arrived == barrier.count and barrier.pending_bytes > 0:
+            return BytesNeverSent, task
+        if barrier.arrived > 0:
+            return TooFewArrivals, task
+    for task in waiting:
+        others = _able_tasks(task, able)
+        if all(other.finished for other in others):
+            return TooFewArrivals, task
+    return (WaitCycle if waiting else Deadlock), None
+
+
+def _able_tasks(task, able: list[Bringer]) -> list:
+    """The tasks that hold an op which could arrive where `task` waits. Barriers are of a CTA, and so are these, but for
+    CTAs of one cluster, which may arrive on each other's."""
+    barrier, found = task.wait.resource, []
+    for one in able:
+        if one.place.root is barrier.root and one.place.index in (None, barrier.index):
+            for cta in task.cta.cluster.ctas if one.op.name in REMOTE_BRINGERS else [task.cta]:
+                found += [other for other in cta.tasks if (other.name == one.task if one.task else other.parent is None)]
+    return found
 
 
 def livelock(machine) -> Deadlock:
@@ -119,7 +157,7 @@ def livelock(machine) -> Deadlock:
     for task in machine.blocked:
         if task.wait.kind != "join":
             text += f"\n  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
-    return Deadlock(text, *(task.wait.op.site for task in machine.blocked if task.wait.kind != "join"))
+    return Livelock(text, *(task.wait.op.site for task in machine.blocked if task.wait.kind != "join"))
 
 
 def _could_have_come(task, able: list[Bringer]) -> list[str]:

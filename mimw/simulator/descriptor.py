@@ -12,6 +12,8 @@ import numpy as np
 from ..errors import SimulatorMisuse
 from ..triton_port.interpreter import round_f32_to_tf32
 from .memory import GlobalMemory
+from .order import ASYNC
+from .shadow import address_of
 from .table import handles
 from .tasks import fail
 from .values import numpy_type
@@ -49,6 +51,15 @@ class GlobalTensor:
         inside, here = self._inside(memory, offsets, block or self.block, task, op, "writes")
         if here is not None:
             here[...] = combine(reduce, here, tile[inside], self.signed) if reduce else tile[inside]
+
+    def touch(self, actor, op, memory: GlobalMemory, offsets, *, write: bool, scope: str = "", block=None) -> None:
+        """Note an access to what lies inside; `scope` for one that combines atomically."""
+        order = actor.machine.order
+        if order.active:
+            _, here = self._inside(memory, offsets, block or self.block, actor.task, op, "reaches")
+            if here is not None:
+                name = memory.name_at(address_of(here))
+                order.touch(actor, op, here, name, write=write, proxy=ASYNC, scope=scope, space="global")
 
     def _inside(self, memory, offsets, block, task, op, what):
         """(where in the block, the memory it stands for) of the part of the block that lies in the tensor."""
@@ -105,15 +116,18 @@ def described(task, op, base, shape, strides, padding) -> GlobalTensor:
 
 @handles("descriptor_load")
 def descriptor_load(task, op):
-    descriptor = task.env[op.args[0]]
-    task.env[op.result] = descriptor.read(task.machine.memory, offsets_of(task, op, op.args[1]), task, op)
+    descriptor, offsets = task.env[op.args[0]], offsets_of(task, op, op.args[1])
+    descriptor.touch(task, op, task.machine.memory, offsets, write=False)
+    task.env[op.result] = descriptor.read(task.machine.memory, offsets, task, op)
 
 
 @handles("descriptor_store")
 def descriptor_store(task, op):
     descriptor, tile = task.env[op.args[0]], task.read(op.args[1], op)
     task.machine.polls = 0
-    descriptor.write(task.machine.memory, offsets_of(task, op, op.args[2]), tile, "", task, op)
+    offsets = offsets_of(task, op, op.args[2])
+    descriptor.touch(task, op, task.machine.memory, offsets, write=True)
+    descriptor.write(task.machine.memory, offsets, tile, "", task, op)
 
 
 @handles("descriptor_reduce", switches=True)
@@ -123,13 +137,17 @@ def descriptor_reduce(task, op):
     if name not in _KINDS:
         raise fail(SimulatorMisuse, task, op, f"the simulator does not know the descriptor reduction {name!r}")
     task.machine.polls = 0
-    descriptor.write(task.machine.memory, offsets_of(task, op, op.args[3]), tile, name, task, op)
+    offsets = offsets_of(task, op, op.args[3])
+    descriptor.touch(task, op, task.machine.memory, offsets, write=True, scope="gpu")
+    descriptor.write(task.machine.memory, offsets, tile, name, task, op)
 
 
 @handles("descriptor_gather")
 def descriptor_gather(task, op):
     descriptor, rows, column = task.env[op.args[0]], task.read(op.args[1], op), int(task.read(op.args[2], op))
     block = (1, descriptor.block[-1])
+    for row in rows:
+        descriptor.touch(task, op, task.machine.memory, [int(row), column], write=False, block=block)
     parts = [descriptor.read(task.machine.memory, [int(row), column], task, op, block) for row in rows]
     task.env[op.result] = np.concatenate(parts)
 
@@ -141,4 +159,5 @@ def descriptor_scatter(task, op):
     task.machine.polls = 0
     block = (1, descriptor.block[-1])
     for index, row in enumerate(rows):
+        descriptor.touch(task, op, task.machine.memory, [int(row), column], write=True, block=block)
         descriptor.write(task.machine.memory, [int(row), column], tile[index:index + 1], "", task, op, block)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..errors import AsyncDotReadEarly
 from ..triton_port.interpreter import matmul
 from . import costs
+from .order import ASYNC
 from .shared import View
 from .table import handles
 from .tasks import InFlight, PendingDot, Wait
@@ -20,9 +21,6 @@ def async_dot(task, op):
     a, b, acc = (None if arg is None else task.env[arg] for arg in op.args[:3])
     precision, dtype = op.args[3], numpy_type(op.result.type, op.site)
     a = a if isinstance(a, View) else task.read(op.args[0], op)
-    for operand in (a, b):
-        if isinstance(operand, View):
-            operand.check(task, op)
     pending = PendingDot(op)
     if isinstance(acc, PendingDot) and not acc.done and not any(acc is dot.destination for dot in task.dots):
         raise AsyncDotReadEarly(f"{task.where}: the accumulator of the async_dot at {op.site} is still being computed "
@@ -41,9 +39,14 @@ def async_dot(task, op):
     label = f"{m} x {n} x {op.args[0].type.shape[-1]}"
     task.machine.record(task.cta, "tensor core", "dot", start, start + duration, label, op)
     dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=pending,
-                   ready=lambda: task.dots[0] is dot)
-    task.dots.append(dot)
+                   ready=lambda: task.dots[0] is dot, group="wgmma")
     task.machine.start(dot)
+    for operand in (a, b):
+        if isinstance(operand, View):
+            operand.touch(dot, op, write=False, proxy=ASYNC)
+            operand.check(task, op)
+    task.machine.order.commit(task, "wgmma")
+    task.dots.append(dot)
     task.env[op.result] = pending
 
 
@@ -56,6 +59,7 @@ def async_dot_wait(task, op):
     while any(not dot.landed for dot in wanted):
         yield Wait(op, "group", task, lambda: f"{sum(not dot.landed for dot in wanted)} asynchronous dots of its own",
                    lambda: wanted)
+    task.machine.order.wait_group(task, "wgmma", pending)
     task.wait_until(max((dot.end for dot in wanted), default=0.0), op, f"dots but {pending}")
     task.env[op.result] = value.result if isinstance(value, PendingDot) and value.done else value
 

@@ -30,13 +30,24 @@ def _optional(task, op, arg):
     return None if not hasattr(arg, "type") else task.read(arg, op)
 
 
+def _atomic(op, read: bool) -> dict:
+    """What the order is told of an atomic op: its last arguments are its order and scope."""
+    order, scope = (getattr(arg, "name", str(arg)).lower() for arg in op.args[-2:])
+    return dict(order={"acquire_release": "acq_rel"}.get(order, order), scope={"system": "sys"}.get(scope, scope), read=read)
+
+
+_VOLATILE = dict(order="relaxed", scope="sys", read=True)     # PTX: a volatile load is relaxed at system scope
+
+
 @handles("load", switches=_volatile)
 def load(task, op):
     task.machine.polls += _volatile(op)
     if task.machine.tells_threads_apart:
         task.env[op.result] = lanes.load(task, op, task.read(op.args[0], op), None, None)
         return
-    task.env[op.result] = task.machine.memory.read(task.read(op.args[0], op), None, _pointee(op, 0), None, task, op)
+    memory, pointer, dtype = task.machine.memory, task.read(op.args[0], op), _pointee(op, 0)
+    memory.touch(task, op, pointer, None, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
+    task.env[op.result] = memory.read(pointer, None, dtype, None, task, op)
 
 
 @handles("masked_load", switches=_volatile)
@@ -46,7 +57,9 @@ def masked_load(task, op):
     if task.machine.tells_threads_apart:
         task.env[op.result] = lanes.load(task, op, pointer, mask, other)
         return
-    task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op, 0), other, task, op)
+    memory, dtype = task.machine.memory, _pointee(op, 0)
+    memory.touch(task, op, pointer, mask, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
+    task.env[op.result] = memory.read(pointer, mask, dtype, other, task, op)
 
 
 @handles("store")
@@ -55,7 +68,9 @@ def store(task, op):
     if task.machine.tells_threads_apart:
         lanes.store(task, op, task.read(op.args[0], op), task.read(op.args[1], op), None)
         return
-    task.machine.memory.write(task.read(op.args[0], op), task.read(op.args[1], op), None, task, op)
+    memory, pointer, value = task.machine.memory, task.read(op.args[0], op), task.read(op.args[1], op)
+    memory.touch(task, op, pointer, None, value.dtype.itemsize, write=True)
+    memory.write(pointer, value, None, task, op)
 
 
 @handles("masked_store")
@@ -65,6 +80,7 @@ def masked_store(task, op):
     if task.machine.tells_threads_apart:
         lanes.store(task, op, pointer, value, mask)
         return
+    task.machine.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True)
     task.machine.memory.write(pointer, value, mask, task, op)
 
 
@@ -72,6 +88,7 @@ def masked_store(task, op):
 def atomic_load(task, op):
     task.machine.polls += 1
     pointer, mask = (_optional(task, op, arg) for arg in op.args[:2])
+    task.machine.memory.touch(task, op, pointer, mask, _pointee(op, 0).itemsize, write=False, atomic=_atomic(op, True))
     task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op, 0), None, task, op)
 
 
@@ -79,6 +96,7 @@ def atomic_load(task, op):
 def atomic_store(task, op):
     task.machine.polls = 0
     pointer, value, mask = (_optional(task, op, arg) for arg in op.args[:3])
+    task.machine.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
     task.machine.memory.write(pointer, value, mask, task, op)
 
 
@@ -109,6 +127,7 @@ def atomic_cas(task, op):
 def _update(task, op, pointer, mask, dtype, function, *operands):
     """Replace what is at `pointer` by `function(old, *operands)`; the old values. Equal addresses take turns."""
     memory, shape = task.machine.memory, np.shape(pointer)
+    memory.touch(task, op, pointer, mask, dtype.itemsize, write=True, atomic=_atomic(op, True))
     if not shape and (mask is None or mask):
         old = memory.read(pointer, None, dtype, None, task, op)
         new = np.asarray(function(old, *operands)).astype(dtype, copy=False)
@@ -148,4 +167,5 @@ def atomic_poll(task, op):
             break
         task.clock += POLL
         task.machine.polls += 1
+    task.machine.memory.touch(task, op, pointer, None, expected.dtype.itemsize, write=False, atomic=_atomic(op, True))
     task.env[op.result] = matched

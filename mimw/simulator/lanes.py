@@ -65,6 +65,7 @@ def load(task, op: Op, pointer, mask, other):
     if mask is not None or here is not None:
         mask = np.broadcast_to(True if mask is None else mask, np.shape(pointer))
         mask = mask if here is None else mask & here
+    task.machine.memory.touch(task, op, pointer, mask, numpy_type(type_, op.site).itemsize, write=False)
     return settle(op.result, task.machine.memory.read(pointer, mask, numpy_type(type_, op.site), other, task, op))
 
 
@@ -77,6 +78,7 @@ def store(task, op: Op, pointer, value, mask) -> None:
         pointer, value, mask = (arg[0] if arg.__class__ is PerThread else arg for arg in (pointer, value, mask))
     elif here is not None:
         mask = here if mask is None else here & mask
+    task.machine.memory.touch(task, op, pointer, mask, np.asarray(value).dtype.itemsize, write=True)
     task.machine.memory.write(np.asarray(pointer)[()], np.asarray(value)[()], mask, task, op)
 
 

@@ -21,7 +21,9 @@ from ..ir import Block, Op, Program, Value
 from .cluster import Cluster, clusters
 from .deadlock import deadlock, livelock
 from .interpreter import Code, prepare, run_block
+from .guide import Guide
 from .memory import GlobalMemory
+from .order import Order, Unordered
 from .tasks import Cta, InFlight, Task
 from .trace import Event, Trace
 
@@ -33,11 +35,13 @@ class Machine:
     """All CTAs of a launch. `run` executes them to the end or raises what it finds."""
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
-                 memory: GlobalMemory, *, seed: int, trace: bool, check_unwritten: bool, resident: int = 132):
+                 memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
+                 resident: int = 132):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
         self.arguments = arguments
-        self.random = Random(seed)
-        self.delay = LATEST if seed == 0 else self.random.choice((2, 16, 128, LATEST))
+        self.guide = seed if isinstance(seed, Guide) else None
+        self.random = Random(0 if self.guide else seed)
+        self.delay = LATEST if self.guide or seed == 0 else self.random.choice((2, 16, 128, LATEST))
         self.eager = self.delay != LATEST
         self.trace = Trace() if trace else None
         self.resident = resident
@@ -52,6 +56,7 @@ class Machine:
         self._due: list[tuple[int, int, InFlight]] = []
         self._started = 0
         self._codes: dict[Block, Code] = {}
+        self.order = Order(self) if races else Unordered()
         self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
 
     # ---- code -------------------------------------------------------------------------------------------------------
@@ -75,6 +80,7 @@ class Machine:
     def spawn(self, task: Task, block: Block) -> Task:
         """Make `task` runnable on `block`."""
         task.steps = run_block(task, block)
+        self.order.fork(task.parent, task)
         task.cta.tasks.append(task)
         task.cta.live += 1
         self.runnable.append(task)
@@ -137,6 +143,7 @@ class Machine:
         task.cta.live -= 1
         if task.cta.live:
             return False
+        self.order.exit(task)
         task.cta.cluster.settle()     # who has left is not waited for
         return True
 
@@ -145,6 +152,13 @@ class Machine:
     def _pick(self) -> Task:
         while True:
             spinning = self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable)
+            if self.guide is not None and not (spinning and not self.inflight):
+                actor = self.guide.pick(self)
+                if actor is not None and actor.task is not actor:
+                    self.land(actor)
+                    continue
+                if actor is not None:
+                    return actor
             operation = self._overdue()
             if operation is None and self.inflight and (spinning or not self.runnable):
                 operation = self._ready()
@@ -159,6 +173,7 @@ class Machine:
 
     def start(self, operation: InFlight) -> InFlight:
         """Put an operation in flight; it lands after a number of steps that the seed decides."""
+        self.order.issue(operation, operation.group)
         delay = 1 + self.random.randrange(2 * self.delay) if self.eager else LATEST
         self._started += 1
         heappush(self._due, (self.step + delay, self._started, operation))

@@ -95,6 +95,34 @@ class GlobalMemory:
         return OutOfBounds(f"{where}: element {offset} of {near.name!r}, which has {elements} elements", op.site,
                            hint="mask the access or enlarge the array")
 
+    def name_at(self, address: int) -> str:
+        """The array at an address, for messages."""
+        region = self.region(address, address + 1)
+        return f"argument {region.name!r}" if region else "global memory"
+
+    def touch(self, actor, op, addresses, mask, size: int, *, write: bool, atomic=None) -> None:
+        """Note an access of `actor` to the elements of `size` bytes at `addresses`; `atomic` holds its order and scope."""
+        if not actor.machine.order.active:
+            return
+        flat = np.asarray(addresses, np.uint64).reshape(-1)
+        if mask is not None:
+            flat = flat[np.broadcast_to(mask, np.shape(addresses)).reshape(-1)]
+        if not flat.size:
+            return
+        for region, inside in self._parts(flat, size, actor.task, op, "writes" if write else "reads"):
+            offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
+            name = f"argument {region.name!r}"
+            if atomic is None:
+                actor.machine.order.scatter(actor, op, region.bytes, offsets, size, name, write=write)
+            else:
+                actor.machine.order.atomic(actor, op, region.bytes, offsets, size, name, write=write, **atomic)
+
+    def touch_box(self, actor, op, address: int, like: np.ndarray, *, write: bool) -> None:
+        """Note an access of `actor`, in the asynchronous proxy, to consecutive elements as many as `like` has."""
+        if actor.machine.order.active:
+            here = self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
+            actor.machine.order.touch(actor, op, here, self.name_at(address), write=write, proxy="async", space="global")
+
     def _parts(self, addresses: np.ndarray, size: int, task, op, what: str):
         """(region, selection) pairs that cover `addresses`; one pair if, as nearly always, one region has them all."""
         low, high = int(addresses.min()), int(addresses.max()) + size

@@ -43,7 +43,13 @@ def cache_hint(task, op):
     """There are no caches here."""
 
 
-@handles("barrier", "fence", "grid_dependency_wait", "grid_dependency_launch_dependents")
+@handles("fence")
+def fence(task, op):
+    """Changes no value here; what it orders, the order knows."""
+    task.machine.order.fence(task, op.args[0])
+
+
+@handles("barrier", "grid_dependency_wait", "grid_dependency_launch_dependents")
 def ordered_already(task, op):
     """A task runs its ops one after the other, and every launch has ended before the next begins."""
 

@@ -33,6 +33,7 @@ class NamedBarrier:
                        hint="give one count on all sides")
         if not self.come:
             self.threads, self.began, self.opened_at = threads, op, 0.0
+        task.machine.order.release(task, (self, self.rounds))
         self.come += WARP * task.num_warps
         if self.come > threads:
             raise fail(BarrierMisuse, task, op, f"{self.come} threads have come to named barrier {self.number}, which opens for "
@@ -66,4 +67,5 @@ def named_barrier_wait(task, op):
         barrier.waiters.append(task)
         yield Wait(op, "named barrier", barrier, lambda: f"named barrier {barrier.number}: {barrier.come} of {barrier.threads} "
                    "threads have come")
+    task.machine.order.acquire(task, (barrier, this_round))
     task.wait_until(barrier.opened_at, op, f"named barrier {barrier.number}")

@@ -16,6 +16,7 @@ from .barrier import Mbarrier, enabled, single
 from .copies import check_shape, issue
 from .costs import COPY_LATENCY, TMA_LATENCY
 from .descriptor import offsets_of
+from .order import ASYNC, GENERIC
 from .shared import View, position
 from .table import handles
 from .tasks import Cta, InFlight, Task, fail
@@ -41,7 +42,9 @@ def barrier_of(cta: Cta, barrier: Mbarrier, task: Task, op) -> Mbarrier:
     if barrier.root not in cta.barriers:
         raise fail(BarrierMisuse, task, op, f"{op.name} touches {barrier.name} of CTA {cta.index} before it is made there",
                    barrier.made, hint="allocate it outside of loops and tasks, or have the cluster meet after the allocation")
-    return cta.barriers[barrier.root][barrier.index]
+    there = cta.barriers[barrier.root][barrier.index]
+    task.machine.order.used(task, op, there, remote=cta is not task.cta)
+    return there
 
 
 def view_of(cta: Cta, view: View, task: Task, op) -> View:
@@ -67,7 +70,8 @@ def _memory(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view: View, barrier: Mbarrier, tile) -> None:
+def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view: View, barrier: Mbarrier, tile,
+           proxy: str = ASYNC) -> InFlight:
     """Put a copy to `view` of `cta` in flight that completes its bytes on `barrier` there; `tile()` gives its data."""
     size = view.data.nbytes
 
@@ -76,10 +80,12 @@ def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view:
         view.arrive(copy, tile())
         barrier.complete(copy, size)
 
-    copy = issue(task, op, kind, unit, size, latency, land, view.name, destination=view,
+    copy = issue(task, op, kind, unit, size, latency, land, view.name, destination=view, home=cta,
                  lands_by=f"barrier {barrier.name} of CTA {cta.index}, phase {barrier.phase} (parity {barrier.phase & 1})")
+    view.touch(copy, op, write=True, proxy=proxy)
     barrier.coming.append(copy)
     view.expect(copy)
+    return copy
 
 
 @handles("remote_view")
@@ -109,8 +115,9 @@ def remote_store(task, op):
         _check_there(cta, task, op, "the remote_shmem_store that it issued lands in")
         view.arrive(store, tile.reshape(view.data.shape))
 
+    view.touch(task, op, write=True)
     store = issue(task, op, "remote_shmem_store", "cluster", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
-                  lands_by=f"a cluster_barrier, or an arrival of {task.where} on this CTA's barrier")
+                  group="remote", lands_by=f"a cluster_barrier, or an arrival of {task.where} on this CTA's barrier")
     view.expect(store)
     task.remote.append(store)
 
@@ -121,7 +128,7 @@ def async_remote_store(task, op):
     cta, tile = peer(task, op, rank), task.read(value, op)
     view = view_of(cta, task.env[buffer], task, op)
     _start(task, op, "async_remote_shmem_store", "cluster", COPY_LATENCY, cta, view,
-           barrier_of(cta, single(task, op, barrier), task, op), lambda: tile.reshape(view.data.shape))
+           barrier_of(cta, single(task, op, barrier), task, op), lambda: tile.reshape(view.data.shape), GENERIC)
 
 
 @handles("async_remote_copy", switches=True)
@@ -129,11 +136,12 @@ def async_remote_copy(task, op):
     """The source's bytes are read when the copy lands."""
     buffer, source, rank, barrier = op.args
     cta, source = peer(task, op, rank), task.env[source]
-    source.check(task, op)
     view = view_of(cta, task.env[buffer], task, op)
-    _start(task, op, "async_remote_shmem_copy", "cluster", TMA_LATENCY, cta, view,
+    copy = _start(task, op, "async_remote_shmem_copy", "cluster", TMA_LATENCY, cta, view,
            barrier_of(cta, single(task, op, barrier), task, op),
            lambda: np.ascontiguousarray(source.data).view(np.uint8).reshape(-1).view(view.data.dtype).reshape(view.data.shape))
+    source.touch(copy, op, write=False, proxy=ASYNC)
+    source.check(task, op)
 
 
 @handles("tma_load_multicast", switches=True)
@@ -147,5 +155,6 @@ def tma_load_multicast(task, op):
     check_shape(task, op, descriptor, view)
     for rank in sorted({position(task, op, target) for target in targets}):
         cta = peer(task, op, rank)
-        _start(task, op, "multicast TMA load", "TMA", TMA_LATENCY, cta, view_of(cta, view, task, op),
+        copy = _start(task, op, "multicast TMA load", "TMA", TMA_LATENCY, cta, view_of(cta, view, task, op),
                barrier_of(cta, barrier, task, op), lambda: descriptor.read(task.machine.memory, offsets, task, op))
+        descriptor.touch(copy, op, task.machine.memory, offsets, write=False)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import SimulatorMisuse
 from ..ir import Program
+from .guide import Guide, Schedule
 from .host import bind
 from .machine import Machine
 from .memory import GlobalMemory
@@ -30,15 +31,17 @@ class Run:
     trace: Trace | None = None
 
 
-def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int = 0,
-        trace: bool = False, check_unwritten: bool = True, memory: Sequence[Any] = ()) -> Run:
+def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int | Schedule | Guide = 0,
+        trace: bool = False, check_unwritten: bool = True, races: bool = False, memory: Sequence[Any] = ()) -> Run:
     """Execute `program` on the CPU for every program id of `grid`, writing into the arrays among `args`.
 
     grid:             1 to 3 numbers of programs
     args:             host objects by `Param.path`: numpy arrays or torch CPU tensors, numbers, `TensorDescriptor`s
-    seed:             picks the interleaving of tasks and when copies land; 0 lands them as late as can be
+    seed:             picks the interleaving of tasks and when copies land; 0 lands them as late as can be; a tuple is a
+                      schedule, as `mimw.check` finds them
     trace:            whether to keep a timeline
     check_unwritten:  whether reading shared memory that has not been written, or not yet, is an error
+    races:            whether to look for accesses that nothing orders (docs/MEMORY_MODEL.md); several times as slow
     memory:           further arrays that the kernel reaches through addresses it loads
     raises:           a `SimulationError` that names CTA, task and source line; arrays hold what was written so far
     """
@@ -46,11 +49,12 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
         raise SimulatorMisuse(f"the grid should be 1 to 3 numbers of programs, not {tuple(grid)}", program.site)
     space = GlobalMemory()
+    seed = Guide(seed) if isinstance(seed, tuple) else seed
     arguments = bind(program, args, space)
     for index, array in enumerate(memory):
         space.register(array, f"memory[{index}]")
     machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace,
-                      check_unwritten=check_unwritten)
+                      check_unwritten=check_unwritten, races=races)
     with np.errstate(all="ignore"):       # overflow, division by zero and NaN are values on the GPU, not events
         machine.run()
     return Run(machine.end, machine.counts(), machine.trace)

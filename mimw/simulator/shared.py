@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..errors import OutOfBounds, SimulatorMisuse, UnwrittenRead
+from ..errors import CopyReadEarly, OutOfBounds, SimulatorMisuse, UnwrittenRead
+from .order import GENERIC
+from .shadow import address_of, owner_of
 from .table import handles
 from .tasks import InFlight, fail
 from .values import numpy_type
@@ -72,6 +74,19 @@ class View:
         self.check(task, op)
         return self.data.copy()
 
+    def touch(self, actor, op, *, write: bool, proxy: str = GENERIC, where=None) -> None:
+        """Note an access of `actor`, a task or an operation in flight, to all elements or to those at a numpy index."""
+        order = actor.machine.order
+        if not order.active:
+            return
+        if where is None:
+            order.touch(actor, op, self.data, self.name, write=write, proxy=proxy)
+            return
+        memory = owner_of(self.data)
+        offsets = sum((index.reshape(-1) * stride for index, stride in zip(where, self.data.strides)),
+                      address_of(self.data) - address_of(memory))
+        order.scatter(actor, op, memory, offsets, self.data.itemsize, self.name, write=write, proxy=proxy, space="shared")
+
     def write(self, tile: np.ndarray) -> None:
         self.data[...] = tile
         self.marks[...] = WRITTEN
@@ -97,7 +112,7 @@ class View:
         element = self.marks[tuple(slice(i, i + 1) for i in index)]
         for copy in self.allocation.coming:
             if np.shares_memory(element, copy.destination.marks):
-                raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, before the "
+                raise fail(CopyReadEarly, task, op, f"{op.name} reads {self.name}, element {index}, before the "
                            f"{copy.kind} that {copy.task.where} started at {copy.op.site} has landed", copy.op.site,
                            hint=f"it lands by {copy.lands_by}: wait for that first")
         raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, which nobody has written",
@@ -187,12 +202,15 @@ def buffer_reinterpret(task, op):
 
 @handles("local_load", switches=True)
 def local_load(task, op):
-    task.env[op.result] = task.env[op.args[0]].read(task, op)
+    view = task.env[op.args[0]]
+    view.touch(task, op, write=False)
+    task.env[op.result] = view.read(task, op)
 
 
 @handles("local_store", switches=True)
 def local_store(task, op):
     view, tile = task.env[op.args[0]], task.read(op.args[1], op)
+    view.touch(task, op, write=True)
     view.write(tile)
 
 
@@ -200,6 +218,7 @@ def local_store(task, op):
 def local_gather(task, op):
     view, indices, axis = task.env[op.args[0]], task.read(op.args[1], op), op.args[2]
     where = _picked(task, op, view, indices, axis)
+    view.touch(task, op, write=False, where=where)
     view.check(task, op, where)
     task.env[op.result] = view.data[where]
 
@@ -209,6 +228,7 @@ def local_scatter(task, op):
     """Of equal indices the last one in row-major order wins here; on hardware any."""
     view, tile, indices = task.env[op.args[0]], task.read(op.args[1], op), task.read(op.args[2], op)
     where = _picked(task, op, view, indices, op.args[3])
+    view.touch(task, op, write=True, where=where)
     view.data[where] = tile
     view.marks[where] = WRITTEN
 

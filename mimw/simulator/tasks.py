@@ -32,7 +32,11 @@ class Wait:
 
 @dataclass(eq=False)
 class InFlight:
-    """An asynchronous operation on its way: `land` does what it was started for, at time `end`."""
+    """An asynchronous operation on its way: `land` does what it was started for, at time `end`.
+
+    `group` names the issuer's sequence of groups that a wait counts: "wgmma", "bulk", "cp.async"; "" is for what lands on
+    a barrier, "remote" for ordinary stores that are only late. `strand` is its place in the order of accesses.
+    """
 
     kind: str
     task: Task
@@ -43,6 +47,13 @@ class InFlight:
     destination: Any = None
     lands_by: str = ""
     ready: Callable[[], bool] = lambda: True
+    group: str = ""
+    home: Cta | None = None         # whose shared memory it writes or reads last, if not the issuer's
+    strand: Any = None
+
+    @property
+    def machine(self) -> Machine:
+        return self.task.machine
 
 
 class Unit:
@@ -95,6 +106,7 @@ class Task:
         self.clock = self.stretch = clock
         self.active: np.ndarray | None = None           # which threads run code under an `if` on thread_id; None is all
         self.wait: Wait | None = None
+        self.strand: Any = None                         # its place in the order of accesses
         self.finished = False
         self.steps: Iterator | None = None
         self.dots: deque = deque()                      # asynchronous dots no wait has finished, oldest first
@@ -107,6 +119,11 @@ class Task:
     def where(self) -> str:
         """The task for messages."""
         return f"task {self.name!r} of CTA {self.cta.index}"
+
+    @property
+    def task(self) -> Task:
+        """Itself: what acts is a task or an operation of one."""
+        return self
 
     def read(self, value: Value, op: Op):
         """The value as a number or tile that may be used; refuses a dot that is still running."""

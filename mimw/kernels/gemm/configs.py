@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from math import gcd
 from pathlib import Path
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
@@ -23,10 +24,14 @@ class Configuration:
     ping_pong: bool = False
 
     def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> dict:
-        """The kernel's compile-time arguments for element sizes in bytes."""
+        """The kernel's compile-time arguments for element sizes in bytes.
+
+        Staging tiles are used in turn and each output tile starts with the first, so their number divides that of the pieces.
+        """
+        pieces = max(1, self.bn * out_bytes // RING_BYTES_PER_ROW)
         return dict(BM=self.bm, BN=self.bn, BK=RING_BYTES_PER_ROW // in_bytes, GROUP_M=self.group_m, STAGES=self.stages,
-                    CONSUMERS=self.consumers, PIECES=max(1, self.bn * out_bytes // RING_BYTES_PER_ROW),
-                    STAGING=self.staging, PING_PONG=self.ping_pong, B_IS_NK=b_is_nk)
+                    CONSUMERS=self.consumers, PIECES=pieces,
+                    STAGING=gcd(self.staging, pieces), PING_PONG=self.ping_pong, B_IS_NK=b_is_nk)
 
     def rows(self) -> int:
         """Rows of C that one consumer stores at a time."""

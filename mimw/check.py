@@ -1,0 +1,257 @@
+"""`mimw.check`: is a kernel right under every interleaving?
+
+One launch is run many times on the simulator, each time by another interleaving, and every access, barrier and wait is held
+against the memory model (docs/MEMORY_MODEL.md). What is found is reported, not raised, with the smallest launch that shows it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .errors import KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError, excerpt
+from .simulate import Launch, prepare
+from .simulator import Guide, explore, flipped_waits, run, schedule_of
+
+SEEDS, LIMIT, SHRINK_RUNS = 8, 200, 24
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    kind      the class of `mimw.errors` that says what; `kinds` are it and the wider ones it belongs to
+    message   the facts, then the mend
+    sites     source positions (`file`, `line`, `function`), the accesses or waits concerned first
+    seed      what to give `mimw.simulate(..., races=True, seed=...)` to see it: an int or a schedule; None if it was refused
+              before any run
+    grid      the smallest grid found that shows it
+    sizes     arguments made smaller with it, by name
+    """
+
+    kind: str
+    message: str
+    sites: tuple[Any, ...]
+    hint: str = ""
+    kinds: tuple[str, ...] = ()
+    seed: int | tuple | None = None
+    grid: tuple[int, ...] = ()
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}", *([f"Mend: {self.hint}"] if self.hint else [])]
+        lines += [excerpt(site) for site in self.sites]
+        if self.seed is not None:
+            sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
+            lines.append(f"Shown by grid={self.grid}{sizes}, seed={self.seed}, races=True.")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, for `mimw check --json`."""
+        sites = [{"file": site.file, "line": site.line, "column": site.column, "function": site.function} for site in self.sites]
+        return {"kind": self.kind, "kinds": list(self.kinds), "message": self.message, "hint": self.hint, "sites": sites,
+                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was run and what was found. `runs` counts the runs before shrinking; `complete` says that a systematic search
+    went through all interleavings that can matter; `accesses` and `ops` are sums over the runs."""
+
+    findings: tuple[Finding, ...]
+    runs: int
+    complete: bool = False
+    ops: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        how = f"{self.runs} runs" + (", all interleavings that can matter" if self.complete else "")
+        if self.ok:
+            return f"ok: nothing found in {how}, {self.ops} ops"
+        return "\n\n".join([*map(str, self.findings), f"{len(self.findings)} found in {how}"])
+
+    def as_json(self) -> dict[str, Any]:
+        return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
+                "findings": [finding.as_json() for finding in self.findings]}
+
+
+def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT, shrink: bool = True,
+          target: str | None = None, progress: Callable[[int, int, int], None] | None = None, **meta) -> Report:
+    """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
+
+    args:      kernel, grid, args, target, meta   as for `mimw.simulate`
+               seeds     how many seeds, or which; each is one random interleaving. 0 lands every copy as late as can be
+               search    "random": the seeds. "systematic": all interleavings that can matter, by partial-order reduction,
+                         `limit` runs at most. "both"
+               shrink    whether to look for a smaller grid and smaller integer arguments that still show a finding
+               progress  called as progress(run, runs, findings) after every run
+    returns:   Report: `.ok`, `.findings`, each different finding once. What the compiler refuses is a finding, too
+    errors:    misuse only: SimulatorMisuse, NotYet, TargetError, and Triton's errors in a kernel that cannot be recorded
+    """
+    if search not in ("random", "systematic", "both"):
+        raise SimulatorMisuse(f"search is {search!r}; it may be 'random', 'systematic' or 'both'")
+    try:
+        launch = prepare(kernel, grid, args, dict(meta), target)
+    except Exception as error:
+        refusal = _refusal(error)
+        if refusal is None:
+            raise
+        return Report((_finding(refusal, None, ()), ), 0)
+    return Search(launch, progress).all(seeds, search, limit, shrink)
+
+
+class Search:
+    """The runs of one launch. `programs` other than the launch's own may be run by `attempt`."""
+
+    def __init__(self, launch: Launch, progress=None):
+        self.launch, self.progress = launch, progress
+        self.saved = _Arrays(launch.values.values())
+        self.found: dict[tuple, Finding] = {}
+        self.runs = self.ops = self.planned = 0
+
+    def all(self, seeds, search: str, limit: int, shrink: bool) -> Report:
+        seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
+        complete = False
+        self.planned = (len(seeds) if search != "systematic" else 0) + (limit if search != "random" else 0)
+        try:
+            if search != "systematic":
+                for seed in seeds:
+                    self._note(self.attempt(seed, count=True), seed)
+            if search != "random":
+                complete = self._explore(limit)
+            findings = [self._diagnosed(finding) for finding in self.found.values()]
+            if shrink:
+                findings = [self._shrunk(finding) for finding in findings]
+        finally:
+            self.saved.restore()
+        return Report(tuple(findings), self.runs, complete, self.ops)
+
+    def attempt(self, seed, launch: Launch | None = None, count: bool = False) -> SimulationError | None:
+        """One run; the error it ends in. Misuse is raised."""
+        launch = launch or self.launch
+        self.saved.restore()
+        error = None
+        try:
+            done = run(launch.program, launch.grid, launch.values, seed=seed, races=True)
+            self.ops += done.counts.total() if count else 0
+        except SimulatorMisuse:
+            raise
+        except SimulationError as found:
+            error = found
+        return error
+
+    def _note(self, error: SimulationError | None, seed) -> None:
+        self.runs += 1
+        if error is not None:
+            self.found.setdefault(_same(error), _finding(error, seed, self.launch.grid))
+        if self.progress is not None:
+            self.progress(self.runs, self.planned, len(self.found))
+
+    def _explore(self, limit: int) -> bool:
+        runs = 0
+
+        def one(guide: Guide) -> None:
+            nonlocal runs
+            runs += 1
+            error = self.attempt(guide, count=True)
+            self._note(error, schedule_of(guide.steps))
+
+        for _ in explore(one, limit):
+            pass
+        return runs < limit
+
+    # ---- what it really is ------------------------------------------------------------------------------------------
+
+    def _diagnosed(self, finding: Finding) -> Finding:
+        """A deadlock that is over as soon as one wait names the other parity is a phase that is off by one."""
+        if "Deadlock" not in finding.kinds:
+            return finding
+        for site in finding.sites:
+            program = flipped_waits(self.launch.program, site)
+            if program is not None and self.attempt(finding.seed, replace(self.launch, program=program)) is None:
+                message = f"the wait at {site} names the wrong parity: with the other one nobody gets stuck.\n{finding.message}"
+                sites = (site, *(other for other in finding.sites if other is not site))
+                return replace(finding, kind="PhaseOffByOne", kinds=_kinds(PhaseOffByOne), message=message, sites=sites,
+                               hint="wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
+                               "empty slots starts with 1, and who reads full ones with 0")
+        return finding
+
+    # ---- the smallest launch that shows it --------------------------------------------------------------------------
+
+    def _shrunk(self, finding: Finding) -> Finding:
+        """Halve extents of the grid and integer arguments for as long as the same thing is found with the same seed."""
+        if isinstance(finding.seed, tuple):
+            return finding
+        best, runs = self.launch, 0
+        moving = True
+        while moving and runs < SHRINK_RUNS:
+            moving = False
+            for smaller in _halves(best):
+                runs += 1
+                try:
+                    error = self.attempt(finding.seed, smaller)
+                except SimulatorMisuse:
+                    continue
+                if error is not None and _same(error)[1] == tuple(map(str, finding.sites[:2])):
+                    best, moving = smaller, True
+                    break
+                if runs >= SHRINK_RUNS:
+                    break
+        names = {param.path: param.name for param in best.program.params}
+        sizes = {names[path]: value for path, value in best.values.items() if value is not self.launch.values[path]}
+        return replace(finding, grid=best.grid, sizes=sizes)
+
+
+def _halves(launch: Launch) -> Iterator[Launch]:
+    for axis, extent in enumerate(launch.grid):
+        if extent > 1 and launch.program.cluster[axis] == 1:
+            yield replace(launch, grid=(*launch.grid[:axis], extent // 2, *launch.grid[axis + 1:]))
+    for path, value in launch.values.items():
+        if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)) and value > 1:
+            yield replace(launch, values={**launch.values, path: int(value) // 2})
+
+
+class _Arrays:
+    """The contents of the arrays of a launch, to be put back before each run."""
+
+    def __init__(self, values):
+        arrays = [getattr(value, "base", value) if hasattr(value, "block_shape") else value for value in values]
+        arrays = [getattr(array, "array", array) for array in arrays]
+        self.copies = [(array, array.copy() if isinstance(array, np.ndarray) else array.clone()) for array in arrays
+                       if isinstance(array, np.ndarray) or hasattr(array, "clone")]
+
+    def restore(self) -> None:
+        for array, copy in self.copies:
+            array[...] = copy
+
+
+def _refusal(error: BaseException | None) -> MimwError | None:
+    """What the compiler refused, in the chain of an error; None if that is no finding but misuse."""
+    while error is not None:
+        if isinstance(error, KernelError):
+            return None if isinstance(error, (NotYet, TargetError)) else error
+        error = error.__cause__
+    return None
+
+
+def _same(error) -> tuple[str, tuple[str, ...]]:
+    """Two errors that are the same here are one finding."""
+    return type(error).__name__, tuple(map(str, error.sites[:2]))
+
+
+def _kinds(kind: type) -> tuple[str, ...]:
+    ours = itertools.takewhile(lambda one: one is not MimwError, kind.__mro__)
+    return tuple(one.__name__ for one in ours)
+
+
+def _finding(error, seed, grid) -> Finding:
+    return Finding(type(error).__name__, error.message, error.sites, error.hint, _kinds(type(error)), seed, tuple(grid))
+
+

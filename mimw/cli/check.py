@@ -1,0 +1,129 @@
+"""Look for races, deadlocks and protocol errors of a kernel under many interleavings, without a GPU.
+
+Arguments are made up: arrays by type and shape, filled with random numbers (integers with zeros), and numbers. Exit status 0:
+nothing found; 1: something found, or refused; 2: wrong arguments.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from .errors import CommandError
+from .load import load
+
+HELP = "races, deadlocks and protocol errors of a kernel, under many interleavings"
+EXAMPLES = """\
+  mimw check ring.py:double --args 'fp16[224,64]/32,64' 'fp16[224,64]' 7 ROWS=32 COLS=64 STAGES=2
+  mimw check gemm.py:kernel --grid 2 --search systematic --args 'bf16[256,256]/128,64' ... BM=128
+  mimw check ring.py:case                    case() returns (kernel, grid, args, meta)
+  mimw check ring.py:case --seeds 200 --json
+
+Arguments: TYPE[SHAPE] an array, TYPE[SHAPE]/BLOCK a tensor descriptor with that block, a number, or NAME=VALUE of these.
+"""
+_ARRAY = re.compile(r"(\w+)\[([\d, ]+)\](?:/([\d, ]+))?")
+_TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bfloat16", "fp8e4nv": "float8_e4m3fn",
+          "fp8e5": "float8_e5m2", "i1": "bool", **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+          **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("kernel", metavar="FILE:KERNEL",
+                        help="the kernel, or a function that returns (kernel, grid, args, meta); also MODULE:NAME")
+    parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the kernel's arguments, as below")
+    parser.add_argument("--grid", default="1", metavar="N[,N[,N]]", help="numbers of programs (default 1)")
+    parser.add_argument("--seeds", type=int, default=8, metavar="N", help="how many random interleavings (default 8)")
+    parser.add_argument("--search", choices=("random", "systematic", "both"), default="random",
+                        help="systematic: all interleavings that can matter, by partial-order reduction")
+    parser.add_argument("--limit", type=int, default=200, metavar="N", help="runs of the systematic search at most (default 200)")
+    parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default sm_90a)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def execute(options: Namespace) -> int:
+    from ..check import check
+
+    kernel, grid, args, meta = _launch(options)
+    with _Bar(sys.stderr.isatty() and not options.json) as bar:
+        report = check(kernel, grid, *args, seeds=options.seeds, search=options.search, limit=options.limit,
+                       target=options.target, progress=bar.show, **meta)
+    print(json.dumps(report.as_json(), indent=2) if options.json else report)
+    return 0 if report.ok else 1
+
+
+def _launch(options: Namespace) -> tuple:
+    found = load(options.kernel)
+    if hasattr(found, "fn") or hasattr(found, "params"):
+        args, meta = [], {}
+        for text in options.args:
+            name, equals, value = text.partition("=")
+            if equals:
+                meta[name] = argument(value)
+            else:
+                args.append(argument(text))
+        return found, tuple(_numbers(options.grid)), args, meta
+    if options.args:
+        raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no --args.")
+    case = found()
+    if not (isinstance(case, tuple) and len(case) == 4):
+        raise CommandError(f"{options.kernel} should return (kernel, grid, args, meta).")
+    return case
+
+
+def argument(text: str) -> Any:
+    """`text` as a kernel argument: an array, a descriptor of one, a Python literal, or a dtype as tl.float16."""
+    match = _ARRAY.fullmatch(text)
+    if match is None:
+        if text.startswith("tl."):
+            import triton.language as tl
+            return getattr(tl, text[3:])
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            raise CommandError(f"--args {text!r} is no array (fp16[64,32]), descriptor (fp16[64,32]/16,32) or number.") from None
+    import ml_dtypes  # noqa: F401  numpy learns its types
+    import numpy as np
+
+    from ..host import TensorDescriptor
+    if match[1] not in _TYPES:
+        raise CommandError(f"{match[1]!r} is no element type. There are {', '.join(_TYPES)}.")
+    shape, dtype = _numbers(match[2]), np.dtype(_TYPES[match[1]])
+    floating = match[1].startswith(("fp", "bf"))
+    array = np.random.default_rng(0).standard_normal(shape).astype(dtype) if floating else np.zeros(shape, dtype)
+    return TensorDescriptor.from_tensor(array, _numbers(match[3])) if match[3] else array
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise CommandError(f"{text!r} should be numbers with commas between.") from None
+
+
+class _Bar:
+    """A progress bar on a terminal, nothing elsewhere."""
+
+    def __init__(self, shown: bool):
+        self.shown, self.bar, self.task = shown, None, None
+
+    def __enter__(self) -> _Bar:
+        if self.shown:
+            from rich.console import Console
+            from rich.progress import Progress
+            self.bar = Progress(console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task("interleavings", total=None)
+            self.bar.start()
+        return self
+
+    def show(self, run: int, runs: int, findings: int) -> None:
+        if self.bar is not None:
+            text = "interleavings" + (f", {findings} found" if findings else "")
+            self.bar.update(self.task, completed=run, total=runs, description=text)
+
+    def __exit__(self, *error) -> None:
+        if self.bar is not None:
+            self.bar.stop()

@@ -1,0 +1,109 @@
+"""What to say of two accesses that nothing orders: both of them, the edge that is missing, and the least change that adds it."""
+
+from __future__ import annotations
+
+from ..errors import (CopyReadEarly, DataRace, MissingFence, OperandOverwritten, SlotReusedEarly, SourceOverwritten,
+                      UnfinishedAtExit)
+from .deadlock import bringers, waits
+from .tasks import fail
+
+_FINISHED_BY = {"async_dot": "async_dot_wait", "TMA store": "async_descriptor_store_wait", "async_load": "async_load_wait_group"}
+
+
+def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) -> DataRace:
+    """The error for `later`, which conflicts with `earlier` in the bytes `span` of their memory."""
+    kind = MissingFence if fence else _kind(earlier, later)
+    missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
+    low, high = span
+    lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
+             f"  {_side(earlier)}", f"  {_side(later)}"]
+    return kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
+
+
+def unfinished(operation, task) -> UnfinishedAtExit:
+    """The error for a copy that the CTA of `task`, its last one, need not outlive."""
+    wait = _FINISHED_BY.get(operation.kind)
+    mend = f"call {wait}(0) in {operation.task.name!r} before it ends" if wait else \
+        "wait for the phase of the barrier that it completes, or do not start it"
+    return fail(UnfinishedAtExit, operation.task, operation.op, f"the CTA may end before the {operation.kind} that was started at "
+                f"{operation.op.site} is done, and its shared memory then belongs to another one", hint=mend)
+
+
+def _kind(earlier, later) -> type[DataRace]:
+    if earlier.space != "shared":
+        return DataRace
+    copied = earlier.write and earlier.strand.issued is not None
+    if copied:
+        return CopyReadEarly
+    if earlier.op.name == "async_dot" and later.write:
+        return OperandOverwritten
+    if later.op.name == "async_dot" and earlier.write:
+        return DataRace
+    if earlier.strand.kind == "TMA store" and later.write:
+        return SourceOverwritten
+    if not earlier.write and later.write and earlier.strand.task is not later.strand.task:
+        return SlotReusedEarly
+    return DataRace
+
+
+def _side(access) -> str:
+    strand = access.strand
+    verb = ("updates" if access.scope else "writes") if access.write else "reads"
+    how = f"{access.proxy} proxy" + (", in flight after the op" if strand.issued is not None else "")
+    return f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name} ({how})"
+
+
+def _fence(earlier, later):
+    writer, reader = earlier.strand.task, later.strand.task
+    missing = (f"the write is in the generic proxy and {later.op.name} reads through the asynchronous proxy, with no fence between")
+    place = f"after {earlier.op.site}" + ("" if writer is reader else ", before the arrive that tells the reader")
+    return missing, f'put fence("async_shared") in {writer.name!r} {place} and before {later.op.site}', ()
+
+
+def _edge(machine, earlier, later):
+    """(what is missing, the mend, further sites)."""
+    first, second = earlier.strand, later.strand
+    one, other = first.task, second.task
+    if first.issued is not None and first.issued.before(second.clock):
+        return _unfinished(machine, earlier, later)
+    if one is other:
+        return ("nothing orders the two operations in flight",
+                f"finish the one of {earlier.op.site} with a wait before {later.op.site}", ())
+    if later.space == "global":
+        return (f"nothing orders {one.where} before {other.where}",
+                "order them by an atomic with release after the first and one with acquire before the second (a plain store or "
+                "load of a flag orders nothing), or let each write a place of its own", ())
+    edges = _edges(machine, one, other)
+    if not edges:
+        return (f"no barrier leads from {one.name!r} to {other.name!r}",
+                f"let {one.name!r} arrive on a barrier after {earlier.op.site} and {other.name!r} wait for it before "
+                f"{later.op.site}", ())
+    arrive, wait = edges[0]
+    name = arrive.place.root.name or "the barrier"
+    return (f"no arrival of {one.name!r} after its access is waited for by {other.name!r} before its own, though {name!r} goes "
+            "from the one to the other",
+            f"the arrive at {arrive.op.site} must come after {earlier.op.site}, and the wait at {wait.op.site} before "
+            f"{later.op.site}, for the phase that this arrive completes", (arrive.op.site, wait.op.site))
+
+
+def _edges(machine, one, other) -> list:
+    """(arrive, wait) pairs of ops by which task `one` can let task `other` go on."""
+    arrives = [found for found in bringers(machine.program) if found.task == one.name and found.op.name != "tma_load"]
+    looks = [found for found in waits(machine.program) if found.task == other.name]
+    return [(arrive, wait) for arrive in arrives for wait in looks if wait.place.root is arrive.place.root]
+
+
+def _unfinished(machine, earlier, later):
+    """The later access comes after the start of an operation, but not after its end."""
+    first, other = earlier.strand, later.strand.task
+    wait = _FINISHED_BY.get(first.kind)
+    if wait is None:
+        return (f"the second comes after the start of the {first.kind}, not after its landing",
+                f"wait in {other.name!r} before {later.op.site} for the phase of the barrier that the {first.kind} completes", ())
+    missing = f"the second comes after the start of the {first.kind}, not after its end"
+    if first.task is other:
+        return missing, f"put {wait} between {earlier.op.site} and {later.op.site}, with few enough pending", ()
+    arrives = [arrive.op.site for arrive, _ in _edges(machine, first.task, other)]
+    place = f"at {', '.join(map(str, dict.fromkeys(arrives)))} " if arrives else ""
+    return (missing, f"{first.task.name!r} must call {wait}, with few enough pending, after {earlier.op.site} and before the "
+            f"arrive {place}that lets {other.name!r} go on", tuple(dict.fromkeys(arrives)))

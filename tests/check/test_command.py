@@ -1,0 +1,89 @@
+"""`mimw check` and the pytest fixture: exit status, JSON, made-up arguments."""
+
+import json
+
+import pytest
+
+import mimw
+from mimw.cli import main
+from mimw.cli.check import argument
+from mimw.cli.errors import CommandError
+
+from .kernels import pipeline, pipeline_arguments
+
+RING = '''
+import mimw, mimw.tlx as tlx, triton.language as tl
+
+@mimw.jit
+def ring(x_desc, y_ptr, steps, ARRIVE: tl.constexpr):
+    tile = tlx.local_alloc((16, 32), tl.float16, 1)
+    full, free = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            for step in range(steps):
+                tlx.barrier_wait(full[0], step & 1)
+                tl.store(y_ptr + step * 512 + at, tlx.local_load(tile[0]))
+                if ARRIVE:
+                    tlx.barrier_arrive(free[0])
+        with tlx.async_task(num_warps=1):
+            for step in range(steps):
+                if ARRIVE:
+                    tlx.barrier_wait(free[0], (step & 1) ^ 1)
+                tlx.barrier_expect_bytes(full[0], 1024)
+                tlx.async_descriptor_load(x_desc, tile[0], [step * 16, 0], full[0])
+
+def case():
+    from mimw.cli.check import argument
+    return ring, (1, ), (argument("fp16[64,32]/16,32"), argument("fp16[64,32]"), 4), dict(ARRIVE=False)
+'''
+
+
+@pytest.fixture
+def ring(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "ring_to_check.py").write_text(RING)
+    return f"{tmp_path}/ring_to_check.py"
+
+
+@pytest.mark.parametrize("arrive, status", [("True", 0), ("False", 1)])
+def test_the_exit_status_says_what_was_found(ring, capsys, arrive, status):
+    words = ["check", f"{ring}:ring", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", f"ARRIVE={arrive}", "--search", "both"]
+    assert main(words) == status
+    shown = capsys.readouterr().out
+    assert ("ok: nothing found" in shown) if status == 0 else ("Mend:" in shown and "tlx.barrier_expect_bytes" in shown)
+
+
+def test_a_function_may_name_the_launch_and_the_report_may_be_json(ring, capsys):
+    assert main(["check", f"{ring}:case", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert not report["ok"] and report["runs"] == 8
+    assert {finding["kind"] for finding in report["findings"]} <= {"TooManyArrivals", "SlotReusedEarly", "CopyReadEarly"}
+    assert all(site["file"] == ring and site["line"] for finding in report["findings"] for site in finding["sites"])
+
+
+def test_arguments_are_made_up():
+    assert argument("7") == 7 and argument("i32[4]").sum() == 0
+    assert argument("bf16[4,8]").shape == (4, 8) and argument("fp16[4,32]/2,16").block_shape == [2, 16]
+    with pytest.raises(CommandError, match="no element type"):
+        argument("float[4]")
+    with pytest.raises(CommandError, match="is no array"):
+        argument("four")
+
+
+def test_the_fixture_passes_what_is_right(check_kernel):
+    grid, args, meta = pipeline_arguments()
+    assert check_kernel(pipeline, grid, *args, seeds=2, **meta).ok
+
+
+def test_the_fixture_fails_with_the_report(check_kernel):
+    grid, args, meta = pipeline_arguments(FENCE=False)
+    with pytest.raises(pytest.fail.Exception, match="MissingFence(.|\n)*Mend"):
+        check_kernel(pipeline, grid, *args, seeds=1, **meta)
+
+
+def test_progress_is_told():
+    grid, args, meta = pipeline_arguments(FENCE=False)
+    seen = []
+    mimw.check(pipeline, grid, *args, seeds=3, progress=lambda *now: seen.append(now), **meta)
+    assert seen == [(1, 3, 1), (2, 3, 1), (3, 3, 1)]
