@@ -45,7 +45,7 @@ def _installed() -> list[tuple[str, str]]:
     rows += [("mimw", __version__)]
     rows += [(package, _version(package)) for package in _PACKAGES]
     rows += [("gpu", ", ".join(map(str, gpus())) or "none found")]
-    rows += [(tool, _tool(getattr(knobs.nvidia, tool))) for tool in ("ptxas", "ptxas_blackwell", "nvdisasm")]
+    rows += [(tool, _tool(knobs.nvidia, tool)) for tool in ("ptxas", "ptxas_blackwell", "nvdisasm")]
     rows += [("cache", f"{knobs.cache.dir} ({'writable' if _writable(knobs.cache.dir) else 'NOT writable'})")]
     variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(("MIMW_", "TRITON_")))
     return [*rows, ("environment", " ".join(variables) or "no MIMW_ or TRITON_ variable is set")]
@@ -58,8 +58,12 @@ def _version(package: str) -> str:
         return "not installed" + (" (only launching needs it)" if package == "torch" else "")
 
 
-def _tool(tool) -> str:
-    return f"{tool.version} at {tool.path}"
+def _tool(tools, name: str) -> str:
+    try:
+        tool = getattr(tools, name)
+        return f"{tool.version} at {tool.path}"
+    except RuntimeError as error:  # Triton's wheel brings these; a stripped one may not
+        return f"not found ({error})"
 
 
 def _writable(folder: str) -> bool:

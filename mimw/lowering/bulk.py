@@ -7,20 +7,28 @@ from .asm import ptx, registers_of, sync, thread_in_task
 from .emitter import Emitter, emits
 
 # Thread 0 holds the first element of every tile, so of a block of pointers it is the one that knows the base.
+# The engine works in the cluster's window, where an operand, an offset in the CTA's own, needs this CTA's rank.
 _LOAD = """{{
 .reg .pred first;
+.reg .b32 me, to, bar;
 setp.eq.s32 first, $0, 0;
-@first cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$1], [${pointer}], $2, [$3];
+mov.u32 me, %cluster_ctarank;
+mapa.shared::cluster.u32 to, $1, me;
+mapa.shared::cluster.u32 bar, $3, me;
+@first cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [to], [${pointer}], $2, [bar];
 }}"""
 
 # The thread that Triton's own TMA stores elect, so that all bulk groups of a task are one thread's. All threads commit, as
 # they do there: the wait counts groups in each.
 _STORE = """{
 .reg .pred warp, leader;
+.reg .b32 me, from;
+mov.u32 me, %cluster_ctarank;
+mapa.shared::cluster.u32 from, $1, me;
 setp.lt.s32 warp, $0, 32;
 elect.sync _|leader, 0xffffffff;
 and.pred leader, leader, warp;
-@leader cp.async.bulk.global.shared::cta.bulk_group [$2], [$1], $3;
+@leader cp.async.bulk.global.shared::cta.bulk_group [$2], [from], $3;
 cp.async.bulk.commit_group;
 }"""
 

@@ -11,13 +11,16 @@ from ..ir import I32, I64, Op, Scalar, like
 from .asm import ptx, registers_of, sync, thread_in_task
 from .emitter import Emitter, emits
 
+# An operand is an offset in the CTA's own window; where the engine reads, that must be this CTA's place in the cluster's.
 _COPY = """{{
 .reg .pred first;
-.reg .b32 to, bar;
+.reg .b32 to, bar, me, from;
 setp.eq.s32 first, $0, 0;
+mov.u32 me, %cluster_ctarank;
+mapa.shared::cluster.u32 from, $2, me;
 mapa.shared::cluster.u32 to, $1, $3;
 mapa.shared::cluster.u32 bar, $4, $3;
-@first cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to], [$2], {size}, [bar];
+@first cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to], [from], {size}, [bar];
 }}"""
 
 

@@ -94,13 +94,18 @@ def warp_specialize(task, op):
 
 
 def _first_warps(tasks) -> list[int]:
-    """Where each task's warps begin: the default task first, then the wider before the narrower, as Triton allots them."""
-    order = sorted(range(len(tasks)), key=lambda index: (not tasks[index].is_default, -tasks[index].num_warps))
-    first, warp = [0] * len(tasks), 0
+    """Each task's first warp in the CTA, as Triton numbers them (AllocateWarpGroups): the default task's, then the others,
+    wider ones first. The idle warps that fill up the last group of four stand among them as one task of two warps and
+    one of one, behind the author's tasks of that size."""
+    idle = -sum(task.num_warps for task in tasks if not task.is_default) % 4
+    sizes = [task.num_warps for task in tasks] + [size for size in (2, 1) if idle & size]
+    order = sorted(range(len(sizes)), key=lambda index: (index >= len(tasks) or not tasks[index].is_default, -sizes[index]))
+    starts, start = [0] * len(sizes), 0
     for index in order:
-        first[index] = warp
-        warp += tasks[index].num_warps
-    return first
+        starts[index] = start
+        start += sizes[index]
+    return starts[:len(tasks)]
+
 
 
 def _spawn(task: Task, block: Block) -> Task:

@@ -17,7 +17,7 @@ def numbers(*shape, dtype=np.float32):
 
 
 @pytest.mark.parametrize("shape, rank", [((2, 1, 1), lambda x, y: x % 2), ((1, 2, 1), lambda x, y: y % 2),
-                                         ((2, 2, 1), lambda x, y: x % 2 + 2 * (y % 2))], ids=str)
+                                         ((2, 2, 1), lambda x, y: x % 2 + 2 * (y % 2))], ids=["x", "y", "xy"])
 def test_ranks(machine, shape, rank):
     y = np.zeros((4, 4, 2), np.int32)
     machine.launch(kernels.ranks, (4, 4), y, ctas_per_cga=shape)

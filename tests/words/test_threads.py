@@ -33,7 +33,7 @@ def in_tasks(y_ptr):
             if tlx.thread_id(0) == 0:
                 tl.store(y_ptr, 1)
         with tlx.async_task(num_warps=1):
-            if tlx.thread_id(0) == 256:
+            if tlx.thread_id(0) == 320:  # behind two of the three idle warps that fill its group of four
                 tl.store(y_ptr + 1, 2)
         with tlx.async_task(num_warps=4):
             if tlx.thread_id(0) == 128:

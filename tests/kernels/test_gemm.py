@@ -1,0 +1,80 @@
+"""The persistent GEMM: types, schedules, and shapes that no tile divides."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mimw.kernels import gemm
+from mimw.kernels.gemm import Configuration
+
+TYPES = {  # inputs, output, error against fp32 relative to the largest value
+    "bf16": (ml_dtypes.bfloat16, ml_dtypes.bfloat16, 5e-3),
+    "fp16": (np.float16, np.float16, 1e-3),
+    "tf32": (np.float32, np.float32, 2e-3),
+    "fp8": (ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16, 5e-3),
+}
+SCHEDULES = {
+    "cooperative": Configuration(),
+    "tall": Configuration(bm=256, bn=128, staging=1),
+    "ping_pong": Configuration(bm=128, bn=128, stages=5, ping_pong=True),
+    "ping_pong_wide": Configuration(bm=64, bn=256, ping_pong=True),
+}
+
+
+def product(machine, dtype: str, shape, chosen, programs=3, transposed=False):
+    """(what the kernel computes, what fp32 computes, the allowed error) for small integers and halves."""
+    inputs, output, allowed = TYPES[dtype]
+    m, n, k = shape
+    random = np.random.default_rng(0)
+    a = random.standard_normal((m, k)).astype(inputs)
+    b = random.standard_normal((n, k) if transposed else (k, n)).astype(inputs)
+    b = b.T if transposed else b
+    c = np.full((m, n), np.nan, output)
+    grid, args, meta = gemm.arguments(a, b, c, programs, chosen)
+    machine.launch(gemm.kernel, grid, *args, **meta)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    return c.astype(np.float32), expected, allowed * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_types_and_schedules(machine, dtype, schedule):
+    actual, expected, allowed = product(machine, dtype, (264, 272, 208), SCHEDULES[schedule],
+                                        transposed=dtype in ("tf32", "fp8"))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (64, 256, 64), (128, 256, 1000), (257, 8, 72), (1000, 24, 16), (130, 520, 136)])
+@pytest.mark.parametrize("schedule", ["cooperative", "ping_pong"])
+def test_shapes(machine, shape, schedule):
+    actual, expected, allowed = product(machine, "fp16", shape, SCHEDULES[schedule])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("programs", [1, 2, 7, 132])
+def test_any_number_of_programs(machine, programs):
+    actual, expected, allowed = product(machine, "bf16", (520, 600, 64), SCHEDULES["ping_pong"], programs)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
+
+
+def test_columns_contiguous_in_16_bit(machine):
+    actual, expected, allowed = product(machine, "bf16", (192, 264, 104), SCHEDULES["cooperative"], transposed=True)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict(b=np.zeros((65, 64), np.float16)), "a is 64 x 64 and b is 65 x 64"),
+    (dict(c=np.zeros((64, 65), np.float16)), "c is 64 x 65"),
+    (dict(b=np.zeros((64, 64), np.float32)), "both must be one type"),
+    (dict(a=np.zeros((64, 128), np.float16)[:, ::2]), "strides are 256 and 4 bytes"),
+])
+def test_refusals(change, text):
+    matrices = {name: np.zeros((64, 64), np.float16) for name in "abc"} | change
+    with pytest.raises(ValueError, match=text):
+        gemm.arguments(**matrices, programs=1)
+
+
+def test_eight_bit_rows_are_refused():
+    a = np.zeros((64, 64), ml_dtypes.float8_e5m2)
+    with pytest.raises(ValueError, match="must be contiguous along K"):
+        gemm.arguments(a, a, np.zeros((64, 64), ml_dtypes.bfloat16), 1)
