@@ -1,0 +1,10 @@
+"""The TLE surface: the public names of TLE, one file per family. Import it as `mimw.tle`.
+
+TLE-Lite (tiles, scans, pipes) and the distributed words are here, TLE-Struct for GPUs is in `gpu`. A word that TLX has too
+records the same op.
+"""
+
+from . import gpu
+from .load import load
+
+__all__ = ["gpu", "load"]
