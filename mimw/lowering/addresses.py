@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..constraints.byte_maps import byte_map
+from ..ir.byte_maps import byte_map
 from ..errors import NotYet
 from ..ir import Op, Value
 from ..ir.layouts import NvmmaShared, SwizzledShared
