@@ -9,11 +9,13 @@ import mimw.tle as tle
 from mimw.compile import compile_kernel
 from mimw.errors import TargetError
 
+from .swizzled import swizzled
+
 
 @mimw.jit
 def apply(x, picks, values, mask, y, old, N: tl.constexpr, T: tl.constexpr, KIND: tl.constexpr, MMA: tl.constexpr):
     """One atomic of a tile of T values on N elements, as rows of 8."""
-    buffer = tle.gpu.alloc([N // 8, 8], x.dtype.element_ty, nv_mma_shared_layout=MMA)
+    buffer = tle.gpu.alloc([N // 8, 8], x.dtype.element_ty, swizzled([N // 8, 8], x.dtype.element_ty, MMA))
     all = tl.arange(0, N // 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
     tl.store(tle.gpu.local_ptr(buffer), tl.load(x + all))
     at = tl.arange(0, T)

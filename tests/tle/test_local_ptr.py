@@ -9,6 +9,8 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 
+from .swizzled import swizzled
+
 
 @mimw.jit
 def grid_of(ROWS: tl.constexpr, COLS: tl.constexpr):
@@ -19,7 +21,7 @@ def grid_of(ROWS: tl.constexpr, COLS: tl.constexpr):
 
 @mimw.jit
 def reverse_rows(x, y, ROWS: tl.constexpr, COLS: tl.constexpr, MMA: tl.constexpr):
-    buffer = tle.gpu.alloc([ROWS, COLS], x.dtype.element_ty, nv_mma_shared_layout=MMA)
+    buffer = tle.gpu.alloc([ROWS, COLS], x.dtype.element_ty, swizzled([ROWS, COLS], x.dtype.element_ty, MMA))
     rows, cols = grid_of(ROWS, COLS)
     tl.store(tle.gpu.local_ptr(buffer), tl.load(x + rows * COLS + cols))
     picked = tl.load(tle.gpu.local_ptr(buffer, (ROWS - 1 - rows, cols)), mask=cols < COLS - 3, other=7)
@@ -66,7 +68,7 @@ def step_forward(pointer, by):
 @mimw.jit
 def walk(x, y, rounds, N: tl.constexpr, MMA: tl.constexpr):
     """A pointer that moves through a loop, an `if`, a `while`, a helper and shape words."""
-    buffer = tle.gpu.alloc([N, N], x.dtype.element_ty, nv_mma_shared_layout=MMA)
+    buffer = tle.gpu.alloc([N, N], x.dtype.element_ty, swizzled([N, N], x.dtype.element_ty, MMA))
     rows, cols = grid_of(N, N)
     tl.store(tle.gpu.local_ptr(buffer), tl.load(x + rows * N + cols))
     along = tl.arange(0, N)
@@ -144,7 +146,7 @@ def test_extents_that_are_no_powers_of_two(machine, dtype):
 @mimw.jit
 def masked(x, mask, y, ROWS: tl.constexpr, COLS: tl.constexpr, MMA: tl.constexpr):
     """Stores that leave memory alone where the mask is false, also of one value for all."""
-    buffer = tle.gpu.alloc([ROWS, COLS], x.dtype.element_ty, nv_mma_shared_layout=MMA)
+    buffer = tle.gpu.alloc([ROWS, COLS], x.dtype.element_ty, swizzled([ROWS, COLS], x.dtype.element_ty, MMA))
     rows, cols = grid_of(ROWS, COLS)
     at = rows * COLS + cols
     asked = tl.load(mask + at) != 0
