@@ -148,3 +148,40 @@ def test_no_tma_on_older_chips():
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a", "gfx942", "gfx950"])
 def test_pointers_on_other_targets(target):
     assert compile_kernel(by_pointers, {"x": "*fp16", "y": "*fp16"}, dict(ROWS=16, COLS=64), target).stages
+
+
+@mimw.jit
+def two_at_once(x, w, y, AGAIN: tl.constexpr, N: tl.constexpr, BY: tl.constexpr):
+    """Two copies with nothing between them; with AGAIN, both into one buffer."""
+    a, b = tle.gpu.alloc([N, N], tl.float16), tle.gpu.alloc([N, N], tl.float16)
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    if BY == "tma":
+        tle.gpu.copy(x, a, [N, N], [0, 0])
+        tle.gpu.copy(w, a if AGAIN else b, [N, N], [0, 0])
+    else:
+        tle.gpu.copy(x + at, a, [N, N])
+        tle.gpu.copy(w + at, a if AGAIN else b, [N, N])
+    total = tl.load(tle.gpu.local_ptr(a))
+    if not AGAIN:
+        total += tl.load(tle.gpu.local_ptr(b))
+    tl.store(y + at, total)
+
+
+@pytest.mark.parametrize("by", ["tma", "pointers"])
+@pytest.mark.parametrize("again", [False, True])
+def test_copies_in_a_row(machine, again, by):
+    x, w = (np.random.default_rng(seed).integers(0, 99, (64, 64)).astype(np.float16) for seed in (0, 1))
+    y, describe = np.zeros_like(x), mimw.TensorDescriptor.from_tensor
+    sources = (describe(x, [64, 64]), describe(w, [64, 64])) if by == "tma" else (x, w)
+    machine.launch(two_at_once, (1, ), *sources, y, again, 64, by)
+    assert (y == (w if again else x + w)).all()
+
+
+@pytest.mark.parametrize("by, wait", [("tma", "mbarrier.try_wait"), ("pointers", "cp.async.wait_group")])
+@pytest.mark.parametrize("again, waits", [(False, 1), (True, 2)])
+def test_copies_in_a_row_are_waited_for_once(again, waits, by, wait):
+    kind = "tensordesc<fp16[64,64]>" if by == "tma" else "*fp16"
+    attrs = None if by == "tma" else {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
+    ptx = compile_kernel(two_at_once, {"x": kind, "w": kind, "y": "*fp16"}, dict(AGAIN=again, N=64, BY=by), "sm_90a",
+                         attrs=attrs).stages["ptx"]
+    assert ptx.count(wait) == waits

@@ -40,7 +40,8 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=No
     orders:    as if done at the call: what is read or written after it, in this partition, sees it. Between a pipe's acquire and
                commit a load into the slot is complete when the reader's wait returns.
     errors:    ValueError
-    lowers to: ttng.async_tma_copy_global_to_local, ttng.async_tma_copy_local_to_global; tt.load and tt.store
+    lowers to: ttng.async_tma_copy_global_to_local, ttng.async_tma_copy_local_to_global; ttg.async_copy_global_to_local;
+               tt.store
     """
     _check_operands(src, dst, barrier)
     loads = isinstance(dst, tlx.buffered_tensor)
@@ -152,6 +153,9 @@ def _by_pointers(loads: bool, buffer, pointers, box: tuple[int, ...], semantic) 
     if window is not None and tile == whole:
         window.load_pointers(pointers, mask, buffer, semantic)
         return
+    if loads and tile == whole and tile and buffer.dtype != tl.int1:
+        _start_and_wait(pointers, mask, buffer, semantic)
+        return
     inside = local_ptr(buffer, None if tile == whole else tuple(axes), _semantic=semantic)
     if not loads:
         tl.store(pointers, tl.load(inside, mask, _semantic=semantic), mask, _semantic=semantic)
@@ -159,6 +163,15 @@ def _by_pointers(loads: bool, buffer, pointers, box: tuple[int, ...], semantic) 
     # What is outside of the box may be anything, if it is the array's own: then the store is a plain one of the whole tile.
     own = all(extent <= room for extent, room in zip(tile, whole)) or len(tile) == 1
     tl.store(inside, tl.load(pointers, mask, _semantic=semantic), None if own else mask, _semantic=semantic)
+
+
+def _start_and_wait(pointers, mask, buffer, semantic) -> None:
+    """cp.async, one group, and the wait for it."""
+    builder = semantic.builder
+    policy, asked = builder.get_cache_policy("none", "evict_normal"), None if mask is None else mask.handle
+    builder.record("async_load", pointers.handle, buffer.handle, asked, None, policy, False, of_copy=True)
+    builder.record("async_commit", (), of_copy=True)
+    builder.record("async_wait", 0, (), of_copy=True)
 
 
 def _tile(pointers, whole: tuple[int, ...], box: tuple[int, ...]) -> tuple[int, ...]:
