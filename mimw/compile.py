@@ -17,6 +17,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from .lowering import lower
 from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
-from .triton_port.cluster import add_metadata, with_cluster
+from .triton_port.cluster import add_metadata, allow_large_clusters, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
@@ -203,6 +204,8 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         check_cluster_target(src.cluster, None, chip_of(target))
     compiled = stock_compile(src, target=target, options=options, **keywords)
     add_metadata(compiled, ctas_per_cga=src.cluster)
+    if prod(src.cluster or ALONE) > chip_of(target).portable_cluster:
+        allow_large_clusters(compiled)
     return compiled
 
 
