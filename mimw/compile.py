@@ -31,6 +31,7 @@ from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .ir import Program, print_program
 from .lowering import lower
+from .lowering.descriptor_address import needs_slots
 from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
@@ -114,7 +115,7 @@ class Kernel:
     def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
         module = self.lower(chip, options, backend, context, observer, by_registers)
         names = {op.name for op in self.program.walk()}
-        if "descriptor_slots" in names:  # before any pass, which would not know the stand-ins
+        if needs_slots(self.program):  # before any pass, which would not know the stand-ins
             module = place_descriptors(module)
             if observer:
                 observer("place_descriptors", module)
