@@ -82,7 +82,7 @@ NOTES = """## Said once
   that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100 and a hint without effect from there on.
   `launch_cluster` is accepted. `launch_cooperative_grid` is Triton's own.
 * `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper.
-* `async_dot(input_precision="tf32x3" or "ieee")` waits for this task's dots that are still running, and has computed its own
+* `async_dot(input_precision="tf32x3" or "ieee")` waits for the accumulator given to it, and has computed its own
   when it returns: the tensor core multiplies float32 as tf32 only.
 * `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and
   `async_descriptor_store(store_reduce=)` with an `eviction_policy` need the descriptor's address. They have it for descriptors of
