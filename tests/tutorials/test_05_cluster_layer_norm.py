@@ -46,10 +46,10 @@ def test_right_under_every_interleaving(tutorial):
 
 
 @pytest.mark.parametrize("old, new, kind", [
-    ("TURNS = tl.constexpr(4)", "TURNS = tl.constexpr(2)", "CopyReadEarly"),
+    ("TURNS = tl.constexpr(4)", "TURNS = tl.constexpr(3)", "CopyReadEarly"),
     ("wait_group(STAGES - 2)", "wait_group(STAGES - 1)", "CopyReadEarly"),
     ("8 * CLUSTER)", "8 * (CLUSTER - 1))", "CopyReadEarly"),
     ("    tlx.async_load_wait_group(0)\n", "", "UnfinishedAtExit"),
-], ids=["two turns", "early", "own bytes", "no last wait"])
+], ids=["three turns", "early", "own bytes", "no last wait"])
 def test_what_if(edited, old, new, kind):
     assert kind in {finding.kind for finding in checked(edited(old, new)).findings}
