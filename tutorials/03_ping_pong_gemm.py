@@ -1,10 +1,10 @@
 """03  A ping-pong GEMM: while one consumer stores its tile, the other one multiplies.
 
-    python tutorials/03_ping_pong_gemm.py        on a GPU: check, and measure against cuBLAS; elsewhere: simulate a small one
+    python tutorials/03_ping_pong_gemm.py    on a GPU: check, measure against cuBLAS; elsewhere: simulate
 
-In tutorial 02 both consumers work on one output tile. They finish it together, store it together, and meanwhile the tensor cores
-have nothing to do: a few percent of the time at K = 8192, more where K is shorter. Here each consumer has output tiles of its own, in
-turn, half a period apart:
+In tutorial 02 both consumers work on one output tile. They finish it together, store it together, and meanwhile the
+tensor cores have nothing to do: a few percent of the time at K = 8192, more where K is shorter. Here each consumer has
+output tiles of its own, in turn, half a period apart:
 
     consumer 0    multiply tile 0 | store       | multiply tile 2 | store       | ...
     consumer 1    wait            | multiply tile 1 | store       | multiply tile 3 | ...
@@ -37,8 +37,9 @@ def tile_origin(tile, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.cons
 def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          STAGES: tl.constexpr):
     """C[M, N] = A[M, K] B[K, N]; two consumers take the (BM, BN) tiles of C in turn."""
-    # Step 1. The nouns. One consumer's accumulator is now the whole tile, so the tile is smaller than in tutorial 02, and the ring can
-    # be longer. Each consumer stores from a place of its own. A slot has one reader, hence one arrival empties it.
+    # Step 1. The nouns. One consumer's accumulator is now the whole tile, so the tile is smaller than in tutorial 02,
+    # and the ring can be longer. Each consumer stores from a place of its own. A slot has one reader, hence one arrival
+    # empties it.
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
     b_tiles = tlx.local_alloc((BK, BN), tlx.dtype_of(b_desc), STAGES)
     c_tiles = tlx.local_alloc((BM, BN), tlx.dtype_of(c_desc), 2)
@@ -64,19 +65,21 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
                     tlx.async_descriptor_load(b_desc, b_tiles[slot], [k, n], full[slot])
                     filled += 1
 
-        # Step 4. Consumer c takes every other tile of this program, from the c-th on. Where its operands are in the ring it computes:
-        # it starts c tiles of slots in, and after each of its own tiles it skips those of the other's.
+        # Step 4. Consumer c takes every other tile of this program, from the c-th on. Where its operands are in the
+        # ring it computes: it starts c tiles of slots in, and after each of its own tiles it skips those of the
+        # other's.
         with tlx.async_task("default", num_regs=240, replicate=2):
             me: tl.constexpr = tlx.async_task_replica_id()
             slots_per_tile = tl.cdiv(K, BK)
             used = me * slots_per_tile
-            # Step 5. Consumer 0 has the first turn, nobody gives it: a fresh barrier counts as having completed parity 1.
+            # Step 5. Consumer 0 has the first turn, nobody gives it: a fresh barrier counts as having completed parity
+            # 1.
             turn_phase = 1 - me
             for tile in range(tl.program_id(0) + me * tl.num_programs(0), tiles, 2 * tl.num_programs(0)):
                 m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
-                # Step 6. Two reasons to take turns. Speed: two consumers that multiply at the same time also store at the same time.
-                # And correctness: `full[slot]` says which parity it has completed, not which round. A consumer that came here
-                # while the other is two rounds behind would take an old completion for its own.
+                # Step 6. Two reasons to take turns. Speed: two consumers that multiply at the same time also store at
+                # the same time. And correctness: `full[slot]` says which parity it has completed, not which round. A
+                # consumer that came here while the other is two rounds behind would take an old completion for its own.
                 tlx.barrier_wait(turn[me], turn_phase)
                 turn_phase ^= 1
                 acc = tl.zeros((BM, BN), tl.float32)
@@ -89,8 +92,8 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
                     tlx.barrier_arrive(empty[last], pred=k > 0)
                     last = slot
                     used += 1
-                # Step 7. The turn passes when the last dot has *started*: the other's first dot queues up behind it, and the tensor
-                # cores see no gap.
+                # Step 7. The turn passes when the last dot has *started*: the other's first dot queues up behind it,
+                # and the tensor cores see no gap.
                 tlx.barrier_arrive(turn[1 - me])
                 acc = tlx.async_dot_wait(0, acc)
                 tlx.barrier_arrive(empty[last])
@@ -106,14 +109,14 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
 # Step 9. What if? One edit each, and what `mimw.check` says:
 #
-#     no wait for the turn                 OperandOverwritten    step 6: consumer 1 multiplies what was loaded for consumer 0
-#     both start with `turn_phase = 0`     WaitCycle             each waits for the other
+#     no wait for the turn                OperandOverwritten    step 6: consumer 1 takes what was loaded for consumer 0
+#     both start with `turn_phase = 0`    WaitCycle             each waits for the other
 #
 # An odd number of tiles is no special case: the last turn is given to nobody, and nobody waits for it.
 
 
 def arguments(a, b, c, programs, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=5):
-    """(grid, args, meta) of the launch that computes c = a b; numpy arrays for the simulator, torch tensors on a GPU."""
+    """(grid, args, meta) of the launch that computes c = a b, of numpy arrays (simulated) or torch tensors (GPU)."""
     (m, k), n = a.shape, b.shape[1]
     grid = (min(programs, -(-m // BM) * -(-n // BN)), )
     describe = mimw.TensorDescriptor.from_tensor

@@ -1,11 +1,11 @@
 """04  A multicast GEMM: two SMs share what they load.
 
-    python tutorials/04_multicast_gemm.py        on a GPU: check, and measure against cuBLAS; elsewhere: simulate a small one
+    python tutorials/04_multicast_gemm.py    on a GPU: check, measure against cuBLAS; elsewhere: simulate
 
-Two output tiles that lie one above the other need the same tiles of B. In tutorial 02 each program fetches them for itself from the L2
-cache. A *cluster* is a group of programs (CTAs) that run at the same time on neighbouring SMs and reach each other's shared memory.
-Here two of them take such a pair of output tiles; each loads its own tiles of A and *half* of each tile of B, and TMA puts that
-half into both. That is a third less to fetch: 32 instead of 48 KiB a step.
+Two output tiles that lie one above the other need the same tiles of B. In tutorial 02 each program fetches them for
+itself from the L2 cache. A *cluster* is a group of programs (CTAs) that run at the same time on neighbouring SMs and
+reach each other's shared memory. Here two of them take such a pair of output tiles; each loads its own tiles of A and
+*half* of each tile of B, and TMA puts that half into both. That is a third less to fetch: 32 instead of 48 KiB a step.
 
 What is new is who waits for whom: a slot is written by two CTAs, so it is empty only when the consumers of both say so.
 
@@ -42,14 +42,15 @@ def empty_in_both(empty, other, pred):
 def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          STAGES: tl.constexpr):
     """C[M, N] = A[M, K] B[K, N]; a cluster of two CTAs computes tiles of (2 BM, BN), each CTA the rows of its rank."""
-    # Step 1. Launched with ctas_per_cga=(2, 1, 1), programs 2 i and 2 i + 1 are a cluster; each is a program as ever, with its own
-    # shared memory and its own `program_id`, and a rank in the cluster besides.
+    # Step 1. Launched with ctas_per_cga=(2, 1, 1), programs 2 i and 2 i + 1 are a cluster; each is a program as ever,
+    # with its own shared memory and its own `program_id`, and a rank in the cluster besides.
     rank = tlx.cluster_cta_rank()
     pair, pairs = tl.program_id(0) // 2, tl.num_programs(0) // 2
     tiles = tl.cdiv(M, 2 * BM) * tl.cdiv(N, BN)
 
-    # Step 2. The nouns are those of tutorial 02. Only `empty` differs: it wants two consumers of two CTAs. The compiler sees that CTAs
-    # use each other's barriers; it makes them meet at the start, after all barriers are ready, and before anybody leaves.
+    # Step 2. The nouns are those of tutorial 02. Only `empty` differs: it wants two consumers of two CTAs. The compiler
+    # sees that CTAs use each other's barriers; it makes them meet at the start, after all barriers are ready, and
+    # before anybody leaves.
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
     b_tiles = tlx.local_alloc((BK, BN), tlx.dtype_of(b_desc), STAGES)
     c_tiles = tlx.local_alloc((BM // 2, BN // 2), tlx.dtype_of(c_desc), 2)
@@ -59,9 +60,10 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
     with tlx.async_tasks():
 
-        # Step 3. The producer. It expects the bytes that land *here*: its own tile of A and both halves of B, one of which the other CTA
-        # sends. It sends its half to the same place of the same slot in both, where it counts on the same barrier. If the other
-        # half comes before this CTA expects it, that is fine: a phase ends when arrivals and bytes both add up.
+        # Step 3. The producer. It expects the bytes that land *here*: its own tile of A and both halves of B, one of
+        # which the other CTA sends. It sends its half to the same place of the same slot in both, where it counts on
+        # the same barrier. If the other half comes before this CTA expects it, that is fine: a phase ends when arrivals
+        # and bytes both add up.
         with tlx.async_task(num_warps=1, num_regs=24):
             filled = 0
             for tile in range(pair, tiles, pairs):
@@ -72,11 +74,12 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
                     tlx.barrier_expect_bytes(full[slot], BYTES)
                     tlx.async_descriptor_load(a_desc, a_tiles[slot], [m + rank * BM, k], full[slot])
                     half = tlx.local_slice(b_tiles[slot], [0, rank * (BN // 2)], [BK, BN // 2])
-                    tlx.async_descriptor_load(b_desc, half, [k, n + rank * (BN // 2)], full[slot], multicast_targets=[0, 1])
+                    tlx.async_descriptor_load(b_desc, half, [k, n + rank * (BN // 2)], full[slot],
+                                              multicast_targets=[0, 1])
                     filled += 1
 
-        # Step 4. The consumers of tutorial 02, but for `empty_in_both`. A CTA whose tile lies below the last row of C works all the same:
-        # its half of B is wanted. TMA gives it zeros for A and drops what it stores.
+        # Step 4. The consumers of tutorial 02, but for `empty_in_both`. A CTA whose tile lies below the last row of C
+        # works all the same: its half of B is wanted. TMA gives it zeros for A and drops what it stores.
         with tlx.async_task("default", num_regs=240, replicate=2):
             me: tl.constexpr = tlx.async_task_replica_id()
             row: tl.constexpr = me * (BM // 2)
@@ -113,7 +116,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 
 
 def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
-    """(grid, args, meta) of the launch that computes c = a b; numpy arrays for the simulator, torch tensors on a GPU."""
+    """(grid, args, meta) of the launch that computes c = a b, of numpy arrays (simulated) or torch tensors (GPU)."""
     (m, k), n = a.shape, b.shape[1]
     grid = (2 * min(programs // 2, -(-m // (2 * BM)) * -(-n // BN)), )
     describe = mimw.TensorDescriptor.from_tensor

@@ -1,4 +1,4 @@
-"""Remote arrivals release at cluster scope only in kernels that write, by ordinary instructions, what other CTAs could read."""
+"""Remote arrivals release at cluster scope only in kernels that write what other CTAs could read."""
 
 import pytest
 import triton.language as tl
@@ -43,8 +43,8 @@ def relay(x_desc, y_desc, y_ptr, STORE: tl.constexpr):
             tlx.barrier_arrive(empty[0], remote_cta_rank=rank ^ 1)
 
 
-@pytest.mark.parametrize("store, scope", [("store", "cluster"), ("atomic", "cluster"), ("remote", "cluster"), ("descriptor", "cta"),
-                                          ("tma", "cta")])
+@pytest.mark.parametrize("store, scope", [("store", "cluster"), ("atomic", "cluster"), ("remote", "cluster"),
+                                          ("descriptor", "cta"), ("tma", "cta")])
 def test_what_is_written_decides_the_scope(store, scope):
     signature = {"x_desc": "tensordesc<fp16[16,64]>", "y_desc": "tensordesc<fp16[16,64]>", "y_ptr": "*fp16"}
     compiled = compile_kernel(relay, signature, dict(STORE=store), options={"ctas_per_cga": (2, 1, 1)})

@@ -11,7 +11,7 @@ _TUTORIALS = Path(__file__).parents[2] / "tutorials"
 
 @pytest.fixture(scope="module")
 def tutorial(request):
-    """The program in tutorials/ that has the test module's name: test_01_pipelined_gemm.py tests 01_pipelined_gemm.py."""
+    """The program that has the test module's name: test_01_pipelined_gemm.py tests 01_pipelined_gemm.py."""
     return _loaded(_source(request))
 
 

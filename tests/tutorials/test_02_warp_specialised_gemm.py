@@ -7,7 +7,8 @@ from .gemm import checked, kinds, run_and_compare
 SMALL = dict(BN=128, STAGES=3)
 
 
-@pytest.mark.parametrize("shape, programs", [((128, 128, 64), 1), ((256, 384, 256), 4), ((136, 200, 328), 3), ((8, 8, 8), 2)])
+@pytest.mark.parametrize("shape, programs", [((128, 128, 64), 1), ((256, 384, 256), 4), ((136, 200, 328), 3),
+                                             ((8, 8, 8), 2)])
 def test_product(machine, tutorial, shape, programs):
     run_and_compare(machine, tutorial, shape, programs, **SMALL)
 

@@ -1,4 +1,4 @@
-"""Tutorial 03 on the simulator and the GPU, with even and odd numbers of tiles a program; and each of its "what if" edits."""
+"""Tutorial 03 on the simulator and the GPU, with even and odd numbers of tiles a program; and its "what if" edits."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from .gemm import checked, kinds, run_and_compare
 SMALL = dict(BM=64, BN=64, STAGES=3)
 
 
-@pytest.mark.parametrize("shape, programs", [((64, 64, 64), 1), ((192, 192, 128), 3), ((200, 136, 328), 4), ((128, 192, 520), 1),
-                                             ((8, 8, 8), 2)])
+@pytest.mark.parametrize("shape, programs", [((64, 64, 64), 1), ((192, 192, 128), 3), ((200, 136, 328), 4),
+                                             ((128, 192, 520), 1), ((8, 8, 8), 2)])
 def test_product(machine, tutorial, shape, programs):
     run_and_compare(machine, tutorial, shape, programs, **SMALL)
 

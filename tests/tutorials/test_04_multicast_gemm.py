@@ -1,4 +1,4 @@
-"""Tutorial 04 on the simulator and the GPU, also where one CTA of a pair has no rows; and each of its "what if" edits."""
+"""Tutorial 04 on the simulator and the GPU, also where one CTA of a pair has no rows; and its "what if" edits."""
 
 import pytest
 
@@ -8,8 +8,8 @@ SMALL = dict(BN=128, STAGES=3)
 TELL_THE_OTHER = "    tlx.barrier_arrive(empty, remote_cta_rank=other, pred=pred)\n"
 
 
-@pytest.mark.parametrize("shape, programs", [((256, 128, 64), 2), ((512, 256, 256), 4), ((136, 200, 328), 3), ((648, 136, 200), 2),
-                                             ((8, 8, 8), 2)])
+@pytest.mark.parametrize("shape, programs", [((256, 128, 64), 2), ((512, 256, 256), 4), ((136, 200, 328), 3),
+                                             ((648, 136, 200), 2), ((8, 8, 8), 2)])
 def test_product(machine, tutorial, shape, programs):
     run_and_compare(machine, tutorial, shape, programs, **SMALL)
 
