@@ -14,7 +14,7 @@ class Configuration:
     stages: int = 2
     band: int = 1
     ping_pong: bool = True
-    turns: int = 2
+    ahead: bool = True
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_q: int, seq_k: int) -> dict:
         """The kernel's compile-time arguments."""
@@ -22,10 +22,10 @@ class Configuration:
         if causal:
             masked = 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
         return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, BAND=self.band, CAUSAL=causal,
-                    MASKED=masked, PING_PONG=self.ping_pong, TURNS=self.turns)
+                    MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead)
 
 
 def configuration(head_dim: int, causal: bool) -> Configuration:
     if head_dim == 256:
-        return Configuration(bn=64, turns=1)
+        return Configuration(bn=64, ahead=False)
     return Configuration(band=8 if causal else 1)

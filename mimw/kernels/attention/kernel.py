@@ -40,12 +40,13 @@ def key_blocks(query, seq_q, seq_k, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: 
 
 
 @mimw.jit
-def load(desc, tile, full, free, used, batch, head, row, D: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr):
-    """Fill the ring's slot number `used`."""
+def load(desc, ring, used, batch, head, row, D: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr):
+    """Fill slot number `used` of a ring with ROWS rows from `row` on."""
+    tiles, full, free = ring
     slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
     tlx.barrier_wait(free[slot], phase ^ 1)
     tlx.barrier_expect_bytes(full[slot], ROWS * D * tlx.size_of(tlx.dtype_of(desc)))
-    tlx.async_descriptor_load(desc, tlx.local_reshape(tile[slot], (1, 1, ROWS, D)), [batch, head, row, 0], full[slot])
+    tlx.async_descriptor_load(desc, tlx.local_reshape(tiles[slot], (1, 1, ROWS, D)), [batch, head, row, 0], full[slot])
 
 
 @mimw.jit
@@ -71,51 +72,81 @@ def softmax(scores, highest, total, scale, MASKED: tl.constexpr):
 
 
 @mimw.jit
-def step(q, k_tiles, v_tiles, k_full, k_free, v_full, v_free, acc, p, highest, total, shrink, used, scale, query, key, seq_q,
-         seq_k, me: tl.constexpr, STAGES: tl.constexpr, PING_PONG: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr):
-    """Block number `used` of the ring: its scores, then, beside its softmax, the product of the block before."""
+def score(q, keys, used, STAGES: tl.constexpr):
+    """q K^T for block number `used`, alone."""
+    tiles, full, free = keys
     slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
-    before = (used - 1) % STAGES
-    tlx.barrier_wait(k_full[slot], phase)
+    tlx.barrier_wait(full[slot], phase)
+    scores = tlx.async_dot(q, tlx.local_trans(tiles[slot]))
+    scores = tlx.async_dot_wait(0, scores)
+    tlx.barrier_arrive(free[slot])
+    return scores
+
+
+@mimw.jit
+def score_and_weigh(q, keys, p, values, acc, used, me: tl.constexpr, STAGES: tl.constexpr, PING_PONG: tl.constexpr):
+    """(q K^T for block number `used`, acc + p V for the block before, which still runs), both started in this consumer's turn."""
+    tiles, full, free = keys
+    slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
+    tlx.barrier_wait(full[slot], phase)
     if PING_PONG:
         tlx.named_barrier_wait(TURN + me, 256)
-    scores = tlx.async_dot(q, tlx.local_trans(k_tiles[slot]))
-    acc = tlx.async_dot(p, v_tiles[before], acc * shrink[:, None])
+    scores = tlx.async_dot(q, tlx.local_trans(tiles[slot]))
+    acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
     if PING_PONG:
         tlx.named_barrier_arrive(TURN + 1 - me, 256)
     scores = tlx.async_dot_wait(1, scores)
-    tlx.barrier_arrive(k_free[slot])
-    if MASKED:
-        scores = masked(scores, query, key, seq_q, seq_k, CAUSAL)
-    new, highest, total, shrink = softmax(scores, highest, total, scale, MASKED)
-    new = new.to(tlx.dtype_of(p))
-    # This block's values are needed next. Waiting for them here also keeps the assembler from moving the wait for the product
-    # up before the softmax: it moves nothing over a loop.
-    tlx.barrier_wait(v_full[slot], phase)
+    tlx.barrier_arrive(free[slot])
+    return scores, acc
+
+
+@mimw.jit
+def weighed(values, acc, used, STAGES: tl.constexpr):
+    """acc when the product that `score_and_weigh` of block `used` started is over, and the values of `used` are there.
+
+    The values are needed next. Waiting for them before the product also keeps the assembler from moving the wait for the product
+    up before the softmax: it moves nothing over a loop.
+    """
+    _, full, free = values
+    slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
+    tlx.barrier_wait(full[slot], phase)
     acc = tlx.async_dot_wait(0, acc)
-    tlx.barrier_arrive(v_free[before])
-    return acc, new, highest, total, shrink
+    tlx.barrier_arrive(free[(used - 1) % STAGES])
+    return acc
+
+
+@mimw.jit
+def first_block(scores, values, used, query, count, scale, seq_q, seq_k, BN: tl.constexpr, STAGES: tl.constexpr,
+                CAUSAL: tl.constexpr, MASKED: tl.constexpr, DTYPE: tl.constexpr):
+    """The softmax of a tile's first block, which is the last one of its `count` blocks of keys."""
+    if MASKED:
+        scores = masked(scores, query, (count - 1) * BN, seq_q, seq_k, CAUSAL)
+    ROWS: tl.constexpr = scores.shape[0]
+    p, highest, total, shrink = softmax(scores, tl.full((ROWS, ), float("-inf"), tl.float32), tl.zeros((ROWS, ), tl.float32), scale,
+                                        MASKED > 0)
+    return p.to(DTYPE), highest, total, shrink
 
 
 @mimw.jit
 def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q, seq_k, BM: tl.constexpr, BN: tl.constexpr,
               D: tl.constexpr, GROUP: tl.constexpr, STAGES: tl.constexpr, BAND: tl.constexpr, CAUSAL: tl.constexpr,
-              MASKED: tl.constexpr, PING_PONG: tl.constexpr, TURNS: tl.constexpr):
+              MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
     """O (batches, heads, seq_q, D) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      scale   of the scores, times log2(e)
                GROUP   query heads to a head of K and V
-               TURNS   query tiles a consumer, 1 or 2
                MASKED  how many blocks of keys of a tile may need a mask: 0, 1, or 2 for any number
+               AHEAD   start a tile before the last one is finished
     """
     ROWS: tl.constexpr = BM // 2
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    q_tiles = tlx.local_alloc((ROWS, D), DTYPE, 2 * TURNS)
-    k_tiles = tlx.local_alloc((BN, D), DTYPE, STAGES)
-    v_tiles = tlx.local_alloc((BN, D), DTYPE, STAGES)
-    q_full, q_free = tlx.alloc_barriers(2 * TURNS), tlx.alloc_barriers(2 * TURNS)
-    k_full, k_free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
-    v_full, v_free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
+    Q_STAGES: tl.constexpr = 2 if AHEAD else 1
+    q_rings = [(tlx.local_alloc((ROWS, D), DTYPE, Q_STAGES), tlx.alloc_barriers(Q_STAGES), tlx.alloc_barriers(Q_STAGES)),
+               (tlx.local_alloc((ROWS, D), DTYPE, Q_STAGES), tlx.alloc_barriers(Q_STAGES), tlx.alloc_barriers(Q_STAGES))]
+    keys = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
+    values = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
+    if AHEAD:
+        o_tiles = tlx.local_alloc((ROWS, D), DTYPE, 2)
 
     blocks, all_heads = tl.cdiv(seq_q, BM), batches * heads
     tiles = blocks * all_heads
@@ -123,82 +154,112 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            used = 0
-            turn = 0
+            q_tiles, q_full, q_free = q_rings[me]
+            used = 0  # blocks of keys scored
+            turn = 0  # tiles begun
             if PING_PONG and me == 1:
                 tlx.named_barrier_arrive(TURN, 256)
+            if AHEAD:
+                _, _, query = tile_origin(tl.program_id(0), blocks, all_heads, heads, BAND, BM)
+                count, _ = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
+                tlx.barrier_wait(q_full[0], 0)
+                scores = score(q_tiles[0], keys, used, STAGES)
+                p, highest, total, shrink = first_block(scores, values, used, query + me * ROWS, count, scale, seq_q, seq_k, BN,
+                                                        STAGES, CAUSAL, MASKED, DTYPE)
+                tlx.barrier_wait(values[1][0], 0)
+                used += 1
             for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 batch, head, query = tile_origin(tile, blocks, all_heads, heads, BAND, BM)
                 count, plain = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
                 query += me * ROWS
-                q_slot = turn % TURNS * 2 + me
+                q_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
                 q = q_tiles[q_slot]
-                tlx.barrier_wait(q_full[q_slot], turn // TURNS % 2)
-
-                slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
-                tlx.barrier_wait(k_full[slot], phase)
-                scores = tlx.async_dot(q, tlx.local_trans(k_tiles[slot]))
-                scores = tlx.async_dot_wait(0, scores)
-                tlx.barrier_arrive(k_free[slot])
-                if MASKED:
-                    scores = masked(scores, query, (count - 1) * BN, seq_q, seq_k, CAUSAL)
-                highest = tl.full((ROWS, ), float("-inf"), tl.float32)
-                p, highest, total, shrink = softmax(scores, highest, tl.zeros((ROWS, ), tl.float32), scale, MASKED > 0)
-                p = p.to(DTYPE)
+                if not AHEAD:
+                    tlx.barrier_wait(q_full[q_slot], q_phase)
+                    scores = score(q, keys, used, STAGES)
+                    p, highest, total, shrink = first_block(scores, values, used, query, count, scale, seq_q, seq_k, BN, STAGES,
+                                                            CAUSAL, MASKED, DTYPE)
+                    slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
+                    tlx.barrier_wait(values[1][slot], phase)
+                    used += 1
                 acc = tl.zeros((ROWS, D), tl.float32)
-                tlx.barrier_wait(v_full[slot], phase)
-                used += 1
-                # The stores of the tile before are over by now: its place may be filled.
-                if TURNS == 2:
-                    tlx.async_descriptor_store_wait(0)
-                    tlx.barrier_arrive(q_free[q_slot ^ 2], pred=turn > 0)
 
                 if MASKED > 1:
                     for n in range(plain, count - 1):
-                        acc, p, highest, total, shrink = step(
-                            q, k_tiles, v_tiles, k_full, k_free, v_full, v_free, acc, p, highest, total, shrink, used, scale, query,
-                            (count - 2 - (n - plain)) * BN, seq_q, seq_k, me, STAGES, PING_PONG, True, CAUSAL)
+                        scores, acc = score_and_weigh(q, keys, p, values, acc * shrink[:, None], used, me, STAGES, PING_PONG)
+                        scores = masked(scores, query, (count - 2 - (n - plain)) * BN, seq_q, seq_k, CAUSAL)
+                        p, highest, total, shrink = softmax(scores, highest, total, scale, True)
+                        p = p.to(DTYPE)
+                        acc = weighed(values, acc, used, STAGES)
                         used += 1
                     count = min(count, plain + 1)
                 for n in range(1, count):
-                    acc, p, highest, total, shrink = step(
-                        q, k_tiles, v_tiles, k_full, k_free, v_full, v_free, acc, p, highest, total, shrink, used, scale, query,
-                        0, seq_q, seq_k, me, STAGES, PING_PONG, False, CAUSAL)
+                    scores, acc = score_and_weigh(q, keys, p, values, acc * shrink[:, None], used, me, STAGES, PING_PONG)
+                    p, highest, total, shrink = softmax(scores, highest, total, scale, False)
+                    p = p.to(DTYPE)
+                    acc = weighed(values, acc, used, STAGES)
                     used += 1
 
-                before = (used - 1) % STAGES
-                acc = tlx.async_dot(p, v_tiles[before], acc * shrink[:, None])
+                turn += 1
+                acc *= shrink[:, None]
+                logarithm = (highest * scale + tl.log2(total)) * LN2
+                inverse = 1 / total
+                if AHEAD:
+                    tlx.barrier_arrive(q_free[q_slot])
+                    if tile + tl.num_programs(0) < tiles:
+                        _, _, next_query = tile_origin(tile + tl.num_programs(0), blocks, all_heads, heads, BAND, BM)
+                        next_count, _ = key_blocks(next_query, seq_q, seq_k, BM, BN, CAUSAL)
+                        q_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
+                        tlx.barrier_wait(q_full[q_slot], q_phase)
+                        scores, acc = score_and_weigh(q_tiles[q_slot], keys, p, values, acc, used, me, STAGES, PING_PONG)
+                        p, highest, total, shrink = first_block(scores, values, used, next_query + me * ROWS, next_count, scale,
+                                                                seq_q, seq_k, BN, STAGES, CAUSAL, MASKED, DTYPE)
+                        acc = weighed(values, acc, used, STAGES)
+                        used += 1
+                    else:
+                        acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
+                        acc = tlx.async_dot_wait(0, acc)
+                    o_tile = o_tiles[me]
+                    tlx.async_descriptor_store_wait(0)
+                else:
+                    acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
+                    acc = tlx.async_dot_wait(0, acc)
+                    tlx.barrier_arrive(values[2][(used - 1) % STAGES])
+                    o_tile = q
                 rows = query + tl.arange(0, ROWS)
-                tl.store(lse + (batch * heads + head).to(tl.int64) * seq_q + rows, (highest * scale + tl.log2(total)) * LN2,
-                         mask=rows < seq_q)
-                acc = tlx.async_dot_wait(0, acc)
-                tlx.barrier_arrive(v_free[before])
-                tlx.local_store(q, (acc / total[:, None]).to(DTYPE))
+                tl.store(lse + (batch * heads + head).to(tl.int64) * seq_q + rows, logarithm, mask=rows < seq_q)
+                tlx.local_store(o_tile, (acc * inverse[:, None]).to(DTYPE))
                 tlx.fence("async_shared")
-                tlx.async_descriptor_store(o_desc, tlx.local_reshape(q, (1, 1, ROWS, D)), [batch, head, query, 0])
-                if TURNS == 1:
+                tlx.async_descriptor_store(o_desc, tlx.local_reshape(o_tile, (1, 1, ROWS, D)), [batch, head, query, 0])
+                if not AHEAD:
                     tlx.async_descriptor_store_wait(0)
                     tlx.barrier_arrive(q_free[q_slot])
-                turn += 1
             tlx.async_descriptor_store_wait(0)
 
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             filled = 0
             round = 0
+            before_batch = 0
+            before_head = 0
             for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 batch, head, query = tile_origin(tile, blocks, all_heads, heads, BAND, BM)
                 count, _ = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
                 kv_head = head // GROUP
                 for c in tl.static_range(2):
-                    q_slot = round % TURNS * 2 + c
-                    tlx.barrier_wait(q_free[q_slot], round // TURNS % 2 ^ 1)
-                    tlx.barrier_expect_bytes(q_full[q_slot], ROWS * D * tlx.size_of(DTYPE))
-                    tlx.async_descriptor_load(q_desc, tlx.local_reshape(q_tiles[q_slot], (1, 1, ROWS, D)),
-                                              [batch, head, query + c * ROWS, 0], q_full[q_slot])
-                load(k_desc, k_tiles, k_full, k_free, filled, batch, kv_head, (count - 1) * BN, D, BN, STAGES)
+                    load(q_desc, q_rings[c], round, batch, head, query + c * ROWS, D, ROWS, Q_STAGES)
+                load(k_desc, keys, filled, batch, kv_head, (count - 1) * BN, D, BN, STAGES)
+                if AHEAD:
+                    if filled > 0:  # a tile's last values come after the first keys of the next one
+                        load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, STAGES)
                 for n in range(1, count):
-                    load(k_desc, k_tiles, k_full, k_free, filled + n, batch, kv_head, (count - 1 - n) * BN, D, BN, STAGES)
-                    load(v_desc, v_tiles, v_full, v_free, filled + n - 1, batch, kv_head, (count - n) * BN, D, BN, STAGES)
+                    load(k_desc, keys, filled + n, batch, kv_head, (count - 1 - n) * BN, D, BN, STAGES)
+                    load(v_desc, values, filled + n - 1, batch, kv_head, (count - n) * BN, D, BN, STAGES)
                 filled += count
-                load(v_desc, v_tiles, v_full, v_free, filled - 1, batch, kv_head, 0, D, BN, STAGES)
+                if AHEAD:
+                    before_batch = batch
+                    before_head = kv_head
+                else:
+                    load(v_desc, values, filled - 1, batch, kv_head, 0, D, BN, STAGES)
                 round += 1
+            if AHEAD:
+                load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, STAGES)
