@@ -117,14 +117,14 @@ def weighed(values, acc, used, STAGES: tl.constexpr):
 
 @mimw.jit
 def first_block(scores, values, used, query, count, scale, seq_q, seq_k, BN: tl.constexpr, STAGES: tl.constexpr,
-                CAUSAL: tl.constexpr, MASKED: tl.constexpr, DTYPE: tl.constexpr):
+                CAUSAL: tl.constexpr, MASKED: tl.constexpr):
     """The softmax of a tile's first block, which is the last one of its `count` blocks of keys."""
     if MASKED:
         scores = masked(scores, query, (count - 1) * BN, seq_q, seq_k, CAUSAL)
     ROWS: tl.constexpr = scores.shape[0]
-    p, highest, total, shrink = softmax(scores, tl.full((ROWS, ), float("-inf"), tl.float32), tl.zeros((ROWS, ), tl.float32), scale,
-                                        MASKED > 0)
-    return p.to(DTYPE), highest, total, shrink
+    p, highest, total, _ = softmax(scores, tl.full((ROWS, ), float("-inf"), tl.float32), tl.zeros((ROWS, ), tl.float32), scale,
+                                   MASKED > 0)
+    return p, highest, total
 
 
 @mimw.jit
@@ -164,8 +164,9 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
                 count, _ = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
                 tlx.barrier_wait(q_full[0], 0)
                 scores = score(q_tiles[0], keys, used, STAGES)
-                p, highest, total, shrink = first_block(scores, values, used, query + me * ROWS, count, scale, seq_q, seq_k, BN,
-                                                        STAGES, CAUSAL, MASKED, DTYPE)
+                p, highest, total = first_block(scores, values, used, query + me * ROWS, count, scale, seq_q, seq_k, BN, STAGES,
+                                                CAUSAL, MASKED)
+                p = p.to(DTYPE)
                 tlx.barrier_wait(values[1][0], 0)
                 used += 1
             for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
@@ -177,8 +178,9 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
                 if not AHEAD:
                     tlx.barrier_wait(q_full[q_slot], q_phase)
                     scores = score(q, keys, used, STAGES)
-                    p, highest, total, shrink = first_block(scores, values, used, query, count, scale, seq_q, seq_k, BN, STAGES,
-                                                            CAUSAL, MASKED, DTYPE)
+                    p, highest, total = first_block(scores, values, used, query, count, scale, seq_q, seq_k, BN, STAGES, CAUSAL,
+                                                    MASKED)
+                    p = p.to(DTYPE)
                     slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
                     tlx.barrier_wait(values[1][slot], phase)
                     used += 1
@@ -186,22 +188,21 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
 
                 if MASKED > 1:
                     for n in range(plain, count - 1):
-                        scores, acc = score_and_weigh(q, keys, p, values, acc * shrink[:, None], used, me, STAGES, PING_PONG)
+                        scores, acc = score_and_weigh(q, keys, p, values, acc, used, me, STAGES, PING_PONG)
                         scores = masked(scores, query, (count - 2 - (n - plain)) * BN, seq_q, seq_k, CAUSAL)
                         p, highest, total, shrink = softmax(scores, highest, total, scale, True)
+                        acc = weighed(values, acc, used, STAGES) * shrink[:, None]
                         p = p.to(DTYPE)
-                        acc = weighed(values, acc, used, STAGES)
                         used += 1
                     count = min(count, plain + 1)
                 for n in range(1, count):
-                    scores, acc = score_and_weigh(q, keys, p, values, acc * shrink[:, None], used, me, STAGES, PING_PONG)
+                    scores, acc = score_and_weigh(q, keys, p, values, acc, used, me, STAGES, PING_PONG)
                     p, highest, total, shrink = softmax(scores, highest, total, scale, False)
+                    acc = weighed(values, acc, used, STAGES) * shrink[:, None]
                     p = p.to(DTYPE)
-                    acc = weighed(values, acc, used, STAGES)
                     used += 1
 
                 turn += 1
-                acc *= shrink[:, None]
                 logarithm = (highest * scale + tl.log2(total)) * LN2
                 inverse = 1 / total
                 if AHEAD:
@@ -212,9 +213,10 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
                         q_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
                         tlx.barrier_wait(q_full[q_slot], q_phase)
                         scores, acc = score_and_weigh(q_tiles[q_slot], keys, p, values, acc, used, me, STAGES, PING_PONG)
-                        p, highest, total, shrink = first_block(scores, values, used, next_query + me * ROWS, next_count, scale,
-                                                                seq_q, seq_k, BN, STAGES, CAUSAL, MASKED, DTYPE)
+                        p, highest, total = first_block(scores, values, used, next_query + me * ROWS, next_count, scale, seq_q,
+                                                        seq_k, BN, STAGES, CAUSAL, MASKED)
                         acc = weighed(values, acc, used, STAGES)
+                        p = p.to(DTYPE)
                         used += 1
                     else:
                         acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
