@@ -73,7 +73,7 @@ def baselines(q, k, v, causal: bool) -> dict:
 def launcher(q, k, v, o, lse, causal: bool, chosen: Configuration | None):
     """A call without arguments that computes o and lse, its descriptors made beforehand."""
     programs = torch.cuda.get_device_properties(q.device).multi_processor_count
-    grid, args, meta = attention.arguments(q, k, v, o, lse, programs, causal, None, chosen)
+    grid, args, meta = attention.arguments(q, k, v, o, lse, torch.zeros(1, dtype=torch.int32, device="cuda"), programs, causal, None, chosen)
     launch = attention.kernel[grid]
     return lambda: launch(*args, **meta)
 

@@ -12,7 +12,7 @@ class Configuration:
     bm: int = 128
     bn: int = 128
     stages: int = 2
-    band: int = 1
+    band: int = 0
     ping_pong: bool = True
     ahead: bool = True
 
@@ -21,11 +21,11 @@ class Configuration:
         masked = int(seq_k % self.bn != 0)
         if causal:
             masked = 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
-        return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, BAND=self.band, CAUSAL=causal,
+        return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, CAUSAL=causal,
                     MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead)
 
 
 def configuration(head_dim: int, causal: bool) -> Configuration:
     if head_dim == 256:
         return Configuration(bn=64, ahead=False)
-    return Configuration(band=8 if causal else 1)
+    return Configuration()

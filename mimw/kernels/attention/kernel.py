@@ -7,8 +7,9 @@ A consumer is always one block of keys ahead: while the scores of block n go thr
 probabilities of the block before with their values. Named barriers let the consumers issue their dots in turn, so that one's
 softmax runs beside the other's dots. Blocks are taken from the last key to the first: what a mask touches comes first.
 
-The grid is persistent: program p computes the tiles p, p + programs, ... Tiles are numbered by bands of BAND heads, so that
-their keys and values stay in the L2 cache, and in a band by falling length.
+The grid is persistent: a scheduling warp draws the number of the next tile from a counter in global memory and tells the others.
+Tiles are numbered by bands of heads, so that their keys and values stay in the L2 cache, and in a band by falling
+length, so that the programs end together.
 """
 
 import triton.language as tl
@@ -21,13 +22,32 @@ TURN = tl.constexpr(8)  # named barriers from here on, one a consumer
 
 
 @mimw.jit
-def tile_origin(tile, blocks, all_heads, heads, BAND: tl.constexpr, BM: tl.constexpr):
+def tile_origin(tile, blocks, all_heads, heads, band, BM: tl.constexpr):
     """(batch, head, first query) of output tile number `tile`; `blocks` are those of one head."""
-    first = tile // (BAND * blocks) * BAND
-    width = min(all_heads - first, BAND)
-    within = tile % (BAND * blocks)
+    first = tile // (band * blocks) * band
+    width = min(all_heads - first, band)
+    within = tile % (band * blocks)
     head = first + within % width
     return head // heads, head % heads, (blocks - 1 - within // width) * BM
+
+
+@mimw.jit
+def draw(counter, tiles):
+    """The number of the next tile, `tiles` or more if none is left. Whoever draws last puts the counter back to 0."""
+    drawn = tl.atomic_add(counter, 1, sem="relaxed")
+    if drawn == tiles - 1:
+        tl.atomic_xchg(counter, 0, sem="relaxed")
+    return drawn + tl.num_programs(0)
+
+
+@mimw.jit
+def drawn_after(order, turn):
+    """Which tile follows number `turn` of this program."""
+    slot, full, free = order
+    tlx.barrier_wait(full[0], turn % 2)
+    tile = tl.max(tlx.local_load(slot[0]), 0)
+    tlx.barrier_arrive(free[0])
+    return tile
 
 
 @mimw.jit
@@ -116,8 +136,7 @@ def weighed(values, acc, used, STAGES: tl.constexpr):
 
 
 @mimw.jit
-def first_block(scores, values, used, query, count, scale, seq_q, seq_k, BN: tl.constexpr, STAGES: tl.constexpr,
-                CAUSAL: tl.constexpr, MASKED: tl.constexpr):
+def first_block(scores, query, count, scale, seq_q, seq_k, BN: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
     """The softmax of a tile's first block, which is the last one of its `count` blocks of keys."""
     if MASKED:
         scores = masked(scores, query, (count - 1) * BN, seq_q, seq_k, CAUSAL)
@@ -128,12 +147,14 @@ def first_block(scores, values, used, query, count, scale, seq_q, seq_k, BN: tl.
 
 
 @mimw.jit
-def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q, seq_k, BM: tl.constexpr, BN: tl.constexpr,
-              D: tl.constexpr, GROUP: tl.constexpr, STAGES: tl.constexpr, BAND: tl.constexpr, CAUSAL: tl.constexpr,
+def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, heads, seq_q, seq_k, band, BM: tl.constexpr,
+              BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, STAGES: tl.constexpr, CAUSAL: tl.constexpr,
               MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
     """O (batches, heads, seq_q, D) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
-    args:      scale   of the scores, times log2(e)
+    args:      counter int32, 0 before and after a launch; one launch at a time may use it
+               scale   of the scores, times log2(e)
+               band    heads whose tiles are drawn together
                GROUP   query heads to a head of K and V
                MASKED  how many blocks of keys of a tile may need a mask: 0, 1, or 2 for any number
                AHEAD   start a tile before the last one is finished
@@ -145,6 +166,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
                (tlx.local_alloc((ROWS, D), DTYPE, Q_STAGES), tlx.alloc_barriers(Q_STAGES), tlx.alloc_barriers(Q_STAGES))]
     keys = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
     values = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
+    order = tlx.local_alloc((1, ), tl.int32, 1), tlx.alloc_barriers(1), tlx.alloc_barriers(1, arrive_count=3)
     if AHEAD:
         o_tiles = tlx.local_alloc((ROWS, D), DTYPE, 2)
 
@@ -155,22 +177,22 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             q_tiles, q_full, q_free = q_rings[me]
+            tile = tl.program_id(0)
             used = 0  # blocks of keys scored
             turn = 0  # tiles begun
             if PING_PONG and me == 1:
                 tlx.named_barrier_arrive(TURN, 256)
             if AHEAD:
-                _, _, query = tile_origin(tl.program_id(0), blocks, all_heads, heads, BAND, BM)
+                _, _, query = tile_origin(tile, blocks, all_heads, heads, band, BM)
                 count, _ = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
                 tlx.barrier_wait(q_full[0], 0)
                 scores = score(q_tiles[0], keys, used, STAGES)
-                p, highest, total = first_block(scores, values, used, query + me * ROWS, count, scale, seq_q, seq_k, BN, STAGES,
-                                                CAUSAL, MASKED)
+                p, highest, total = first_block(scores, query + me * ROWS, count, scale, seq_q, seq_k, BN, CAUSAL, MASKED)
                 p = p.to(DTYPE)
                 tlx.barrier_wait(values[1][0], 0)
                 used += 1
-            for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
-                batch, head, query = tile_origin(tile, blocks, all_heads, heads, BAND, BM)
+            while tile < tiles:
+                batch, head, query = tile_origin(tile, blocks, all_heads, heads, band, BM)
                 count, plain = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
                 query += me * ROWS
                 q_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
@@ -178,8 +200,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
                 if not AHEAD:
                     tlx.barrier_wait(q_full[q_slot], q_phase)
                     scores = score(q, keys, used, STAGES)
-                    p, highest, total = first_block(scores, values, used, query, count, scale, seq_q, seq_k, BN, STAGES, CAUSAL,
-                                                    MASKED)
+                    p, highest, total = first_block(scores, query, count, scale, seq_q, seq_k, BN, CAUSAL, MASKED)
                     p = p.to(DTYPE)
                     slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
                     tlx.barrier_wait(values[1][slot], phase)
@@ -202,19 +223,20 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
                     p = p.to(DTYPE)
                     used += 1
 
+                tile = drawn_after(order, turn)
                 turn += 1
                 logarithm = (highest * scale + tl.log2(total)) * LN2
                 inverse = 1 / total
                 if AHEAD:
                     tlx.barrier_arrive(q_free[q_slot])
-                    if tile + tl.num_programs(0) < tiles:
-                        _, _, next_query = tile_origin(tile + tl.num_programs(0), blocks, all_heads, heads, BAND, BM)
+                    if tile < tiles:
+                        _, _, next_query = tile_origin(tile, blocks, all_heads, heads, band, BM)
                         next_count, _ = key_blocks(next_query, seq_q, seq_k, BM, BN, CAUSAL)
                         q_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
                         tlx.barrier_wait(q_full[q_slot], q_phase)
                         scores, acc = score_and_weigh(q_tiles[q_slot], keys, p, values, acc, used, me, STAGES, PING_PONG)
-                        p, highest, total = first_block(scores, values, used, next_query + me * ROWS, next_count, scale, seq_q,
-                                                        seq_k, BN, STAGES, CAUSAL, MASKED)
+                        p, highest, total = first_block(scores, next_query + me * ROWS, next_count, scale, seq_q, seq_k, BN, CAUSAL,
+                                                        MASKED)
                         acc = weighed(values, acc, used, STAGES)
                         p = p.to(DTYPE)
                         used += 1
@@ -239,16 +261,17 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
             tlx.async_descriptor_store_wait(0)
 
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            tile = tl.program_id(0)
             filled = 0
-            round = 0
+            turn = 0
             before_batch = 0
             before_head = 0
-            for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
-                batch, head, query = tile_origin(tile, blocks, all_heads, heads, BAND, BM)
+            while tile < tiles:
+                batch, head, query = tile_origin(tile, blocks, all_heads, heads, band, BM)
                 count, _ = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
                 kv_head = head // GROUP
                 for c in tl.static_range(2):
-                    load(q_desc, q_rings[c], round, batch, head, query + c * ROWS, D, ROWS, Q_STAGES)
+                    load(q_desc, q_rings[c], turn, batch, head, query + c * ROWS, D, ROWS, Q_STAGES)
                 load(k_desc, keys, filled, batch, kv_head, (count - 1) * BN, D, BN, STAGES)
                 if AHEAD:
                     if filled > 0:  # a tile's last values come after the first keys of the next one
@@ -262,6 +285,18 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, scale, batches, heads, seq_q,
                     before_head = kv_head
                 else:
                     load(v_desc, values, filled - 1, batch, kv_head, 0, D, BN, STAGES)
-                round += 1
+                tile = drawn_after(order, turn)
+                turn += 1
             if AHEAD:
                 load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, STAGES)
+
+        with tlx.async_task(num_warps=1, num_regs=24):  # scheduler
+            slot, full, free = order
+            tile = tl.program_id(0)
+            turn = 0
+            while tile < tiles:
+                tile = draw(counter, tiles)
+                tlx.barrier_wait(free[0], turn % 2 ^ 1)
+                tlx.local_store(slot[0], tl.full((1, ), tile, tl.int32))
+                tlx.barrier_arrive(full[0])
+                turn += 1
