@@ -6,5 +6,6 @@ records the same op.
 
 from . import gpu
 from .load import load
+from .tiles import extract_tile, insert_tile
 
-__all__ = ["gpu", "load"]
+__all__ = ["extract_tile", "gpu", "insert_tile", "load"]
