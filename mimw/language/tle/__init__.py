@@ -5,6 +5,8 @@ records the same op.
 """
 
 from . import gpu
+from .cumsum import cumsum
 from .load import load
+from .tiles import extract_tile, insert_tile
 
-__all__ = ["gpu", "load"]
+__all__ = ["cumsum", "extract_tile", "gpu", "insert_tile", "load"]
