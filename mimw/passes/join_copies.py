@@ -43,7 +43,7 @@ def _block(block: Block, memory: dict[Value, frozenset[Value]]) -> Block:
 
 
 def _runs(ops: list[Op], memory, belongs, buffer: int):
-    """Indices of ops that follow each other but for pure ones; each writes memory (argument `buffer`) that no other of its run does."""
+    """Indices of ops that follow each other but for pure ones; no two of a run write the same memory (argument `buffer`)."""
     run: list[int] = []
     written: set[Value] = set()
     for index, op in enumerate(ops):

@@ -72,7 +72,7 @@ def test_pointers(machine, dtype, rows, cols):
 
 @mimw.jit
 def ragged(x, y, EXPERTS: tl.constexpr, ROOM: tl.constexpr):
-    """A box that is shorter than the buffer and than the block of pointers: nothing beyond it is read or written in global memory."""
+    """A box shorter than the buffer and than the block of pointers: nothing beyond it is read or written in global memory."""
     buffer = tle.gpu.alloc([ROOM], x.dtype.element_ty)
     at = tl.arange(0, ROOM)
     tle.gpu.copy(x + at, buffer, [EXPERTS])
@@ -103,7 +103,8 @@ def test_a_buffer_that_is_no_power_of_two(machine):
 def test_tma_and_its_fences_in_the_right_order():
     """Stores, fence, barrier, TMA store; and a barrier between the wait for it and the next round."""
     block = "tensordesc<fp16[16,64]>"
-    ptx = compile_kernel(double_tiles, {"x": block, "y": block, "tiles": "i32"}, dict(STAGES=2, ROWS=16, COLS=64), "sm_90a").stages["ptx"]
+    sizes = dict(STAGES=2, ROWS=16, COLS=64)
+    ptx = compile_kernel(double_tiles, {"x": block, "y": block, "tiles": "i32"}, sizes, "sm_90a").stages["ptx"]
     marks = [("st.shared.b16", "store"), ("st.shared.v", "store"), ("fence.proxy.async", "fence"), ("bar.sync", "sync"),
              ("cp.async.bulk.tensor.2d.shared", "load"), ("cp.async.bulk.tensor.2d.global", "save"), ("bulk.wait_group", "wait")]
     seen = [name for line in ptx.splitlines() for text, name in marks if text in line]

@@ -23,7 +23,8 @@ class TestScopes:
 
     def test_both_spellings_are_the_same_objects(self):
         assert tle.gpu.storage_kind.smem is tle.gpu.smem and tle.gpu.storage_kind.tmem is tle.gpu.tmem
-        assert isinstance(tle.gpu.smem, tle.gpu.scope) and tle.gpu.smem.name == "share_memory" and tle.gpu.tmem.name == "tensor_memory"
+        assert isinstance(tle.gpu.smem, tle.gpu.scope)
+        assert tle.gpu.smem.name == "share_memory" and tle.gpu.tmem.name == "tensor_memory"
 
     def test_both_spellings_in_a_kernel(self):
 
@@ -45,7 +46,8 @@ class TestAlloc:
         assert tuple(buffer.type.shape) == (4, 8) and buffer.type.element_ty == tl.float16 and buffer.type.layout is None
         assert buffer.type.storage is tlx.storage_kind.smem
 
-    @pytest.mark.parametrize("shape, stored", [([4, 8], "fp16[4, 8]"), ([5], "fp16[8]"), ([3, 5, 6], "fp16[3, 8, 8]"), ([], "fp16[1]")])
+    @pytest.mark.parametrize("shape, stored", [([4, 8], "fp16[4, 8]"), ([5], "fp16[8]"), ([3, 5, 6], "fp16[3, 8, 8]"),
+                                               ([], "fp16[1]")])
     def test_memory_is_padded_to_powers_of_two_but_for_leading_slots(self, kernel, shape, stored):
         buffer = kernel(tle.gpu.alloc, shape, tl.float16)
         assert tuple(buffer.shape) == tuple(shape) and ops(kernel) == [f"local_alloc buffer<{stored}> : buffer<{stored}>"]
@@ -182,16 +184,28 @@ class TestCopy:
         other = kernel(tle.gpu.alloc, [8, 16], tl.float16)
         wide, shared = kernel.descriptor("wide", tl.float32, 8, 16), kernel(tle.gpu.local_ptr, other)
         narrow, floats = kernel.tensor("n", tl.pointer_type(tl.float16), 4, 16), kernel.tensor("f", tl.pointer_type(tl.float32), 8, 16)
-        cases = [((buffer, other, [8, 16]), "both operands are buffers"), ((desc, desc, [8, 16]), "one operand must be a buffered_tensor"),
-                 ((pointers, desc, [8, 16]), "one operand must be a buffered_tensor"), ((buffer, 3, [8, 16]), "pointers to global memory"),
-                 ((shared, buffer, [8, 16]), "must point to global memory"), ((desc, buffer, [8, 16]), "needs `offsets`"),
-                 ((desc, buffer, [8, 16], [0]), "expected 2 offsets"), ((desc, buffer, [8, 16], [0, 0, 0]), "expected 2 offsets"),
-                 ((desc, buffer, [8, 16], [0, 0.5]), "each offset must be an int"), ((desc, buffer, [4, 16], [0, 0]), "must be equal"),
-                 ((desc, kernel(tle.gpu.alloc, [1, 8, 16], tl.float16), [1, 8, 16], [0, 0]), "must be equal"),
-                 ((wide, buffer, [8, 16], [0, 0]), "is of fp32, the buffer of fp16"), ((pointers, buffer, 8), "shape must be a list"),
-                 ((pointers, buffer, [8]), "is no box"), ((pointers, buffer, [8, 32]), "is no box"), ((narrow, buffer, [8, 16]), "must be the"),
-                 ((floats, buffer, [8, 16]), "are to fp32"), ((pointers, buffer, [8, 16], [0, 0]), "belong to a tensor descriptor"),
-                 ((desc, buffer, [8, 16], [0, 0], 1), "`barrier` is not offered")]
+        slice_of_one = kernel(tle.gpu.alloc, [1, 8, 16], tl.float16)
+        cases = [
+            ((buffer, other, [8, 16]), "both operands are buffers"),
+            ((desc, desc, [8, 16]), "one operand must be a buffered_tensor"),
+            ((pointers, desc, [8, 16]), "one operand must be a buffered_tensor"),
+            ((buffer, 3, [8, 16]), "pointers to global memory"),
+            ((shared, buffer, [8, 16]), "must point to global memory"),
+            ((desc, buffer, [8, 16]), "needs `offsets`"),
+            ((desc, buffer, [8, 16], [0]), "expected 2 offsets"),
+            ((desc, buffer, [8, 16], [0, 0, 0]), "expected 2 offsets"),
+            ((desc, buffer, [8, 16], [0, 0.5]), "each offset must be an int"),
+            ((desc, buffer, [4, 16], [0, 0]), "must be equal"),
+            ((desc, slice_of_one, [1, 8, 16], [0, 0]), "must be equal"),
+            ((wide, buffer, [8, 16], [0, 0]), "is of fp32, the buffer of fp16"),
+            ((pointers, buffer, 8), "shape must be a list"),
+            ((pointers, buffer, [8]), "is no box"),
+            ((pointers, buffer, [8, 32]), "is no box"),
+            ((narrow, buffer, [8, 16]), "it must be the buffer's"),
+            ((floats, buffer, [8, 16]), "are to fp32"),
+            ((pointers, buffer, [8, 16], [0, 0]), "belong to a tensor descriptor"),
+            ((desc, buffer, [8, 16], [0, 0], 1), "`barrier` is not offered"),
+        ]
         for arguments, what in cases:
             with pytest.raises(ValueError, match=what):
                 kernel(tle.gpu.copy, *arguments)

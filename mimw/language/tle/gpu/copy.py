@@ -31,8 +31,8 @@ class PipeWindow(Protocol):
 def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=None) -> None:
     """Copy the box [0:shape] of a buffer to or from global memory; which way, the operands say.
 
-    args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape or of
-                          `shape` (extents of 1 are spread), or a tensor descriptor whose block has the array's shape and dtype
+    args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape
+                          or of `shape` (extents of 1 are spread), or a tensor descriptor of a block of the array's shape and dtype
                shape    - compile-time ints, at most the array's extents; with a descriptor, its block
                offsets  - with a descriptor: the first element of the block, an int or i32 scalar a dimension. Loads read zeros
                           outside the tensor, stores leave those elements out.
@@ -69,7 +69,7 @@ def window_of(buffer, semantic) -> PipeWindow | None:
 def _check_operands(src, dst, barrier) -> None:
     buffers = [isinstance(operand, tlx.buffered_tensor) for operand in (src, dst)]
     if all(buffers):
-        raise ValueError("tle.gpu.copy: both operands are buffers; read the one with tl.load(local_ptr(..)) and store it to the other")
+        raise ValueError("tle.gpu.copy: both operands are buffers; read the one with tl.load(local_ptr(..)) and store that")
     if not any(buffers):
         raise ValueError("tle.gpu.copy: one operand must be a buffered_tensor (of tle.gpu.alloc, or a slot of one), got "
                          f"{_named(src)} and {_named(dst)}")
@@ -78,8 +78,8 @@ def _check_operands(src, dst, barrier) -> None:
         raise ValueError(f"tle.gpu.copy: the buffer must be one array in shared memory, got {buffer}")
     pointers = isinstance(other, tl.tensor) and other.dtype.is_ptr()
     if not pointers and not isinstance(other, tl.tensor_descriptor_base):
-        raise ValueError("tle.gpu.copy: the operand besides the buffer must be pointers to global memory or a tensor descriptor, got "
-                         f"{_named(other)}")
+        raise ValueError("tle.gpu.copy: the operand besides the buffer must be pointers to global memory or a tensor descriptor, "
+                         f"got {_named(other)}")
     if pointers and other.dtype.address_space == "shared":
         raise ValueError("tle.gpu.copy: the pointers must point to global memory, these come from local_ptr")
     if barrier is not None:
@@ -108,8 +108,8 @@ def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, sem
     if not isinstance(offsets, (tuple, list)) or len(offsets) != len(block):
         raise ValueError(f"tle.gpu.copy: expected {len(block)} offsets for a descriptor of rank {len(block)}, got {offsets}")
     if block != whole or block != box:
-        raise ValueError(f"tle.gpu.copy: the descriptor's block {list(block)}, the buffer {list(whole)} and shape {list(box)} must be "
-                         "equal")
+        raise ValueError(f"tle.gpu.copy: the descriptor's block {list(block)}, the buffer {list(whole)} and shape {list(box)} "
+                         "must be equal")
     if desc.dtype != buffer.dtype:
         raise ValueError(f"tle.gpu.copy: the descriptor is of {desc.dtype}, the buffer of {buffer.dtype}")
     places = tuple(_offset(offset, semantic) for offset in offsets)
