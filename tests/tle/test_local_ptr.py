@@ -48,8 +48,8 @@ def scalars(x, y, N: tl.constexpr):
     tl.store(tle.gpu.local_ptr(buffer), tl.load(x + rows * N + cols))
     for i in range(N):
         at = i.to(tl.int64)
-        old = tl.load(tle.gpu.local_ptr(buffer, (1, at)))
-        tl.store(tle.gpu.local_ptr(buffer, (0, i)), old * 2)
+        old = tl.load(tle.gpu.local_ptr(buffer, (1, at)), mask=i != 3, other=50)
+        tl.store(tle.gpu.local_ptr(buffer, (0, i)), old * 2, mask=i != 5)
     tl.store(y + tl.arange(0, N), tl.load(tle.gpu.local_ptr(buffer, (tl.zeros([N], tl.int32), tl.arange(0, N)))))
 
 
@@ -57,7 +57,9 @@ def scalars(x, y, N: tl.constexpr):
 def test_scalar_pointers_see_what_was_stored_before(machine, warps):
     x, y = np.arange(32, dtype=np.float32).reshape(2, 16), np.zeros(16, np.float32)
     machine.launch(scalars, (1, ), x, y, 16, num_warps=warps)
-    assert (y == x[1] * 2).all()
+    expected = x[1] * 2
+    expected[3], expected[5] = 100, x[0, 5]
+    assert (y == expected).all()
 
 
 @mimw.jit
