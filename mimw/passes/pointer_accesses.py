@@ -14,7 +14,7 @@ from ..analysis.boxes import Box, pointed_box
 from ..analysis.pointers import Family
 from ..analysis.uses import Uses
 from ..errors import KernelError
-from ..ir import I32, Buffer, Op, Scalar, Tensor, Type, Value
+from ..ir import Buffer, Op, Scalar, Tensor, Type, Value
 from ..ir.types import element_of
 from .writer import Writer
 
@@ -46,10 +46,10 @@ class Accesses:
     def boxed(self, buffer: Value, box: Box, op: Op) -> Value:
         buffer = self.writer.now(buffer)
         if box.index is not None:
-            index = self.writer.now(box.index) if isinstance(box.index, Value) else self.writer.constant(box.index, I32, op.site)
-            buffer = self.writer.emit("buffer_index", (buffer, index), op.site)
+            buffer = self.writer.emit("buffer_index", (buffer, self.writer.scalar(box.index, op.site)), op.site)
         if buffer.type.shape != box.shape:
-            buffer = self.writer.emit("buffer_slice", (buffer, box.offsets, box.shape), op.site)
+            offsets = tuple(self.writer.scalar(start, op.site) if start.terms else start.constant for start in box.offsets)
+            buffer = self.writer.emit("buffer_slice", (buffer, offsets, box.shape), op.site)
         return buffer
 
     def flat(self, op: Op, pointer: Value, element: Scalar) -> tuple[Value, Value]:
