@@ -38,7 +38,7 @@ from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
-from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
+from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, make_backend, stock_compile
 
 Observer = Callable[[str, Any], None]
 CLUSTER = ("ctas_per_cga", )  # a path that no argument has
@@ -160,7 +160,7 @@ class MimwSource(ASTSource):
         """Set by the base class; ours is derived."""
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{super().hash()}-{compiler_hash()}-{self.cluster}".encode()).hexdigest()
+        return hashlib.sha256(f"{super().hash()}-{compiler_hash()}-{self.cluster}-{globals_key(self.fn)}".encode()).hexdigest()
 
     def orchestrates(self) -> bool:
         """True if the kernel uses our words when specialised like this."""
@@ -184,6 +184,12 @@ class MimwSource(ASTSource):
         context = mlir_context()
         backend.load_dialects(context)
         self.kernel.to_ttgir(chip_of(self.target), backend.parse_options(dict(self.options)), backend, context, self.observer)
+
+
+def globals_key(fn) -> str:
+    """What of ours `fn` and its helpers name as globals: Triton's key of a function holds only those in a `tl.constexpr`."""
+    fn.cache_key  # noqa: B018  finds them
+    return "".join(f"{name}={key}" for (name, _), (value, _) in fn.used_global_vals.items() if (key := content_key(value)))
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid
-from .compile import Kernel, gpu_target
+from .compile import Kernel, globals_key, gpu_target
 from .errors import SimulatorMisuse
 from .host import specialise
 from .ir import Program
@@ -106,7 +106,7 @@ def _resolve(kernel, args, meta):
 def _program(fn, signature, constants, options: dict[str, Any], target: str):
     """The checked program, kept per specialisation on the function itself."""
     key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
-        options.items(), key=str)), target, fn.cache_key)
+        options.items(), key=str)), target, fn.cache_key, globals_key(fn))
     cache = fn.__dict__.setdefault("_simulated_programs", {})
     if key not in cache:
         chip = find_target(target)

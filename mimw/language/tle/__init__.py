@@ -6,5 +6,7 @@ records the same op.
 
 from . import gpu
 from .load import load
+from .mesh import device_mesh
+from .sharding import B, P, S, ShardedTensor, ShardingSpec, make_sharded_tensor, sharding
 
-__all__ = ["gpu", "load"]
+__all__ = ["B", "P", "S", "ShardedTensor", "ShardingSpec", "device_mesh", "gpu", "load", "make_sharded_tensor", "sharding"]
