@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, cluster_shape
+from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, check_mesh_target, cluster_shape
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
 from .errors import KernelError, TargetError
@@ -33,7 +33,7 @@ from .lowering import lower
 from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
-from .triton_port.cluster import add_metadata, with_cluster
+from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
@@ -77,6 +77,8 @@ class Kernel:
                                  backend.get_codegen_implementation(options), backend.get_module_map(), self.cluster)
         if observer:
             observer("record", program)
+        if program.grid_of_clusters:
+            check_mesh_target(program.cluster_size, chip)
         if not program.orchestrates():
             self.program = program
             return program
@@ -176,7 +178,8 @@ class MimwSource(ASTSource):
             module = self.kernel.to_ttgir(chip_of(target), options, make_backend(target), context, self.observer)
         else:
             module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
-        return module if self.kernel.cluster == ALONE else with_cluster(module, self.kernel.cluster)
+        cluster = self.kernel.program.cluster if self.kernel.program else self.kernel.cluster
+        return module if cluster == ALONE else with_cluster(module, cluster)
 
     def repeat_lowering(self) -> None:
         """Lower once more, for the observer, a kernel whose binary came from the cache."""
@@ -209,6 +212,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         check_cluster_target(src.cluster, None, chip_of(target))
     compiled = stock_compile(src, target=target, options=options, **keywords)
     add_metadata(compiled, ctas_per_cga=src.cluster)
+    launch_as_compiled(compiled, src.cluster)
     return compiled
 
 

@@ -81,6 +81,8 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
+    if program.grid_of_clusters:
+        extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(extents, program.cluster)
     return Launch(fn.__name__, program, extents, values)
 

@@ -311,6 +311,12 @@ _define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ou
         doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
 _define("cluster_barrier", "", None, "none", "sync", ours=True,
         doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+_define("distributed_barrier", "", None, "none", "sync", ours=True,
+        doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the cluster (None: "
+        "all).")
+_define("group_barrier", "barrier", None, "none", "sync", ours=True,
+        doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.")
+_define("grid_barrier", "", None, "none", "sync", ours=True, doc="Among all CTAs of a cooperative launch.")
 _define("fence_mbarrier_init", "", None, "none", "sync", ours=True,
         doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
 _define("remote_view", "barrier rank", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ), "none", "pure", ours=True,

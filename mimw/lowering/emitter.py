@@ -184,6 +184,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         copies,
         descriptors,
         local_mem,
+        meetings,
         mma,
         multicast,
         pins,

@@ -25,6 +25,7 @@ _NEEDS = {
     "descriptor_store": ("has_tma", "desc.store", "TMA"),
     "descriptor_reduce": ("has_tma", "desc.atomic_*", "TMA"),
     "cluster_barrier": ("has_tma", "cluster_barrier", "clusters"),
+    "distributed_barrier": ("has_tma", "distributed_barrier", "barriers among CTAs"),
     "fence_mbarrier_init": ("has_tma", "fence_mbarrier_init_cluster", "clusters"),
     "cluster_cta_rank": ("has_tma", "cluster_cta_rank", "clusters"),
     "cluster_size_1d": ("has_tma", "cluster_size_1d", "clusters"),

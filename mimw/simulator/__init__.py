@@ -12,6 +12,7 @@ from . import (  # noqa: F401
     dot,
     globals,
     libdevice,
+    meetings,
     misc,
     named_barrier,
     pins,
