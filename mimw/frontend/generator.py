@@ -42,6 +42,7 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
             except NameError:
                 value = self.gscope.get(name)
                 if (getattr(value, "__module__", None) or type(value).__module__ or "").startswith("mimw."):
+                    self.builder.uses_words = True  # Triton's own path would refuse the name
                     return value
                 raise
 

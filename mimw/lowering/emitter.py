@@ -191,6 +191,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         pointers,
         prefetch,
         remote,
+        remote_elements,
         tasks,
         tiles,
         utilities,

@@ -6,19 +6,25 @@ from ..ir import Op
 from .asm import ptx, sync, thread_in_task
 from .emitter import Emitter, emits
 
+# An operand is an offset in the CTA's own window. Waits want the barrier's place in the cluster's, as arrivals elsewhere do.
+
 # The parity of the phase in which the barrier is (PTX ISA, "mbarrier.test_wait"): this CTA has yet to arrive, so it stays.
 _PARITY = """{
 .reg .pred odd;
-mbarrier.test_wait.parity.shared::cta.b64 odd, [$1], 0;
+.reg .b32 me, here;
+mov.u32 me, %cluster_ctarank;
+mapa.shared::cluster.u32 here, $1, me;
+mbarrier.test_wait.parity.shared::cta.b64 odd, [here], 0;
 selp.b32 $0, 1, 0, odd;
 }"""
 
 # Threads 0, 1, ... of a member arrive on the barriers of members 0, 1, ...; `ranks` are four bits each.
 _MEET = """{{
 .reg .pred on, done;
-.reg .b32 me, there, rank;
+.reg .b32 me, here, there, rank;
 .reg .b64 ranks;
 mov.u32 me, %cluster_ctarank;
+mapa.shared::cluster.u32 here, $1, me;
 shr.b32 me, {members}, me;
 and.b32 me, me, 1;
 setp.eq.u32 on, me, 0;
@@ -32,7 +38,7 @@ and.b32 rank, rank, 15;
 @on mapa.shared::cluster.u32 there, $1, rank;
 @on mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];
 wait:
-mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [$1], $2;
+mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [here], $2;
 @!done bra wait;
 away:
 }}"""

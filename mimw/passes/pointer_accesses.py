@@ -56,10 +56,10 @@ class Accesses:
         buffer, position = self.writer.now(family.buffer), self.writer.now(pointer)
         extent = prod(position.type.shape) if isinstance(position.type, Tensor) else 1
         position = self.writer.reshaped(position, (extent, ), op.site)
-        position = self._stored(position, family, buffer.type, op)
+        position = self.stored(position, family, buffer.type, op)
         return self.writer.emit("buffer_flat", (self.seen_as(op, buffer, element), ), op.site), position
 
-    def _stored(self, position: Value, family: Family, stored: Buffer, op: Op) -> Value:
+    def stored(self, position: Value, family: Family, stored: Buffer, op: Op) -> Value:
         """A position in the logical array as one in the padded array that holds it."""
         have = (stored.count, *stored.shape) if stored.count else stored.shape
         if not family.shape or family.shape[1:] == have[1:]:

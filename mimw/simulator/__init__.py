@@ -19,6 +19,7 @@ from . import (  # noqa: F401
     pointers,
     regions,
     remote,
+    remote_elements,
     shared,
     tiles,
 )

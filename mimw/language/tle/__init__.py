@@ -8,8 +8,9 @@ from . import gpu
 from .distributed import distributed_barrier
 from .load import load
 from .mesh import device_mesh
+from .remote import remote
 from .shard_id import shard_id
 from .sharding import B, P, S, ShardedTensor, ShardingSpec, make_sharded_tensor, sharding
 
 __all__ = ["B", "P", "S", "ShardedTensor", "ShardingSpec", "device_mesh", "distributed_barrier", "gpu", "load",
-           "make_sharded_tensor", "shard_id", "sharding"]
+           "make_sharded_tensor", "remote", "shard_id", "sharding"]
