@@ -186,6 +186,7 @@ class Recorder:
         self.launch_cluster = (1, 1, 1)         # what the launch asks for, before any mesh is seen
         self.mesh_size: int | None = None       # CTAs of a cluster by the meshes of the kernel
         self.grid_meets = False                 # a barrier of the whole grid was recorded
+        self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
 
     # ---- where we are -----------------------------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ class Emitter:
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
         self.storage_bytes: dict[Value, int] = {}
+        self.flat: dict[Value, Value] = {}  # a flat buffer: the one that it shows
         self.yield_to: list[Callable[[list], object]] = []
         self.homes: list[Home] = []
         self.level = 0

@@ -26,14 +26,17 @@ from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
 from .place_aliases import check_aliases, place_aliases
 from .place_meetings import place_meetings
+from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
+from .slot_arrays import slot_arrays
 from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
     "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "place_aliases", "place_meetings",
-    "run_passes", "shared_pointers", "sync_clusters",
+    "run_passes",
+    "shared_operands", "shared_pointers", "slot_arrays", "sync_clusters",
 ]
 
 
@@ -48,6 +51,7 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
+    Pass("slot_arrays", rewrite=lambda program, target: slot_arrays(program)),
     Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(program)),  # every other pass knows buffers only
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view
@@ -57,6 +61,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("aliases", check=check_aliases),
     Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
     Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
+    Pass("shared_operands", rewrite=shared_operands),  # after accumulate_dots: the products' sums are in them
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),

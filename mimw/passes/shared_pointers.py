@@ -18,6 +18,7 @@ from ..ir import I32, Block, Op, Pointer, Program, Tensor, Type, Value, like
 from ..ir.types import element_of
 from .pointer_accesses import ACCESSES, Accesses
 from .remote_accesses import REMOTE, is_remote, ranked
+from .slot_arrays import with_types
 from .writer import Writer
 
 _FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "select", "join", "split", "cat", "poison", "gather",
@@ -30,7 +31,11 @@ def shared_pointers(program: Program) -> Program:
         return program
     uses = Uses(program)
     families = pointer_families(program, uses, [(carry.source, carry.target) for carry in all_carries(program)])
-    return replace(program, body=_Rewriter(uses, families, program.cluster_size).block(program.body))
+    rewriter = _Rewriter(uses, families, program.cluster_size)
+    rewritten = replace(program, body=rewriter.block(program.body))
+    odd = {array: replace(array.type, count=1 << (array.type.count - 1).bit_length()) for array in rewriter.accesses.odd
+           if getattr(uses.definition[array], "name", "") == "local_alloc"}
+    return shared_pointers(with_types(program, odd)) if odd else rewritten
 
 
 class _Rewriter:

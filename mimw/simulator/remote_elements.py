@@ -23,7 +23,9 @@ def _parts(task, op, buffer, position, rank, mask):
 
 def _flat(view: View) -> View:
     """Its elements in row-major order; the layout of a buffer that is reached so has them one after the other."""
-    return View(view.allocation, *(part.reshape(-1, copy=False) for part in (view.data, view.marks)), view.path)
+    data, marks = view.data.reshape(-1), view.marks.reshape(-1)
+    assert np.may_share_memory(data, view.data), view.name
+    return View(view.allocation, data, marks, view.path)
 
 
 @handles("remote_ptr")
