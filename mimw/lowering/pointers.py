@@ -16,6 +16,9 @@ from .per_thread import PerThread
 
 @emits("buffer_flat")
 def buffer_flat(emitter: Emitter, op: Op):
+    """Triton gives what it reshapes a linear layout, and cannot read back that of a single element."""
+    if op.args[0].type == op.result.type:
+        return emitter.values[op.args[0]]
     """An array is seen through the inverse of the map that says where each element lies."""
     source = op.args[0]
     emitter.flat[op.result] = source
