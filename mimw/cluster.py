@@ -63,8 +63,8 @@ def check_cluster_target(shape: Shape | None, preferred: Shape | None, target: T
 
 
 def check_mesh_target(size: int, target: Target) -> None:
-    """Refuse clusters of a mesh that the chip cannot run. 16 CTAs, where 8 are portable, are asked for in the launch."""
-    if size > 2 * target.max_cluster or target.max_cluster == 1:
+    """Refuse clusters of a mesh that the chip cannot run."""
+    if size > target.max_cluster:
         what = f"at most {target.max_cluster} CTAs a cluster" if target.max_cluster > 1 else "no clusters"
         raise TargetError(f"the kernel's mesh asks for clusters of {size} CTAs; {target} has {what}")
 

@@ -108,6 +108,7 @@ class Program:
 
     `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
     `grid_of_clusters` is true if meshes ask for the clusters: then the grid of a launch counts clusters along x, not CTAs.
+    `suspend_ns` is how long a barrier wait may put a thread to sleep before it looks again, a hint; 0 gives none.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Program:
     uses_words: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
     grid_of_clusters: bool = False
+    suspend_ns: int = 0
 
     @property
     def cluster_size(self) -> int:

@@ -187,6 +187,7 @@ class Recorder:
         self.mesh_size: int | None = None       # CTAs of a cluster by the meshes of the kernel
         self.grid_meets = False                 # a barrier of the whole grid was recorded
         self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
+        self.suspend_hints: list[int] = []  # of the task regions that give one
 
     # ---- where we are -----------------------------------------------------------------------------------------------
 
@@ -381,7 +382,8 @@ class Recorder:
         cluster, meshed = self.launch_cluster, self.mesh_size not in (None, 1) and self.launch_cluster == (1, 1, 1)
         if meshed:
             cluster = self.mesh_size, 1, 1
-        return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster, meshed)
+        suspend_ns = min(self.suspend_hints, default=0)
+        return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster, meshed, suspend_ns)
 
 
 def _scalar_getters() -> None:
@@ -433,6 +435,6 @@ class _Freezer:
         return Op(draft.name, args, results, blocks, MappingProxyType(draft.attrs), draft.site)
 
     def program(self, entry: DraftBlock, name: str, params, num_warps: int, site: Site, uses_words: bool,
-                cluster: tuple[int, int, int], grid_of_clusters: bool) -> Program:
+                cluster: tuple[int, int, int], grid_of_clusters: bool, suspend_ns: int) -> Program:
         frozen = tuple(Param(self.define(handle), param, path, tuple(attrs)) for handle, param, path, attrs in params)
-        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, cluster, grid_of_clusters)
+        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, cluster, grid_of_clusters, suspend_ns)

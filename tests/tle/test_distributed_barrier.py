@@ -105,7 +105,7 @@ def test_races_are_understood(check_kernel):
     out, scratch = np.zeros((4, 2), np.int32), np.zeros(4, np.int32)
     check_kernel(rows, (1, ), out, scratch, SQUARE, 2, 1, True)
     report = mimw.check(unmet, (1, ), np.zeros(4, np.int32), np.zeros(4, np.int32), SQUARE)
-    assert not report.ok and "DataRace" in str(report)
+    assert not report.ok and "DataRace" in report.findings[0].kinds
 
 
 @mimw.jit

@@ -57,7 +57,7 @@ def test_a_mesh_of_blocks_makes_no_clusters(machine):
                                                (ValueError, PAIR, "x"), (IndexError, PAIR, 1), (IndexError, PAIR, -2),
                                                (NotImplementedError, tle.device_mesh({"device": 2, "cluster": 2}), "device"),
                                                (ValueError, tle.device_mesh({"cluster": 32}), 0),
-                                               (ValueError, tle.device_mesh({"cluster": 12}), 0)])
+                                               (ValueError, tle.device_mesh({"cluster": [("cx", 3), ("cy", 6)]}), 0)])
 def test_wrong_uses(error, mesh, axis):
     refused(error, "tle.shard_id", ids, {"out": "*i32"}, mesh=mesh, FIRST=axis, SECOND=axis)
 

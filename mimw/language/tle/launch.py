@@ -7,7 +7,7 @@ from typing import Any
 from ..core import unwrap
 from .mesh import device_mesh
 
-MOST = 16  # CTAs of a cluster: 8 on every chip with clusters, and 16 by a launch attribute that Triton's launcher sets
+MOST = 16  # CTAs of a cluster: 8 on every chip that has clusters, up to 16 on some
 
 
 def checked_mesh(word: str, mesh: Any, parameter: str = "mesh") -> device_mesh:
@@ -24,9 +24,9 @@ def use_mesh(word: str, mesh: device_mesh, semantic: Any) -> None:
     recorder, size = semantic.builder, mesh.launch_size
     if mesh.is_block_mesh:
         return
-    if size > MOST or 8 < size < MOST:
+    if size > MOST:
         raise ValueError(f"{word}: the axes {dict(mesh.launch_axes)} of {mesh!r} make clusters of {size} CTAs; "
-                         f"the hardware has clusters of up to 8, and of {MOST}")
+                         f"the hardware has clusters of up to {MOST}")
     if recorder.grid_meets:
         raise ValueError(f"{word}: {mesh!r} is a cluster's, and a distributed_barrier of this kernel is the whole grid's; a kernel "
                          "is launched in one of the two ways")
