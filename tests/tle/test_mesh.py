@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+import triton
 import triton.language as tl
 
 import mimw
@@ -99,6 +100,23 @@ def test_kernels_take_slice_and_flatten_meshes(machine):
     out = np.zeros(1, np.int32)
     machine.launch(number_of_a_global, (1, ), out)
     assert out[0] == 2 + 2
+
+
+@triton.constexpr_function
+def a_mesh(rows):
+    return tle.device_mesh({"row": rows, "column": 2})
+
+
+@mimw.jit
+def mesh_made_here(out, ROWS: tl.constexpr):
+    mesh: tl.constexpr = a_mesh(ROWS)
+    tl.store(out, mesh[-1, 1:].physical_ids[0])
+
+
+def test_constexpr_functions_make_meshes(machine):
+    out = np.zeros(1, np.int32)
+    machine.launch(mesh_made_here, (1, ), out, 3)
+    assert out[0] == 5
 
 
 def test_two_sub_meshes_are_two_kernels(machine):

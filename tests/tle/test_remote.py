@@ -6,6 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import KernelError
 from tests.tle.kernels import refused
@@ -221,6 +222,32 @@ def test_atomics_give_what_was_there(machine, n):
 
 
 @mimw.jit
+def relay(x, y, mesh: tl.constexpr, N: tl.constexpr, ROUNDS: tl.constexpr):
+    """Round after round each CTA hands its tile on, and adds up what it has been handed: a read at one place, time and again."""
+    me = tle.shard_id(mesh, 0)
+    at = tl.arange(0, N)
+    tile = tle.gpu.alloc([N], tl.int32)
+    total = tl.zeros([N], tl.int32)
+    value = tl.load(x + tl.program_id(0) * N + at)
+    tle.distributed_barrier(mesh)
+    for _ in range(ROUNDS):
+        tl.store(tle.gpu.local_ptr(tle.remote(tile, (me + 1) % 4)), value)
+        tle.distributed_barrier(mesh)
+        value = tl.load(tle.gpu.local_ptr(tile))
+        total += value
+        tle.distributed_barrier(mesh)
+    tl.store(y + tl.program_id(0) * N + at, total)
+
+
+@pytest.mark.parametrize("n", [1, 64, 1024])
+def test_what_others_write_is_read_anew(machine, n):
+    x = np.arange(8 * n, dtype=np.int32).reshape(2, 4, n)
+    y = np.zeros_like(x)
+    machine.launch(relay, (2, ), x, y, FOUR, n, 6)
+    assert (y == sum(np.roll(x, step, axis=1) for step in range(1, 7))).all()
+
+
+@mimw.jit
 def shards(x, out, mesh: tl.constexpr):
     """The tile of the shard across, from a tensor in global memory and from one in shared memory."""
     row, column = tle.shard_id(mesh, "row"), tle.shard_id(mesh, "column")
@@ -318,6 +345,31 @@ def test_instructions():
     assert ptx.count("atom.acq_rel.gpu.shared::cluster.add.u32") == 4
     pair = compile_kernel(unlaunched, {"out": "*i32"}, {"RANK": 1, "SHARE": True}, options={"ctas_per_cga": (2, 1, 1)}).stages["ptx"]
     assert pair.count("ld.shared::cluster") == 1
+
+
+@mimw.jit
+def told_by_a_barrier(out, mesh: tl.constexpr):
+    """The owner says on the reader's barrier that its tile is there."""
+    tile = tle.gpu.alloc([64], tl.int32)
+    ready = tlx.alloc_barriers(1)
+    at = tl.arange(0, 64)
+    me = tle.shard_id(mesh, 0)
+    tl.store(tle.gpu.local_ptr(tile), 100 * me + at)
+    tlx.barrier_arrive(ready[0], remote_cta_rank=(me + 3) % 4)
+    tlx.barrier_wait(ready[0], 0)
+    found = tl.load(tle.gpu.local_ptr(tle.remote(tile, (me + 1) % 4)))
+    tl.store(out + me * 64 + at, found)
+
+
+def test_barriers_of_tlx_tell_too(machine):
+    out = np.zeros((4, 64), np.int32)
+    machine.launch(told_by_a_barrier, (1, ), out, FOUR)
+    assert (out == (np.arange(4)[:, None] + 1) % 4 * 100 + np.arange(64)).all()
+
+
+def test_an_arrival_releases_what_others_will_load():
+    ptx = compile_kernel(told_by_a_barrier, {"out": "*i32"}, {"mesh": FOUR}).stages["ptx"]
+    assert "mbarrier.arrive.release.cluster.shared::cluster" in ptx
 
 
 def test_orders_are_understood(check_kernel):

@@ -89,6 +89,12 @@ def test_what_the_compiled_kernel_says(monkeypatch, tmp_path):
     assert alone.metadata.cluster_dims == (1, 1, 1)
 
 
+def test_sixteen_ctas(machine):
+    out = np.full((16, 4), -1, np.int32)
+    machine.launch(ids, (1, ), out, tle.device_mesh({"cluster": [("cx", 4), ("cy", 4)]}), "cx", "cy")
+    assert (out[:, 0] * 4 + out[:, 1] == np.arange(16)).all()
+
+
 def test_sixteen_ctas_compile():
     kernel = compile_kernel(ids, {"out": "*i32"}, {"mesh": tle.device_mesh({"cluster": 16}), "FIRST": 0, "SECOND": 0})
     assert kernel.metadata.cluster_dims == (16, 1, 1)
