@@ -26,7 +26,6 @@ _NEEDS = {
     "descriptor_store": ("has_tma", "desc.store", "TMA"),
     "descriptor_reduce": ("has_tma", "desc.atomic_*", "TMA"),
     "cluster_barrier": ("has_tma", "cluster_barrier", "clusters"),
-    "distributed_barrier": ("has_tma", "distributed_barrier", "barriers among CTAs"),
     "fence_mbarrier_init": ("has_tma", "fence_mbarrier_init_cluster", "clusters"),
     "cluster_cta_rank": ("has_tma", "cluster_cta_rank", "clusters"),
     "cluster_size_1d": ("has_tma", "cluster_size_1d", "clusters"),
@@ -36,6 +35,7 @@ _NEEDS = {
     "async_dot": ("has_wgmma", "async_dot", "asynchronous dots into registers (wgmma)"),
     "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
 }
+_GRID_BARRIER = ("has_tma", "distributed_barrier", "barrier among all CTAs of a grid")  # a cluster's mesh is refused at once
 _PROXY_FENCE = ("has_tma", "fence('async_shared')", "asynchronous proxy to fence")
 
 
@@ -63,6 +63,8 @@ def word_targets() -> dict[str, tuple[str, ...]]:
 def _needed(op: Op) -> tuple[str, str, str]:
     if op.name == "fence" and op.args[0] == "async_shared":
         return _PROXY_FENCE
+    if op.name == "distributed_barrier" and op.attrs["grid"]:
+        return _GRID_BARRIER
     return _NEEDS.get(op.name, ("", "", ""))
 
 

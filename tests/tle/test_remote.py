@@ -115,6 +115,32 @@ def test_every_way_to_say_it(machine, form):
 
 
 @mimw.jit
+def odd(out, mesh: tl.constexpr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+    """A stack of matrices whose extents are no powers of two, element by element, and a row of it at once."""
+    me = tle.shard_id(mesh, 0)
+    stack = tle.gpu.alloc([A, B, C], tl.int16)
+    at = tl.arange(0, 128)
+    inside = at < A * B * C
+    first, second, third = at // (B * C) % A, at // C % B, at % C
+    tl.store(tle.gpu.local_ptr(stack, [first, second, third]), (1000 * me + at).to(tl.int16), mask=inside)
+    tle.distributed_barrier(mesh)
+    there = tle.remote(stack, (me + 1) % 4)
+    found = tl.load(tle.gpu.local_ptr(there, [first, second, third]), mask=inside)
+    tl.store(out + me * 132 + at, found, mask=inside)
+    row = tl.load(tle.gpu.local_ptr(there, [A - 1, B - 1, 0]) + tl.arange(0, 4))
+    tl.store(out + me * 132 + 128 + tl.arange(0, 4), row)
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 8), (3, 5, 7), (1, 3, 6)])
+def test_extents_that_are_no_powers_of_two(machine, shape):
+    out, size = np.zeros((4, 132), np.int16), int(np.prod(shape))
+    machine.launch(odd, (1, ), out, FOUR, *shape)
+    owner = (np.arange(4)[:, None] + 1) % 4 * 1000
+    assert (out[:, :size] == owner + np.arange(size)).all()
+    assert (out[:, 128:] == owner + size - shape[2] + np.arange(4)).all()
+
+
+@mimw.jit
 def push(x, y, mesh: tl.constexpr, N: tl.constexpr, KEEP: tl.constexpr):
     """Each shard stores its tile into the next one, without the lanes from KEEP on."""
     me = tle.shard_id(mesh, 0)
