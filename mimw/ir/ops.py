@@ -12,6 +12,8 @@ and its *effects*. The layout rules, which `constraints` implements:
     inferred   operands in their shape's default; Triton derives the result's layout, which is then made the default
     dot        `tl.dot`: operands as dot operands of the accumulator's layout
     mma        `async_dot`: tensor-core accumulator in and out; a register A operand as its dot operand
+    run        flat tiles, all in one layout: `attrs["run"]` neighbouring elements in one thread, then in the next thread
+    once       flat tiles: one element a thread, a round of all threads after the other
     linear     the operand is flat: neighbouring elements in one thread, then in the next thread
     pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
@@ -275,8 +277,8 @@ _define("buffer_flat", "buffer", lambda args, attrs: (
     Buffer(args[0].type.element, (prod(args[0].type.shape) * max(1, args[0].type.count), ), 0, args[0].type.space), ), "none",
         "pure", ours=True, doc="All elements of a buffer or array in row-major order, wherever they lie; for picked elements only.")
 _define("local_ptr", "buffer indices shape pointee", _pointed, "same", "pure", ours=True,
-        doc="Pointers to elements of a buffer of the logical `shape`: a tile of them for each tile of `indices`, one per dimension; "
-        "to all elements if `indices` is None. Gone once `shared_pointers` has run.")
+        doc="Pointers to elements of a buffer of the logical `shape`, as `indices` say, one per dimension (None: to all of them). "
+        "Gone once `shared_pointers` has run.")
 _define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
         "read", ours=True, doc="A buffer into registers.")
 _define("local_gather", "buffer indices axis token", lambda args, attrs: (
@@ -284,11 +286,11 @@ _define("local_gather", "buffer indices axis token", lambda args, attrs: (
         doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..].")
 _define("local_scatter", "buffer value indices axis token", None, "same", "write", ours=True,
         doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")
-_define("local_masked_scatter", "buffer value indices mask", None, "same", "write", ours=True,
+_define("local_masked_scatter", "buffer value indices mask", None, "once", "write", ours=True,
         doc="buffer[indices[i]] = value[i] where mask[i]; the buffer is flat, so are the tiles.")
 _define("local_atomic_rmw", "kind buffer value indices mask", _as(2), "same", "read write", ours=True,
         doc="buffer[indices[i]] becomes kind(buffer[indices[i]], value[i]) where mask[i], each i once; gives what was there.")
-_define("local_atomic_cas", "buffer compare value indices", _as(2), "same", "read write", ours=True,
+_define("local_atomic_cas", "buffer compare value indices", _as(2), "once", "read write", ours=True,
         doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.")
 _define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.")
 
@@ -319,6 +321,8 @@ _define("async_wait", "pending tokens", _scalar(TOKEN), "none", "sync", ours=Tru
         doc="Until at most `pending` newest cp.async groups are unfinished.")
 _define("tma_load", "descriptor offsets barrier buffer predicate cache_policy", None, "none", "read write async", ours=True,
         doc="TMA tile load; completes block_bytes on the barrier.")
+_define("tma_fetch", "descriptor offsets buffer cache_policy", None, "none", "read write", ours=True,
+        doc="TMA tile load that is there when the op is over.")
 _define("tma_store", "descriptor offsets buffer cache_policy reduce", None, "none", "read write async", ours=True,
         doc="TMA tile store (reduce: '' or add, min, max, and, or, xor), one bulk group of its own.")
 _define("tma_prefetch", "descriptor offsets predicate cache_policy", None, "none", "read", ours=True,
@@ -332,6 +336,12 @@ _define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ou
         doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
 _define("cluster_barrier", "", None, "none", "sync", ours=True,
         doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+_define("distributed_barrier", "", None, "none", "sync", ours=True,
+        doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the cluster (None: "
+        "all).")
+_define("group_barrier", "barrier", None, "none", "sync", ours=True,
+        doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.")
+_define("grid_barrier", "", None, "none", "sync", ours=True, doc="Among all CTAs of a cooperative launch.")
 _define("fence_mbarrier_init", "", None, "none", "sync", ours=True,
         doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
 _define("remote_view", "barrier rank", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ), "none", "pure", ours=True,
@@ -340,6 +350,21 @@ _define("remote_arrive", "barrier count rank predicate", None, "none", "sync", o
         doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster.")
 _define("remote_store", "buffer value rank", None, "linear", "write", ours=True,
         doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and an acquire.")
+_define("remote_ptr", "pointer rank", lambda args, attrs: (like(args[0].type, Pointer(element_of(args[0].type).pointee, "cluster")), ),
+        "same", "pure", ours=True,
+        doc="Pointers to the same elements of CTA `rank`'s buffer; `rank` is i32, or a tile with one for each. Gone once "
+        "`shared_pointers` has run. attrs: run, if so many neighbours are known to lie one after the other.")
+_define("remote_load", "buffer position rank mask other", lambda args, attrs: (
+    Tensor(args[0].type.element, args[1].type.shape), ), "run", "read", ours=True,
+        doc="result[i] = buffer[position[i]] of CTA rank[i] where mask[i], else other[i] or 0; row-major positions, flat tiles. attrs: "
+        "run, as many neighbours lie in one aligned stretch and are masked together.")
+_define("remote_scatter", "buffer position rank value mask", None, "run", "write", ours=True,
+        doc="buffer[position[i]] of CTA rank[i] = value[i] where mask[i]. attrs: run.")
+_define("remote_rmw", "kind buffer position rank value mask order scope", lambda args, attrs: (args[4].type, ), "run", "read write",
+        ours=True, doc="buffer[position[i]] of CTA rank[i] becomes kind(it, value[i]) where mask[i], each i once; gives what was "
+        "there. attrs: run (1); used, whether anybody wants to know.")
+_define("remote_cas", "buffer position rank compare value order scope", lambda args, attrs: (args[4].type, ), "run", "read write",
+        ours=True, doc="buffer[position[i]] of CTA rank[i] becomes value[i] if it is compare[i]; gives what was there. attrs: as above.")
 _define("async_remote_store", "buffer value rank barrier", None, "linear", "write async", ours=True,
         doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
 _define("async_remote_copy", "buffer source rank barrier", None, "none", "read write async", ours=True,

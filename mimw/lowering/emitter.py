@@ -67,6 +67,8 @@ class Emitter:
         self.placed: dict[Value, Placement] = {}
         self.addresses: dict[Value, object] = {}  # of descriptors made in the kernel, where an instruction needs them
         self.storage_bytes: dict[Value, int] = {}
+        self.fetching: object = None  # the barrier of a run of TMA loads
+        self.flat: dict[Value, Value] = {}  # a flat buffer: the one that it shows
         self.yield_to: list[Callable[[list], object]] = []
         self.homes: list[Home] = []
         self.level = 0
@@ -185,12 +187,14 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         copies,
         descriptors,
         local_mem,
+        meetings,
         mma,
         multicast,
         pins,
         pointers,
         prefetch,
         remote,
+        remote_elements,
         tasks,
         tiles,
         utilities,

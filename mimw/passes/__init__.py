@@ -24,16 +24,20 @@ from .cut_copies import cut_copies
 from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
+from .join_copies import join_copies
 from .narrow_releases import narrow_releases
 from .place_aliases import check_aliases, place_aliases
+from .place_meetings import place_meetings
+from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
+from .slot_arrays import slot_arrays
 from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
-    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "narrow_releases", "place_aliases",
-    "run_passes", "shared_pointers", "sync_clusters",
+    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "join_copies", "narrow_releases",
+    "place_aliases", "place_meetings", "run_passes", "shared_operands", "shared_pointers", "slot_arrays", "sync_clusters",
 ]
 
 
@@ -48,6 +52,7 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
+    Pass("slot_arrays", rewrite=lambda program, target: slot_arrays(program)),
     Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(program)),  # every other pass knows buffers only
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view
@@ -57,12 +62,15 @@ PASSES: tuple[Pass, ...] = (
     Pass("aliases", check=check_aliases),
     Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
     Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
+    Pass("shared_operands", rewrite=shared_operands),  # after accumulate_dots: the products' sums are in them
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),
     Pass("bytes", check=check_bytes),
     Pass("async_dot", check=check_async_dot),
     Pass("warpgroups", check=check_warpgroups),
+    Pass("join_copies", rewrite=lambda program, target: join_copies(program)),
+    Pass("meetings", rewrite=lambda program, target: place_meetings(program)),
     Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
     Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
     Pass("narrow_releases", rewrite=lambda program, target: narrow_releases(program)),
