@@ -30,8 +30,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     returns:   what `tensor` is, remote. Pointers that are remote come back as they are for shard 0.
     orders:    nothing: the owner writes, all meet in a distributed_barrier, others read, all meet before the owner writes again
     not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
-    errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative int,
-               one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is no
+    errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative
+               int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is no
                scalar, a tensor that is remote
     lowers to: PTX mapa, ld/st/atom.shared::cluster
     """
