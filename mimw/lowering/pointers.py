@@ -16,12 +16,11 @@ from .per_thread import PerThread
 
 @emits("buffer_flat")
 def buffer_flat(emitter: Emitter, op: Op):
-    """Triton gives what it reshapes a linear layout, and cannot read back that of a single element."""
-    if op.args[0].type == op.result.type:
-        return emitter.values[op.args[0]]
     """An array is seen through the inverse of the map that says where each element lies."""
     source = op.args[0]
     emitter.flat[op.result] = source
+    if source.type == op.result.type:  # Triton would give it a linear layout, and cannot read back that of a single element
+        return emitter.values[source]
     if not source.type.count:
         return emitter.builder.create_memdesc_reshape(emitter.values[source], list(op.result.type.shape))
     size = source.type.element.bytes

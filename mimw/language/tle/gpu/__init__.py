@@ -7,6 +7,6 @@ from .pointers import local_ptr
 from .types import buffered_tensor, buffered_tensor_type, scope, smem, storage_kind, tmem
 
 __all__ = [
-    "alloc", "buffered_tensor", "buffered_tensor_type", "copy", "layout", "local_ptr", "memory_space", "nv_mma_shared_layout", "scope",
-    "shared_layout", "smem", "storage_kind", "swizzled_shared_layout", "tensor_memory_layout", "tmem",
+    "alloc", "buffered_tensor", "buffered_tensor_type", "copy", "layout", "local_ptr", "memory_space",
+    "nv_mma_shared_layout", "scope", "shared_layout", "smem", "storage_kind", "swizzled_shared_layout", "tensor_memory_layout", "tmem",
 ]
