@@ -15,12 +15,13 @@ from ..triton_port.codegen import (
     parse,
 )
 from .carries import DistinctCarries
+from .partitions import Partitions
 from .returns import StructuredReturns
 from .semantic import Semantic
 from .tasks import TaskRegions
 
 
-class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGenerator):
+class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarries, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, task=None, callers=(),

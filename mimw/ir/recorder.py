@@ -362,9 +362,10 @@ class Recorder:
     def create_inline_asm(self, *args) -> DraftOp:
         return self.record("inline_asm", *args)
 
-    def record_tasks(self, tasks: list[Task], blocks: list[DraftBlock]) -> DraftOp:
-        """A `warp_specialize` op over blocks that are already recorded, the default task's first."""
-        op = self.record("warp_specialize", regions=len(blocks), tasks=tuple(tasks))
+    def record_tasks(self, tasks: list[Task], blocks: list[DraftBlock], types: tuple[Type, ...] = ()) -> DraftOp:
+        """A `warp_specialize` op over blocks that are already recorded, the default task's first, whose yield is of `types`."""
+        given = {"types": tuple(types)} if types else {}
+        op = self.record("warp_specialize", regions=len(blocks), tasks=tuple(tasks), **given)
         for region, block in zip(op.regions, blocks, strict=True):
             region.push_back(block)
         return op

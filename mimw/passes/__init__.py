@@ -25,6 +25,7 @@ from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
 from .place_aliases import check_aliases, place_aliases
+from .share_captures import share_captures
 from .shared_pointers import shared_pointers
 from .sync_clusters import sync_clusters
 
@@ -48,6 +49,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(program)),  # every other pass knows buffers only
+    Pass("share_captures", rewrite=lambda program, target: share_captures(program)),  # before the check that refuses them
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view
     Pass("exclusive", check=check_exclusive),
