@@ -11,7 +11,7 @@ from .registers import regions, register_plan
 from .shared import buffer_uses
 from .uses import Uses
 
-_COPIES = ("async_load", "tma_load", "tma_store", "bulk_load", "bulk_store", "descriptor_load", "descriptor_store")
+_COPIES = ("async_load", "tma_load", "tma_fetch", "tma_store", "bulk_load", "bulk_store", "descriptor_load", "descriptor_store")
 _DOTS = ("async_dot", "dot", "dot_scaled")
 
 

@@ -183,6 +183,7 @@ class Recorder:
         self._callers: list[Site] = []
         self._function = ""
         self.uses_words = False
+        self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
 
     # ---- where we are -----------------------------------------------------------------------------------------------
 

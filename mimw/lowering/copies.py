@@ -102,8 +102,24 @@ def _staging(emitter: Emitter, type_, layout: SharedLayout):
 def descriptor_load(emitter: Emitter, op: Op):
     """`desc.load(offsets)`: a TMA load into a tile of its own, waited for by the calling task, then read."""
     descriptor, offsets, policy = op.args
-    builder = emitter.builder
     tile = _staging(emitter, descriptor.type, emitter.layouts.descriptors[descriptor])
+    _fetch(emitter, descriptor, offsets, tile, policy)
+    value = emitter.builder.create_local_load(emitter.mlir_type(op.result), tile)
+    emitter.builder.create_local_dealloc(tile)
+    return value
+
+
+@emits("tma_fetch")
+def tma_fetch(emitter: Emitter, op: Op):
+    """The fence orders what threads wrote there before; Triton's barrier between their accesses and the copy follows it."""
+    descriptor, offsets, buffer, policy = op.args
+    emitter.builder.create_fence_async_shared(False)
+    _fetch(emitter, descriptor, offsets, emitter.values[buffer], policy)
+
+
+def _fetch(emitter: Emitter, descriptor, offsets, tile, policy) -> None:
+    """A TMA load that completes on a barrier of its own, and the wait for it."""
+    builder = emitter.builder
     barrier = builder.create_local_alloc(emitter.types.barrier(0))
     builder.create_mbarrier_init(barrier, 1)
     always = builder.get_int1(True)
@@ -112,10 +128,7 @@ def descriptor_load(emitter: Emitter, op: Op):
                                                   always, False, None, _policy(emitter, policy))
     builder.create_mbarrier_wait(barrier, builder.get_int32(0), always, [])
     builder.create_mbarrier_inval(barrier)
-    value = builder.create_local_load(emitter.mlir_type(op.result), tile)
     builder.create_local_dealloc(barrier)
-    builder.create_local_dealloc(tile)
-    return value
 
 
 def _staged(emitter: Emitter, op: Op, descriptor, value):

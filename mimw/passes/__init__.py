@@ -27,13 +27,14 @@ from .grant_registers import grant_registers
 from .place_aliases import check_aliases, place_aliases
 from .share_captures import share_captures
 from .shared_pointers import shared_pointers
+from .slot_arrays import slot_arrays
 from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
     "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "place_aliases", "run_passes",
-    "shared_pointers", "sync_clusters",
+    "shared_pointers", "slot_arrays", "sync_clusters",
 ]
 
 
@@ -48,6 +49,7 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
+    Pass("slot_arrays", rewrite=lambda program, target: slot_arrays(program)),
     Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(program)),  # every other pass knows buffers only
     Pass("share_captures", rewrite=lambda program, target: share_captures(program)),  # before the check that refuses them
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote

@@ -14,6 +14,7 @@ _NEEDS = {
     "barrier_wait": ("has_mbarrier", "barrier_wait", "barriers in shared memory that count bytes"),
     "barrier_arrive": ("has_mbarrier", "barrier_arrive", "barriers in shared memory that count bytes"),
     "tma_load": ("has_tma", "async_descriptor_load", "TMA"),
+    "tma_fetch": ("has_tma", "tle.gpu.copy from a tensor descriptor", "TMA"),
     "tma_store": ("has_tma", "async_descriptor_store", "TMA"),
     "tma_store_wait": ("has_tma", "async_descriptor_store_wait", "TMA"),
     "tma_prefetch": ("has_tma", "async_descriptor_prefetch_tensor", "TMA"),

@@ -28,10 +28,12 @@ class Access:
 
 
 class Accesses:
-    """What rewriting needs: where ops are written, and what is known of pointers."""
+    """What rewriting needs: where ops are written, and what is known of pointers. `odd` gathers the arrays that are taken flat, but
+    have a number of buffers that is no power of two: Triton's memory descriptors cannot say that."""
 
     def __init__(self, writer: Writer, uses: Uses, families: dict[Value, Family]):
         self.writer, self.uses, self.families = writer, uses, families
+        self.odd: set[Value] = set()
 
     # ---- where ------------------------------------------------------------------------------------------------------
 
@@ -54,6 +56,8 @@ class Accesses:
         """The flat buffer, and the positions that pointers have in it: a tile of rank 1."""
         family = self.families[pointer]
         buffer, position = self.writer.now(family.buffer), self.writer.now(pointer)
+        if buffer.type.count & (buffer.type.count - 1):
+            self.odd.add(family.buffer)
         extent = prod(position.type.shape) if isinstance(position.type, Tensor) else 1
         position = self.writer.reshaped(position, (extent, ), op.site)
         position = self._stored(position, family, buffer.type, op)

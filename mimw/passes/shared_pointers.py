@@ -17,6 +17,7 @@ from ..errors import KernelError
 from ..ir import I32, Block, Op, Pointer, Program, Tensor, Type, Value, like
 from ..ir.types import element_of
 from .pointer_accesses import ACCESSES, Accesses
+from .slot_arrays import with_types
 from .writer import Writer
 
 _FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "select", "join", "split", "cat", "poison", "gather",
@@ -29,7 +30,11 @@ def shared_pointers(program: Program) -> Program:
         return program
     uses = Uses(program)
     families = pointer_families(program, uses, [(carry.source, carry.target) for carry in all_carries(program)])
-    return replace(program, body=_Rewriter(uses, families).block(program.body))
+    rewriter = _Rewriter(uses, families)
+    rewritten = replace(program, body=rewriter.block(program.body))
+    odd = {array: replace(array.type, count=1 << (array.type.count - 1).bit_length()) for array in rewriter.accesses.odd
+           if getattr(uses.definition[array], "name", "") == "local_alloc"}
+    return shared_pointers(with_types(program, odd)) if odd else rewritten
 
 
 class _Rewriter:

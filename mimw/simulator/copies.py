@@ -53,6 +53,15 @@ def tma_load(task, op):
     view.expect(copy)
 
 
+@handles("tma_fetch", switches=True)
+def tma_fetch(task, op):
+    descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]
+    check_shape(task, op, descriptor, view)
+    descriptor.touch(task, op, task.machine.memory, offsets, write=False)
+    view.touch(task, op, write=True, proxy=ASYNC)
+    view.write(descriptor.read(task.machine.memory, offsets, task, op))
+
+
 @handles("tma_store", switches=True)
 def tma_store(task, op):
     descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]

@@ -29,7 +29,7 @@ SYNCS = frozenset("""
     cluster_barrier remote_arrive tma_load_multicast async_remote_copy
 """.split())
 LOADS = frozenset("""
-    load masked_load descriptor_load descriptor_gather atomic_rmw atomic_cas atomic_load
+    load masked_load descriptor_load tma_fetch descriptor_gather atomic_rmw atomic_cas atomic_load
 """.split())
 SHARED = frozenset("""
     local_load local_store local_gather local_scatter local_masked_scatter local_atomic_rmw local_atomic_cas

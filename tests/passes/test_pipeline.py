@@ -12,7 +12,8 @@ SM90 = target("sm_90a")
 
 def test_the_order():
     assert [step.name for step in PASSES] == [
-        "target", "shared_pointers", "share_captures", "tasks", "cluster", "exclusive", "named_barriers", "drop_unused", "aliases", "place_aliases", "accumulate_dots", "registers", "shared",
+        "target", "slot_arrays", "shared_pointers", "share_captures", "tasks", "cluster", "exclusive", "named_barriers", "drop_unused",
+        "aliases", "place_aliases", "accumulate_dots", "registers", "shared",
         "arrivals", "bytes", "async_dot", "warpgroups", "sync_clusters", "fence_barriers", "grant_registers"]
 
 

@@ -1,5 +1,6 @@
 """TLE-Struct for GPUs: shared memory named, pointed into and copied; partitions that run side by side. `mimw.tle.gpu`."""
 
+from .copy import copy
 from .layouts import layout, nv_mma_shared_layout, shared_layout, swizzled_shared_layout, tensor_memory_layout
 from .memory import alloc, memory_space
 from .pointers import local_ptr
@@ -7,7 +8,7 @@ from .types import buffered_tensor, buffered_tensor_type, scope, smem, storage_k
 from .warp_specialize import warp_specialize
 
 __all__ = [
-    "alloc", "buffered_tensor", "buffered_tensor_type", "layout", "local_ptr", "memory_space", "nv_mma_shared_layout", "scope",
+    "alloc", "buffered_tensor", "buffered_tensor_type", "copy", "layout", "local_ptr", "memory_space", "nv_mma_shared_layout", "scope",
     "shared_layout", "smem", "storage_kind", "swizzled_shared_layout", "tensor_memory_layout", "tmem",
     "warp_specialize",
 ]

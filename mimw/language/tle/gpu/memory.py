@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ....ir.layouts import SwizzledShared
 from ...core import word
 from ...tlx.arguments import is_int
-from ...tlx.layouts import row_major, shared_layout_encoding
+from ...tlx.layouts import shared_layout_encoding
 from .types import buffered_tensor_type, scope, smem, tmem
 
 
@@ -53,7 +52,9 @@ def alloc(shape, dtype, layout=None, scope=smem, init_value=None, nv_mma_shared_
         _check_init(init_value, shape, dtype)
     type_, builder = buffered_tensor_type(dtype, shape, layout), _semantic.builder
     stored = type_.to_ir(builder)
-    pinned = None if layout is None else _pinned(layout, shape, stored)
+    pinned = None if layout is None else layout.to_ir(stored.shape, stored.element.bits)
+    if layout is not None and pinned is None:
+        raise ValueError(f"tle.gpu.alloc: this release offers no layout {layout}")
     attrs = {} if nv_mma_shared_layout else {"plain": True}
     buffer = type_.value(builder.record("local_alloc", stored, None, layout=pinned, **attrs).results[0])
     if init_value is not None:
@@ -87,17 +88,3 @@ def _check_init(value, shape: tuple[int, ...], dtype) -> None:
     if have != shape or value.dtype != dtype:
         raise ValueError(f"tle.gpu.alloc: init_value must be a {dtype} tensor of the shape {list(shape)}, got {value.dtype} of "
                          f"the shape {list(have)}")
-
-
-def _pinned(layout, shape: tuple[int, ...], stored):
-    """The layout of one tile of what is allocated."""
-    dropped = len(shape) - len(stored.shape)
-    pinned = layout.to_ir(stored.shape, stored.element.bits) if not dropped else None
-    if dropped:
-        order = getattr(layout, "order", row_major(len(shape)))
-        if isinstance(full := layout.to_ir((stored.count, *stored.shape), stored.element.bits), SwizzledShared) and \
-                full.max_phase == 1 and order[-1] == 0:
-            pinned = SwizzledShared(1, 1, 1, tuple(axis - 1 for axis in order[:-1]))
-    if pinned is None:
-        raise ValueError(f"tle.gpu.alloc: layout {layout} does not suit an array of the shape {list(shape)}")
-    return pinned

@@ -1,0 +1,182 @@
+"""`tle.gpu.copy`: blocks between global and shared memory, by pointers or by tensor descriptors (TMA)."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Protocol
+
+import triton.language.core as tl
+
+from ...core import word
+from ...tlx import types as tlx
+from ...tlx.arguments import is_int
+from .pointers import local_ptr, logical_shape
+
+
+class PipeWindow(Protocol):
+    """What `semantic.builder.pipe_windows` holds between a pipe's acquire and its commit: loads into the slot's fields are then
+    the pipe's to start and to complete."""
+
+    def holds(self, buffer) -> bool:
+        """True if the buffer is a field of the slot."""
+
+    def load_tile(self, desc, offsets: tuple, buffer, semantic) -> None:
+        """Load a descriptor's block (offsets are i32 handles) into the buffer, complete at the reader's wait."""
+
+    def load_pointers(self, pointers, mask, buffer, semantic) -> None:
+        """Load the elements at a tile of pointers of the buffer's shape (`mask`: None for all) into the buffer."""
+
+
+@word
+def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=None) -> None:
+    """Copy the box [0:shape] of a buffer to or from global memory; which way, the operands say.
+
+    args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape or of
+                          `shape` (extents of 1 are spread), or a tensor descriptor whose block has the array's shape and dtype
+               shape    - compile-time ints, at most the array's extents; with a descriptor, its block
+               offsets  - with a descriptor: the first element of the block, an int or i32 scalar a dimension. Loads read zeros
+                          outside the tensor, stores leave those elements out.
+               barrier  - not offered by this release
+    orders:    as if done at the call: what is read or written after it, in this partition, sees it. Between a pipe's acquire and
+               commit a load into the slot is complete when the reader's wait returns.
+    errors:    ValueError
+    lowers to: ttng.async_tma_copy_global_to_local, ttng.async_tma_copy_local_to_global; tt.load and tt.store
+    """
+    _check_operands(src, dst, barrier)
+    loads = isinstance(dst, tlx.buffered_tensor)
+    buffer, other = (dst, src) if loads else (src, dst)
+    box = _checked_box(shape, buffer)
+    if isinstance(other, tl.tensor_descriptor_base):
+        _by_descriptor(loads, buffer, other, box, offsets, _semantic)
+    elif offsets is not None:
+        raise ValueError("tle.gpu.copy: `offsets` belong to a tensor descriptor; pointers say themselves where they point")
+    else:
+        _by_pointers(loads, buffer, other, box, _semantic)
+
+
+def start_tile_load(desc, offsets: tuple, barrier, buffer, semantic) -> None:
+    """Start the TMA load of the block at `offsets` (i32 handles) into `buffer`; it completes its bytes on `barrier` (a handle)."""
+    policy = semantic.builder.get_cache_policy("none", "evict_normal")
+    semantic.builder.record("tma_load", desc.handle, offsets, barrier, buffer.handle, None, policy)
+
+
+def window_of(buffer, semantic) -> PipeWindow | None:
+    """The open pipe window that the buffer belongs to."""
+    return next((window for window in reversed(semantic.builder.pipe_windows) if window.holds(buffer)), None)
+
+
+def _check_operands(src, dst, barrier) -> None:
+    buffers = [isinstance(operand, tlx.buffered_tensor) for operand in (src, dst)]
+    if all(buffers):
+        raise ValueError("tle.gpu.copy: both operands are buffers; read the one with tl.load(local_ptr(..)) and store it to the other")
+    if not any(buffers):
+        raise ValueError("tle.gpu.copy: one operand must be a buffered_tensor (of tle.gpu.alloc, or a slot of one), got "
+                         f"{_named(src)} and {_named(dst)}")
+    buffer, other = (src, dst) if buffers[0] else (dst, src)
+    if buffer.type.storage is not tlx.storage_kind.smem or buffer.type.num:
+        raise ValueError(f"tle.gpu.copy: the buffer must be one array in shared memory, got {buffer}")
+    pointers = isinstance(other, tl.tensor) and other.dtype.is_ptr()
+    if not pointers and not isinstance(other, tl.tensor_descriptor_base):
+        raise ValueError("tle.gpu.copy: the operand besides the buffer must be pointers to global memory or a tensor descriptor, got "
+                         f"{_named(other)}")
+    if pointers and other.dtype.address_space == "shared":
+        raise ValueError("tle.gpu.copy: the pointers must point to global memory, these come from local_ptr")
+    if barrier is not None:
+        raise ValueError("tle.gpu.copy: `barrier` is not offered; use a pipe, or tlx.async_descriptor_load")
+
+
+def _named(operand) -> str:
+    return str(operand.type) if isinstance(operand, tl.tensor) else str(operand)
+
+
+def _checked_box(shape, buffer) -> tuple[int, ...]:
+    whole = logical_shape(buffer)
+    if not isinstance(shape, (tuple, list)) or not all(is_int(extent) and extent > 0 for extent in shape):
+        raise ValueError(f"tle.gpu.copy: shape must be a list or tuple of positive compile-time ints, got {shape!r}")
+    if len(shape) != len(whole) or any(extent > room for extent, room in zip(shape, whole)):
+        raise ValueError(f"tle.gpu.copy: shape {list(shape)} is no box of the buffer's {list(whole)}")
+    return tuple(shape)
+
+
+# ---- tensor descriptors ---------------------------------------------------------------------------------------------------
+
+def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, semantic) -> None:
+    block, whole = tuple(desc.block_shape), logical_shape(buffer)
+    if offsets is None:
+        raise ValueError("tle.gpu.copy: a tensor descriptor needs `offsets`, one a dimension")
+    if not isinstance(offsets, (tuple, list)) or len(offsets) != len(block):
+        raise ValueError(f"tle.gpu.copy: expected {len(block)} offsets for a descriptor of rank {len(block)}, got {offsets}")
+    if block != whole or block != box:
+        raise ValueError(f"tle.gpu.copy: the descriptor's block {list(block)}, the buffer {list(whole)} and shape {list(box)} must be "
+                         "equal")
+    if desc.dtype != buffer.dtype:
+        raise ValueError(f"tle.gpu.copy: the descriptor is of {desc.dtype}, the buffer of {buffer.dtype}")
+    places = tuple(_offset(offset, semantic) for offset in offsets)
+    builder = semantic.builder
+    policy = builder.get_cache_policy("none", "evict_normal")
+    if not loads:
+        builder.record("fence", "async_shared")
+        builder.record("tma_store", desc.handle, places, buffer.handle, policy, "")
+        builder.record("tma_store_wait", 0)
+        return
+    window = window_of(buffer, semantic)
+    if window is not None:
+        window.load_tile(desc, places, buffer, semantic)
+    else:
+        builder.record("tma_fetch", desc.handle, places, buffer.handle, policy)
+
+
+def _offset(offset, semantic):
+    if is_int(offset):
+        return semantic.builder.get_int32(offset)
+    if not isinstance(offset, tl.tensor) or offset.type.is_block() or not offset.dtype.is_int():
+        raise ValueError(f"tle.gpu.copy: each offset must be an int or an i32 scalar, got {_named(offset)}")
+    return semantic.cast(offset, tl.int32).handle
+
+
+# ---- pointers -------------------------------------------------------------------------------------------------------------
+
+def _by_pointers(loads: bool, buffer, pointers, box: tuple[int, ...], semantic) -> None:
+    whole = logical_shape(buffer)
+    if pointers.dtype.element_ty != buffer.dtype:
+        raise ValueError(f"tle.gpu.copy: the pointers are to {pointers.dtype.element_ty}, the buffer is of {buffer.dtype}")
+    tile = _tile(pointers, whole, box)
+    pointers = semantic.broadcast_impl_shape(pointers, list(tile)) if tile else pointers
+    axes = [_along(tile, axis, semantic) for axis in range(len(tile))]
+    mask = None
+    for axis, extent in enumerate(box):
+        if extent < tile[axis]:
+            inside = semantic.less_than(axes[axis], extent)
+            mask = inside if mask is None else semantic.and_(mask, inside)
+    window = window_of(buffer, semantic) if loads else None
+    if window is not None and tile == whole:
+        window.load_pointers(pointers, mask, buffer, semantic)
+        return
+    inside = local_ptr(buffer, None if tile == whole else tuple(axes), _semantic=semantic)
+    if not loads:
+        tl.store(pointers, tl.load(inside, mask, _semantic=semantic), mask, _semantic=semantic)
+        return
+    # What is outside of the box may be anything, if it is the array's own: then the store is a plain one of the whole tile.
+    own = all(extent <= room for extent, room in zip(tile, whole)) or len(tile) == 1
+    tl.store(inside, tl.load(pointers, mask, _semantic=semantic), None if own else mask, _semantic=semantic)
+
+
+def _tile(pointers, whole: tuple[int, ...], box: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the tile that moves: the array's, or the box's, both with powers of two."""
+    have = tuple(pointers.type.shape) if pointers.type.is_block() else ()
+    for wanted in (whole, box):
+        padded = tuple(1 << (extent - 1).bit_length() for extent in wanted)
+        if len(have) == len(padded) and all(extent in (1, room) for extent, room in zip(have, padded)) and \
+                (prod(have) == prod(padded) or 1 in have):
+            return padded
+    raise ValueError(f"tle.gpu.copy: the pointers have the shape {list(have)}; it must be the buffer's {list(whole)} or the box's "
+                     f"{list(box)}")
+
+
+def _along(tile: tuple[int, ...], axis: int, semantic):
+    """The index along `axis` of each element of a tile."""
+    numbers = semantic.arange(0, tile[axis])
+    for other in range(len(tile)):
+        if other != axis:
+            numbers = semantic.expand_dims(numbers, other)
+    return semantic.broadcast_impl_shape(numbers, list(tile))

@@ -1,0 +1,65 @@
+"""Buffers that are used slot by slot become arrays of buffers.
+
+TLE allocates one array of any rank. Where the program takes slots of it, from three dimensions on, or where its first extent is no
+power of two, each slot is a buffer of its own in the IR: it can lie as TMA and the tensor cores want a tile to lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analysis.affine import affine
+from ..analysis.uses import Uses
+from ..ir import Block, Buffer, Op, Program, Value
+from .writer import Writer
+
+_HANDED_ON = ("if", "for", "while", "yield", "condition")
+
+
+def slot_arrays(program: Program) -> Program:
+    """The program with such allocations as arrays; the same object if there are none."""
+    uses = Uses(program)
+    found = {op.result: _array(op.result.type) for op in uses.ops if op.name == "local_alloc" and _is_array(op, uses)}
+    return with_types(program, found) if found else program
+
+
+def _array(type_: Buffer) -> Buffer:
+    return Buffer(type_.element, type_.shape[1:], type_.shape[0], type_.space)
+
+
+def with_types(program: Program, types: dict[Value, Buffer]) -> Program:
+    """The program with the allocations `types` of these types."""
+    return replace(program, body=_block(program.body, types, Writer()))
+
+
+def _is_array(op: Op, uses: Uses) -> bool:
+    type_ = op.result.type
+    if type_.count or len(type_.shape) < 2 or op.attrs.get("layout") is not None:
+        return False
+    users = [use.op for use in uses.of(op.result)]
+    if any(user.name in _HANDED_ON for user in users):
+        return False
+    leading = type_.shape[0]
+    return leading & (leading - 1) != 0 or len(type_.shape) > 2 and any(_takes_slot(user, uses) for user in users)
+
+
+def _takes_slot(user: Op, uses: Uses) -> bool:
+    """True for a slot, and for pointers that all have the same first index."""
+    if user.name != "local_ptr" or not user.args[1]:
+        return user.name == "buffer_index"
+    first = affine(uses, user.args[1][0])
+    return first is not None and first.is_scalar
+
+
+def _block(block: Block, types: dict[Value, Buffer], writer: Writer) -> Block:
+    outside = writer.open()
+    for op in block.ops:
+        if op.name == "local_alloc" and op.result in types:
+            writer.env[op.result] = made = Value(types[op.result], op.result.name, op.result.number)
+            writer.ops.append(replace(op, args=(made.type, *op.args[1:]), results=(made, )))
+        elif op.blocks:
+            blocks = tuple(_block(inner, types, writer) for inner in op.blocks)
+            writer.ops.append(replace(op, args=writer.now(op.args), blocks=blocks))
+        else:
+            writer.copy(op, op.args)
+    return Block(block.args, writer.close(outside))
