@@ -360,7 +360,8 @@ _define("view_descriptor_slot", "slot", lambda args, attrs: (attrs["type"], ), "
         doc="The descriptor that was made in a slot. attrs: type.")
 
 _define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (attrs["type"], ), "mma", "read async",
-        ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type.")
+        ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, "
+        "if it is more precise than the tensor core: then a and b are tiles, and it is done at once.")
 _define("async_dot_wait", "pending value", _as(1), "mma_wait", "sync", ours=True,
         doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
 
