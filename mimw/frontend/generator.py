@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..ir import Recorder
+from ..language.tle.pipe_values import pipe_slot
 from ..triton_port.codegen import (
     CodeGenerator,
     CompilationError,
@@ -54,6 +55,12 @@ class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarrie
             handles = flatten_values_to_ir([value])
             for index, handle in enumerate(handles):
                 handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
+
+    def get_Attribute(self, lhs, attr):
+        """A field of a pipe's slot may have any name, also that of something that we keep there."""
+        if isinstance(lhs, pipe_slot) and attr in lhs.fields:
+            return lhs.fields[attr]
+        return super().get_Attribute(lhs, attr)
 
     def record_body(self, args: dict):
         """Visit the function's body with its parameters bound to `args`; its value is the result (None = no value)."""

@@ -300,6 +300,8 @@ _define("barrier_index", "barrier index", lambda args, attrs: (Barrier(0, args[0
         ours=True)
 _define("barrier_expect", "barrier bytes predicate", None, "none", "sync", ours=True,
         doc="One arrival that also adds `bytes` to what the current phase waits for.")
+_define("barrier_bytes", "barrier bytes", None, "none", "sync", ours=True,
+        doc="No arrival: the current phase, which some arrival must still be missing in, waits for `bytes` more.")
 _define("barrier_wait", "barrier phase predicate", None, "none", "sync", ours=True,
         doc="Until the phase of that parity has completed. `phase` is i32.")
 _define("barrier_arrive", "barrier count predicate", None, "none", "sync", ours=True,

@@ -183,6 +183,9 @@ class Recorder:
         self._callers: list[Site] = []
         self._function = ""
         self.uses_words = False
+        self.regions = 0  # task regions begun
+        self.pipes = 0
+        self.finishers: list = []  # called before the draft is frozen
         self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
         self.suspend_hints: list[int] = []  # of the task regions that give one
 
@@ -377,6 +380,8 @@ class Recorder:
     def finish(self, name: str, params: list[tuple[Handle, str, tuple[int, ...], tuple]], num_warps: int,
                site: Site, cluster: tuple[int, int, int] = (1, 1, 1)) -> Program:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
+        for finisher in self.finishers:
+            finisher()
         suspend_ns = min(self.suspend_hints, default=0)
         return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster, suspend_ns)
 

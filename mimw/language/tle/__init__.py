@@ -7,6 +7,8 @@ records the same op.
 from . import gpu
 from .cumsum import cumsum
 from .load import load
+from .pipe import pipe, pipe_reader, pipe_slot, pipe_value, pipe_wait_result, pipe_writer
 from .tiles import extract_tile, insert_tile
 
-__all__ = ["cumsum", "extract_tile", "gpu", "insert_tile", "load"]
+__all__ = ["cumsum", "extract_tile", "gpu", "insert_tile", "load", "pipe", "pipe_reader", "pipe_slot",
+           "pipe_value", "pipe_wait_result", "pipe_writer"]

@@ -1,0 +1,58 @@
+"""Refuses to give a slot back while a product that was started asynchronously may still read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir import Buffer
+from .pipe_record import PipeRecord
+
+_VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret")
+
+
+def check_reads_over(record: PipeRecord, fields: list, stage: Any, builder) -> None:
+    """ValueError if an `async_dot` recorded in this block, which no wait has finished since, reads the slot being released."""
+    ops = builder.get_insertion_block().ops
+    makers = {result: op for op in ops for result in op.results}
+    for dot in _under_way(ops):
+        for operand in dot.args[:2]:
+            if isinstance(operand.get_type(), Buffer) and _is_slot(operand, makers, fields, stage):
+                raise ValueError(f"{record.label}: released while the async_dot of line {dot.site.line} may still read the slot; put an "
+                                 "async_dot_wait in between, or release the chunk one step later")
+
+
+def _under_way(ops: list) -> list:
+    """The asynchronous products of a block that may run at its end, newest first."""
+    found: list = []
+    for op in reversed(ops):
+        if op.name == "async_dot_wait":
+            left = op.args[0]
+            older = [dot for dot in reversed(ops[:ops.index(op)]) if dot.name == "async_dot"]
+            return found + older[:left]
+        if op.name == "async_dot":
+            found.append(op)
+    return found
+
+
+def _is_slot(view, makers: dict, fields: list, stage: Any) -> bool:
+    while view in makers and makers[view].name in _VIEWS:
+        op = makers[view]
+        if op.name == "buffer_index" and op.args[0] in fields:
+            return _same(op.args[1], stage, makers)
+        view = op.args[0]
+    return False
+
+
+def _same(index, stage: Any, makers: dict) -> bool:
+    """True if the index is certainly the stage: one number, or computed alike from one value."""
+    if isinstance(stage, int):
+        op = makers.get(index)
+        return op is not None and op.name == "constant" and op.args[0] == stage
+    return _spelled(index, makers) == _spelled(stage.handle, makers)
+
+
+def _spelled(handle, makers: dict):
+    op = makers.get(handle)
+    if op is None or op.regions:
+        return handle
+    return (op.name, *(_spelled(arg, makers) if arg in makers or hasattr(arg, "replacement") else arg for arg in op.args))
