@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..ir import Recorder
-from ..language.tle.pipe_values import pipe_slot
+from ..language.tle.pipe_values import Parts, pipe_slot
 from ..triton_port.codegen import (
     CodeGenerator,
     CompilationError,
@@ -51,6 +51,8 @@ class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarrie
     def set_value(self, name: str, value) -> None:
         """Assignments name values: the first name that a value gets is the one that reports use."""
         super().set_value(name, value)
+        if isinstance(value, Parts):
+            value._set_name(self.builder, name)
         if isinstance(value, base_value) and not isinstance(value, constexpr):
             handles = flatten_values_to_ir([value])
             for index, handle in enumerate(handles):

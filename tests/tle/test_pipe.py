@@ -14,3 +14,51 @@ def test_ring(machine, capacity):
     y = np.zeros_like(x)
     machine.launch(pipes.ring, (1, ), mimw.TensorDescriptor.from_tensor(x, [32, 64]), y, 7, 32, 64, capacity)
     assert (y == x * 2).all()
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_one_partition(machine, apart):
+    n, tiles = 64, 4
+    x = np.random.default_rng(0).standard_normal((2 * tiles, n)).astype(np.float32)
+    y = np.zeros_like(x)
+    machine.launch(pipes.whole_cta, (1, ), x, y, n, tiles, apart)
+    used = tiles if apart else 2 * tiles
+    assert (y[:used] == x[:used] * np.arange(1, used + 1, dtype=np.float32)[:, None]).all() and not y[used:].any()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_three_transports_two_readers(machine, wide):
+    steps, n, m = 5, 16, 32
+    x = np.random.default_rng(0).standard_normal((steps * n, m)).astype(np.float32)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    machine.launch(pipes.fan_out, (1, ), mimw.TensorDescriptor.from_tensor(x, [n, m]), x, y, z, steps, n, m, wide)
+    numbers = (np.arange(n)[None, :] + np.arange(steps)[:, None]).reshape(-1, 1).astype(np.float32)
+    assert (y == x + numbers).all() and (z == -x).all()
+
+
+@pytest.mark.parametrize("capacity", [1, 3])
+@pytest.mark.parametrize("limit", [0, 2, 7])
+def test_close(machine, limit, capacity):
+    x = np.arange(7 * 32, dtype=np.int32).reshape(7, 32) + 1
+    y, count = np.zeros_like(x), np.full(1, -1, np.int32)
+    machine.launch(pipes.closed, (1, ), x, y, count, limit, 32, capacity)
+    assert count[0] == limit and (y[:limit] == x[:limit]).all() and not y[limit:].any()
+
+
+@pytest.mark.parametrize("odd", [0, 1])
+def test_one_shot_regions_and_conditional_copies(machine, odd):
+    steps, n, m = 3, 16, 64
+    x = np.random.default_rng(0).integers(-8, 8, (2 * steps * n, m)).astype(np.float16)
+    q, y = np.random.default_rng(1).integers(-8, 8, (n, m)).astype(np.float16), np.zeros_like(x)
+    describe = mimw.TensorDescriptor.from_tensor
+    machine.launch(pipes.staged, (1, ), describe(q, [n, m]), describe(x, [n, m]), y, steps, odd, n, m)
+    wanted = [q + (x[k * n:(k + 1) * n] if k % 2 == odd else 0) for k in range(2 * steps)]
+    assert (y == np.concatenate(wanted)).all()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_stage_and_phase_come_from_the_number(machine, which):
+    x = np.arange(64, dtype=np.float32)
+    y = np.zeros_like(x)
+    machine.launch(pipes.second_only, (1, ), x, y, which, 64)
+    assert (y == x).all()
