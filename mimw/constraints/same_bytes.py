@@ -15,7 +15,7 @@ from ..ir.core import Op, Program, Value
 from ..ir.layouts import SharedLayout
 from ..ir.site import Site
 from ..ir.types import Buffer
-from .byte_maps import agree
+from ..ir.byte_maps import agree
 from .defaults import default_shared, plain_shared
 from .explain import at
 from .requirements import Requirement, StartsAt

@@ -12,6 +12,7 @@ and its *effects*. The layout rules, which `constraints` implements:
     inferred   operands in their shape's default; Triton derives the result's layout, which is then made the default
     dot        `tl.dot`: operands as dot operands of the accumulator's layout
     mma        `async_dot`: tensor-core accumulator in and out; a register A operand as its dot operand
+    once       flat tiles: one element a thread, a round of all threads after the other
     linear     the operand is flat: neighbouring elements in one thread, then in the next thread
     pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
@@ -285,11 +286,11 @@ _define("local_gather", "buffer indices axis token", lambda args, attrs: (
         doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..].")
 _define("local_scatter", "buffer value indices axis token", None, "same", "write", ours=True,
         doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")
-_define("local_masked_scatter", "buffer value indices mask", None, "same", "write", ours=True,
+_define("local_masked_scatter", "buffer value indices mask", None, "once", "write", ours=True,
         doc="buffer[indices[i]] = value[i] where mask[i]; the buffer is flat, so are the tiles.")
 _define("local_atomic_rmw", "kind buffer value indices mask", _as(2), "same", "read write", ours=True,
         doc="buffer[indices[i]] becomes kind(buffer[indices[i]], value[i]) where mask[i], each i once; gives what was there.")
-_define("local_atomic_cas", "buffer compare value indices", _as(2), "same", "read write", ours=True,
+_define("local_atomic_cas", "buffer compare value indices", _as(2), "once", "read write", ours=True,
         doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.")
 _define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.")
 

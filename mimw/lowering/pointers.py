@@ -1,44 +1,32 @@
 """Accesses to picked elements of a flat buffer: masked stores and atomics, each logical element once.
 
-Triton's scatter and atomics take any layout of the buffer, are seen by its barrier insertion, and leave replicated lanes out.
+Triton's own scatter and atomics take any layout of the buffer, are seen by its barrier insertion, and leave replicated lanes out.
+What they do not cover, compare-and-swap and masked stores of 8 and 16 bits, is assembly with a barrier on both sides.
 """
 
 from __future__ import annotations
 
-from ..constraints.byte_maps import byte_map
-from ..errors import NotYet
-from ..ir import Op
-from ..ir.layouts import LinearShared, NvmmaShared, SwizzledShared
+from ..ir import I32, I64, Op
+from ..ir.layouts import LinearShared
 from ..triton_port.builder import mlir
+from .addresses import inverse, places
 from .emitter import Emitter, emits
+from .per_thread import PerThread
 
 
 @emits("buffer_flat")
 def buffer_flat(emitter: Emitter, op: Op):
     """An array is seen through the inverse of the map that says where each element lies."""
     source = op.args[0]
+    emitter.flat[op.result] = source
     if not source.type.count:
         return emitter.builder.create_memdesc_reshape(emitter.values[source], list(op.result.type.shape))
-    placement = emitter.placed[source]
-    if placement.place is not None or source.type.count & (source.type.count - 1) or not isinstance(placement.layout, (NvmmaShared, SwizzledShared)):
-        raise NotYet(f"not yet: pointers into the whole of {source.type} in {placement.layout}", op.site,
-                     hint="take pointers into one of its buffers")
     size = source.type.element.bytes
-    images = [offset // size for offset in byte_map(placement.layout, source.type)[(size - 1).bit_length():]]
-    layout = LinearShared(tuple((number, ) for number in inverse(images)), max(16, getattr(placement.layout, "boundary", 16)))
+    images = [offset // size for offset in places(emitter, source, op)]
+    layout = LinearShared(tuple((number, ) for number in inverse(images)),
+                          max(16, getattr(emitter.placed[source].layout, "boundary", 16)))
     flat = emitter.types.buffer(source.type.element, (1 << len(images), ), layout)
     return emitter.builder.create_memdesc_reinterpret(flat, emitter.values[source])
-
-
-def inverse(images: list[int]) -> list[int]:
-    """The inverse of an XOR-linear map, both as the images of 1, 2, 4, .."""
-    rows = [(image, 1 << bit) for bit, image in enumerate(images)]
-    for bit in range(len(images)):
-        pivot = next(row for row in range(bit, len(rows)) if rows[row][0] >> bit & 1)
-        rows[bit], rows[pivot] = rows[pivot], rows[bit]
-        rows = [(image ^ rows[bit][0], number ^ rows[bit][1]) if row != bit and image >> bit & 1 else (image, number)
-                for row, (image, number) in enumerate(rows)]
-    return [number for _, number in rows]
 
 
 @emits("local_atomic_rmw")
@@ -49,6 +37,31 @@ def local_atomic_rmw(emitter: Emitter, op: Op):
 
 @emits("local_masked_scatter")
 def local_masked_scatter(emitter: Emitter, op: Op):
-    """An exchange whose result nobody uses."""
-    buffer, value, indices, mask = emitter.operands(op)
-    emitter.builder.create_local_atomic_scatter_rmw(mlir.ATOMIC_OP.XCHG, buffer, value, indices, mask, 0)
+    """An exchange whose result nobody uses; what is narrower than the hardware's atomics is stored by each thread."""
+    buffer, value, indices, mask = op.args
+    if value.type.element.bits >= 32:
+        emitter.builder.create_local_atomic_scatter_rmw(mlir.ATOMIC_OP.XCHG, *emitter.operands(op), 0)
+        return
+    threads = PerThread(emitter, op, buffer, indices)
+    asked = emitter.builder.create_int_cast(emitter.operand(op, mask), threads.integers(I32), False)
+    store = f"st.shared.b{value.type.element.bits}"
+    threads.run(lambda at, bits, flag, _: f"setp.ne.s32 on, {flag}, 0;\nand.pred on, on, mine;\n@on {store} [{at}], {bits};",
+                [threads.registers(value), asked], "rr")
+
+
+@emits("local_atomic_cas")
+def local_atomic_cas(emitter: Emitter, op: Op):
+    """Each element by one thread; the others that hold a copy of it get the result from that one."""
+    buffer, compare, value, indices = op.args
+    threads, size = PerThread(emitter, op, buffer, indices), value.type.element.bits
+    swap = f"@mine atom.relaxed.cta.shared.cas.b{size}"
+
+    def line(at: str, old: str, new: str, result: str) -> str:
+        if size == 16:
+            return (f"cvt.u16.u32 h0, {old};\ncvt.u16.u32 h1, {new};\nmov.b16 h2, 0;\n{swap} h2, [{at}], h0, h1;\n"
+                    f"cvt.u32.u16 {result}, h2;")
+        return f"mov.b{size} {result}, 0;\n{swap} {result}, [{at}], {old}, {new};"
+
+    kind, result = ("l", I64) if size == 64 else ("r", I32)
+    made = threads.run(line, [threads.registers(compare), threads.registers(value)], kind * 2, result)
+    return threads.spread(made, value.type)

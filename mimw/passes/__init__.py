@@ -27,6 +27,7 @@ from .grant_registers import grant_registers
 from .narrow_releases import narrow_releases
 from .place_aliases import check_aliases, place_aliases
 from .share_captures import share_captures
+from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
 from .slot_arrays import slot_arrays
 from .sync_clusters import sync_clusters
@@ -35,7 +36,7 @@ __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
     "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "narrow_releases", "place_aliases",
-    "run_passes", "share_captures", "shared_pointers", "slot_arrays", "sync_clusters",
+    "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "sync_clusters",
 ]
 
 
@@ -61,6 +62,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("aliases", check=check_aliases),
     Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
     Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
+    Pass("shared_operands", rewrite=shared_operands),  # after accumulate_dots: the products' sums are in them
     Pass("registers", check=check_registers),
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),

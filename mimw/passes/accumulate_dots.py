@@ -22,11 +22,12 @@ def accumulate_dots(program: Program) -> Program:
     made = {result: op for op in ops for result in op.results}
     uses = Counter(value for op in ops for value in op.operands)
     fresh = {op.result for op in ops if op.name == "dot" and uses[op.result] == 1 and op.args[4] == 0
-             and _is_zero(op.args[2], made)}
+             and is_zero(op.args[2], made)}
     return replace(program, body=_block(program.body, fresh))
 
 
-def _is_zero(value: Value, made: dict[Value, Op]) -> bool:
+def is_zero(value: Value, made: dict[Value, Op]) -> bool:
+    """True for a zero, or a tile filled with it; `made` has the op that makes each value."""
     op = made.get(value)
     if op is not None and op.name == "splat":
         op = made.get(op.args[1])

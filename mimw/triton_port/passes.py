@@ -41,6 +41,8 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool):
         yield "pipeline", lambda pm: ttgpu.add_pipeline(pm, num_stages, False)
         yield "canonicalizer", passes.gluon.add_canonicalizer
         yield "loop_aware_cse", ttir.add_loop_aware_cse
+    if capability >= 100:
+        yield "remove_tmem_tokens", ttng.add_remove_tmem_tokens  # accelerate_matmul's; no later stage knows them
     yield "coalesce_async_copy", ttgpu.add_coalesce_async_copy  # cp.async in the widest pieces its buffer allows
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "reduce_data_duplication", ttgpu.add_reduce_data_duplication

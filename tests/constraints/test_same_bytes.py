@@ -3,7 +3,7 @@
 import pytest
 
 from mimw.constraints import solve_layouts, wanted_alignments
-from mimw.constraints.byte_maps import agree, byte_map
+from mimw.ir.byte_maps import agree, byte_map
 from mimw.errors import LayoutConflict
 from mimw.ir import Buffer
 from mimw.ir.layouts import NvmmaShared, SwizzledShared

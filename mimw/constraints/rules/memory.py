@@ -18,6 +18,12 @@ def memory(op: Op, tiles: Tiles) -> None:
         tiles.give(result, tiles.default(result.type.shape))
 
 
+@rule("once")
+def once(op: Op, tiles: Tiles) -> None:
+    """The default of a flat tile: thread t holds element t of every round, or a copy of an earlier one's."""
+    memory(op, tiles)
+
+
 @rule("free")
 def free(op: Op, tiles: Tiles) -> None:
     """The layout that the author pinned on the op (attrs: layout), else the default of the shape."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
-from ..ir.types import Buffer
+from .layouts import NvmmaShared, SharedLayout, SwizzledShared
+from .types import Buffer
 
 
 def agree(one: SharedLayout, one_type: Buffer, other: SharedLayout, other_type: Buffer) -> bool:

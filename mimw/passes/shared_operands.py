@@ -1,0 +1,130 @@
+"""`tl.dot` of tiles that were loaded from shared memory: the tensor core reads them there.
+
+On chips with wgmma such a product becomes an asynchronous one whose operands are the buffers, and a wait before anything that could
+notice. Where the shapes, the types or the task's warps do not suit wgmma, the dot stays what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analysis.uses import Uses
+from ..constraints.views import find_views
+from ..constraints.wgmma import accumulator_layout
+from ..errors import LayoutConflict
+from ..ir import OPS, Block, Op, Program, Value
+from ..target import Target
+from .accumulate_dots import is_zero
+from .writer import Writer
+
+_ACCUMULATORS = {"fp16": ("fp16", "fp32"), "bf16": ("fp32", ), "fp8e5": ("fp32", ), "fp8e4nv": ("fp32", ), "fp32": ("fp32", ),
+                 "i8": ("i32", )}
+_WRITERS = ("local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas")  # Triton fences for local_store
+_HARMLESS = frozenset(("pure", "read", "debug"))
+
+
+def shared_operands(program: Program, target: Target) -> Program:
+    """The program with such dots as `async_dot` and `async_dot_wait`."""
+    if not target.has_wgmma or not any(op.name == "dot" for op in program.walk()):
+        return program
+    rewriter = _Rewriter(program)
+    if not rewriter.found:
+        return program
+    return replace(program, body=rewriter.block(program.body))
+
+
+class _Rewriter:
+    """Rebuilds blocks. `found` has the operands of each dot that changes: buffers, how they are turned, or a tile for A."""
+
+    def __init__(self, program: Program):
+        self.program, self.uses, self.writer = program, Uses(program), Writer()
+        self.pending: dict[Value, Op] = {}
+        self.scattered = self._scattered()
+        self.found = {op: operands for op in self.uses.ops if op.name == "dot" and (operands := self._operands(op)) is not None}
+
+    def _scattered(self) -> set[Value]:
+        """Every view of the allocations that are written element by element."""
+        views = find_views(self.program)
+        flat = {op.result: op.args[0] for op in self.uses.ops if op.name == "buffer_flat"}
+        written = {view.alloc for op in self.uses.ops if op.name in _WRITERS for value in op.operands
+                   for view in views.get(flat.get(value, value), ())}
+        return {value for value, seen in views.items() if any(view.alloc in written for view in seen)}
+
+    # ---- which dots -------------------------------------------------------------------------------------------------
+
+    def _operands(self, op: Op) -> tuple | None:
+        a, b, acc, precision, _ = op.args
+        element = a.type.element
+        if len(a.type.shape) != 2 or b.type.element != element or acc.type.element.name not in _ACCUMULATORS.get(element.name, ()):
+            return None
+        if element.name == "fp32" and getattr(precision, "name", str(precision)).upper() != "TF32":
+            return None
+        task = self.uses.task(op)
+        try:
+            accumulator_layout(acc.type, element, a.type.shape[1], task.num_warps if task else self.program.num_warps, op.site)
+        except LayoutConflict:
+            return None
+        left, right = self._shared(a, op), self._shared(b, op)
+        if right is None or element.bits != 16 and (not right[1] or left is None or left[1]):
+            return None  # narrow and wide elements are read along K only
+        return left or a, right
+
+    def _shared(self, value: Value, dot: Op) -> tuple[Value, bool] | None:
+        """The buffer that a tile was loaded from, and whether it was transposed since; None if it may have changed since."""
+        op, turned = self.uses.definition.get(value), False
+        if op is not None and op.name == "trans" and tuple(op.args[1]) == (1, 0):
+            op, turned = self.uses.definition.get(op.args[0]), True
+        if op is None or op.name != "local_load" or op.attrs.get("layout") is not None:
+            return None
+        place, here = self.uses.place[op], self.uses.place[dot]
+        if place.block is not here.block:
+            return None
+        start, end = place.block.ops.index(op), place.block.ops.index(dot)
+        calm = all(_is_harmless(inner) or inner.name == "dot" or OPS[inner.name].effects == {"control"}
+                   for other in place.block.ops[start + 1:end] for inner in other.walk())
+        return (op.args[0], turned) if calm else None
+
+    # ---- the new program --------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> Block:
+        outside, self.pending = (self.writer.open(), self.pending), {}
+        for op in block.ops:
+            if op in self.found:
+                self._dot(op)
+                continue
+            if not self.pending.keys().isdisjoint(op.operands) or not _is_harmless(op):
+                self._wait()
+            blocks = tuple(self.block(inner) for inner in op.blocks)
+            self.writer.ops.append(replace(op, args=self.writer.now(op.args), blocks=blocks))
+        ops, self.pending = self.writer.close(outside[0]), outside[1]
+        return Block(block.args, ops)
+
+    def _dot(self, op: Op) -> None:
+        writer, (left, right) = self.writer, self.found[op]
+        _, _, acc, precision, imprecise = op.args
+        goes_on = acc in self.pending and len(self.uses.of(acc)) == 1 and self.pending.keys().isdisjoint(op.args[:2])
+        if self.pending and not goes_on:
+            self._wait()
+        buffers = [self._buffer(side, op) if isinstance(side, tuple) else writer.now(side) for side in (left, right)]
+        if any(side[0] in self.scattered for side in (left, right) if isinstance(side, tuple)):
+            writer.emit("fence", ("async_shared", ), op.site)
+        start = None if is_zero(acc, self.uses.definition) else writer.now(acc)
+        writer.env[op.result] = writer.emit("async_dot", (*buffers, start, precision, imprecise), op.site, label=op.result.name,
+                                            type=op.result.type)
+        self.pending.pop(acc, None)
+        self.pending[op.result] = op
+
+    def _buffer(self, side: tuple[Value, bool], op: Op) -> Value:
+        buffer, turned = self.writer.now(side[0]), side[1]
+        return self.writer.emit("buffer_trans", (buffer, (1, 0)), op.site) if turned else buffer
+
+    def _wait(self) -> None:
+        for value, dot in self.pending.items():
+            self.writer.env[value] = self.writer.emit("async_dot_wait", (0, self.writer.env[value]), dot.site, label=value.name)
+        self.pending = {}
+
+
+def _is_harmless(op: Op) -> bool:
+    """True if the op changes no memory and orders nothing."""
+    effects = OPS[op.name].effects
+    return "pure" in effects or effects <= _HARMLESS

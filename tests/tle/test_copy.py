@@ -1,0 +1,150 @@
+"""`tle.gpu.copy` in all directions: by tensor descriptor of rank 1 to 5 and by pointers, whole blocks and boxes."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+from mimw.compile import compile_kernel
+
+
+@mimw.jit
+def double_tiles(x, y, tiles, STAGES: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Each tile in, doubled in shared memory, and out again, with no barrier of the author's."""
+    buffer = tle.gpu.alloc([STAGES, ROWS, COLS], x.dtype)
+    for tile in range(tiles):
+        slot = buffer.slot(tile % STAGES)
+        tle.gpu.copy(x, slot, [ROWS, COLS], [tile * ROWS, 0])
+        pointers = tle.gpu.local_ptr(slot)
+        tl.store(pointers, tl.load(pointers) * 2)
+        tle.gpu.copy(slot, y, [ROWS, COLS], [tile * ROWS, 0])
+
+
+@pytest.mark.parametrize("dtype, rows, cols, stages", [(np.float16, 16, 64, 2), (np.float32, 8, 32, 3), (np.float16, 1, 256, 2),
+                                                       (np.int8, 4, 16, 1)])
+def test_tiles_through_shared_memory(machine, dtype, rows, cols, stages):
+    """The last tile is only partly there: zeros come in, and nothing goes out."""
+    x = (np.arange((4 * rows + max(1, rows // 2)) * cols) % 50).astype(dtype).reshape(-1, cols)
+    y = np.zeros_like(x)
+    describe = mimw.TensorDescriptor.from_tensor
+    machine.launch(double_tiles, (1, ), describe(x, [rows, cols]), describe(y, [rows, cols]), 5, stages, rows, cols)
+    assert (y == x * 2).all()
+
+
+@mimw.jit
+def move_block(x, y, SHAPE: tl.constexpr, AT: tl.constexpr):
+    buffer = tle.gpu.alloc(SHAPE, x.dtype)
+    tle.gpu.copy(x, buffer, SHAPE, AT)
+    tle.gpu.copy(buffer, y, SHAPE, AT)
+
+
+@pytest.mark.parametrize("shape, at", [((64, ), (32, )), ((8, 16), (0, 16)), ((2, 4, 32), (1, 4, 0)), ((2, 2, 4, 16), (0, 2, 0, 0)),
+                                       ((2, 1, 2, 2, 16), (0, 1, 0, 0, 0))])
+def test_every_rank(machine, shape, at):
+    whole = tuple(2 * extent for extent in shape)
+    x = np.arange(np.prod(whole)).astype(np.float32).reshape(whole)
+    y = np.zeros_like(x)
+    describe = mimw.TensorDescriptor.from_tensor
+    machine.launch(move_block, (1, ), describe(x, list(shape)), describe(y, list(shape)), shape, at)
+    box = tuple(slice(start, start + extent) for start, extent in zip(at, shape))
+    assert (y[box] == x[box]).all() and y.sum(dtype=np.float64) == x[box].sum(dtype=np.float64)
+
+
+@mimw.jit
+def by_pointers(x, y, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """In as a whole; out again turned, through pointers into the buffer, then a box of it by `copy`."""
+    buffer = tle.gpu.alloc([ROWS, COLS], x.dtype.element_ty)
+    rows, cols = tl.arange(0, ROWS)[:, None], tl.arange(0, COLS)[None, :]
+    tle.gpu.copy(x + rows * COLS + cols, buffer, [ROWS, COLS])
+    half = tl.arange(0, ROWS // 2)[:, None]
+    tle.gpu.copy(buffer, y + half * COLS + cols, [ROWS // 2, COLS])
+    tle.gpu.copy(x + cols, buffer, [ROWS, COLS])
+    tle.gpu.copy(buffer, y + ROWS // 2 * COLS + rows * COLS + cols, [ROWS, COLS])
+
+
+@pytest.mark.parametrize("dtype, rows, cols", [(np.float16, 16, 64), (np.int32, 8, 8)])
+def test_pointers(machine, dtype, rows, cols):
+    x, y = (np.arange(rows * cols) % 100).astype(dtype).reshape(rows, cols), np.zeros((rows + rows // 2, cols), dtype)
+    machine.launch(by_pointers, (1, ), x, y, rows, cols)
+    assert (y == np.concatenate([x[:rows // 2], np.broadcast_to(x[0], (rows, cols))])).all()
+
+
+@mimw.jit
+def ragged(x, y, EXPERTS: tl.constexpr, ROOM: tl.constexpr):
+    """A box that is shorter than the buffer and than the block of pointers: nothing beyond it is read or written in global memory."""
+    buffer = tle.gpu.alloc([ROOM], x.dtype.element_ty)
+    at = tl.arange(0, ROOM)
+    tle.gpu.copy(x + at, buffer, [EXPERTS])
+    tle.gpu.copy(buffer, y + at, [EXPERTS])
+
+
+def test_a_box_shorter_than_the_block(machine):
+    x, y = np.arange(40, dtype=np.int32), np.full(64, -1, np.int32)
+    machine.launch(ragged, (1, ), x, y, 40, 64)
+    assert (y[:40] == x).all() and (y[40:] == -1).all()
+
+
+@mimw.jit
+def odd_rows(x, y, ROWS: tl.constexpr, COLS: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """A buffer of A x B, in a block of pointers of ROWS x COLS."""
+    buffer = tle.gpu.alloc([A, B], x.dtype.element_ty)
+    rows, cols = tl.arange(0, ROWS)[:, None], tl.arange(0, COLS)[None, :]
+    tle.gpu.copy(x + rows * B + cols, buffer, [A, B])
+    tle.gpu.copy(buffer, y + rows * B + cols, [A, B])
+
+
+def test_a_buffer_that_is_no_power_of_two(machine):
+    x, y = np.arange(60, dtype=np.float32).reshape(5, 12), np.zeros((5, 12), np.float32)
+    machine.launch(odd_rows, (1, ), x, y, 8, 16, 5, 12)
+    assert (y == x).all()
+
+
+def test_tma_and_its_fences_in_the_right_order():
+    """Stores, fence, barrier, TMA store; and a barrier between the wait for it and the next round."""
+    block = "tensordesc<fp16[16,64]>"
+    ptx = compile_kernel(double_tiles, {"x": block, "y": block, "tiles": "i32"}, dict(STAGES=2, ROWS=16, COLS=64), "sm_90a").stages["ptx"]
+    marks = [("st.shared.b16", "store"), ("st.shared.v", "store"), ("fence.proxy.async", "fence"), ("bar.sync", "sync"),
+             ("cp.async.bulk.tensor.2d.shared", "load"), ("cp.async.bulk.tensor.2d.global", "save"), ("bulk.wait_group", "wait")]
+    seen = [name for line in ptx.splitlines() for text, name in marks if text in line]
+    order = [name for index, name in enumerate(seen) if index == 0 or seen[index - 1] != name]
+    load, save = order.index("load"), order.index("save")
+    assert order[load - 1] == "sync" and "fence" in order[:load]
+    assert order[save - 3:save + 3] == ["store", "fence", "sync", "save", "wait", "sync"]
+
+
+def test_a_window_takes_the_load():
+    """Between a pipe's acquire and its commit, a load into the slot is the pipe's to start."""
+    from tests.language.harness import Kernel
+    kernel, taken = Kernel(), []
+
+    class Window:
+
+        def holds(self, buffer):
+            return buffer.handle is slot.handle
+
+        def load_tile(self, desc, offsets, buffer, semantic):
+            taken.append((desc, len(offsets), buffer))
+
+        def load_pointers(self, pointers, mask, buffer, semantic):
+            taken.append((pointers, mask, buffer))
+
+    slot, other = (kernel(tle.gpu.alloc, (16, 32), tl.float16) for _ in range(2))
+    desc, pointers = kernel.descriptor("desc", tl.float16, 16, 32), kernel.tensor("x", tl.pointer_type(tl.float16), 16, 32)
+    kernel.builder.pipe_windows.append(Window())
+    kernel(tle.gpu.copy, desc, slot, [16, 32], [0, 0])
+    kernel(tle.gpu.copy, pointers, slot, [16, 32])
+    assert taken == [(desc, 2, slot), (pointers, None, slot)]
+    kernel(tle.gpu.copy, desc, other, [16, 32], [0, 0])
+    assert [line.split()[0] for line in kernel.text() if "tma" in line] == ["tma_fetch"]
+
+
+def test_no_tma_on_older_chips():
+    block = "tensordesc<fp16[16,64]>"
+    with pytest.raises(Exception, match="sm_80 cannot do 'tle.gpu.copy from a tensor descriptor'"):
+        compile_kernel(double_tiles, {"x": block, "y": block, "tiles": "i32"}, dict(STAGES=2, ROWS=16, COLS=64), "sm_80")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a", "gfx942", "gfx950"])
+def test_pointers_on_other_targets(target):
+    assert compile_kernel(by_pointers, {"x": "*fp16", "y": "*fp16"}, dict(ROWS=16, COLS=64), target).stages

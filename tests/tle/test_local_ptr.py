@@ -1,0 +1,229 @@
+"""Pointers into shared memory: every index form, arithmetic, control flow and calls, against numpy."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+from mimw.compile import compile_kernel
+
+from .swizzled import swizzled
+
+
+@mimw.jit
+def grid_of(ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Row and column of each element of a tile."""
+    rows = tl.broadcast_to(tl.arange(0, ROWS)[:, None], (ROWS, COLS))
+    return rows, tl.broadcast_to(tl.arange(0, COLS)[None, :], (ROWS, COLS))
+
+
+@mimw.jit
+def reverse_rows(x, y, ROWS: tl.constexpr, COLS: tl.constexpr, MMA: tl.constexpr):
+    buffer = tle.gpu.alloc([ROWS, COLS], x.dtype.element_ty, swizzled([ROWS, COLS], x.dtype.element_ty, MMA))
+    rows, cols = grid_of(ROWS, COLS)
+    tl.store(tle.gpu.local_ptr(buffer), tl.load(x + rows * COLS + cols))
+    picked = tl.load(tle.gpu.local_ptr(buffer, (ROWS - 1 - rows, cols)), mask=cols < COLS - 3, other=7)
+    tl.store(y + rows * COLS + cols, picked)
+
+
+@pytest.mark.parametrize("mma", [True, False])
+@pytest.mark.parametrize("dtype, rows, cols", [(np.float32, 16, 32), (np.float16, 8, 128), (np.int8, 64, 4), (np.int64, 4, 16),
+                                               (np.float16, 1, 8)])
+def test_full_view_in_and_picked_elements_out(machine, dtype, rows, cols, mma):
+    x = (np.arange(rows * cols) % 100).astype(dtype).reshape(rows, cols)
+    y = np.zeros_like(x)
+    machine.launch(reverse_rows, (1, ), x, y, rows, cols, mma)
+    expected = x[::-1].copy()
+    expected[:, cols - 3:] = 7
+    assert (y == expected).all()
+
+
+@mimw.jit
+def scalars(x, y, N: tl.constexpr):
+    """Every element through its own scalar pointer, of an i64 index, a loop counter and an int."""
+    buffer = tle.gpu.alloc((2, N), x.dtype.element_ty)
+    rows, cols = grid_of(2, N)
+    tl.store(tle.gpu.local_ptr(buffer), tl.load(x + rows * N + cols))
+    for i in range(N):
+        at = i.to(tl.int64)
+        old = tl.load(tle.gpu.local_ptr(buffer, (1, at)))
+        tl.store(tle.gpu.local_ptr(buffer, (0, i)), old * 2)
+    tl.store(y + tl.arange(0, N), tl.load(tle.gpu.local_ptr(buffer, (tl.zeros([N], tl.int32), tl.arange(0, N)))))
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+def test_scalar_pointers_see_what_was_stored_before(machine, warps):
+    x, y = np.arange(32, dtype=np.float32).reshape(2, 16), np.zeros(16, np.float32)
+    machine.launch(scalars, (1, ), x, y, 16, num_warps=warps)
+    assert (y == x[1] * 2).all()
+
+
+@mimw.jit
+def step_forward(pointer, by):
+    return pointer + by
+
+
+@mimw.jit
+def walk(x, y, rounds, N: tl.constexpr, MMA: tl.constexpr):
+    """A pointer that moves through a loop, an `if`, a `while`, a helper and shape words."""
+    buffer = tle.gpu.alloc([N, N], x.dtype.element_ty, swizzled([N, N], x.dtype.element_ty, MMA))
+    rows, cols = grid_of(N, N)
+    tl.store(tle.gpu.local_ptr(buffer), tl.load(x + rows * N + cols))
+    along = tl.arange(0, N)
+    row = tle.gpu.local_ptr(buffer, (0, 0)) + along
+    total = tl.zeros([N], x.dtype.element_ty)
+    for i in range(rounds):
+        if i % 2 == 0:
+            seen = row
+        else:
+            seen = step_forward(row, 1) - 1
+        total += tl.load(seen)
+        row = step_forward(row, N)
+    tl.store(y + along, total)
+    corner, left = tle.gpu.local_ptr(buffer, (N - 1, N - 1)), N
+    while left > 0:
+        left -= 1
+        tl.store(y + N + left, tl.load(corner))
+        corner -= N + 1
+    column = tle.gpu.local_ptr(buffer, (along, tl.full([N], 1, tl.int32)))
+    block = tl.broadcast_to(tl.expand_dims(column, 1), (N, 2)) + tl.arange(0, 2)[None, :]
+    flat = tl.load(tl.reshape(block, (2 * N, )))
+    tl.store(y + 2 * N + tl.arange(0, 2 * N), flat)
+
+
+@pytest.mark.parametrize("mma", [True, False])
+def test_arithmetic_control_flow_and_helpers(machine, mma):
+    n, rounds = 16, 5
+    x, y = np.random.default_rng(0).integers(0, 100, (n, n)).astype(np.float32), np.zeros(4 * n, np.float32)
+    machine.launch(walk, (1, ), x, y, rounds, n, mma)
+    assert (y[:n] == x[:rounds].sum(0)).all() and (y[n:2 * n] == x.diagonal()).all()
+    assert (y[2 * n:] == x[:, 1:3].reshape(-1)).all()
+
+
+@mimw.jit
+def slots(x, y, STAGES: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Slots of an array whose number need not be a power of two; then the whole array, by all three indices."""
+    buffer = tle.gpu.alloc([STAGES, ROWS, COLS], x.dtype.element_ty)
+    rows, cols = grid_of(ROWS, COLS)
+    for stage in range(STAGES):
+        pointers = tle.gpu.local_ptr(buffer.slot(stage))
+        tl.store(pointers, tl.load(x + (stage * ROWS + rows) * COLS + cols))
+        tl.store(tle.gpu.local_ptr(buffer.slot(stage), (rows, cols)), tl.load(pointers) + stage)
+    at = tl.arange(0, 64)
+    stage, row, col = at % STAGES, at % ROWS, at * 7 % COLS
+    tl.store(y + at, tl.load(tle.gpu.local_ptr(buffer, (stage, row, col))))
+
+
+@pytest.mark.parametrize("stages, rows, cols", [(2, 8, 64), (3, 8, 64), (3, 4, 4)])
+def test_slots(machine, stages, rows, cols):
+    x, y = np.random.default_rng(1).integers(0, 99, (stages, rows, cols)).astype(np.float16), np.zeros(64, np.float16)
+    machine.launch(slots, (1, ), x, y, stages, rows, cols)
+    at = np.arange(64)
+    assert (y == x[at % stages, at % rows, at * 7 % cols] + at % stages).all()
+
+
+@mimw.jit
+def odd_extents(x, y, A: tl.constexpr, B: tl.constexpr, N: tl.constexpr):
+    """An array of A x B, neither a power of two, filled and read by row-major position and by index."""
+    buffer = tle.gpu.alloc([A, B], x.dtype.element_ty)
+    at = tl.arange(0, N)
+    first = tle.gpu.local_ptr(buffer, (0, 0))
+    tl.store(first + at, tl.load(x + at, mask=at < A * B, other=0), mask=at < A * B)
+    turned = tl.load(tle.gpu.local_ptr(buffer, (at % A, at // A)), mask=at < A * B, other=0)
+    tl.store(y + at, turned, mask=at < A * B)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+def test_extents_that_are_no_powers_of_two(machine, dtype):
+    x = np.arange(5 * 11).astype(dtype).reshape(5, 11)
+    y = np.zeros((11, 5), dtype)
+    machine.launch(odd_extents, (1, ), x, y, 5, 11, 64)
+    assert (y == x.T).all()
+
+
+@mimw.jit
+def masked(x, mask, y, ROWS: tl.constexpr, COLS: tl.constexpr, MMA: tl.constexpr):
+    """Stores that leave memory alone where the mask is false, also of one value for all."""
+    buffer = tle.gpu.alloc([ROWS, COLS], x.dtype.element_ty, swizzled([ROWS, COLS], x.dtype.element_ty, MMA))
+    rows, cols = grid_of(ROWS, COLS)
+    at = rows * COLS + cols
+    asked = tl.load(mask + at) != 0
+    view = tle.gpu.local_ptr(buffer)
+    tl.store(view, 1)
+    tl.store(view, tl.load(x + at), mask=asked)
+    tl.store(tle.gpu.local_ptr(buffer, (rows, cols)), 5, mask=(cols == 0) & asked)
+    # An index that is out of range where the mask is false.
+    tl.store(tle.gpu.local_ptr(buffer, (rows + 10000 * (cols > 0), cols)), 6, mask=(cols == 0) & (rows == 0))
+    tl.store(y + at, tl.load(view, mask=rows < ROWS - 1, other=9))
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize("mma", [True, False])
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.float16, np.uint8])
+def test_masked_stores(machine, dtype, mma, warps):
+    random = np.random.default_rng(2)
+    x, mask = random.integers(20, 90, (8, 16)).astype(dtype), random.integers(0, 2, (8, 16), np.int8)
+    y = np.zeros_like(x)
+    machine.launch(masked, (1, ), x, mask, y, 8, 16, mma, num_warps=warps)
+    expected = np.where(mask != 0, x, dtype(1))
+    expected[:, 0] = np.where(mask[:, 0] != 0, dtype(5), expected[:, 0])
+    expected[0, 0], expected[-1] = 6, 9
+    assert (y == expected).all()
+
+
+@mimw.jit
+def started(x, y, flags, N: tl.constexpr):
+    """init_value, rank 0, bool, and a buffer of TLX."""
+    at = tl.arange(0, N)
+    filled = tle.gpu.alloc([N], tl.int32, init_value=tl.full([N], 3, tl.int32))
+    one = tle.gpu.alloc([], tl.int32)
+    tl.store(tle.gpu.local_ptr(one), tl.sum(tl.load(tle.gpu.local_ptr(filled))))
+    even = tle.gpu.alloc([N], tl.int1)
+    tl.store(tle.gpu.local_ptr(even), at % 2 == 0)
+    theirs = tlx.local_alloc((N, ), tl.int32, 2)
+    tl.store(tle.gpu.local_ptr(theirs[1]), tl.load(x + at))
+    back = tl.load(tle.gpu.local_ptr(theirs, (tl.full([N], 1, tl.int32), N - 1 - at)))
+    tl.store(y + at, back + tl.load(tle.gpu.local_ptr(one)))
+    tl.store(flags + at, tl.load(tle.gpu.local_ptr(even, (N - 1 - at, ))).to(tl.int8))
+
+
+def test_init_value_rank_0_bool_and_buffers_of_tlx(machine):
+    x, y, flags = np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(32, np.int8)
+    machine.launch(started, (1, ), x, y, flags, 32)
+    assert (y == x[::-1] + 96).all() and (flags == np.arange(32) % 2).all()
+
+
+@mimw.jit
+def exchange(x, y, N: tl.constexpr):
+    """Two tasks, each of its own warps, that hand a tile on through pointers and barriers."""
+    buffer = tle.gpu.alloc([N], tl.float32)
+    full = tlx.alloc_barriers(1)
+    pointers = tle.gpu.local_ptr(buffer)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, N)
+            tlx.barrier_wait(full[0], 0)
+            tl.store(y + at, tl.load(tle.gpu.local_ptr(buffer, (N - 1 - at, ))))
+        with tlx.async_task(num_warps=2):
+            at = tl.arange(0, N)
+            tl.store(tle.gpu.local_ptr(buffer), tl.load(x + at))
+            tlx.barrier_arrive(full[0])
+
+
+def test_in_tasks(machine):
+    x, y = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    machine.launch(exchange, (1, ), x, y, 256)
+    assert (y == x[::-1]).all()
+
+
+def test_ttgir_of_a_view_and_of_picked_elements():
+    compiled = compile_kernel(reverse_rows, {"x": "*fp16", "y": "*fp16"}, dict(ROWS=16, COLS=64, MMA=True), "sm_90a")
+    ttgir = compiled.stages["ttgir"]
+    assert ttgir.count("ttg.local_store") == 1 and ttgir.count("ttg.local_gather") == 1 and compiled.stages["cubin"]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a", "gfx942", "gfx950"])
+def test_other_targets(target):
+    assert compile_kernel(walk, {"x": "*fp32", "y": "*fp32", "rounds": "i32"}, dict(N=16, MMA=True), target).stages
