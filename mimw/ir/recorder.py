@@ -186,6 +186,7 @@ class Recorder:
         self.regions = 0  # task regions begun
         self.pipes = 0
         self.finishers: list = []  # called before the draft is frozen
+        self.log: list[DraftOp] = []  # in the order of recording, whatever block they went to
         self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
         self.suspend_hints: list[int] = []  # of the task regions that give one
 
@@ -259,6 +260,7 @@ class Recorder:
     def insert(self, op: DraftOp) -> DraftOp:
         """Put `op` where building goes on."""
         op.block = self._block
+        self.log.append(op)
         if self._next is None:
             self._block.ops.append(op)
         else:

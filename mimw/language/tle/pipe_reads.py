@@ -11,10 +11,10 @@ _VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret")
 
 
 def check_reads_over(record: PipeRecord, fields: list, stage: Any, builder) -> None:
-    """ValueError if an `async_dot` recorded in this block, which no wait has finished since, reads the slot being released."""
-    ops = builder.get_insertion_block().ops
-    makers = {result: op for op in ops for result in op.results}
-    for dot in _under_way(ops):
+    """ValueError if an `async_dot` that no wait recorded since has finished reads the slot being released."""
+    dots = _under_way(builder.log)
+    makers = {result: op for op in builder.log for result in op.results} if dots else {}
+    for dot in dots:
         for operand in dot.args[:2]:
             if isinstance(operand.get_type(), Buffer) and _is_slot(operand, makers, fields, stage):
                 raise ValueError(f"{record.label}: released while the async_dot of line {dot.site.line} may still read the slot; put an "
@@ -22,15 +22,14 @@ def check_reads_over(record: PipeRecord, fields: list, stage: Any, builder) -> N
 
 
 def _under_way(ops: list) -> list:
-    """The asynchronous products of a block that may run at its end, newest first."""
+    """The asynchronous products that may run now, newest first."""
     found: list = []
-    for op in reversed(ops):
-        if op.name == "async_dot_wait":
-            left = op.args[0]
-            older = [dot for dot in reversed(ops[:ops.index(op)]) if dot.name == "async_dot"]
-            return found + older[:left]
-        if op.name == "async_dot":
-            found.append(op)
+    for index in reversed(range(len(ops))):
+        if ops[index].name == "async_dot_wait":
+            older = [op for op in reversed(ops[:index]) if op.name == "async_dot"]
+            return found + older[:ops[index].args[0]]
+        if ops[index].name == "async_dot":
+            found.append(ops[index])
     return found
 
 
