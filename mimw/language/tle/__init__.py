@@ -4,11 +4,16 @@ TLE-Lite (tiles, scans, pipes) and the distributed words are here, TLE-Struct fo
 records the same op.
 """
 
-from . import gpu
+from . import dsa, gpu, raw
 from .cumsum import cumsum
 from .load import load
+from .missing import missing
 from .pipe import pipe, pipe_reader, pipe_slot, pipe_value, pipe_wait_result, pipe_writer
 from .tiles import extract_tile, insert_tile
 
-__all__ = ["cumsum", "extract_tile", "gpu", "insert_tile", "load", "pipe", "pipe_reader", "pipe_slot",
-           "pipe_value", "pipe_wait_result", "pipe_writer"]
+call, hardware_constraint, jit = (missing(f"tle.{name}") for name in ("call", "hardware_constraint", "jit"))
+
+__all__ = [
+    "call", "cumsum", "dsa", "extract_tile", "gpu", "hardware_constraint", "insert_tile", "jit", "load", "pipe",
+    "pipe_reader", "pipe_slot", "pipe_value", "pipe_wait_result", "pipe_writer", "raw",
+]
