@@ -5,6 +5,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+import mimw.tlx as tlx
 
 
 @mimw.jit
@@ -206,3 +207,93 @@ def one_in(writer, x_ptr, which, at):
 def one_out(reader, y_ptr, which, at):
     tl.store(y_ptr + at, tl.load(tle.gpu.local_ptr(reader.wait(which).slot.x, (at, ))))
     reader.release(which)
+
+
+@triton.jit
+def ends(p, name: tl.constexpr):
+    """Both ends, from a helper that may return early."""
+    if name is None:
+        return p.writer(), p.reader()
+    return p.writer(), p.reader(name)
+
+
+@triton.jit
+def relay(pair, other, steps, N: tl.constexpr):
+    """Reads one pipe and writes the next."""
+    for k in range(steps):
+        result = pair[0].wait(k)
+        slot = other.acquire(k)
+        tl.store(tle.gpu.local_ptr(slot.x), pass_on(result) + pair[1])
+        pair[0].release(k)
+        other.commit(k)
+
+
+@triton.jit
+def pass_on(result):
+    return tl.load(tle.gpu.local_ptr(result.slot.x))
+
+
+@triton.jit
+def tail(reader, y_ptr, steps, N: tl.constexpr):
+    k = 0
+    while k < steps:
+        tl.store(y_ptr + k * N + tl.arange(0, N), tl.load(tle.gpu.local_ptr(reader.wait(k).slot.x)))
+        reader.release(k)
+        k += 1
+
+
+@triton.jit
+def head(writer, x_ptr, steps, N: tl.constexpr):
+    for k in range(steps):
+        slot = writer.acquire(k)
+        tl.store(tle.gpu.local_ptr(slot.x), tle.load(x_ptr + k * N + tl.arange(0, N), is_async=True))
+        writer.commit(k)
+
+
+@mimw.jit
+def chain(x_ptr, y_ptr, steps, N: tl.constexpr):
+    """Two pipes in a row; their ends travel in tuples, and the partition in the middle has one of each."""
+    first = tle.pipe(capacity=2, readers=("middle", ), x=tle.gpu.alloc([2, N], tl.int32))
+    second = tle.pipe(capacity=3, x=tle.gpu.alloc([3, N], tl.int32))
+    writer, reader = ends(first, "middle")
+    last = ends(second, None)
+    tle.gpu.warp_specialize([(tail, (last[1], y_ptr, steps, N)), (relay, ((reader, 5), last[0], steps, N)),
+                             (head, (writer, x_ptr, steps, N))], [2, 1], [24, 24])
+
+
+@mimw.jit
+def in_tasks(x_ptr, y_ptr, steps, N: tl.constexpr):
+    """Pipes between the tasks of TLX."""
+    p = tle.pipe(capacity=2, x=tle.gpu.alloc([2, N], tl.int32))
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tail(p.reader(), y_ptr, steps, N)
+        with tlx.async_task(num_warps=1):
+            head(p.writer(), x_ptr, steps, N)
+
+
+@mimw.jit
+def product(a_desc, b_desc, c_ptr, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """`tl.dot` of what a pipe brings: its reads are over when the slot is released."""
+    p = tle.pipe(capacity=2, a=tle.gpu.alloc([2, M, K], tl.float16), b=tle.gpu.alloc([2, K, N], tl.float16))
+    tle.gpu.warp_specialize([(dots, (p.reader(), c_ptr, steps, M, N, K)), (operands, (p.writer(), a_desc, b_desc, steps, M, N, K))],
+                            [1], [24])
+
+
+@triton.jit
+def operands(writer, a_desc, b_desc, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    for k in range(steps):
+        slot = writer.acquire(k)
+        tle.gpu.copy(a_desc, slot.a, [M, K], [0, k * K])
+        tle.gpu.copy(b_desc, slot.b, [K, N], [k * K, 0])
+        writer.commit(k)
+
+
+@triton.jit
+def dots(reader, c_ptr, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    acc = tl.zeros((M, N), tl.float32)
+    for k in range(steps):
+        slot = reader.wait(k).slot
+        acc = tl.dot(tl.load(tle.gpu.local_ptr(slot.a)), tl.load(tle.gpu.local_ptr(slot.b)), acc)
+        reader.release(k)
+    tl.store(c_ptr + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], acc)

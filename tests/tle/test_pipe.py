@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import mimw
+import mimw.compile
 
 from . import pipes
 
@@ -62,3 +63,51 @@ def test_stage_and_phase_come_from_the_number(machine, which):
     y = np.zeros_like(x)
     machine.launch(pipes.second_only, (1, ), x, y, which, 64)
     assert (y == x).all()
+
+
+def test_ends_travel(machine):
+    x = np.arange(7 * 64, dtype=np.int32).reshape(7, 64)
+    y = np.zeros_like(x)
+    machine.launch(pipes.chain, (1, ), x, y, 7, 64)
+    assert (y == x + 5).all()
+
+
+def test_between_tasks(machine):
+    x = np.arange(7 * 64, dtype=np.int32).reshape(7, 64)
+    y = np.zeros_like(x)
+    machine.launch(pipes.in_tasks, (1, ), x, y, 7, 64)
+    assert (y == x).all()
+
+
+def test_products_of_slots(machine):
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-4, 4, shape).astype(np.float16) for shape in ((64, 192), (192, 64)))
+    c = np.zeros((64, 64), np.float32)
+    describe = mimw.TensorDescriptor.from_tensor
+    machine.launch(pipes.product, (1, ), describe(a, [64, 32]), describe(b, [32, 64]), c, 6, 64, 64, 32)
+    assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
+def test_a_slot_goes_back_when_its_products_are_over():
+    ttgir = mimw.compile.compile_kernel(pipes.product, {"a_desc": "tensordesc<fp16[64,32]>", "b_desc": "tensordesc<fp16[32,64]>",
+                                                        "c_ptr": "*fp32", "steps": "i32"}, dict(M=64, N=64, K=32)).stage("ttgir")
+    loop = ttgir[ttgir.index("warp_group_dot "):]
+    assert 0 < loop.index("warp_group_dot_wait") < loop.index("arrive_barrier")
+
+
+def f(*shape):
+    return np.random.default_rng(0).integers(-4, 4, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("case", ["ring", "whole_cta", "fan_out", "closed", "staged", "chain"])
+def test_right_under_every_interleaving(case):
+    describe, zeros = mimw.TensorDescriptor.from_tensor, np.zeros_like
+    x, numbers = f(6 * 16, 64), np.arange(6 * 64, dtype=np.int32).reshape(6, 64)
+    half = x.astype(np.float16)
+    args = {"ring": (describe(x, [16, 64]), zeros(x), 6, 16, 64, 2), "whole_cta": (x, zeros(x), 64, 3, False),
+            "fan_out": (describe(x, [16, 64]), x, zeros(x), zeros(x), 6, 16, 64, False),
+            "closed": (numbers, zeros(numbers), np.zeros(1, np.int32), 6, 64, 2),
+            "staged": (describe(half[:16].copy(), [16, 64]), describe(half, [16, 64]), zeros(half), 3, 1, 16, 64),
+            "chain": (numbers, zeros(numbers), 6, 64)}[case]
+    report = mimw.check(getattr(pipes, case), (1, ), *args, seeds=4, shrink=False)
+    assert report.ok, report
