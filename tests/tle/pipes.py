@@ -297,3 +297,29 @@ def dots(reader, c_ptr, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr
         acc = tl.dot(tl.load(tle.gpu.local_ptr(slot.a)), tl.load(tle.gpu.local_ptr(slot.b)), acc)
         reader.release(k)
     tl.store(c_ptr + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], acc)
+
+
+@mimw.jit
+def in_parts(x_desc, y_ptr, steps, N: tl.constexpr, M: tl.constexpr):
+    """A field filled part by part."""
+    p = tle.pipe(capacity=2, x=tle.gpu.alloc([2, 4, N, M], tl.float32))
+    tle.gpu.warp_specialize([(take_parts, (p.reader(), y_ptr, steps, N, M)), (give_parts, (p.writer(), x_desc, steps, N, M))], [1], [24])
+
+
+@triton.jit
+def give_parts(writer, x_desc, steps, N: tl.constexpr, M: tl.constexpr):
+    for k in range(steps):
+        slot = writer.acquire(k)
+        for part in tl.static_range(4):
+            tle.gpu.copy(x_desc, slot.x.slot(part), [N, M], [(4 * k + part) * N, 0])
+        writer.commit(k)
+
+
+@triton.jit
+def take_parts(reader, y_ptr, steps, N: tl.constexpr, M: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * M + tl.arange(0, M)[None, :]
+    for k in range(steps):
+        slot = reader.wait(k).slot
+        for part in tl.static_range(4):
+            tl.store(y_ptr + (4 * k + part) * N * M + at, tl.load(tle.gpu.local_ptr(slot.x.slot(part))))
+        reader.release(k)

@@ -111,3 +111,17 @@ def test_right_under_every_interleaving(case):
             "chain": (numbers, zeros(numbers), 6, 64)}[case]
     report = mimw.check(getattr(pipes, case), (1, ), *args, seeds=4, shrink=False)
     assert report.ok, report
+
+
+def test_a_field_in_parts(machine):
+    x = f(3 * 4 * 16, 32)
+    y = np.zeros_like(x)
+    machine.launch(pipes.in_parts, (1, ), mimw.TensorDescriptor.from_tensor(x, [16, 32]), y, 3, 16, 32)
+    assert (y == x).all()
+
+
+def test_parts_are_copied_as_one_chunk():
+    ttgir = mimw.compile.compile_kernel(pipes.in_parts, {"x_desc": "tensordesc<fp32[16,32]>", "y_ptr": "*fp32", "steps": "i32"},
+                                        dict(N=16, M=32)).stage("ttgir")
+    assert ttgir.count("barrier_expect") == 1 and "8192" in ttgir[ttgir.index("barrier_expect"):].splitlines()[0]
+    assert ttgir.count("async_tma_copy_global_to_local") == 4 and ttgir.count("wait_barrier") == 2

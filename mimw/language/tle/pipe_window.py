@@ -15,6 +15,9 @@ from .gpu.copy import start_tile_load
 from .pipe_record import PipeRecord
 
 
+_VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret")
+
+
 class Window:
     """A slot that the writer holds. Meets `tle.gpu.copy.PipeWindow`."""
 
@@ -22,18 +25,29 @@ class Window:
         self.record, self.full, self.buffers, self.builder = record, full, buffers, builder
         self.block = builder.get_insertion_block()
         self.announced: list = []  # the ops that say how many bytes a TMA copy brings
-        self.transports: dict[Any, str] = {}
+        self.transports: dict[str, str] = {}  # field -> how this chunk fills it
         self.by_threads = False
 
     def holds(self, buffer) -> bool:
-        """True if the buffer is a field of the slot."""
-        return any(buffer.handle is field.handle for field in self.buffers.values())
+        """True if the buffer is a field of the slot, or a view of one."""
+        return self._field(buffer.handle) is not None
+
+    def _field(self, handle) -> str | None:
+        """The name of the field that a handle is, or is a view of."""
+        log = self.builder.log
+        while True:
+            for name, field in self.buffers.items():
+                if field.handle is handle:
+                    return name
+            maker = next((op for op in reversed(log) if handle in op.results), None)
+            if maker is None or maker.name not in _VIEWS:
+                return None
+            handle = maker.args[0]
 
     def load_tile(self, desc, offsets: tuple, buffer, semantic) -> None:
         """Start a TMA copy that completes on the pipe's full barrier."""
         self._filled(buffer, "TMA")
-        size = self.builder.record  # one op of its own until `commit` knows more
-        self.announced.append(size("barrier_bytes", self.full, desc.handle.get_type().block_bytes))
+        self.announced.append(self.builder.record("barrier_bytes", self.full, desc.handle.get_type().block_bytes))
         start_tile_load(desc, offsets, self.full, buffer, semantic)
 
     def load_pointers(self, pointers, mask, buffer, semantic) -> None:
@@ -44,9 +58,9 @@ class Window:
         self.builder.record("async_load", pointers.handle, buffer.handle, None if mask is None else mask.handle, None, policy, False)
 
     def _filled(self, buffer, transport: str) -> None:
-        had = self.transports.setdefault(buffer.handle, transport)
+        name = self._field(buffer.handle)
+        had = self.transports.setdefault(name, transport)
         if had != transport:
-            name = next(name for name, field in self.buffers.items() if field.handle is buffer.handle)
             raise ValueError(f"{self.record.label}: field {name!r} is filled by {had} and by {transport} in one chunk; order between "
                              "them is not kept, so fill a field in one way")
 
@@ -78,13 +92,12 @@ class Window:
 
     def _check_pointers(self, here) -> None:
         """Refuse pointers into a field that a TMA copy of the same chunk fills: nothing orders the two."""
-        tiles = [handle for handle, transport in self.transports.items() if transport == "TMA"]
+        tiles = [name for name, transport in self.transports.items() if transport == "TMA"]
         if not tiles or here is not self.block:
             return
         for op in here.ops[here.ops.index(self.announced[0]) if self.announced[0] in here.ops else 0:]:
             for used in _pointed_into(op):
-                if used in tiles:
-                    name = next(name for name, field in self.buffers.items() if field.handle is used)
+                if (name := self._field(used)) in tiles:
                     raise ValueError(f"{self.record.label}: field {name!r} is filled by TMA and touched through local_ptr in one chunk; "
                                      "the copy is complete only for who waits, so fill a field in one way")
 
