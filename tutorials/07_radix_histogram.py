@@ -46,6 +46,13 @@ def histogram(keys, counts, n, shift, BITS: tl.constexpr, COPIES: tl.constexpr, 
     tl.atomic_add(counts + bins, tl.sum(tlx.local_load(table[0]), axis=1), sem="relaxed")
 
 
+# Step 5. What if? Each of these is one edit, and `mimw.check` (or a plain `mimw.simulate`) names the line:
+#
+#     the zeros of step 1 are left out      UnwrittenRead         nobody has written the counts that step 3 adds to
+#     `& (BINS - 1)` is left out            OutOfBounds           a digit beyond the table; on the GPU somebody else's memory
+#     `tl.store` in place of `atomic_add`   nothing, wrong sums   stores of one task to one element: the last one stays
+
+
 def arguments(keys, counts, shift, BITS=8, COPIES=32, EACH=4, BLOCK=8192, programs=1056, num_warps=8):
     """(grid, args, meta) of the launch that adds the digits' counts to `counts`."""
     n = keys.shape[0]
@@ -97,7 +104,8 @@ def measured(name: str, keys, shift: int, path: str | None = None, **choices) ->
         row.write(Path(path))
     others = ", ".join(f"{other} {time:.0f} us (ratio {row.ratios()[other]:.2f})" for other, time in row.baselines.items())
     speed = keys.numel() * keys.element_size() / row.microseconds / 1e6
-    return f"{name}, {keys.numel()} keys, COPIES={meta['COPIES']}: {row.microseconds:.0f} us, {speed:.2f} TB/s; {others}; {row.chip}"
+    return (f"{name}, {keys.numel()} keys, COPIES={meta['COPIES']}: {row.microseconds:.0f} us, {speed:.2f} TB/s; {others}; "
+            f"{row.chip}")
 
 
 def main():

@@ -167,9 +167,11 @@ def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
     return demand
 
 
-_DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "tma_fetch": _tma(2), "async_dot": _async_dot, "buffer_index": _index,
+_DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "tma_fetch": _tma(2),
+            "async_dot": _async_dot, "buffer_index": _index,
             "buffer_reinterpret": _reinterpret, "tma_load_multicast": _tma(3), "remote_store": _remote_store,
             "async_remote_store": _remote_store, "async_remote_copy": _remote_copy, "bulk_load": _bulk(2), "bulk_store": _bulk(1)}
-_WHOLE = ("local_load", "local_store", "local_gather", "local_scatter", "async_load", "tma_load", "tma_store", "tma_fetch", "async_dot",
+_WHOLE = ("local_load", "local_store", "local_gather", "local_scatter", "async_load", "tma_load", "tma_store", "tma_fetch",
+          "async_dot",
           "buffer_slice", "buffer_reinterpret", "tma_load_multicast", "remote_store", "async_remote_store", "async_remote_copy",
           "bulk_load", "bulk_store")

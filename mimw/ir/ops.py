@@ -277,8 +277,8 @@ _define("buffer_flat", "buffer", lambda args, attrs: (
     Buffer(args[0].type.element, (prod(args[0].type.shape) * max(1, args[0].type.count), ), 0, args[0].type.space), ), "none",
         "pure", ours=True, doc="All elements of a buffer or array in row-major order, wherever they lie; for picked elements only.")
 _define("local_ptr", "buffer indices shape pointee", _pointed, "same", "pure", ours=True,
-        doc="Pointers to elements of a buffer of the logical `shape`: a tile of them for each tile of `indices`, one per dimension; "
-        "to all elements if `indices` is None. Gone once `shared_pointers` has run.")
+        doc="Pointers to elements of a buffer of the logical `shape`, as `indices` say, one per dimension (None: to all of them). "
+        "Gone once `shared_pointers` has run.")
 _define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
         "read", ours=True, doc="A buffer into registers.")
 _define("local_gather", "buffer indices axis token", lambda args, attrs: (

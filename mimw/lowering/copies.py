@@ -107,7 +107,7 @@ def descriptor_load(emitter: Emitter, op: Op):
     """`desc.load(offsets)`: a TMA load into a tile of its own, waited for by the calling task, then read."""
     descriptor, offsets, policy = op.args
     tile = _staging(emitter, descriptor.type, emitter.layouts.descriptors[descriptor])
-    _fetch(emitter, descriptor, offsets, tile, policy)
+    _fetch(emitter, descriptor, offsets, tile, policy, descriptor.type.block_bytes)
     value = emitter.builder.create_local_load(emitter.mlir_type(op.result), tile)
     emitter.builder.create_local_dealloc(tile)
     return value
@@ -117,19 +117,28 @@ def descriptor_load(emitter: Emitter, op: Op):
 def tma_fetch(emitter: Emitter, op: Op):
     """The fence orders what threads wrote there before; Triton's barrier between their accesses and the copy follows it."""
     descriptor, offsets, buffer, policy = op.args
-    emitter.builder.create_fence_async_shared(False)
-    _fetch(emitter, descriptor, offsets, emitter.values[buffer], policy)
+    size = op.attrs.get("bytes", descriptor.type.block_bytes)
+    if size:
+        emitter.builder.create_fence_async_shared(False)
+    _fetch(emitter, descriptor, offsets, emitter.values[buffer], policy, size, op.attrs.get("more", False))
 
 
-def _fetch(emitter: Emitter, descriptor, offsets, tile, policy) -> None:
-    """A TMA load that completes on a barrier of its own, and the wait for it."""
+def _fetch(emitter: Emitter, descriptor, offsets, tile, policy, size: int, more: bool = False) -> None:
+    """A TMA load that completes on a barrier of its own, and the wait for it.
+
+    A run of loads has one barrier: the first has the `size` of all, the others 0; all but the last have `more` to follow.
+    """
     builder = emitter.builder
-    barrier = builder.create_local_alloc(emitter.types.barrier(0))
-    builder.create_mbarrier_init(barrier, 1)
     always = builder.get_int1(True)
-    builder.create_mbarrier_expect(barrier, descriptor.type.block_bytes, always)
+    if size:
+        emitter.fetching = builder.create_local_alloc(emitter.types.barrier(0))
+        builder.create_mbarrier_init(emitter.fetching, 1)
+        builder.create_mbarrier_expect(emitter.fetching, size, always)
+    barrier = emitter.fetching
     builder.create_async_tma_copy_global_to_local(emitter.values[descriptor], _offsets(emitter, offsets), barrier, tile,
                                                   always, False, None, _policy(emitter, policy))
+    if more:
+        return
     builder.create_mbarrier_wait(barrier, builder.get_int32(0), always, [])
     builder.create_mbarrier_inval(barrier)
     builder.create_local_dealloc(barrier)

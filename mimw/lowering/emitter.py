@@ -67,6 +67,7 @@ class Emitter:
         self.placed: dict[Value, Placement] = {}
         self.addresses: dict[Value, object] = {}  # of descriptors made in the kernel, where an instruction needs them
         self.storage_bytes: dict[Value, int] = {}
+        self.fetching: object = None  # the barrier of a run of TMA loads
         self.flat: dict[Value, Value] = {}  # a flat buffer: the one that it shows
         self.yield_to: list[Callable[[list], object]] = []
         self.homes: list[Home] = []

@@ -1,7 +1,7 @@
 """Assembly that reaches into a buffer by computed addresses: each element of a flat tile by exactly one thread.
 
-The tile lies as the layout rule `once` says: thread t holds elements t, t + threads, ..; of a tile with fewer elements than there are
-threads, thread t holds a copy of element t mod extent and stays out of it.
+The tile lies as the layout rule `once` says: thread t holds elements t, t + threads, ..; where the tile has fewer elements than
+the task has threads, thread t beyond them holds a copy of element t mod extent and stays out of it.
 """
 
 from __future__ import annotations

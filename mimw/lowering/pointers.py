@@ -19,6 +19,8 @@ def buffer_flat(emitter: Emitter, op: Op):
     """An array is seen through the inverse of the map that says where each element lies."""
     source = op.args[0]
     emitter.flat[op.result] = source
+    if source.type == op.result.type:  # Triton would give it a linear layout, and cannot read back that of a single element
+        return emitter.values[source]
     if not source.type.count:
         return emitter.builder.create_memdesc_reshape(emitter.values[source], list(op.result.type.shape))
     size = source.type.element.bytes

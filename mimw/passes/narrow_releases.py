@@ -15,8 +15,8 @@ from ..ir import OPS, Block, Program
 # Writes that no release is for: into this CTA's shared memory, or by a copy engine.
 _NOT_RELEASED = frozenset((
     "alias_overlap", "alias_storage", "alloc_barriers", "async_load", "async_remote_copy", "async_remote_store",
-    "bulk_load", "bulk_store", "descriptor_store", "local_alloc", "local_scatter", "local_store", "tma_load",
-    "tma_load_multicast", "tma_store"))
+    "bulk_load", "bulk_store", "descriptor_store", "local_alloc", "local_atomic_cas", "local_atomic_rmw", "local_masked_scatter",
+    "local_scatter", "local_store", "tma_fetch", "tma_load", "tma_load_multicast", "tma_store"))
 
 
 def narrow_releases(program: Program) -> Program:

@@ -106,7 +106,8 @@ def _load(accesses: Accesses, op: Op) -> None:
     element = element_of(op.result.type)
     view = accesses.view(op, pointer, element)
     if view is not None:
-        loaded = writer.reshaped(writer.emit("local_load", (view, None), op.site, label=op.result.name), op.result.type.shape, op.site)
+        loaded = writer.emit("local_load", (view, None), op.site, label=op.result.name)
+        loaded = writer.reshaped(loaded, op.result.type.shape, op.site)
         if mask is not None:
             loaded = writer.emit("select", (writer.now(mask), loaded, _filler(writer, other, loaded.type, op)), op.site)
         writer.env[op.result] = loaded

@@ -20,8 +20,8 @@ from .pointer_accesses import ACCESSES, Accesses
 from .slot_arrays import with_types
 from .writer import Writer
 
-_FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "select", "join", "split", "cat", "poison", "gather",
-            "for", "while", "if", "yield", "condition")
+_FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "select", "join", "split", "cat", "poison",
+            "gather", "for", "while", "if", "yield", "condition")
 
 
 def shared_pointers(program: Program) -> Program:
@@ -82,7 +82,8 @@ class _Rewriter:
 
     def follow(self, op: Op) -> None:
         """The same op on offsets; control flow around rewritten blocks."""
-        args = self.writer.now(_retyped(op.args) if any(value in self.families for value in (*op.operands, *op.results)) else op.args)
+        touches = any(value in self.families for value in (*op.operands, *op.results))
+        args = self.writer.now(_retyped(op.args) if touches else op.args)
         blocks = tuple(self.block(block) for block in op.blocks)
         results = tuple(self.defined(result) for result in op.results)
         self.writer.ops.append(replace(op, args=args, blocks=blocks, results=results))

@@ -72,7 +72,7 @@ def test_pointers(machine, dtype, rows, cols):
 
 @mimw.jit
 def ragged(x, y, EXPERTS: tl.constexpr, ROOM: tl.constexpr):
-    """A box that is shorter than the buffer and than the block of pointers: nothing beyond it is read or written in global memory."""
+    """A box shorter than the buffer and than the block of pointers: nothing beyond it is read or written in global memory."""
     buffer = tle.gpu.alloc([ROOM], x.dtype.element_ty)
     at = tl.arange(0, ROOM)
     tle.gpu.copy(x + at, buffer, [EXPERTS])
@@ -103,7 +103,8 @@ def test_a_buffer_that_is_no_power_of_two(machine):
 def test_tma_and_its_fences_in_the_right_order():
     """Stores, fence, barrier, TMA store; and a barrier between the wait for it and the next round."""
     block = "tensordesc<fp16[16,64]>"
-    ptx = compile_kernel(double_tiles, {"x": block, "y": block, "tiles": "i32"}, dict(STAGES=2, ROWS=16, COLS=64), "sm_90a").stages["ptx"]
+    sizes = dict(STAGES=2, ROWS=16, COLS=64)
+    ptx = compile_kernel(double_tiles, {"x": block, "y": block, "tiles": "i32"}, sizes, "sm_90a").stages["ptx"]
     marks = [("st.shared.b16", "store"), ("st.shared.v", "store"), ("fence.proxy.async", "fence"), ("bar.sync", "sync"),
              ("cp.async.bulk.tensor.2d.shared", "load"), ("cp.async.bulk.tensor.2d.global", "save"), ("bulk.wait_group", "wait")]
     seen = [name for line in ptx.splitlines() for text, name in marks if text in line]
@@ -148,3 +149,40 @@ def test_no_tma_on_older_chips():
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a", "gfx942", "gfx950"])
 def test_pointers_on_other_targets(target):
     assert compile_kernel(by_pointers, {"x": "*fp16", "y": "*fp16"}, dict(ROWS=16, COLS=64), target).stages
+
+
+@mimw.jit
+def two_at_once(x, w, y, AGAIN: tl.constexpr, N: tl.constexpr, BY: tl.constexpr):
+    """Two copies with nothing between them; with AGAIN, both into one buffer."""
+    a, b = tle.gpu.alloc([N, N], tl.float16), tle.gpu.alloc([N, N], tl.float16)
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    if BY == "tma":
+        tle.gpu.copy(x, a, [N, N], [0, 0])
+        tle.gpu.copy(w, a if AGAIN else b, [N, N], [0, 0])
+    else:
+        tle.gpu.copy(x + at, a, [N, N])
+        tle.gpu.copy(w + at, a if AGAIN else b, [N, N])
+    total = tl.load(tle.gpu.local_ptr(a))
+    if not AGAIN:
+        total += tl.load(tle.gpu.local_ptr(b))
+    tl.store(y + at, total)
+
+
+@pytest.mark.parametrize("by", ["tma", "pointers"])
+@pytest.mark.parametrize("again", [False, True])
+def test_copies_in_a_row(machine, again, by):
+    x, w = (np.random.default_rng(seed).integers(0, 99, (64, 64)).astype(np.float16) for seed in (0, 1))
+    y, describe = np.zeros_like(x), mimw.TensorDescriptor.from_tensor
+    sources = (describe(x, [64, 64]), describe(w, [64, 64])) if by == "tma" else (x, w)
+    machine.launch(two_at_once, (1, ), *sources, y, again, 64, by)
+    assert (y == (w if again else x + w)).all()
+
+
+@pytest.mark.parametrize("by, wait", [("tma", "mbarrier.try_wait"), ("pointers", "cp.async.wait_group")])
+@pytest.mark.parametrize("again, waits", [(False, 1), (True, 2)])
+def test_copies_in_a_row_are_waited_for_once(again, waits, by, wait):
+    kind = "tensordesc<fp16[64,64]>" if by == "tma" else "*fp16"
+    attrs = None if by == "tma" else {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
+    ptx = compile_kernel(two_at_once, {"x": kind, "w": kind, "y": "*fp16"}, dict(AGAIN=again, N=64, BY=by), "sm_90a",
+                         attrs=attrs).stages["ptx"]
+    assert ptx.count(wait) == waits

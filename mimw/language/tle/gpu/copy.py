@@ -31,8 +31,8 @@ class PipeWindow(Protocol):
 def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=None) -> None:
     """Copy the box [0:shape] of a buffer to or from global memory; which way, the operands say.
 
-    args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape or of
-                          `shape` (extents of 1 are spread), or a tensor descriptor whose block has the array's shape and dtype
+    args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape
+                          or of `shape` (extents of 1 are spread), or a tensor descriptor of a block of the array's shape and dtype
                shape    - compile-time ints, at most the array's extents; with a descriptor, its block
                offsets  - with a descriptor: the first element of the block, an int or i32 scalar a dimension. Loads read zeros
                           outside the tensor, stores leave those elements out.
@@ -40,7 +40,8 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=No
     orders:    as if done at the call: what is read or written after it, in this partition, sees it. Between a pipe's acquire and
                commit a load into the slot is complete when the reader's wait returns.
     errors:    ValueError
-    lowers to: ttng.async_tma_copy_global_to_local, ttng.async_tma_copy_local_to_global; tt.load and tt.store
+    lowers to: ttng.async_tma_copy_global_to_local, ttng.async_tma_copy_local_to_global; ttg.async_copy_global_to_local;
+               tt.store
     """
     _check_operands(src, dst, barrier)
     loads = isinstance(dst, tlx.buffered_tensor)
@@ -68,7 +69,7 @@ def window_of(buffer, semantic) -> PipeWindow | None:
 def _check_operands(src, dst, barrier) -> None:
     buffers = [isinstance(operand, tlx.buffered_tensor) for operand in (src, dst)]
     if all(buffers):
-        raise ValueError("tle.gpu.copy: both operands are buffers; read the one with tl.load(local_ptr(..)) and store it to the other")
+        raise ValueError("tle.gpu.copy: both operands are buffers; read the one with tl.load(local_ptr(..)) and store that")
     if not any(buffers):
         raise ValueError("tle.gpu.copy: one operand must be a buffered_tensor (of tle.gpu.alloc, or a slot of one), got "
                          f"{_named(src)} and {_named(dst)}")
@@ -77,8 +78,8 @@ def _check_operands(src, dst, barrier) -> None:
         raise ValueError(f"tle.gpu.copy: the buffer must be one array in shared memory, got {buffer}")
     pointers = isinstance(other, tl.tensor) and other.dtype.is_ptr()
     if not pointers and not isinstance(other, tl.tensor_descriptor_base):
-        raise ValueError("tle.gpu.copy: the operand besides the buffer must be pointers to global memory or a tensor descriptor, got "
-                         f"{_named(other)}")
+        raise ValueError("tle.gpu.copy: the operand besides the buffer must be pointers to global memory or a tensor descriptor, "
+                         f"got {_named(other)}")
     if pointers and other.dtype.address_space == "shared":
         raise ValueError("tle.gpu.copy: the pointers must point to global memory, these come from local_ptr")
     if barrier is not None:
@@ -107,8 +108,8 @@ def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, sem
     if not isinstance(offsets, (tuple, list)) or len(offsets) != len(block):
         raise ValueError(f"tle.gpu.copy: expected {len(block)} offsets for a descriptor of rank {len(block)}, got {offsets}")
     if block != whole or block != box:
-        raise ValueError(f"tle.gpu.copy: the descriptor's block {list(block)}, the buffer {list(whole)} and shape {list(box)} must be "
-                         "equal")
+        raise ValueError(f"tle.gpu.copy: the descriptor's block {list(block)}, the buffer {list(whole)} and shape {list(box)} "
+                         "must be equal")
     if desc.dtype != buffer.dtype:
         raise ValueError(f"tle.gpu.copy: the descriptor is of {desc.dtype}, the buffer of {buffer.dtype}")
     places = tuple(_offset(offset, semantic) for offset in offsets)
@@ -152,6 +153,9 @@ def _by_pointers(loads: bool, buffer, pointers, box: tuple[int, ...], semantic) 
     if window is not None and tile == whole:
         window.load_pointers(pointers, mask, buffer, semantic)
         return
+    if loads and tile == whole and tile and buffer.dtype != tl.int1:
+        _start_and_wait(pointers, mask, buffer, semantic)
+        return
     inside = local_ptr(buffer, None if tile == whole else tuple(axes), _semantic=semantic)
     if not loads:
         tl.store(pointers, tl.load(inside, mask, _semantic=semantic), mask, _semantic=semantic)
@@ -159,6 +163,15 @@ def _by_pointers(loads: bool, buffer, pointers, box: tuple[int, ...], semantic) 
     # What is outside of the box may be anything, if it is the array's own: then the store is a plain one of the whole tile.
     own = all(extent <= room for extent, room in zip(tile, whole)) or len(tile) == 1
     tl.store(inside, tl.load(pointers, mask, _semantic=semantic), None if own else mask, _semantic=semantic)
+
+
+def _start_and_wait(pointers, mask, buffer, semantic) -> None:
+    """cp.async, one group, and the wait for it."""
+    builder = semantic.builder
+    policy, asked = builder.get_cache_policy("none", "evict_normal"), None if mask is None else mask.handle
+    builder.record("async_load", pointers.handle, buffer.handle, asked, None, policy, False, of_copy=True)
+    builder.record("async_commit", (), of_copy=True)
+    builder.record("async_wait", 0, (), of_copy=True)
 
 
 def _tile(pointers, whole: tuple[int, ...], box: tuple[int, ...]) -> tuple[int, ...]:

@@ -36,6 +36,7 @@ def local_ptr(buffer, indices=None, _semantic=None):
         handles, block = _indices(indices, shape, _semantic)
     handle = builder.record("local_ptr", buffer.handle, handles, shape, dtype.to_ir(builder)).results[0]
     pointer = tl.pointer_type(dtype, "shared")
+    pointer.name = f"shared {pointer.name}"  # for Triton's messages, which do not name the space
     return tl.tensor(handle, tl.block_type(pointer, list(block)) if block else pointer)
 
 

@@ -1,0 +1,60 @@
+"""Copies of `tle.gpu.copy` that follow each other travel together: what is waited for one by one costs a trip to memory each.
+
+A wait moves down to that of the next copy if nothing between them could see the difference: only arithmetic, views, and copies into
+other memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from ..constraints.views import find_views
+from ..ir import Block, Op, Program, Value
+from ..ir.ops import is_pure
+
+
+def join_copies(program: Program) -> Program:
+    """The program with runs of such copies completed at once; the same object if there are none."""
+    if not any(_is_copy(op) for op in program.walk()):
+        return program
+    views = find_views(program)
+    memory = {value: frozenset(view.alloc for view in seen) for value, seen in views.items()}
+    return replace(program, body=_block(program.body, memory))
+
+
+def _is_copy(op: Op) -> bool:
+    return op.name == "tma_fetch" or "of_copy" in op.attrs
+
+
+def _block(block: Block, memory: dict[Value, frozenset[Value]]) -> Block:
+    ops = [replace(op, blocks=tuple(_block(inner, memory) for inner in op.blocks)) if op.blocks else op for op in block.ops]
+    changed: dict[int, Op | None] = {}
+    for run in filter(lambda run: len(run) > 1, _runs(ops, memory, lambda op: op.name == "tma_fetch", 2)):
+        total = sum(ops[index].args[0].type.block_bytes for index in run)
+        for index in run:
+            flags = {"bytes": total if index == run[0] else 0, "more": index != run[-1]}
+            changed[index] = replace(ops[index], attrs=MappingProxyType({**ops[index].attrs, **flags}))
+    for run in _runs(ops, memory, lambda op: "of_copy" in op.attrs, 1):
+        waits = [index for index in run if ops[index].name == "async_wait"]
+        changed.update(dict.fromkeys(waits[:-1]))
+    kept = (changed.get(index, op) for index, op in enumerate(ops))
+    return replace(block, ops=tuple(op for op in kept if op is not None))
+
+
+def _runs(ops: list[Op], memory, belongs, buffer: int):
+    """Indices of ops that follow each other but for pure ones; no two of a run write the same memory (argument `buffer`)."""
+    run: list[int] = []
+    written: set[Value] = set()
+    for index, op in enumerate(ops):
+        if belongs(op):
+            target = memory.get(op.args[buffer], frozenset()) if op.name in ("tma_fetch", "async_load") else frozenset()
+            if written & target:
+                yield run
+                run, written = [], set()
+            run.append(index)
+            written |= target
+        elif not is_pure(op.name):
+            yield run
+            run, written = [], set()
+    yield run

@@ -1,0 +1,108 @@
+"""`tl.dot` of tiles behind pointers: the tensor core reads them in shared memory."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+from mimw.compile import compile_kernel
+
+
+@mimw.jit
+def product(x, w, y, K, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr, TURNED: tl.constexpr, BY: tl.constexpr):
+    """y = x w; w as (N, K) if TURNED. The tiles come by TMA, by pointers, or element by element."""
+    a = tle.gpu.alloc([M, BK], tl.float16)
+    b = tle.gpu.alloc([N, BK] if TURNED else [BK, N], tl.float16)
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, BK)
+    acc = tl.zeros((M, N), tl.float32)
+    for at in range(0, K, BK):
+        if BY == "tma":
+            tle.gpu.copy(x, a, [M, BK], [0, at])
+            tle.gpu.copy(w, b, [N, BK] if TURNED else [BK, N], [0, at] if TURNED else [at, 0])
+        else:
+            rows = x + m[:, None] * K + at + k[None, :]
+            columns = w + n[:, None] * K + at + k[None, :] if TURNED else w + (at + k)[:, None] * N + n[None, :]
+            tle.gpu.copy(columns, b, [N, BK] if TURNED else [BK, N])
+            if BY == "pointers":
+                tle.gpu.copy(rows, a, [M, BK])
+            else:
+                to = (tl.broadcast_to(M - 1 - m[:, None], (M, BK)), tl.broadcast_to(k[None, :], (M, BK)))
+                tl.store(tle.gpu.local_ptr(a, to), tl.load(rows))
+        right = tl.load(tle.gpu.local_ptr(b))
+        acc = tl.dot(tl.load(tle.gpu.local_ptr(a)), tl.trans(right) if TURNED else right, acc)
+    tl.store(y + m[:, None] * N + n[None, :], acc)
+
+
+@pytest.mark.parametrize("by", ["tma", "pointers", "elements"])
+@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize("m, n, bk", [(64, 64, 64), (128, 32, 32)])
+def test_product(machine, m, n, bk, turned, by):
+    random, k = np.random.default_rng(0), 256
+    x, w = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((m, k), (n, k) if turned else (k, n)))
+    y, describe = np.zeros((m, n), np.float32), mimw.TensorDescriptor.from_tensor
+    sources = (describe(x, [m, bk]), describe(w, [n, bk] if turned else [bk, n])) if by == "tma" else (x, w)
+    machine.launch(product, (1, ), *sources, y, k, m, n, bk, turned, by)
+    exact = (x[::-1] if by == "elements" else x).astype(np.float32) @ (w.T if turned else w).astype(np.float32)
+    assert (y == exact).all()
+
+
+def compiled(target="sm_90a", by="tma", turned=False, m=64, n=64, bk=64, **options):
+    kind = "tensordesc<fp16[{},{}]>"
+    signature = {"x": kind.format(m, bk), "w": kind.format(*((n, bk) if turned else (bk, n)))} if by == "tma" else {
+        "x": "*fp16", "w": "*fp16"}
+    return compile_kernel(product, signature | {"y": "*fp32", "K": "i32"}, dict(M=m, N=n, BK=bk, TURNED=turned, BY=by), target,
+                          options=options)
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_no_tile_goes_through_registers(turned):
+    ttgir = compiled(turned=turned).stages["ttgir"]
+    assert ttgir.count("ttng.warp_group_dot ") == 1 and "ttg.local_load" not in ttgir and "ttg.local_store" not in ttgir
+
+
+def test_picked_elements_are_fenced_before_the_tensor_core_reads_them():
+    words = ("local_scatter", "fence_async_shared", "warp_group_dot ")
+    lines = compiled(by="elements").stages["ttgir"].splitlines()
+    found = [word.strip() for line in lines for word in words if word in line]
+    assert found[found.index("local_scatter"):] == ["local_scatter", "fence_async_shared", "warp_group_dot"]
+
+
+@pytest.mark.parametrize("options, shape", [(dict(num_warps=2), {}), ({}, dict(m=32)), ({}, dict(n=16, m=16))])
+def test_what_wgmma_does_not_take_stays_a_dot(options, shape):
+    assert "warp_group_dot" not in compiled(by="pointers", **shape, **options).stages["ttgir"]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a", "gfx942", "gfx950"])
+def test_other_targets(target):
+    assert compiled(target, by="pointers").stages
+
+
+@mimw.jit
+def chained(x, y, N: tl.constexpr, STORE: tl.constexpr):
+    """Two products into one sum; with STORE, the second's operand is overwritten between the load and the product."""
+    a, b = tle.gpu.alloc([N, N], tl.float16), tle.gpu.alloc([N, N], tl.float16)
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(tle.gpu.local_ptr(a), tl.load(x + at))
+    tl.store(tle.gpu.local_ptr(b), tl.load(x + at) * 2)
+    left = tl.load(tle.gpu.local_ptr(a))
+    acc = tl.dot(left, tl.load(tle.gpu.local_ptr(b)))
+    if STORE:
+        tl.store(tle.gpu.local_ptr(a), tl.load(x + at) * 3)
+    acc = tl.dot(left, tl.load(tle.gpu.local_ptr(b)), acc)
+    tl.store(y + at, acc)
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_a_tile_is_what_was_loaded(machine, store):
+    x = np.random.default_rng(1).integers(-4, 5, (64, 64)).astype(np.float16)
+    y = np.zeros((64, 64), np.float32)
+    machine.launch(chained, (1, ), x, y, 64, store)
+    exact = x.astype(np.float32)
+    assert (y == exact @ exact * 4).all()
+
+
+@pytest.mark.parametrize("store, waits", [(False, 1), (True, 2)])
+def test_products_in_a_row_are_waited_for_once(store, waits):
+    ir = compile_kernel(chained, {"x": "*fp16", "y": "*fp32"}, dict(N=64, STORE=store)).stages["ir"]
+    assert ir.count("= async_dot %") == 2 and ir.count("= async_dot_wait") == waits
