@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..ir import Pointer, Scalar, Task, Tensor
 from ..triton_port.codegen import flatten_values_to_ir, unflatten_ir_values
 
-
 _LEAVES = (Tensor, Scalar, Pointer)
 
 

@@ -51,8 +51,8 @@ def test_tritons_own_library_stays_stock():
 
 @pytest.mark.parametrize("name", ["dsa.alloc", "dsa.hint", "raw.dialect", "raw.call", "call", "hardware_constraint"])
 def test_families_that_are_not_offered_name_the_word(name):
-    source = f"import triton.experimental.tle.language as tle\ntry:\n    tle.{name}()\nexcept mimw.errors.NotYet as error:\n    print(error)"
-    said, errors = _run(_PRELUDE + "import mimw.errors\n" + source)
+    source = f"try:\n    tle.{name}()\nexcept mimw.errors.NotYet as error:\n    print(error)"
+    said, errors = _run(_PRELUDE + "import mimw.errors\nimport triton.experimental.tle.language as tle\n" + source)
     assert f"not yet: tle.{name} is not offered by this release" in said and not errors
 
 

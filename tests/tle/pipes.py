@@ -119,7 +119,8 @@ def read_right(reader, z_ptr, steps, N: tl.constexpr, M: tl.constexpr):
 def closed(x_ptr, y_ptr, count_ptr, limit, N: tl.constexpr, CAPACITY: tl.constexpr):
     """The writer stops at a negative number; the reader learns it from the end marker."""
     p = tle.pipe(capacity=CAPACITY, tile=tle.gpu.alloc([CAPACITY, N], tl.int32))
-    tle.gpu.warp_specialize([(until_closed, (p.reader(), y_ptr, count_ptr, N)), (write_some, (p.writer(), x_ptr, limit, N))], [1], [24])
+    tle.gpu.warp_specialize([(until_closed, (p.reader(), y_ptr, count_ptr, N)), (write_some, (p.writer(), x_ptr, limit, N))],
+                            [1], [24])
 
 
 @triton.jit
@@ -303,7 +304,8 @@ def dots(reader, c_ptr, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr
 def in_parts(x_desc, y_ptr, steps, N: tl.constexpr, M: tl.constexpr):
     """A field filled part by part."""
     p = tle.pipe(capacity=2, x=tle.gpu.alloc([2, 4, N, M], tl.float32))
-    tle.gpu.warp_specialize([(take_parts, (p.reader(), y_ptr, steps, N, M)), (give_parts, (p.writer(), x_desc, steps, N, M))], [1], [24])
+    tle.gpu.warp_specialize([(take_parts, (p.reader(), y_ptr, steps, N, M)), (give_parts, (p.writer(), x_desc, steps, N, M))],
+                            [1], [24])
 
 
 @triton.jit

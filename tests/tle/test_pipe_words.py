@@ -28,9 +28,10 @@ def pipe(kernel, capacity=2, **keywords):
 
 @pytest.mark.parametrize("keywords, text", [
     (dict(capacity=0), "capacity must be a compile-time int >= 1, got 0"), (dict(capacity=True), "capacity must be"),
-    (dict(capacity=2.0), "capacity must be"), (dict(scope="cluster"), "scope must be"), (dict(name=3), "name must be None or a str"),
-    (dict(one_shot=1), "one_shot must be a compile-time bool"), (dict(readers="left"), "non-empty tuple or list of names, got 'left'"),
-    (dict(readers=()), "non-empty tuple or list"), (dict(readers=("a", "a")), "must be unique"), (dict(readers=("a", 3)), "no legal reader name"),
+    (dict(capacity=2.0), "capacity must be"), (dict(scope="cluster"), "scope must be"),
+    (dict(name=3), "name must be None or a str"), (dict(one_shot=1), "one_shot must be a compile-time bool"),
+    (dict(readers="left"), "non-empty tuple or list of names, got 'left'"), (dict(readers=()), "non-empty tuple or list"),
+    (dict(readers=("a", "a")), "must be unique"), (dict(readers=("a", 3)), "no legal reader name"),
     (dict(readers=("_a", )), "no legal reader name"), (dict(readers=("fields", )), "no legal reader name"),
     (dict(readers=("a b", )), "no legal reader name")])
 def test_arguments(kernel, keywords, text):
@@ -41,7 +42,8 @@ def test_arguments(kernel, keywords, text):
 def test_fields(kernel):
     good = buffer(kernel, 2, 64)
     for fields, text in [({}, "at least one field"), ({"x": 3}, "must be a buffer of tle.gpu.alloc"),
-                         ({"x": buffer(kernel, 64)}, "must have rank 2 or more"), ({"x": buffer(kernel, 4, 64)}, "first extent of 2"),
+                         ({"x": buffer(kernel, 64)}, "must have rank 2 or more"),
+                         ({"x": buffer(kernel, 4, 64)}, "first extent of 2"),
                          ({"_x": good}, "no legal field name"), ({"fields": good}, "no legal field name"),
                          ({"x": kernel(tlx.local_alloc, (64, ), tl.float16, 2)}, "must be a buffer of tle.gpu.alloc")]:
         with pytest.raises(ValueError, match=text):
@@ -72,7 +74,8 @@ def test_endpoints(kernel):
     alone, several = pipe(kernel), pipe(kernel, readers=("a", ))
     for call, text in [((alone.reader, "a"), "declares no readers"), ((several.reader, ), r"has the readers \['a'\]; got None"),
                        ((several.reader, "b"), "has the readers"), ((alone.reader, None, "x"), "non-empty tuple or list"),
-                       ((alone.reader, None, ()), "non-empty"), ((alone.reader, None, ("z", )), r"has the fields \['x', 'y'\]; got \['z'\]"),
+                       ((alone.reader, None, ()), "non-empty"),
+                       ((alone.reader, None, ("z", )), r"has the fields \['x', 'y'\]; got \['z'\]"),
                        ((alone.reader, None, ("x", "x")), "unique")]:
         with pytest.raises(ValueError, match=text):
             kernel(*call)
@@ -162,11 +165,12 @@ def test_two_means_for_one_field(kernel):
 def shared_end(x_desc, y_ptr, steps, WRITERS: tl.constexpr):
     p = tle.pipe(capacity=2, name="one", x=tle.gpu.alloc([2, 32, 64], tl.float32))
     if WRITERS:
-        tle.gpu.warp_specialize([(pipes.take, (p.reader(), y_ptr, steps, 32, 64)), (pipes.give, (p.writer(), x_desc, steps, 32, 64)),
+        tle.gpu.warp_specialize([(pipes.take, (p.reader(), y_ptr, steps, 32, 64)),
+                                 (pipes.give, (p.writer(), x_desc, steps, 32, 64)),
                                  (pipes.give, (p.writer(), x_desc, steps, 32, 64))], [1, 1], [24, 24])
     else:
-        tle.gpu.warp_specialize([(pipes.take, (p.reader(), y_ptr, steps, 32, 64)), (pipes.take, (p.reader(), y_ptr, steps, 32, 64))],
-                                [4], [24])
+        tle.gpu.warp_specialize([(pipes.take, (p.reader(), y_ptr, steps, 32, 64)),
+                                 (pipes.take, (p.reader(), y_ptr, steps, 32, 64))], [4], [24])
 
 
 @pytest.mark.parametrize("writers, text", [(True, "the writer is used in two partitions, 'give' and 'give'"),

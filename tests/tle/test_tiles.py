@@ -155,7 +155,8 @@ def test_one_way_through_shared_memory(form):
 
 
 @mimw.jit
-def shared(x_ptr, t_ptr, y_ptr, row, column, M: tl.constexpr, N: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr, SLOT: tl.constexpr):
+def shared(x_ptr, t_ptr, y_ptr, row, column, M: tl.constexpr, N: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr,
+           SLOT: tl.constexpr):
     """Tiles of a buffer, whole and as a slot of a larger one: read, written in place, chained."""
     at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
     if SLOT:
@@ -187,7 +188,9 @@ def test_shared(machine, tile, slot):
 def test_shared_refusals():
     kernel = Kernel()
     buffer = kernel(tle.gpu.alloc, [16, 32], tl.float32)
-    for call, text in [((tle.extract_tile, buffer, 0, [8, 12]), "does not divide"), ((tle.extract_tile, buffer, 9, [8, 8]), "outside the grid"),
-                       ((tle.insert_tile, buffer, kernel.tensor("t", tl.float16, 8, 8), 0), "the tile holds fp16, the target fp32")]:
+    narrow = kernel.tensor("t", tl.float16, 8, 8)
+    for call, text in [((tle.extract_tile, buffer, 0, [8, 12]), "does not divide"),
+                       ((tle.extract_tile, buffer, 9, [8, 8]), "outside the grid"),
+                       ((tle.insert_tile, buffer, narrow, 0), "the tile holds fp16, the target fp32")]:
         with pytest.raises(ValueError, match=text):
             kernel(*call)

@@ -86,7 +86,8 @@ def twice(x_ptr, y_ptr, steps, N: tl.constexpr):
                                          (produce, (x_ptr, buffer, full, free, steps, N))], [4], [24])
         other_full, other_free = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
         tle.gpu.warp_specialize(((produce, (x_ptr, buffer, other_full, other_free, steps, N)),
-                                 (consume, (y_ptr + (2 * round + 1) * N, buffer, other_full, other_free, steps, 0.5, N, tl.float32))),
+                                 (consume, (y_ptr + (2 * round + 1) * N, buffer, other_full, other_free, steps, 0.5, N,
+                                            tl.float32))),
                                 (1, ), (8, ))
     tl.store(y_ptr + 4 * N, last.to(tl.float32))
 

@@ -25,7 +25,8 @@ def test_released_too_early(edited):
 
 @pytest.mark.parametrize("old, new, kind", [
     ("        if chunk > 0:\n            reader.release(chunk - 1)\n", "", "TooFewArrivals"),
-    ("            fetch(writer, chunk + STAGES - 1,", "            fetch(writer, chunk + STAGES,", "WaitCycle")], ids=["no release", "one left out"])
+    ("            fetch(writer, chunk + STAGES - 1,", "            fetch(writer, chunk + STAGES,", "WaitCycle")],
+    ids=["no release", "one left out"])
 def test_what_if(edited, old, new, kind):
     assert kind in kinds(checked(edited(old, new), (64, 64, 512), 0, **SMALL))
 

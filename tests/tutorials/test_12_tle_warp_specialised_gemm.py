@@ -26,7 +26,8 @@ def test_right_under_every_interleaving(tutorial):
 @pytest.mark.parametrize("old, new, text", [
     ('tiles.reader("high", fields=("a_high", "b"))', 'tiles.reader("low", fields=("a_high", "b"))',
      "reader 'low' is used in two partitions"),
-    ("tiles.release(chunk - 1)\n            chunk += 1", "tiles.release(chunk)\n            chunk += 1", "may still read the slot")],
+    ("tiles.release(chunk - 1)\n            chunk += 1", "tiles.release(chunk)\n            chunk += 1",
+     "may still read the slot")],
     ids=["one reader twice", "released early"])
 def test_refused(edited, old, new, text):
     with pytest.raises(triton.CompilationError, match=text):
@@ -36,7 +37,8 @@ def test_refused(edited, old, new, text):
 @pytest.mark.parametrize("old, new, kind", [
     ("        acc = tlx.async_dot_wait(0, acc)\n        tiles.release(chunk - 1)\n", "        acc = tlx.async_dot_wait(0, acc)\n",
      "WaitCycle"),
-    ("            out.release(piece)\n            piece += 1", "            out.release(piece)", "ArriveCountMismatch")], ids=["last release", "count"])
+    ("            out.release(piece)\n            piece += 1", "            out.release(piece)", "ArriveCountMismatch")],
+    ids=["last release", "count"])
 def test_what_if(edited, old, new, kind):
     assert kind in kinds(checked(edited(old, new), (256, 128, 256), 1, BN=128, STAGES=2))
 

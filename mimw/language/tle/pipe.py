@@ -70,8 +70,8 @@ def _check(capacity, scope, name, readers, one_shot, fields: dict) -> None:
         if not isinstance(buffer, buffered_tensor) or buffer.type.storage is not tlx.storage_kind.smem:
             raise ValueError(f"tle.pipe: field {field!r} must be a buffer of tle.gpu.alloc in shared memory, got {buffer}")
         if len(buffer.shape) < 2 or buffer.shape[0] != capacity:
-            raise ValueError(f"tle.pipe: field {field!r} must have rank 2 or more and a first extent of {capacity}, the capacity; its "
-                             f"shape is {list(buffer.shape)}")
+            raise ValueError(f"tle.pipe: field {field!r} must have rank 2 or more and a first extent of {capacity}, the "
+                             f"capacity; its shape is {list(buffer.shape)}")
 
 
 def _check_names(word_name: str, what: str, names: Any) -> None:
@@ -79,8 +79,8 @@ def _check_names(word_name: str, what: str, names: Any) -> None:
         raise ValueError(f"{word_name}: {what}s must be a non-empty tuple or list of names, got {names!r}")
     for one in names:
         if not isinstance(one, str) or not one.isidentifier() or one.startswith("_") or one in ("fields", "readers"):
-            raise ValueError(f"{word_name}: {one!r} is no legal {what} name; take an identifier that does not start with `_` and is "
-                             "not `fields` or `readers`")
+            raise ValueError(f"{word_name}: {one!r} is no legal {what} name; take an identifier that does not start with `_` "
+                             "and is not `fields` or `readers`")
     if len(set(names)) != len(names):
         raise ValueError(f"{word_name}: {what} names must be unique, got {list(names)}")
 

@@ -17,8 +17,8 @@ def check_reads_over(record: PipeRecord, fields: list, stage: Any, builder) -> N
     for dot in dots:
         for operand in dot.args[:2]:
             if isinstance(operand.get_type(), Buffer) and _is_slot(operand, makers, fields, stage):
-                raise ValueError(f"{record.label}: released while the async_dot of line {dot.site.line} may still read the slot; put an "
-                                 "async_dot_wait in between, or release the chunk one step later")
+                raise ValueError(f"{record.label}: released while the async_dot of line {dot.site.line} may still read the slot; "
+                                 "put an async_dot_wait in between, or release the chunk one step later")
 
 
 def _under_way(ops: list) -> list:

@@ -14,7 +14,6 @@ from ..tlx.barrier import MOST_BYTES
 from .gpu.copy import start_tile_load
 from .pipe_record import PipeRecord
 
-
 _VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret")
 
 
@@ -55,14 +54,15 @@ class Window:
         self._filled(buffer, "pointers")
         self.by_threads = True
         policy = self.builder.get_cache_policy("none", "evict_normal")
-        self.builder.record("async_load", pointers.handle, buffer.handle, None if mask is None else mask.handle, None, policy, False)
+        where = None if mask is None else mask.handle
+        self.builder.record("async_load", pointers.handle, buffer.handle, where, None, policy, False)
 
     def _filled(self, buffer, transport: str) -> None:
         name = self._field(buffer.handle)
         had = self.transports.setdefault(name, transport)
         if had != transport:
-            raise ValueError(f"{self.record.label}: field {name!r} is filled by {had} and by {transport} in one chunk; order between "
-                             "them is not kept, so fill a field in one way")
+            raise ValueError(f"{self.record.label}: field {name!r} is filled by {had} and by {transport} in one chunk; order "
+                             "between them is not kept, so fill a field in one way")
 
     def publish(self) -> None:
         """Record what makes the chunk complete: one arrival after all that was written, and the bytes under way."""
@@ -98,8 +98,8 @@ class Window:
         for op in here.ops[here.ops.index(self.announced[0]) if self.announced[0] in here.ops else 0:]:
             for used in _pointed_into(op):
                 if (name := self._field(used)) in tiles:
-                    raise ValueError(f"{self.record.label}: field {name!r} is filled by TMA and touched through local_ptr in one chunk; "
-                                     "the copy is complete only for who waits, so fill a field in one way")
+                    raise ValueError(f"{self.record.label}: field {name!r} is filled by TMA and touched through local_ptr in one "
+                                     "chunk; the copy is complete only for who waits, so fill a field in one way")
 
 
 def _pointed_into(op):

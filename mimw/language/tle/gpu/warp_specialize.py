@@ -45,7 +45,8 @@ def warp_specialize(functions_and_args, worker_num_warps: tl.constexpr, worker_n
     tasks = [Task(names[0], own, is_default=True, replicas=1, site=site)]
     for index, (count, wanted) in enumerate(zip(warps, registers), start=1):
         asked = min(_MOST, max(_LEAST, -(-wanted // 8) * 8))
-        tasks.append(Task(names[index], count, False, asked, names[1:index].count(names[index]), names[1:].count(names[index]), site))
+        before, all_told = names[1:index].count(names[index]), names[1:].count(names[index])
+        tasks.append(Task(names[index], count, False, asked, before, all_told, site))
     return _generator.record_partitions(calls, tasks)
 
 
