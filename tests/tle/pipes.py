@@ -325,3 +325,22 @@ def take_parts(reader, y_ptr, steps, N: tl.constexpr, M: tl.constexpr):
         for part in tl.static_range(4):
             tl.store(y_ptr + (4 * k + part) * N * M + at, tl.load(tle.gpu.local_ptr(slot.x.slot(part))))
         reader.release(k)
+
+
+@mimw.jit
+def ahead(x_desc, x_ptr, y_ptr, steps, N: tl.constexpr, M: tl.constexpr):
+    """Each chunk is started before the loop step that commits it; the first by threads, the others by TMA."""
+    p = tle.pipe(capacity=2, x=tle.gpu.alloc([2, N, M], tl.float32))
+    tle.gpu.warp_specialize([(take, (p.reader(), y_ptr, steps, N, M)), (give_ahead, (p.writer(), x_desc, x_ptr, steps, N, M))],
+                            [1], [24])
+
+
+@triton.jit
+def give_ahead(writer, x_desc, x_ptr, steps, N: tl.constexpr, M: tl.constexpr):
+    slot = writer.acquire(0)
+    tle.gpu.copy(x_ptr + tl.arange(0, N)[:, None] * M + tl.arange(0, M)[None, :], slot.x, [N, M])
+    for k in range(steps):
+        writer.commit(k)
+        if k + 1 < steps:
+            slot = writer.acquire(k + 1)
+            tle.gpu.copy(x_desc, slot.x, [N, M], [(k + 1) * N, 0])

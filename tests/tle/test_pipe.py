@@ -125,3 +125,11 @@ def test_parts_are_copied_as_one_chunk():
                                         dict(N=16, M=32)).stage("ttgir")
     assert ttgir.count("barrier_expect") == 1 and "8192" in ttgir[ttgir.index("barrier_expect"):].splitlines()[0]
     assert ttgir.count("async_tma_copy_global_to_local") == 4 and ttgir.count("wait_barrier") == 2
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_started_ahead(machine, steps):
+    x = f(steps * 16, 32)
+    y = np.zeros_like(x)
+    machine.launch(pipes.ahead, (1, ), mimw.TensorDescriptor.from_tensor(x, [16, 32]), x, y, steps, 16, 32)
+    assert (y == 2 * x).all()

@@ -14,8 +14,9 @@ from ..tlx.arguments import is_int
 class PipeRecord:
     """One call of `tle.pipe`. All values of the pipe, wherever they were handed, share it.
 
-    `owners` says which task of each task region has taken a role ("the writer", "reader 'x'"). `closing` are the ops that only
-    a pipe with an end marker needs; without any `close` they are taken out again.
+    `by_threads` is true once cp.async fills a chunk; a commit need not see which chunk that was. `closing` are the ops that
+    only a pipe with an end marker needs; without any `close` they are taken out again. `owners` says which task of each task
+    region has taken a role ("the writer", "reader 'x'").
     """
 
     number: int
@@ -25,6 +26,7 @@ class PipeRecord:
     one_shot: bool
     builder: Any
     closes: bool = False
+    by_threads: bool = False
     closing: list = field(default_factory=list)
     never_closed: list = field(default_factory=list)  # handles that are then false
     false: Any = None

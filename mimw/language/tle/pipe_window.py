@@ -25,7 +25,6 @@ class Window:
         self.block = builder.get_insertion_block()
         self.announced: list = []  # the ops that say how many bytes a TMA copy brings
         self.transports: dict[str, str] = {}  # field -> how this chunk fills it
-        self.by_threads = False
 
     def holds(self, buffer) -> bool:
         """True if the buffer is a field of the slot, or a view of one."""
@@ -52,7 +51,7 @@ class Window:
     def load_pointers(self, pointers, mask, buffer, semantic) -> None:
         """Start cp.async copies, which `commit` waits for."""
         self._filled(buffer, "pointers")
-        self.by_threads = True
+        self.record.by_threads = True
         policy = self.builder.get_cache_policy("none", "evict_normal")
         where = None if mask is None else mask.handle
         self.builder.record("async_load", pointers.handle, buffer.handle, where, None, policy, False)
@@ -79,7 +78,7 @@ class Window:
             builder.record("barrier_expect", self.full, total, None)
             builder.set_insertion_point_to_end(here)
         else:
-            if self.by_threads:
+            if self.record.by_threads:
                 group = builder.record("async_commit", ()).results[0]
                 builder.record("async_wait", 0, (group, ))
             builder.record("fence", "async_shared")
