@@ -8,6 +8,8 @@ import mimw
 import mimw.compile
 import mimw.tle as tle
 import mimw.tlx as tlx
+from mimw.cli.conflicts import conflict_text
+from mimw.report import barrier_graph
 from tests.language.harness import Kernel
 
 from . import pipes
@@ -207,3 +209,16 @@ def test_release_waits_for_products():
     with pytest.raises(triton.CompilationError, match="released while the async_dot of line .* may still read the slot"):
         mimw.compile.compile_kernel(early, signature, dict(LATER=False))
     mimw.compile.compile_kernel(early, signature, dict(LATER=True))
+
+
+def test_reports_know_pipes():
+    compiled = mimw.compile.compile_kernel(
+        pipes.fan_out, {"x_desc": "tensordesc<fp32[16,32]>", "x_ptr": "*fp32", "y_ptr": "*fp32", "z_ptr": "*fp32", "steps": "i32"},
+        dict(N=16, M=32, WIDE=False))
+    assert barrier_graph(compiled.program) == """\
+spread --fan.full[2]--> read_left (expect 2048 B + TMA)
+spread --fan.full[2]--> read_right (expect 2048 B + TMA)
+read_left --fan.free[2]--> spread (2 arrivals a phase)
+read_right --fan.free[2]--> spread (2 arrivals a phase)
+"""
+    assert "fan.tiles" in conflict_text(compiled)
