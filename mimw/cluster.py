@@ -62,6 +62,13 @@ def check_cluster_target(shape: Shape | None, preferred: Shape | None, target: T
                           hint="give ctas_per_cga alone")
 
 
+def check_mesh_target(size: int, target: Target) -> None:
+    """Refuse clusters of a mesh that the chip cannot run."""
+    if size > target.max_cluster:
+        what = f"at most {target.max_cluster} CTAs a cluster" if target.max_cluster > 1 else "no clusters"
+        raise TargetError(f"the kernel's mesh asks for clusters of {size} CTAs; {target} has {what}")
+
+
 def check_grid(grid: Sequence[int], shape: Shape | None) -> None:
     """LaunchError unless the cluster divides the grid in every dimension."""
     sizes = (*map(int, grid), 1, 1)[:3]

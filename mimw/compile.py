@@ -21,7 +21,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, cluster_shape
+from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, check_mesh_target, cluster_shape
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
 from .errors import KernelError, TargetError
@@ -35,12 +35,12 @@ from .lowering.descriptor_address import needs_slots
 from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
-from .triton_port.cluster import add_metadata, allow_large_clusters, with_cluster
+from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
 from .triton_port.plain import plain_ttir
-from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
+from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, make_backend, stock_compile
 
 Observer = Callable[[str, Any], None]
 CLUSTER = ("ctas_per_cga", )  # a path that no argument has
@@ -79,6 +79,8 @@ class Kernel:
                                  backend.get_codegen_implementation(options), backend.get_module_map(), self.cluster)
         if observer:
             observer("record", program)
+        if program.grid_of_clusters:
+            check_mesh_target(program.cluster_size, chip)
         if not program.orchestrates():
             self.program = program
             return program
@@ -163,7 +165,7 @@ class MimwSource(ASTSource):
         """Set by the base class; ours is derived."""
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{super().hash()}-{compiler_hash()}-{self.cluster}".encode()).hexdigest()
+        return hashlib.sha256(f"{super().hash()}-{compiler_hash()}-{self.cluster}-{globals_key(self.fn)}".encode()).hexdigest()
 
     def orchestrates(self) -> bool:
         """True if the kernel uses our words when specialised like this."""
@@ -179,7 +181,8 @@ class MimwSource(ASTSource):
             module = self.kernel.to_ttgir(chip_of(target), options, make_backend(target), context, self.observer)
         else:
             module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
-        return module if self.kernel.cluster == ALONE else with_cluster(module, self.kernel.cluster)
+        cluster = self.kernel.program.cluster if self.kernel.program else self.kernel.cluster
+        return module if cluster == ALONE else with_cluster(module, cluster)
 
     def repeat_lowering(self) -> None:
         """Lower once more, for the observer, a kernel whose binary came from the cache."""
@@ -187,6 +190,12 @@ class MimwSource(ASTSource):
         context = mlir_context()
         backend.load_dialects(context)
         self.kernel.to_ttgir(chip_of(self.target), backend.parse_options(dict(self.options)), backend, context, self.observer)
+
+
+def globals_key(fn) -> str:
+    """What of ours `fn` and its helpers name as globals: Triton's key of a function holds only those in a `tl.constexpr`."""
+    fn.cache_key  # noqa: B018  finds them
+    return "".join(f"{name}={key}" for (name, _), (value, _) in fn.used_global_vals.items() if (key := content_key(value)))
 
 
 @functools.cache
@@ -206,8 +215,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         check_cluster_target(src.cluster, None, chip_of(target))
     compiled = stock_compile(src, target=target, options=options, **keywords)
     add_metadata(compiled, ctas_per_cga=src.cluster)
-    if prod(src.cluster or ALONE) > chip_of(target).portable_cluster:
-        allow_large_clusters(compiled)
+    launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
     return compiled
 
 

@@ -16,7 +16,16 @@ from .compile import CLUSTER, MimwSource, chip_of, compile_source, gpu_target
 from .simulate import simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in
-from .triton_port.runtime import JITFunction, MockTensor, create_function_from_signature, gpu_is_active, knobs, make_backend
+from .triton_port.runtime import (
+    ContentKeys,
+    JITFunction,
+    MockTensor,
+    compute_cache_key,
+    create_function_from_signature,
+    gpu_is_active,
+    knobs,
+    make_backend,
+)
 
 _OURS = frozenset(KEYWORDS)
 _LAUNCH = JITFunction.run
@@ -30,9 +39,9 @@ class MimwFunction(JITFunction):
         stand_in()
 
     def create_binder(self):
-        binder = super().create_binder() if gpu_is_active() else self._binder_for(_wanted_target())
+        kernels, _, *rest = super().create_binder() if gpu_is_active() else self._binder_for(_wanted_target())
         self.ASTSource, self.compile = MimwSource, compile_source
-        return binder
+        return kernels, ContentKeys(), *rest
 
     def _binder_for(self, target):
         backend = make_backend(target)
@@ -68,9 +77,9 @@ class MimwFunction(JITFunction):
         device = f"no GPU, but {target}"
         if device not in self.device_caches:
             self.device_caches[device] = self.create_binder()
-        kernels, _, _, backend, binder = self.device_caches[device]
+        kernels, keys, _, backend, binder = self.device_caches[device]
         bound, specialization, options = binder(*args, **kwargs)
-        key = str(specialization) + str(options)
+        key = compute_cache_key(keys, specialization, options)
         kernel = kernels.get(key)
         if kernel is None:
             options, signature, constants, attrs = self._pack_args(backend, kwargs, bound, specialization, options)

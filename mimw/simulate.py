@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid
-from .compile import Kernel, gpu_target
+from .compile import Kernel, globals_key, gpu_target
 from .errors import SimulatorMisuse
 from .host import specialise
 from .ir import Program
@@ -83,6 +83,8 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
+    if program.grid_of_clusters:
+        extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(extents, program.cluster)
     return Launch(fn.__name__, program, extents, values, recorded)
 
@@ -108,7 +110,7 @@ def _resolve(kernel, args, meta):
 def _program(fn, signature, constants, options: dict[str, Any], target: str):
     """(the checked program, the recorded one), kept per specialisation on the function itself."""
     key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
-        options.items(), key=str)), target, fn.cache_key)
+        options.items(), key=str)), target, fn.cache_key, globals_key(fn))
     cache = fn.__dict__.setdefault("_simulated_programs", {})
     if key not in cache:
         chip = find_target(target)

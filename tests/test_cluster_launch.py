@@ -128,7 +128,7 @@ def test_larger_than_portable():
     y = triton.runtime.jit.MockTensor(tl.int32)
     names = {shape: type(orchestrated.warmup(y, 32, grid=(16, 4), ctas_per_cga=shape)).__name__
              for shape in ((8, 1, 1), (4, 4, 1))}
-    assert names == {(8, 1, 1): "CompiledKernel", (4, 4, 1): "LargeClusterKernel"}
+    assert names == {(8, 1, 1): "CompiledKernel", (4, 4, 1): "ClusterKernel"}
 
 
 @pytest.mark.parametrize("shape", [(16, 1, 1), (4, 4, 1), (12, 1, 1)])

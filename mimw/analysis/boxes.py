@@ -7,16 +7,20 @@ from math import prod
 
 from ..ir import Op, Tensor, Value
 from .affine import Affine, affine
+from .mask_runs import divisor
 from .pointers import Family
 from .uses import Uses
 
 
+_MOST_POSITIONS = 16  # of a box whose place is known at run time only, where each is a view of its own
+
+
 @dataclass(frozen=True)
 class Box:
-    """Buffer `index` of an array (None: not an array), and in it `shape` elements from `offsets` on."""
+    """Buffer `index` of an array (None: not an array), and in it `shape` elements from `offsets` on. All are scalars."""
 
-    index: Value | int | None
-    offsets: tuple[int, ...]
+    index: Affine | None
+    offsets: tuple[Affine, ...]
     shape: tuple[int, ...]
 
 
@@ -27,11 +31,9 @@ def pointed_box(uses: Uses, pointer: Value, family: Family) -> Box | None:
     stored = family.buffer.type
     have = (stored.count, *stored.shape) if stored.count else stored.shape
     indices = _indices(uses, uses.definition.get(pointer), family)
-    if indices is None or len(have) != len(indices):
-        return None
     tile = pointer.type.shape
     outer = len(have) - len(tile)
-    if outer < 0:
+    if indices is None or len(have) != len(indices) or outer < 0:
         return None
     starts, extents = [], []
     for dim, index in enumerate(indices):
@@ -39,37 +41,35 @@ def pointed_box(uses: Uses, pointer: Value, family: Family) -> Box | None:
         wanted = tuple(int(other == axis and tile[other] > 1) for other in range(len(tile)))
         if index is None or index.strides != wanted:
             return None
-        starts.append(index)
+        starts.append(Affine(index.constant, index.terms))
         extents.append(tile[axis] if axis >= 0 else 1)
     number = None
     if stored.count:
-        if extents[0] != 1:
+        if extents.pop(0) != 1:
             return None
-        number = _number(starts.pop(0))
-        extents.pop(0)
-        if number is None:
-            return None
-    if any(start.terms or start.constant < 0 or start.constant + extent > room or start.constant % extent
-           for start, extent, room in zip(starts, extents, stored.shape)):
+        number = starts.pop(0)
+    if not _is_part(uses, starts, extents, stored.shape, stored.element.bytes):
         return None
-    offsets = tuple(start.constant for start in starts)
-    if tuple(extents) != stored.shape and not _sliceable(extents, stored.shape, stored.element.bytes):
-        return None
-    return Box(number, offsets, tuple(extents))
+    return Box(number, tuple(starts), tuple(extents))
 
 
-def _sliceable(extents: list[int], shape: tuple[int, ...], size: int) -> bool:
-    """Whether a slice cuts no swizzle that the buffer may have: whole rows or 128 bytes of them, and 8 rows at a time."""
+def _is_part(uses: Uses, starts: list[Affine], extents: list[int], shape: tuple[int, ...], size: int) -> bool:
+    """Whether the box is the whole buffer, or a part that Triton has a view of: it starts at a multiple of its extents, moves at
+    run time along one dimension at most, and cuts no swizzle that the buffer may have."""
+    if any(start.constant % extent or start.constant < 0 or start.constant + extent > room
+           for start, extent, room in zip(starts, extents, shape)):
+        return False
+    moving = [dim for dim, start in enumerate(starts) if start.terms]
+    if any(factor * divisor(uses, value) % extents[dim] for dim in moving for value, factor in starts[dim].terms):
+        return False
+    if tuple(extents) == shape:
+        return not moving
+    if moving:
+        (first, *more), others = moving, [dim for dim in range(len(shape)) if dim != moving[0]]
+        if more or any(extents[dim] != shape[dim] for dim in others) or shape[first] // extents[first] > _MOST_POSITIONS:
+            return False
     rows = prod(extents[:-1])
     return (extents[-1] == shape[-1] or extents[-1] * size % 128 == 0) and (rows % 8 == 0 or tuple(extents[:-1]) == shape[:-1])
-
-
-def _number(index: Affine) -> Value | int | None:
-    if not index.terms:
-        return index.constant
-    if index.constant == 0 and len(index.terms) == 1 and index.terms[0][1] == 1:
-        return index.terms[0][0]
-    return None
 
 
 def _indices(uses: Uses, op: Op | None, family: Family) -> list[Affine | None] | None:

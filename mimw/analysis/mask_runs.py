@@ -31,6 +31,12 @@ def mask_run(uses: Uses, mask: Value) -> int:
     return _run(uses, mask).equal
 
 
+def divisor(uses: Uses, value: Value) -> int:
+    """A power of two that surely divides an integer scalar, or the first element of a tile."""
+    whole = _run(uses, value).divisor
+    return whole & -whole
+
+
 def _run(uses: Uses, value: Value) -> _Run:
     extent = value.type.shape[-1] if isinstance(value.type, Tensor) else _MANY
     op = uses.definition.get(value)

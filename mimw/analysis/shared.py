@@ -11,8 +11,8 @@ BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
 _VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret", "buffer_flat", "barrier_index",
           "local_alloc")  # in a storage, an array is a view
 _ASYNC = ("async_load", "tma_load", "tma_store", "tma_fetch", "bulk_load", "bulk_store", "async_dot", "remote_store",
-          "async_remote_store",
-          "async_remote_copy", "tma_load_multicast")
+          "async_remote_store", "async_remote_copy", "tma_load_multicast", "remote_load", "remote_scatter", "remote_rmw",
+          "remote_cas")
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,11 @@ def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:
     yield from _plain_rows(op, op.args[0], views, "stores to another CTA compute addresses from plain rows")
 
 
+def _remote_element(op: Op, views: Views) -> Iterator[Requirement]:
+    buffer = next(value for value in op.operands if isinstance(value.type, Buffer))
+    yield from _plain_rows(op, buffer, views, "accesses to another CTA compute addresses from plain rows")
+
+
 def _remote_copy(op: Op, views: Views) -> Iterator[Requirement]:
     """Buffers of one shape and dtype get one layout (`buffers.py`) and are copied whole; others lie in plain rows."""
     both = op.args[0], op.args[1]
@@ -170,6 +175,7 @@ def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
 _DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "tma_fetch": _tma(2),
             "async_dot": _async_dot, "buffer_index": _index,
             "buffer_reinterpret": _reinterpret, "tma_load_multicast": _tma(3), "remote_store": _remote_store,
+            **dict.fromkeys(("remote_load", "remote_scatter", "remote_rmw", "remote_cas"), _remote_element),
             "async_remote_store": _remote_store, "async_remote_copy": _remote_copy, "bulk_load": _bulk(2), "bulk_store": _bulk(1)}
 _WHOLE = ("local_load", "local_store", "local_gather", "local_scatter", "async_load", "tma_load", "tma_store", "tma_fetch",
           "async_dot",

@@ -14,6 +14,7 @@ from ..triton_port.codegen import (
     flatten_values_to_ir,
     normalize_value,
     parse,
+    tensor,
 )
 from .carries import DistinctCarries
 from .partitions import Partitions
@@ -43,6 +44,7 @@ class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarrie
             except NameError:
                 value = self.gscope.get(name)
                 if (getattr(value, "__module__", None) or type(value).__module__ or "").startswith("mimw."):
+                    self.builder.uses_words = True  # Triton's own path would refuse the name
                     return value
                 raise
 
@@ -112,6 +114,14 @@ class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarrie
         if len(getattr(node, "targets", ())) > 1:
             raise self._unsupported(node, "`a = b = value` is not supported in kernels; write one assignment after the other")
         return super().visit_Assign(node)
+
+    def visit_For(self, node):
+        """Triton leaves the counter's name bound to a value of the loop's inside; an `if` around two loops would then yield it."""
+        super().visit_For(node)
+        counter = getattr(node.target, "id", None)
+        if isinstance(self.lscope.get(counter), tensor):  # static_range leaves a number
+            del self.lscope[counter]
+            self.local_defs.pop(counter, None)
 
     def visit_FunctionDef(self, node: ast.FunctionDef):
         raise self._unsupported(node, "nested function definitions are not allowed inside a kernel")

@@ -79,6 +79,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
     errors:    KernelCompilationError, chained to what was wrong, with the user's file and line
     """
     recorder = Recorder()
+    recorder.launch_cluster = cluster
     recorder.options, recorder.codegen_fns, recorder.module_map = options, codegen_fns, module_map or {}
     types = _argument_types(fn, signature, constants)
     prototype = ASTFunction([], types, attrs)
@@ -97,7 +98,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
             raise KernelError("a kernel cannot return a value", site, hint="store the value through a pointer argument")
     except (CompilationError, KernelError) as error:
         raise compilation_error(fn, error) from error
-    program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site, cluster)
+    program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site)
     verify(program)
     return program
 

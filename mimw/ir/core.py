@@ -107,6 +107,7 @@ class Program:
     """One kernel: its run-time parameters, its body, the warps of its default task, and the cluster it is launched in.
 
     `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
+    `grid_of_clusters` is true if meshes ask for the clusters: then the grid of a launch counts clusters along x, not CTAs.
     `suspend_ns` is how long a barrier wait may put a thread to sleep before it looks again, a hint; 0 gives none.
     """
 
@@ -117,12 +118,18 @@ class Program:
     site: Site = UNKNOWN
     uses_words: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
+    grid_of_clusters: bool = False
     suspend_ns: int = 0
 
     @property
     def cluster_size(self) -> int:
         """CTAs in a cluster."""
         return prod(self.cluster)
+
+    @property
+    def cooperative(self) -> bool:
+        """True if all CTAs of the launch have to run at the same time."""
+        return any(op.name == "grid_barrier" for op in self.walk())
 
     def walk(self) -> Iterator[Op]:
         """Every op of the kernel in program order, parents before their regions."""

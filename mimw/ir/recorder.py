@@ -187,6 +187,9 @@ class Recorder:
         self.pipes = 0
         self.finishers: list = []  # called before the draft is frozen
         self.log: list[DraftOp] = []  # in the order of recording, whatever block they went to
+        self.launch_cluster = (1, 1, 1)         # what the launch asks for, before any mesh is seen
+        self.mesh_size: int | None = None       # CTAs of a cluster by the meshes of the kernel
+        self.grid_meets = False                 # a barrier of the whole grid was recorded
         self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
         self.suspend_hints: list[int] = []  # of the task regions that give one
 
@@ -380,12 +383,15 @@ class Recorder:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def finish(self, name: str, params: list[tuple[Handle, str, tuple[int, ...], tuple]], num_warps: int,
-               site: Site, cluster: tuple[int, int, int] = (1, 1, 1)) -> Program:
+               site: Site) -> Program:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
         for finisher in self.finishers:
             finisher()
+        cluster, meshed = self.launch_cluster, self.mesh_size not in (None, 1) and self.launch_cluster == (1, 1, 1)
+        if meshed:
+            cluster = self.mesh_size, 1, 1
         suspend_ns = min(self.suspend_hints, default=0)
-        return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster, suspend_ns)
+        return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster, meshed, suspend_ns)
 
 
 def _scalar_getters() -> None:
@@ -437,6 +443,6 @@ class _Freezer:
         return Op(draft.name, args, results, blocks, MappingProxyType(draft.attrs), draft.site)
 
     def program(self, entry: DraftBlock, name: str, params, num_warps: int, site: Site, uses_words: bool,
-                cluster: tuple[int, int, int], suspend_ns: int) -> Program:
+                cluster: tuple[int, int, int], grid_of_clusters: bool, suspend_ns: int) -> Program:
         frozen = tuple(Param(self.define(handle), param, path, tuple(attrs)) for handle, param, path, attrs in params)
-        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, cluster, suspend_ns)
+        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, cluster, grid_of_clusters, suspend_ns)

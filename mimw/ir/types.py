@@ -51,7 +51,8 @@ class Scalar(Type):
 class Pointer(Type):
     """An address of `pointee` in global memory (or `constant`, for arguments that are never written).
 
-    `shared` is an element of a buffer; such a pointer lives until the pass `shared_pointers` makes it an offset.
+    `shared` is an element of a buffer, `cluster` one of the same buffer in a CTA of the cluster; such a pointer lives until the
+    pass `shared_pointers` makes it an offset.
     """
 
     pointee: Scalar | Pointer
@@ -62,7 +63,7 @@ class Pointer(Type):
     is_float = False
 
     def __str__(self) -> str:
-        return f"{'shared ' if self.space == 'shared' else ''}*{self.pointee}"
+        return f"{f'{self.space} ' if self.space in ('shared', 'cluster') else ''}*{self.pointee}"
 
 
 Element = Scalar | Pointer

@@ -42,7 +42,7 @@ def _store(emitter: Emitter, op: Op, value, places: list, store: str, completion
     size, (extent, ) = value.type.element.bytes, value.type.shape
     (each, ) = emitter.layouts.wanted(op, op.operands.index(value)).size_per_thread
     threads = 32 * emitter.num_warps
-    bits = _as_registers(emitter, op, value)
+    bits = as_registers(emitter, op, value)
     held = registers_of(emitter, bits)
     operands = [thread_in_task(emitter), *places, bits]
     names = [f"${len(places) + 1 + index}" for index in range(held)]
@@ -55,13 +55,13 @@ def _store(emitter: Emitter, op: Op, value, places: list, store: str, completion
     if completion:
         lines.append("mapa.shared::cluster.u32 bar, $3, $2;")
     for step in range(held // each):
-        packing, kind, words = _packed(names[step * each:][:each], size, f"w{step}_")
+        packing, kind, words = packed(names[step * each:][:each], size, f"w{step}_")
         lines += [*packing, f"{when}{store}{kind} [to+{step * threads * each * size}], {words}{completion};"]
     constraints = ["r"] * (len(places) + 1) + ["l" if size == 8 else "r"] * held
     ptx(emitter, "{\n" + "\n".join(lines) + "\n}", constraints, operands)
 
 
-def _as_registers(emitter: Emitter, op: Op, value):
+def as_registers(emitter: Emitter, op: Op, value):
     """The tile as integers of one register each: 64 bits, or 32 that hold no more than the element."""
     builder, type_ = emitter.builder, value.type
     layout = emitter.layouts.wanted(op, op.operands.index(value))
@@ -74,7 +74,7 @@ def _as_registers(emitter: Emitter, op: Op, value):
     return builder.create_int_cast(bits, emitter.types.tensor(like(type_, wide), layout), False)
 
 
-def _packed(names: list[str], size: int, prefix: str) -> tuple[list[str], str, str]:
+def packed(names: list[str], size: int, prefix: str) -> tuple[list[str], str, str]:
     """Registers of `size` bytes each as one store's: (instructions that pack them, the store's type, its operand)."""
     lines: list[str] = []
     while size < 4 and len(names) > 1:

@@ -27,6 +27,7 @@ from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .narrow_releases import narrow_releases
 from .place_aliases import check_aliases, place_aliases
+from .place_meetings import place_meetings
 from .share_captures import share_captures
 from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
@@ -37,7 +38,8 @@ __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
     "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "join_copies", "narrow_releases",
-    "place_aliases", "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "sync_clusters",
+    "place_aliases", "place_meetings", "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays",
+    "sync_clusters",
 ]
 
 
@@ -71,6 +73,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("async_dot", check=check_async_dot),
     Pass("warpgroups", check=check_warpgroups),
     Pass("join_copies", rewrite=lambda program, target: join_copies(program)),
+    Pass("meetings", rewrite=lambda program, target: place_meetings(program)),
     Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
     Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
     Pass("narrow_releases", rewrite=lambda program, target: narrow_releases(program)),

@@ -13,10 +13,14 @@ def check_cluster(program: Program, target: Target) -> None:
     for a cluster barrier in tasks that some warps of the CTA never reach."""
     uses = Uses(program)
     for op in uses.ops:
-        if op.name in CROSS_CTA:
+        if op.name in CROSS_CTA and not isinstance(op.attrs.get("run"), int):  # tle.remote was checked where it stands
             _check_ranks(uses, op)
         elif op.name == "warp_specialize":
             _check_barriers(uses, op)
+        elif op.name == "distributed_barrier" and uses.task(op) is not None and (uses.program.cluster_size > 1 or op.attrs["grid"]):
+            raise ProtocolError("this distributed_barrier never opens: it waits for all threads of each CTA, and task "
+                                f"'{task_label(uses.task(op))}' has only some of them.", op.site,
+                                hint="call it before or after the tasks, or let tasks meet on mbarriers.")
 
 
 def _check_ranks(uses: Uses, op: Op) -> None:

@@ -35,6 +35,7 @@ _NEEDS = {
     "async_dot": ("has_wgmma", "async_dot", "asynchronous dots into registers (wgmma)"),
     "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
 }
+_GRID_BARRIER = ("has_tma", "distributed_barrier", "barrier among all CTAs of a grid")  # a cluster's mesh is refused at once
 _PROXY_FENCE = ("has_tma", "fence('async_shared')", "asynchronous proxy to fence")
 
 
@@ -62,6 +63,8 @@ def word_targets() -> dict[str, tuple[str, ...]]:
 def _needed(op: Op) -> tuple[str, str, str]:
     if op.name == "fence" and op.args[0] == "async_shared":
         return _PROXY_FENCE
+    if op.name == "distributed_barrier" and op.attrs["grid"]:
+        return _GRID_BARRIER
     return _NEEDS.get(op.name, ("", "", ""))
 
 

@@ -2,7 +2,7 @@
 
 Release at cluster scope waits until the thread's writes have reached the L2 cache, about half a microsecond; in a
 multicast GEMM once a slot. There nothing is written but the CTA's own shared memory, which no instruction of another
-CTA reads, and what the copy engines move, which barriers and bulk groups finish. Such arrivals tell that reads are
+CTA reads (a load through `tle.remote` would), and what the copy engines move, which barriers and bulk groups finish. Such arrivals tell that reads are
 over, and for that release at CTA scope is enough (so does CUTLASS, `ClusterBarrier::arrive`).
 """
 
@@ -23,7 +23,7 @@ def narrow_releases(program: Program) -> Program:
     """The program with attrs["scope"] = "cta" on its remote arrivals, unless it writes to global or other CTAs' memory
     by ordinary instructions: anywhere, as a release also passes on what others have released."""
     ops = list(program.walk())
-    written = any("write" in OPS[op.name].effects and op.name not in _NOT_RELEASED for op in ops)
+    written = any("write" in OPS[op.name].effects and op.name not in _NOT_RELEASED or op.name == "remote_load" for op in ops)
     if written or not any(op.name == "remote_arrive" for op in ops):
         return program
     return replace(program, body=_narrowed(program.body))

@@ -14,7 +14,7 @@ from ..analysis.boxes import Box, pointed_box
 from ..analysis.pointers import Family
 from ..analysis.uses import Uses
 from ..errors import KernelError
-from ..ir import I32, Buffer, Op, Scalar, Tensor, Type, Value
+from ..ir import Buffer, Op, Scalar, Tensor, Type, Value
 from ..ir.types import element_of
 from .writer import Writer
 
@@ -28,8 +28,8 @@ class Access:
 
 
 class Accesses:
-    """What rewriting needs: where ops are written, and what is known of pointers. `odd` gathers the arrays that are taken flat, but
-    have a number of buffers that is no power of two: Triton's memory descriptors cannot say that."""
+    """What rewriting needs: where ops are written, and what is known of pointers. `odd` gathers the arrays that are taken flat,
+    but have a number of buffers that is no power of two: Triton's memory descriptors cannot say that."""
 
     def __init__(self, writer: Writer, uses: Uses, families: dict[Value, Family]):
         self.writer, self.uses, self.families = writer, uses, families
@@ -46,36 +46,62 @@ class Accesses:
     def boxed(self, buffer: Value, box: Box, op: Op) -> Value:
         buffer = self.writer.now(buffer)
         if box.index is not None:
-            index = self.writer.now(box.index) if isinstance(box.index, Value) else self.writer.constant(box.index, I32, op.site)
-            buffer = self.writer.emit("buffer_index", (buffer, index), op.site)
+            buffer = self.writer.emit("buffer_index", (buffer, self.writer.scalar(box.index, op.site)), op.site)
         if buffer.type.shape != box.shape:
-            buffer = self.writer.emit("buffer_slice", (buffer, box.offsets, box.shape), op.site)
+            offsets = tuple(self.writer.scalar(start, op.site) if start.terms else start.constant for start in box.offsets)
+            buffer = self.writer.emit("buffer_slice", (buffer, offsets, box.shape), op.site)
         return buffer
 
     def flat(self, op: Op, pointer: Value, element: Scalar) -> tuple[Value, Value]:
         """The flat buffer, and the positions that pointers have in it: a tile of rank 1."""
         family = self.families[pointer]
-        buffer, position = self.writer.now(family.buffer), self.writer.now(pointer)
-        if buffer.type.count & (buffer.type.count - 1):
-            self.odd.add(family.buffer)
+        position = self.writer.now(pointer)
         extent = prod(position.type.shape) if isinstance(position.type, Tensor) else 1
         position = self.writer.reshaped(position, (extent, ), op.site)
-        position = self._stored(position, family, buffer.type, op)
-        return self.writer.emit("buffer_flat", (self.seen_as(op, buffer, element), ), op.site), position
+        buffer, position = self._whole(family.buffer, self.stored(position, family, family.buffer.type, op), op)
+        if buffer.type.count & (buffer.type.count - 1):
+            self.odd.add(buffer)
+        return self.writer.emit("buffer_flat", (self.seen_as(op, self.writer.now(buffer), element), ), op.site), position
 
-    def _stored(self, position: Value, family: Family, stored: Buffer, op: Op) -> Value:
+    def stored(self, position: Value, family: Family, stored: Buffer, op: Op) -> Value:
         """A position in the logical array as one in the padded array that holds it."""
         have = (stored.count, *stored.shape) if stored.count else stored.shape
         if not family.shape or family.shape[1:] == have[1:]:
             return position
-        writer, total, rest = self.writer, None, position
-        for dim, (extent, padded) in enumerate(zip(family.shape, have)):
-            below, room = prod(family.shape[dim + 1:]), prod(have[dim + 1:])
-            index = rest if below == 1 else writer.number("udiv", rest, below, op.site)
-            if below > 1:
-                rest = writer.number("urem", rest, below, op.site)
-            term = writer.scaled(index, room, op.site)
-            total = term if total is None else writer.emit("add", (total, term), op.site)
+        return self._linear(self._coordinates(position, family.shape, op), have, op)
+
+    def _whole(self, buffer: Value, position: Value, op: Op) -> tuple[Value, Value]:
+        """The buffer that a slice or transpose is a view of, and a position in the view as one in that buffer."""
+        view = self.uses.definition.get(buffer)
+        if view is None or view.name not in ("buffer_slice", "buffer_trans"):
+            return buffer, position
+        indices, source = self._coordinates(position, buffer.type.shape, op), view.args[0]
+        if view.name == "buffer_trans":
+            indices = [indices[view.args[1].index(dim)] for dim in range(len(indices))]
+        else:
+            indices = [self._shifted(index, start, op) for index, start in zip(indices, view.args[1])]
+        return self._whole(source, self._linear(indices, source.type.shape, op), op)
+
+    def _shifted(self, index: Value, start: Value | int, op: Op) -> Value:
+        if not isinstance(start, Value):
+            return self.writer.number("add", index, start, op.site) if start else index
+        start = self.writer.emit("splat", (index.type, self.writer.now(start)), op.site)
+        return self.writer.emit("add", (index, start), op.site)
+
+    def _coordinates(self, position: Value, shape: tuple[int, ...], op: Op) -> list[Value]:
+        """The index in each dimension of elements at row-major positions."""
+        indices = []
+        for dim in range(len(shape)):
+            below = prod(shape[dim + 1:])
+            indices.append(position if below == 1 else self.writer.number("udiv", position, below, op.site))
+            position = self.writer.number("urem", position, below, op.site) if below > 1 else position
+        return indices
+
+    def _linear(self, indices: list[Value], shape: tuple[int, ...], op: Op) -> Value:
+        total = None
+        for dim, index in enumerate(indices):
+            term = self.writer.scaled(index, prod(shape[dim + 1:]), op.site)
+            total = term if total is None else self.writer.emit("add", (total, term), op.site)
         return total
 
     def seen_as(self, op: Op, buffer: Value, element: Scalar) -> Value:

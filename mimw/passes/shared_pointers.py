@@ -17,6 +17,7 @@ from ..errors import KernelError
 from ..ir import I32, Block, Op, Pointer, Program, Tensor, Type, Value, like
 from ..ir.types import element_of
 from .pointer_accesses import ACCESSES, Accesses
+from .remote_accesses import REMOTE, is_remote, ranked
 from .slot_arrays import with_types
 from .writer import Writer
 
@@ -30,7 +31,7 @@ def shared_pointers(program: Program) -> Program:
         return program
     uses = Uses(program)
     families = pointer_families(program, uses, [(carry.source, carry.target) for carry in all_carries(program)])
-    rewriter = _Rewriter(uses, families)
+    rewriter = _Rewriter(uses, families, program.cluster_size)
     rewritten = replace(program, body=rewriter.block(program.body))
     odd = {array: replace(array.type, count=1 << (array.type.count - 1).bit_length()) for array in rewriter.accesses.odd
            if getattr(uses.definition[array], "name", "") == "local_alloc"}
@@ -40,8 +41,8 @@ def shared_pointers(program: Program) -> Program:
 class _Rewriter:
     """Rebuilds blocks. `writer.env` holds what each value of the old program is in the new one, where that differs."""
 
-    def __init__(self, uses: Uses, families: dict[Value, Family]):
-        self.families = families
+    def __init__(self, uses: Uses, families: dict[Value, Family], cluster_size: int):
+        self.families, self.cluster_size = families, cluster_size
         self.writer = Writer()
         self.accesses = Accesses(self.writer, uses, families)
 
@@ -73,7 +74,10 @@ class _Rewriter:
         elif op.name == "bitcast" and isinstance(element_of(op.result.type), Pointer):
             self.writer.env[op.result] = self.writer.now(op.args[0])
         elif op.name in ACCESSES and op.args[ACCESSES[op.name].pointer] in self.families:
-            ACCESSES[op.name].rewrite(self.accesses, op)
+            pointer = op.args[ACCESSES[op.name].pointer]
+            (REMOTE if is_remote(self.accesses.uses, pointer) else ACCESSES)[op.name].rewrite(self.accesses, op)
+        elif op.name == "remote_ptr":
+            self.writer.env[op.result] = ranked(self.accesses, op, self.cluster_size)
         elif pointers and op.name not in _FOLLOWS and not op.blocks:
             raise KernelError(f"a pointer into shared memory cannot be used by {op.name}.", op.site,
                               hint="load, store and atomics take it; so do pointer arithmetic, shape words and `where`.")
@@ -119,6 +123,6 @@ def _retyped(arg):
     """Arguments of an op on pointers: types of shared pointers become those of offsets."""
     if isinstance(arg, tuple):
         return tuple(_retyped(item) for item in arg)
-    if isinstance(arg, Type) and isinstance(element_of(arg), Pointer) and element_of(arg).space == "shared":
+    if isinstance(arg, Type) and isinstance(element_of(arg), Pointer) and element_of(arg).space in ("shared", "cluster"):
         return _offset_type(arg)
     return arg

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from types import MappingProxyType
 
+from ..analysis.affine import Affine
 from ..ir import I32, Op, Site, Tensor, Type, Value, like
 from ..ir.ops import result_types
 from ..ir.types import element_of
@@ -63,6 +64,14 @@ class Writer:
         if element_of(value.type) == I32:
             return value
         return self.emit("int_cast", (value, like(value.type, I32), True), site)
+
+    def scalar(self, form: Affine, site: Site) -> Value:
+        """The i32 value of a scalar's affine form, over values of the old program."""
+        total = self.constant(form.constant, I32, site) if form.constant or not form.terms else None
+        for value, factor in form.terms:
+            term = self.scaled(self.cast_i32(self.now(value), site), factor, site)
+            total = term if total is None else self.emit("add", (total, term), site)
+        return total
 
     def reshaped(self, value: Value, shape: tuple[int, ...], site: Site) -> Value:
         """The elements of a tile in row-major order in another shape; a scalar becomes a tile of one element, and back."""

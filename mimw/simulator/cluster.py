@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class Cluster:
     latest: float = 0.0
     opened_at: float = 0.0
     waiters: list[Task] = field(default_factory=list)
+    meetings: dict[tuple[int, ...], Any] = field(default_factory=dict)      # of some of the CTAs, by their ranks
 
     def arrive(self, task: Task) -> None:
         """All warps of `task` are there."""

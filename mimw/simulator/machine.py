@@ -44,7 +44,8 @@ class Machine:
         self.delay = LATEST if self.guide or seed == 0 else self.random.choice((2, 16, 128, LATEST))
         self.eager = self.delay != LATEST
         self.trace = Trace() if trace else None
-        self.resident = resident
+        self.resident = grid[0] * grid[1] * grid[2] if program.cooperative else resident
+        self.grid_meeting = None
         self.runnable: list[Task] = []
         self.blocked: dict[Task, None] = {}
         self.inflight: list[InFlight] = []

@@ -58,7 +58,7 @@ def local_atomic_cas(task, op):
 def _update(task, op, view: View, indices: np.ndarray, lanes: np.ndarray, function, *operands) -> None:
     """Replace the elements at `indices[lanes]` by `function(old, *operands)`; the result of `op` is what was there."""
     where = picked(task, op, view, indices[lanes])
-    view.touch(task, op, write=True, where=(where, ), scope="cta")
+    view.touch(task, op, write=True, where=(where, ), scope="gpu")
     view.check(task, op, (where, ))
     old = np.zeros(indices.size, view.data.dtype)
     for turn in turns(indices, lanes):

@@ -12,11 +12,13 @@ import os
 import re
 import tempfile
 from collections import namedtuple
+from math import prod
 
 from triton._C.libtriton import ir as mlir
 
 from .runtime import CompiledKernel
 
+_SHAPE = re.compile(r"\.reqnctapercluster (\d+)(?:, (\d+))?(?:, (\d+))?")
 _NON_PORTABLE = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED (CUDA driver API, CUfunction_attribute)
 _KERNEL = re.compile(r"^  tt\.func public @.* attributes \{", re.MULTILINE)
 
@@ -44,20 +46,40 @@ def add_metadata(compiled, **fields) -> None:
     compiled.metadata = namedtuple("KernelMetadata", sorted(known))(**known)
 
 
-class LargeClusterKernel(CompiledKernel):
-    """A compiled kernel whose clusters exceed the portable size. Triton's launcher asks the driver for that only for clusters
-    of its own kind (`num_ctas == 16`), so the function is told once it is loaded."""
+class ClusterKernel(CompiledKernel):
+    """A compiled kernel of clusters that Triton's launcher does not know how to start, or not all of them."""
 
     def _init_handles(self):
         fresh = self.module is None
         super()._init_handles()
-        if fresh:
-            driver = ctypes.CDLL("libcuda.so.1")
-            status = driver.cuFuncSetAttribute(ctypes.c_void_p(self.function), _NON_PORTABLE, 1)
-            if status:
-                raise RuntimeError(f"the driver refuses clusters of more than 8 CTAs for {self.name} (CUresult {status})")
+        if not fresh:
+            return
+        # A grid of clusters: the launcher takes each for one program of several CTAs, and sizes scratch memory by this.
+        self._run.num_ctas = self.packed_metadata[1]
+        if prod(self.metadata.cluster_dims) > 8:
+            self._allow_large_clusters()
+
+    def _allow_large_clusters(self) -> None:
+        """Triton's launcher asks the driver for that only for clusters of its own kind (`num_ctas == 16`)."""
+        status = ctypes.CDLL("libcuda.so.1").cuFuncSetAttribute(ctypes.c_void_p(self.function), _NON_PORTABLE, 1)
+        if status:
+            raise RuntimeError(f"the driver refuses clusters of more than 8 CTAs for {self.name} (CUresult {status})")
 
 
-def allow_large_clusters(compiled: CompiledKernel) -> None:
-    """Let the launches of a kernel have clusters of a size that not every chip can run."""
-    compiled.__class__ = LargeClusterKernel
+def launch_as_compiled(compiled, asked: tuple[int, int, int] | None, portable: int) -> None:
+    """Have Triton's launcher start what the kernel was compiled for. Its PTX says it, also after a load from the cache.
+
+    Clusters that the launch did not ask for are those of a mesh, whose grid counts clusters. A kernel that uses the workspace of
+    cooperative launches is launched as one. Clusters of more than `portable` CTAs need the driver's leave.
+    """
+    ptx = compiled.asm.get("ptx", "")
+    found = _SHAPE.search(ptx)
+    shape = tuple(int(extent or 1) for extent in found.groups()) if found else (1, 1, 1)
+    cooperative = {"launch_cooperative_grid": True} if "%envreg2" in ptx else {}
+    add_metadata(compiled, cluster_dims=shape, **cooperative)
+    if asked is None and shape != (1, 1, 1):
+        warps, _, shared = compiled.packed_metadata
+        compiled.packed_metadata = warps, shape[0], shared
+        compiled.__class__ = ClusterKernel
+    elif prod(shape) > portable:
+        compiled.__class__ = ClusterKernel

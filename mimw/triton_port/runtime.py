@@ -16,12 +16,20 @@ from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
 from triton.runtime.driver import driver
 from triton.runtime.interpreter import InterpretedFunction
-from triton.runtime.jit import JITCallable, JITFunction, MockTensor, _triton_jit_function_registry, create_function_from_signature
+from triton.runtime.jit import (
+    JITCallable,
+    JITFunction,
+    MockTensor,
+    _replace_jit_callables,
+    _triton_jit_function_registry,
+    compute_cache_key,
+    create_function_from_signature,
+)
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
-    "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
-    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature",
+    "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
+    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "gpu_is_active", "knobs", "make_backend", "stock_compile", "triton",
 ]
 
@@ -38,6 +46,27 @@ def gpu_is_active() -> bool:
 def active_target() -> GPUTarget:
     """The target of the GPU in use."""
     return driver.active.get_current_target()
+
+
+class ContentKeys(dict):
+    """The keys of a function's kernels in memory, by specialisation and options. Triton makes them with `repr`, which need not
+    tell compile-time values apart; one that has a `cache_key` puts that into the key as well."""
+
+    def get(self, wanted, default=None):
+        found = super().get(wanted)
+        if found is None:
+            specialization, options = wanted
+            contents = [key for key in map(content_key, specialization) if key]
+            if contents:
+                found = self[wanted] = f"{_replace_jit_callables(list(specialization))}{options}{contents}"
+        return found or default
+
+
+def content_key(value) -> str:
+    """The `cache_key`s of our compile-time values in `value`, or of those in a tuple; "" if there is none."""
+    if isinstance(value, (tuple, list)):
+        return "".join(map(content_key, value))
+    return value.cache_key if type(value).__module__.startswith("mimw.") and hasattr(value, "cache_key") else ""
 
 
 @atexit.register

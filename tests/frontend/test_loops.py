@@ -125,3 +125,22 @@ def test_64_bit_counters():
     assert y[0] == 3 * (1 << 40) + 3
     compiled = compile_kernel(wide_counters, dict(y="*i64", start="i64", end="i64"), dump=True)
     assert re.search(r"scf\.for .*: i64", lowered(compiled))
+
+
+@mimw.jit
+def loops_in_both_branches(out_ptr, which):
+    total = 0
+    if which == 0:
+        for i in range(3):
+            total += i
+    else:
+        for i in range(5):
+            total += i
+    tl.store(out_ptr, total)
+
+
+@pytest.mark.parametrize("which, total", [(0, 3), (1, 10)])
+def test_counters_of_one_name_in_both_branches(which, total):
+    out = np.zeros(1, np.int32)
+    mimw.simulate(loops_in_both_branches, (1, ), out, which)
+    assert out[0] == total

@@ -23,6 +23,8 @@ def box(x, i, KIND: tl.constexpr):
         pointers = tle.gpu.local_ptr(buffer, (8 + rows, cols))
     elif KIND == "moving":
         pointers = tle.gpu.local_ptr(buffer, (16 * i + rows, cols))
+    elif KIND == "anywhere":
+        pointers = tle.gpu.local_ptr(buffer, (8 * i + rows, cols))
     elif KIND == "turned":
         pointers = tl.trans(tle.gpu.local_ptr(buffer, (rows, cols)))
     elif KIND == "stepped":
@@ -32,7 +34,8 @@ def box(x, i, KIND: tl.constexpr):
 
 
 @pytest.mark.parametrize("kind, used", [("slot", "buffer_slice"), ("index", "buffer_slice"), ("constant", "buffer_slice"),
-                                        ("unaligned", "local_gather"), ("moving", "local_gather"), ("turned", "local_gather"),
+                                        ("unaligned", "local_gather"), ("moving", "buffer_slice"), ("turned", "local_gather"),
+                                        ("anywhere", "local_gather"),
                                         ("stepped", "local_gather")])
 def test_what_becomes_a_view(kind, used):
     ir = compile_kernel(box, {"x": "*fp16", "i": "i32"}, dict(KIND=kind)).stages["ir"]

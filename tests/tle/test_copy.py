@@ -52,6 +52,22 @@ def test_every_rank(machine, shape, at):
 
 
 @mimw.jit
+def rows_in_slots(x, y, rows, STAGES: tl.constexpr, N: tl.constexpr):
+    buffer = tle.gpu.alloc([STAGES, N], x.dtype)
+    for row in range(rows):
+        tle.gpu.copy(x, buffer.slot(row % STAGES), [N], [row * N])
+        tle.gpu.copy(buffer.slot(row % STAGES), y, [N], [row * N])
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_slots_of_one_dimension(machine, stages):
+    x = np.arange(1024, dtype=np.float32)
+    y, describe = np.zeros_like(x), mimw.TensorDescriptor.from_tensor
+    machine.launch(rows_in_slots, (1, ), describe(x, [256]), describe(y, [256]), 4, stages, 256)
+    assert (y == x).all()
+
+
+@mimw.jit
 def by_pointers(x, y, ROWS: tl.constexpr, COLS: tl.constexpr):
     """In as a whole; out again turned, through pointers into the buffer, then a box of it by `copy`."""
     buffer = tle.gpu.alloc([ROWS, COLS], x.dtype.element_ty)

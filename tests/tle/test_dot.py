@@ -106,3 +106,32 @@ def test_a_tile_is_what_was_loaded(machine, store):
 def test_products_in_a_row_are_waited_for_once(store, waits):
     ir = compile_kernel(chained, {"x": "*fp16", "y": "*fp32"}, dict(N=64, STORE=store)).stages["ir"]
     assert ir.count("= async_dot %") == 2 and ir.count("= async_dot_wait") == waits
+
+
+@mimw.jit
+def by_parts(x, w, y, K: tl.constexpr, N: tl.constexpr, BK: tl.constexpr):
+    """Both operands whole in shared memory, multiplied in slices along K that a loop counts out."""
+    a, b = tle.gpu.alloc([N, K], tl.float16), tle.gpu.alloc([K, N], tl.float16)
+    m, k = tl.arange(0, N), tl.arange(0, K)
+    tle.gpu.copy(x + m[:, None] * K + k[None, :], a, [N, K])
+    tle.gpu.copy(w + k[:, None] * N + m[None, :], b, [K, N])
+    acc = tl.zeros((N, N), tl.float32)
+    part = tl.arange(0, BK)
+    for at in range(0, K, BK):
+        left = tle.gpu.local_ptr(a, (tl.broadcast_to(m[:, None], (N, BK)), tl.broadcast_to(at + part[None, :], (N, BK))))
+        right = tle.gpu.local_ptr(b, (tl.broadcast_to(at + part[:, None], (BK, N)), tl.broadcast_to(m[None, :], (BK, N))))
+        acc = tl.dot(tl.load(left), tl.load(right), acc)
+    tl.store(y + m[:, None] * N + m[None, :], acc)
+
+
+def test_slices_that_a_loop_counts_out(machine):
+    random = np.random.default_rng(2)
+    x, w = random.integers(-4, 5, (64, 256)).astype(np.float16), random.integers(-4, 5, (256, 64)).astype(np.float16)
+    y = np.zeros((64, 64), np.float32)
+    machine.launch(by_parts, (1, ), x, w, y, 256, 64, 64)
+    assert (y == x.astype(np.float32) @ w.astype(np.float32)).all()
+
+
+def test_these_slices_are_operands_too():
+    ttgir = compile_kernel(by_parts, {"x": "*fp16", "w": "*fp16", "y": "*fp32"}, dict(K=256, N=64, BK=64)).stages["ttgir"]
+    assert ttgir.count("ttng.warp_group_dot ") == 1 and "ttg.local_load" not in ttgir and "ttg.local_gather" not in ttgir

@@ -48,8 +48,8 @@ def scalars(x, y, N: tl.constexpr):
     tl.store(tle.gpu.local_ptr(buffer), tl.load(x + rows * N + cols))
     for i in range(N):
         at = i.to(tl.int64)
-        old = tl.load(tle.gpu.local_ptr(buffer, (1, at)))
-        tl.store(tle.gpu.local_ptr(buffer, (0, i)), old * 2)
+        old = tl.load(tle.gpu.local_ptr(buffer, (1, at)), mask=i != 3, other=50)
+        tl.store(tle.gpu.local_ptr(buffer, (0, i)), old * 2, mask=i != 5)
     tl.store(y + tl.arange(0, N), tl.load(tle.gpu.local_ptr(buffer, (tl.zeros([N], tl.int32), tl.arange(0, N)))))
 
 
@@ -57,7 +57,9 @@ def scalars(x, y, N: tl.constexpr):
 def test_scalar_pointers_see_what_was_stored_before(machine, warps):
     x, y = np.arange(32, dtype=np.float32).reshape(2, 16), np.zeros(16, np.float32)
     machine.launch(scalars, (1, ), x, y, 16, num_warps=warps)
-    assert (y == x[1] * 2).all()
+    expected = x[1] * 2
+    expected[3], expected[5] = 100, x[0, 5]
+    assert (y == expected).all()
 
 
 @mimw.jit
@@ -227,3 +229,52 @@ def test_ttgir_of_a_view_and_of_picked_elements():
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a", "gfx942", "gfx950"])
 def test_other_targets(target):
     assert compile_kernel(walk, {"x": "*fp32", "y": "*fp32", "rounds": "i32"}, dict(N=16, MMA=True), target).stages
+
+
+@mimw.jit
+def views(x, y, at):
+    """Pointers into a slice and into a transpose of a TLX buffer; a choice between two slots of one array."""
+    tiles = tlx.local_alloc((32, 64), tlx.dtype_of(x), 2)
+    rows, cols = grid_of(32, 64)
+    tlx.local_store(tiles[1], tl.load(x + rows * 64 + cols))
+    tlx.local_store(tiles[0], tl.load(x + rows * 64 + cols) + 100)
+    i = tl.arange(0, 16)
+    part, turned = tlx.local_slice(tiles[1], [at, 0], [16, 64]), tlx.local_trans(tiles[1])
+    tl.store(y + i, tl.load(tle.gpu.local_ptr(part, (i, i * 3))))
+    tl.store(y + 16 + i, tl.load(tle.gpu.local_ptr(turned, (i * 3, i))))
+    first, second = tle.gpu.local_ptr(tiles[0], (i, i)), tle.gpu.local_ptr(tiles[1], (i, i))
+    tl.store(y + 32 + i, tl.load(tl.where(i % 2 == 0, first, second)))
+    if at > 0:
+        chosen = tle.gpu.local_ptr(tiles[0])
+    else:
+        chosen = tle.gpu.local_ptr(tiles[1])
+    tl.store(y + 64 + rows * 64 + cols, tl.load(chosen))
+
+
+def test_views_of_tlx_and_a_choice_between_slots(machine):
+    x, y = np.random.default_rng(3).integers(0, 99, (32, 64)).astype(np.float32), np.zeros(64 + 2048, np.float32)
+    machine.launch(views, (1, ), x, y, 16)
+    i = np.arange(16)
+    assert (y[:16] == x[16:][i, i * 3]).all() and (y[16:32] == x.T[i * 3, i]).all()
+    assert (y[32:48] == x[i, i] + 100 * (i % 2 == 0)).all() and (y[64:].reshape(32, 64) == x + 100).all()
+
+
+@mimw.jit
+def bytes_of_eight(x, y, N: tl.constexpr):
+    buffer = tle.gpu.alloc([N], x.dtype.element_ty)
+    at = tl.arange(0, N)
+    pointers, turned = tle.gpu.local_ptr(buffer), tle.gpu.local_ptr(buffer, (N - 1 - at, ))
+    tl.store(pointers, tl.load(x + at))
+    tl.store(pointers, tl.load(turned), mask=at < 4)
+    tl.store(y + at, tl.load(turned))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16"])
+def test_small_floats(machine, dtype):
+    import ml_dtypes
+    x = np.arange(64, dtype=np.float32).astype(getattr(ml_dtypes, dtype))
+    y = np.zeros_like(x)
+    machine.launch(bytes_of_eight, (1, ), x, y, 64)
+    expected = x.copy()
+    expected[:4] = x[:-5:-1]
+    assert (y.view(np.uint8) == expected[::-1].copy().view(np.uint8)).all()

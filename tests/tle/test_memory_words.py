@@ -45,6 +45,7 @@ class TestAlloc:
         assert tuple(buffer.shape) == (4, 8) and buffer.dtype == tl.float16
         assert tuple(buffer.type.shape) == (4, 8) and buffer.type.element_ty == tl.float16 and buffer.type.layout is None
         assert buffer.type.storage is tlx.storage_kind.smem
+        assert buffer.type.storage == tle.gpu.smem and buffer.type.storage != tle.gpu.tmem
 
     @pytest.mark.parametrize("shape, stored", [([4, 8], "fp16[4, 8]"), ([5], "fp16[8]"), ([3, 5, 6], "fp16[3, 8, 8]"),
                                                ([], "fp16[1]")])
@@ -72,6 +73,7 @@ class TestAlloc:
         (([8], tl.float16), dict(layout="plain"), "layout must be a shared layout"),
         (([8], tl.float16), dict(layout=tle.gpu.tensor_memory_layout.make_default([8, 8])), "layout must be a shared layout"),
         (([8], tl.float16), dict(init_value=3), "init_value must be a tensor"),
+        (([3, 8], tl.float16), dict(layout=tle.gpu.swizzled_shared_layout.make_default(2)), "first extent must be a power of two"),
         (([8], tl.float16), dict(nv_mma_shared_layout=1), "nv_mma_shared_layout must be a bool"),
     ])
     def test_refusals(self, kernel, arguments, keywords, what):

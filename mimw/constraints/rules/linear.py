@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...ir.core import Op
 from ...ir.layouts import Blocked
-from ...ir.types import element_of
-from ..tiles import Tiles
+from ...ir.types import Buffer, element_of
+from ..explain import at
+from ..tiles import Choice, Strength, Tiles
 from .registry import rule
 
 _WORD, _WIDEST = 4, 16  # bytes: PTX ISA, st.async stores 4, 8 or 16 at a time
@@ -19,3 +20,17 @@ def linear(op: Op, tiles: Tiles) -> None:
         threads = tiles.warp_size * tiles.num_warps
         each = min(max(extent // threads, _WORD // size, 1), _WIDEST // size, extent)
         tiles.want(op, index, Blocked((each, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, )))
+
+
+@rule("run")
+def run(op: Op, tiles: Tiles) -> None:
+    """As many neighbours in one thread as lie one after the other, one access takes and all threads have some of."""
+    place = next(value for _, value in tiles.operands(op))
+    (extent, ), size = place.type.shape, next(value.type.element for value in op.operands if isinstance(value.type, Buffer)).bytes
+    threads = tiles.warp_size * tiles.num_warps
+    each = min(op.attrs["run"], _WIDEST // size, max(1, extent // threads))
+    layout = Blocked((each, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, ))
+    for index, _ in tiles.operands(op):
+        tiles.want(op, index, layout)
+    for result in tiles.results(op):
+        tiles.give(result, Choice(layout, Strength.DEFAULT, op, f"{at(op.site)} {op.name} gives it"))

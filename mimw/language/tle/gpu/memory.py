@@ -53,6 +53,8 @@ def alloc(shape, dtype, layout=None, scope=smem, init_value=None, nv_mma_shared_
     type_, builder = buffered_tensor_type(dtype, shape, layout), _semantic.builder
     stored = type_.to_ir(builder)
     pinned = None if layout is None else layout.to_ir(stored.shape, stored.element.bits)
+    if layout is not None and stored.shape[0] & (stored.shape[0] - 1):
+        raise ValueError(f"tle.gpu.alloc: with a layout, the first extent must be a power of two, got {stored.shape[0]}")
     if layout is not None and pinned is None:
         raise ValueError(f"tle.gpu.alloc: this release offers no layout {layout}")
     attrs = {} if nv_mma_shared_layout else {"plain": True}

@@ -7,13 +7,14 @@ import triton.language.core as tl
 from ...core import word
 from ...tlx import types as tlx
 from ...tlx.arguments import is_int
+from ..remote import remote_buffer, remote_pointer
 
 
 @word
 def local_ptr(buffer, indices=None, _semantic=None):
     """Pointers to elements of an array in shared memory.
 
-    args:      buffer  - an array of `tle.gpu.alloc`, a `slot` of one, or a buffer of TLX
+    args:      buffer  - an array of `tle.gpu.alloc`, a `slot` of one, or a buffer of TLX; or one that is `remote`
                indices - (opt) one entry a dimension: integer tensors of one shape, or integer scalars; without, every element
     returns:   a tile of pointers of the indices' shape (of the buffer's, without indices), or a scalar pointer. They are
                Triton pointers: add to them (row-major, in elements), broadcast, carry them through loops, pass them on.
@@ -22,6 +23,8 @@ def local_ptr(buffer, indices=None, _semantic=None):
     errors:    ValueError
     lowers to: ttg.local_load, local_store, local_gather, local_scatter and local_atomic_scatter_rmw where it is used
     """
+    if isinstance(buffer, remote_buffer):
+        return remote_pointer(local_ptr(buffer.buffer, indices, _semantic=_semantic), buffer.rank, _semantic)
     if not isinstance(buffer, tlx.buffered_tensor):
         raise ValueError(f"tle.gpu.local_ptr: `buffer` must be a buffered_tensor, got {buffer}")
     if buffer.type.storage is not tlx.storage_kind.smem:

@@ -13,10 +13,17 @@ from ...tlx.layouts import row_major
 
 @host_constructible
 class scope:
-    """A kind of on-chip memory; the two there are, `tle.gpu.smem` and `tle.gpu.tmem`, are made here."""
+    """A kind of on-chip memory; the two there are, `tle.gpu.smem` and `tle.gpu.tmem`, are made here. Each equals what TLX calls it,
+    which is what a buffer's `type.storage` holds."""
 
     def __init__(self, name: str, storage: tlx.storage_kind):
         self.name, self.storage = name, storage
+
+    def __eq__(self, other) -> bool:
+        return self.storage is (other.storage if isinstance(other, scope) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.storage)
 
     def __repr__(self) -> str:
         return f"tle.gpu.scope({self.name})"

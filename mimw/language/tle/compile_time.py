@@ -1,0 +1,60 @@
+"""Values of ours that are known at compile time and may be named, assigned and passed on in kernels: meshes, shardings.
+
+They have no part in the IR. Two of them are one value if their `cache_key` is; Triton's cache keys go by it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import triton.language.core as tl
+
+
+class CompileTimeValue(tl.base_value):
+    """Base of such values. A subclass gives `cache_key`, a text that holds all its content."""
+
+    cache_key: str
+
+    @property
+    def type(self) -> CompileTimeType:
+        return CompileTimeType(self)
+
+    def _flatten_ir(self, handles: list) -> None:
+        """There is nothing in the IR."""
+
+    def _set_name(self, builder, name: str) -> None:
+        """There is nothing to name."""
+
+    def __str__(self) -> str:
+        return self.cache_key
+
+    def __eq__(self, other) -> bool:
+        return self.cache_key == other.cache_key if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.cache_key)
+
+
+class CompileTimeType(tl.base_type):
+    """The type of one such value: no other value has it."""
+
+    def __init__(self, value: CompileTimeValue) -> None:
+        self.value = value
+
+    def _flatten_ir_types(self, builder, out: list) -> None:
+        """There is nothing in the IR."""
+
+    def _unflatten_ir(self, handles: list, cursor: int):
+        return self.value, cursor
+
+    def mangle(self) -> str:
+        return f"{type(self.value).__name__}_{hashlib.sha256(self.value.cache_key.encode()).hexdigest()[:16]}"
+
+    def __eq__(self, other) -> bool:
+        return type(other) is type(self) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)

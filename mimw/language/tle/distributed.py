@@ -1,0 +1,48 @@
+"""`tle.distributed_barrier`: a barrier among the CTAs of a mesh."""
+
+from __future__ import annotations
+
+from ..core import unwrap, word
+from .launch import checked_mesh, one_cta_a_program, use_mesh
+
+
+@word
+def distributed_barrier(mesh=None, _semantic=None) -> None:
+    """Wait until all CTAs of `mesh` are here, with all their threads.
+
+    args:      mesh - None: the CTAs of this cluster; without one, the threads of this CTA
+                      a cluster mesh: the same, and the launch is made of such clusters
+                      a part of it, made with []: only the CTAs in it; for the others nothing happens, whether they come here or not
+                      a mesh of blocks: all CTAs of the grid, which must fit on the device at once; the launch becomes cooperative
+    orders:    all that any of these CTAs did before, also to other CTAs' shared memory and in global memory -> what they do after
+    errors:    TypeError: no mesh. ValueError: a mesh larger than the cluster; a mesh of blocks where another mesh is a cluster's;
+               num_ctas > 1. NotImplementedError: a part of a mesh of blocks
+    not:       inside tasks of a cluster launch. All members come here equally often.
+    lowers to: PTX barrier.cluster; for a part of the cluster, an mbarrier in each member on which all members arrive; for a grid,
+               the counter that the driver gives to cooperative launches
+    """
+    word_name = "tle.distributed_barrier"
+    one_cta_a_program(word_name, _semantic)
+    if unwrap(mesh) is None:
+        _semantic.builder.record("distributed_barrier", grid=False, ranks=None)
+        return
+    mesh = checked_mesh(word_name, mesh)
+    if mesh.is_block_mesh:
+        _whole_grid(word_name, mesh, _semantic)
+        return
+    use_mesh(word_name, mesh, _semantic)
+    if mesh.size > mesh.launch_size:
+        raise ValueError(f"{word_name}: {mesh!r} has {mesh.size} elements, and the clusters of the launch have {mesh.launch_size} CTAs")
+    ranks = tuple(sorted(mesh.ranks()))
+    _semantic.builder.record("distributed_barrier", grid=False, ranks=None if len(ranks) == mesh.launch_size else ranks)
+
+
+def _whole_grid(word_name: str, mesh, semantic) -> None:
+    if semantic.builder.mesh_size is not None:
+        raise ValueError(f"{word_name}: {mesh!r} is the whole grid's, and another mesh of this kernel is a cluster's; a kernel is "
+                         "launched in one of the two ways")
+    if len(mesh.ranks()) != mesh.launch_size:
+        raise NotImplementedError(f"{word_name}: {mesh!r} is a part of the grid {dict(mesh.launch_axes)}; parts of clusters can "
+                                  "meet, parts of grids cannot")
+    semantic.builder.grid_meets = True
+    semantic.builder.record("distributed_barrier", grid=True, ranks=None)

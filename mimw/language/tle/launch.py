@@ -1,0 +1,46 @@
+"""What a mesh asks of the launch of the kernel that uses it, noted while the kernel is recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import unwrap
+from .mesh import device_mesh
+
+MOST = 16  # CTAs of a cluster: 8 on every chip that has clusters, up to 16 on some
+
+
+def checked_mesh(word: str, mesh: Any, parameter: str = "mesh") -> device_mesh:
+    """`mesh` unwrapped; TypeError if it is none."""
+    mesh = unwrap(mesh)
+    if not isinstance(mesh, device_mesh):
+        raise TypeError(f"{word}: `{parameter}` must be a tle.device_mesh, got {mesh!r}")
+    return mesh
+
+
+def use_mesh(word: str, mesh: device_mesh, semantic: Any) -> None:
+    """Make the kernel a launch on `mesh`: of clusters, unless its CTAs are those of the whole grid."""
+    one_cta_a_program(word, semantic)
+    recorder, size = semantic.builder, mesh.launch_size
+    if mesh.is_block_mesh:
+        return
+    if size > MOST:
+        raise ValueError(f"{word}: the axes {dict(mesh.launch_axes)} of {mesh!r} make clusters of {size} CTAs; "
+                         f"the hardware has clusters of up to {MOST}")
+    if recorder.grid_meets:
+        raise ValueError(f"{word}: {mesh!r} is a cluster's, and a distributed_barrier of this kernel is the whole grid's; a kernel "
+                         "is launched in one of the two ways")
+    if recorder.mesh_size not in (None, size):
+        raise ValueError(f"{word}: {mesh!r} means clusters of {size} CTAs, and another mesh of this kernel means clusters of "
+                         f"{recorder.mesh_size}; all meshes of a kernel agree")
+    if recorder.launch_cluster not in ((1, 1, 1), (size, 1, 1)):
+        raise ValueError(f"{word}: {mesh!r} means clusters of {(size, 1, 1)}, and the launch asks for "
+                         f"ctas_per_cga={recorder.launch_cluster}")
+    recorder.mesh_size = size
+
+
+def one_cta_a_program(word: str, semantic: Any) -> None:
+    """ValueError if the launch spreads one program over several CTAs."""
+    num_ctas = getattr(semantic.builder.options, "num_ctas", 1)
+    if num_ctas != 1:
+        raise ValueError(f"{word}: needs num_ctas=1, every CTA a program of its own, but the launch has num_ctas={num_ctas}")

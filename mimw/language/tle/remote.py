@@ -1,0 +1,269 @@
+"""`tle.remote`: another CTA's copy of a buffer, the elements that a pointer names there, another shard of a tensor."""
+
+from __future__ import annotations
+
+from math import prod
+
+import triton.language.core as tl
+
+from ..core import HandleType, unwrap, word
+from ..tlx import types as tlx
+from .launch import checked_mesh, use_mesh
+from .mesh import device_mesh
+from .sharding import ShardedTensor, ShardingSpec
+
+_NAME = "tle.remote"
+
+
+@word
+def remote(tensor, shard_id, scope=None, _semantic=None):
+    """`tensor` as it lies in another shard; loads, stores and atomics through the result go there.
+
+    args:      tensor   - a buffer: the result is one for `local_ptr` only, of the same shape and dtype
+                          a pointer or a tile of pointers into shared memory: pointers of that shape; arithmetic goes on
+                          a ShardedTensor whose handle is one of these: the same; or a pointer to the whole, row-major tensor in
+                          global memory: a tile of pointers to the elements of that shard
+               shard_id - the CTA's rank in the cluster, or its number in `scope`, row-major: an int or an i32 scalar;
+                          or its coordinates in `scope`, a tuple of these
+               scope    - (opt) the mesh; the launch is then made of its clusters. Of a ShardedTensor by default its own
+    returns:   what `tensor` is, remote. Pointers that are remote come back as they are for shard 0.
+    orders:    nothing: the owner writes, all meet in a distributed_barrier, others read, all meet before the owner writes again
+    not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
+    errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative int,
+               one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is no
+               scalar, a tensor that is remote
+    lowers to: PTX mapa, ld/st/atom.shared::cluster
+    """
+    shard_id = unwrap(shard_id)
+    scope = None if unwrap(scope) is None else checked_mesh(_NAME, scope, "scope")
+    if isinstance(tensor, ShardedTensor):
+        return _shard(tensor, shard_id, scope, _semantic)
+    if isinstance(tensor, remote_buffer):
+        raise ValueError(f"{_NAME}: {tensor} is remote already; take the buffer itself")
+    if _is_pointer(tensor, "cluster"):
+        _rank(shard_id, scope, _semantic)
+        if shard_id == 0 and not isinstance(shard_id, (tl.tensor, bool)):
+            return tensor
+        raise ValueError(f"{_NAME}: the pointer is remote already; take the pointer into this CTA's buffer")
+    if not isinstance(tensor, tlx.buffered_tensor) and not _is_pointer(tensor, "shared"):
+        raise TypeError(f"{_NAME}: takes a buffer in shared memory, a pointer into one, or a ShardedTensor; got "
+                        f"{tensor.type if isinstance(tensor, tl.tensor) else tensor}")
+    if isinstance(tensor, tlx.buffered_tensor) and tensor.type.storage is not tlx.storage_kind.smem:
+        raise TypeError(f"{_NAME}: the buffer is in {tensor.type.storage.value}; shards reach each other's shared memory only")
+    rank = _rank(shard_id, scope, _semantic)
+    if isinstance(tensor, tlx.buffered_tensor):
+        return remote_buffer(tensor, rank)
+    return remote_pointer(tensor, rank, _semantic)
+
+
+def remote_pointer(pointer: tl.tensor, rank: tl.tensor, semantic, **known) -> tl.tensor:
+    """The same elements of CTA `rank`'s buffer; `known` is what is known of the pointers (attrs of `remote_ptr`)."""
+    handle = semantic.builder.record("remote_ptr", pointer.handle, rank.handle, **known).results[0]
+    there = tl.pointer_type(pointer.dtype.element_ty, "cluster")
+    return tl.tensor(handle, tl.block_type(there, list(pointer.type.shape)) if pointer.type.is_block() else there)
+
+
+def _is_pointer(value, space: str) -> bool:
+    return isinstance(value, tl.tensor) and value.dtype.is_ptr() and value.dtype.address_space == space
+
+
+# ---- whose -----------------------------------------------------------------------------------------------------------
+
+
+def _rank(shard_id, scope: device_mesh | None, semantic) -> tl.tensor:
+    """The rank in the cluster, an i32 scalar."""
+    number = _number(shard_id, scope, semantic)
+    if scope is None:
+        _check_static(number, semantic.builder.mesh_size or prod(semantic.builder.launch_cluster), "the cluster")
+        return semantic.to_tensor(number)
+    use_mesh(_NAME, scope, semantic)
+    if scope.is_block_mesh:
+        raise ValueError(f"{_NAME}: {scope!r} is the whole grid's; only the CTAs of a cluster reach each other's shared memory")
+    ranks = scope.ranks()
+    _check_static(number, len(ranks), repr(scope))
+    if not isinstance(number, tl.tensor):
+        return semantic.to_tensor(ranks[number])
+    step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    if ranks == tuple(ranks[0] + step * index for index in range(len(ranks))):
+        scaled = number if step == 1 else semantic.mul(number, semantic.to_tensor(step), False)
+        return scaled if ranks[0] == 0 else semantic.add(scaled, semantic.to_tensor(ranks[0]), False)
+    found = semantic.to_tensor(ranks[0])
+    for index, rank in enumerate(ranks[1:], 1):
+        found = semantic.where(semantic.equal(number, semantic.to_tensor(index)), semantic.to_tensor(rank), found)
+    return found
+
+
+def _check_static(number, size: int, where: str) -> None:
+    if isinstance(number, int) and size > 1 and number >= size:
+        raise ValueError(f"{_NAME}: shard {number} of {where}, which has {size}")
+
+
+def _number(shard_id, scope: device_mesh | None, semantic) -> int | tl.tensor:
+    """The number of the shard in `scope`, row-major."""
+    if not isinstance(shard_id, (tuple, list)):
+        return _checked(shard_id)
+    if not shard_id:
+        raise ValueError(f"{_NAME}: the shard id is an empty tuple")
+    if scope is None:
+        raise ValueError(f"{_NAME}: coordinates {_shown(shard_id)} need `scope`, the mesh that they are of")
+    if len(shard_id) != scope.ndim:
+        raise ValueError(f"{_NAME}: {len(shard_id)} coordinates {_shown(shard_id)} for the {scope.ndim} axes of {scope!r}")
+    number: int | tl.tensor = 0
+    for name, extent, coordinate in zip(scope.dim_names, scope.shape, shard_id):
+        coordinate = _checked(coordinate)
+        if isinstance(coordinate, int) and coordinate >= extent:
+            raise ValueError(f"{_NAME}: coordinate {coordinate} of axis {name!r}, which has {extent}")
+        number = _sum(_product(number, extent, semantic), coordinate, semantic)
+    return number
+
+
+def _checked(shard_id) -> int | tl.tensor:
+    """One number: an int that is not negative, or an i32 scalar."""
+    if isinstance(shard_id, tl.tensor):
+        if shard_id.type.is_block():
+            raise ValueError(f"{_NAME}: a shard id is one number, not a {shard_id.type}")
+        if shard_id.dtype != tl.int32:
+            raise TypeError(f"{_NAME}: a run-time shard id is an int32, not a {shard_id.dtype}")
+        return shard_id
+    if isinstance(shard_id, bool) or not isinstance(shard_id, int):
+        raise TypeError(f"{_NAME}: a shard id is an int, a scalar int32, or a tuple of them; got {shard_id!r}")
+    if shard_id < 0:
+        raise ValueError(f"{_NAME}: shard id {shard_id} is negative")
+    return shard_id
+
+
+def _shown(shard_id) -> tuple:
+    return tuple(entry if isinstance(entry, int) else "?" for entry in shard_id)
+
+
+def _product(number, factor: int, semantic):
+    if isinstance(number, int):
+        return number * factor
+    return number if factor == 1 else semantic.mul(number, semantic.to_tensor(factor), False)
+
+
+def _sum(left, right, semantic):
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    if isinstance(left, int) and left == 0:
+        return right
+    if isinstance(right, int) and right == 0:
+        return left
+    return semantic.add(semantic.to_tensor(left), semantic.to_tensor(right), False)
+
+
+# ---- shards ----------------------------------------------------------------------------------------------------------
+
+
+def _shard(sharded: ShardedTensor, shard_id, scope: device_mesh | None, semantic):
+    """Another shard's handle, or pointers to the elements that it owns."""
+    handle, spec = sharded.handle, sharded.sharding
+    scope = spec.mesh if scope is None else scope
+    if isinstance(handle, tlx.buffered_tensor) or _is_pointer(handle, "shared"):
+        return remote(handle, shard_id, scope, _semantic=semantic)
+    if isinstance(handle, tl.tensor) and handle.dtype.is_ptr() and not handle.type.is_block():
+        return shard_pointers(sharded, shard_id, scope, semantic)
+    raise TypeError(f"{_NAME}: the shard is in the registers of its CTA, where nobody reaches it; store it in a buffer of "
+                    "tle.gpu.alloc and make that the handle, or use tle.reshard")
+
+
+def shard_pointers(sharded: ShardedTensor, shard_id, scope: device_mesh, semantic) -> tl.tensor:
+    """Pointers to the elements of a tensor in global memory that a shard owns."""
+    spec, shape = sharded.sharding, sharded.shape
+    if shape is None:
+        raise ValueError(f"{_NAME}: the ShardedTensor has a pointer for a handle and no shape; give make_sharded_tensor the shape")
+    coordinates = _coordinates(_number(shard_id, scope, semantic), shard_id, scope, semantic)
+    extents = sharded.shard_shape
+    place = None
+    for axis, extent in enumerate(extents):
+        at = tl.arange(0, extent, _semantic=semantic)
+        start = _product(tensor_coordinate(spec, axis, coordinates, semantic), extent, semantic)
+        at = semantic.add(at, semantic.to_tensor(start), False)
+        at = _product(at, prod(shape[axis + 1:]), semantic)
+        for other in range(len(extents)):
+            at = at if other == axis else semantic.expand_dims(at, other)
+        place = at if place is None else semantic.add(place, at, False)
+    return semantic.add(sharded.handle, place, False)
+
+
+def tensor_coordinate(spec: ShardingSpec, axis: int, coordinates: dict, semantic):
+    """Which piece of tensor axis `axis` belongs to the shard at those mesh coordinates: an int or an i32 scalar."""
+    number: int | tl.tensor = 0
+    for name in spec.split[axis] if axis < len(spec.split) else ():
+        number = _sum(_product(number, spec.extent(name), semantic), coordinates[name], semantic)
+    return number
+
+
+def _coordinates(number, shard_id, scope: device_mesh, semantic) -> dict:
+    """Coordinates by axis name of shard `number` of `scope`; `shard_id` is what the author gave."""
+    if isinstance(shard_id, (tuple, list)):
+        return dict(zip(scope.dim_names, shard_id))
+    _check_static(number, scope.size, repr(scope))
+    found = {}
+    for axis in reversed(range(scope.ndim)):
+        name, extent = scope.dim_names[axis], scope.shape[axis]
+        if isinstance(number, int):
+            number, found[name] = divmod(number, extent)
+        else:
+            size = semantic.to_tensor(extent)
+            found[name] = semantic.mod(number, size)
+            number = semantic.floordiv(number, size)
+    return found
+
+
+# ---- a buffer of another CTA -----------------------------------------------------------------------------------------
+
+
+class remote_buffer(tl.base_value):
+    """A buffer as it lies in the CTA with rank `rank`: `local_ptr` takes it. `.shape` and `.dtype` are the buffer's."""
+
+    def __init__(self, buffer: tlx.buffered_tensor, rank: tl.tensor) -> None:
+        super().__init__()
+        self.buffer, self.rank = buffer, rank
+        self.shape, self.dtype = buffer.shape, buffer.dtype
+
+    @property
+    def type(self) -> remote_buffer_type:
+        return remote_buffer_type(self.buffer.type)
+
+    def slot(self, stage, _semantic=None) -> remote_buffer:
+        """The remote buffer without its leading dimension, at index `stage` of it."""
+        return remote_buffer(self.buffer.slot(stage, _semantic=_semantic), self.rank)
+
+    def _flatten_ir(self, handles: list) -> None:
+        self.buffer._flatten_ir(handles)
+        self.rank._flatten_ir(handles)
+
+    def _set_name(self, builder, name: str) -> None:
+        """The buffer keeps the name that it has."""
+
+    def __str__(self) -> str:
+        return f"remote {self.buffer}"
+
+
+class remote_buffer_type(tl.base_type):
+    """The type of a `remote_buffer`: its buffer's, and a rank."""
+
+    def __init__(self, buffer: HandleType) -> None:
+        self.buffer = buffer
+
+    def _flatten_ir_types(self, builder, out: list) -> None:
+        self.buffer._flatten_ir_types(builder, out)
+        tl.int32._flatten_ir_types(builder, out)
+
+    def _unflatten_ir(self, handles: list, cursor: int):
+        buffer, cursor = self.buffer._unflatten_ir(handles, cursor)
+        rank, cursor = tl.int32._unflatten_ir(handles, cursor)
+        return remote_buffer(buffer, rank), cursor
+
+    def mangle(self) -> str:
+        return f"remote_{self.buffer.mangle()}"
+
+    def __eq__(self, other) -> bool:
+        return type(other) is type(self) and self.buffer == other.buffer
+
+    def __hash__(self) -> int:
+        return hash(("remote", self.buffer))
+
+    def __str__(self) -> str:
+        return f"remote {self.buffer}"

@@ -1,0 +1,237 @@
+"""How a tensor is spread over a mesh: `S`, `P`, `B`, `sharding`, `make_sharded_tensor`. Annotations; they emit nothing."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import triton.language.core as tl
+
+from ..core import identifier, unwrap
+from .compile_time import CompileTimeValue
+from .mesh import device_mesh
+
+
+class _Axes:
+    """A mark with the mesh axis, or the group of them, that it is about."""
+
+    def __init__(self, axis) -> None:
+        axis = unwrap(axis)
+        self.axis = tuple(axis) if isinstance(axis, list) else axis
+        for name in _names(type(self).__name__, axis):
+            if not name:
+                raise ValueError(f"tle.{type(self).__name__}: an axis name is empty")
+
+    def __eq__(self, other) -> bool:
+        return self.axis == other.axis if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.axis))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.axis!r})"
+
+
+class S(_Axes):
+    """Split over the mesh axis `axis`, a name or a group of names, the first outermost."""
+
+
+class P(_Axes):
+    """Partial over `axis`: the shards along it add up to the value."""
+
+
+class _Broadcast:
+    """The type of `B`."""
+
+    def __repr__(self) -> str:
+        return "B"
+
+    def __reduce__(self):
+        return "B"
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __copy__(self):
+        return self
+
+
+B = _Broadcast()
+
+
+class ShardingSpec(CompileTimeValue):
+    """Where the pieces of a tensor are. `split`: per tensor axis, the mesh axes that cut it, outermost first; `partial`: the
+    mesh axes whose shards add up; `broadcast`: the mesh axes along which all shards are equal."""
+
+    def __init__(self, mesh: device_mesh, split: tuple[tuple[str, ...], ...], partial: tuple[str, ...]) -> None:
+        super().__init__()
+        self.mesh, self.split, self.partial = mesh, split, partial
+
+    @property
+    def broadcast(self) -> tuple[str, ...]:
+        return tuple(name for name in self.mesh.dim_names if self.axis_state(name) == "B")
+
+    def axis_state(self, name: str) -> str:
+        """ "S", "P" or "B" for a mesh axis; "B" for a name that the mesh has not."""
+        name = unwrap(name)
+        return "S" if any(name in names for names in self.split) else "P" if name in self.partial else "B"
+
+    def factor(self, axis: int) -> int:
+        """In how many pieces tensor axis `axis` is cut."""
+        return prod(self.extent(name) for name in self.split[axis]) if axis < len(self.split) else 1
+
+    def extent(self, name: str) -> int:
+        """The size of a mesh axis."""
+        return self.mesh.shape[self.mesh.dim_names.index(name)]
+
+    @property
+    def cache_key(self) -> str:
+        """All that tells this spec from others; `repr` does not."""
+        return f"sharding({self.mesh.cache_key}, {self.split}, {self.partial})"
+
+    def __repr__(self) -> str:
+        return f"ShardingSpec(mesh={self.mesh!r}, split={self.split}, partial={self.partial})"
+
+
+def sharding(mesh, split=None, partial=None) -> ShardingSpec:
+    """The distribution of a tensor over `mesh`.
+
+    args:      split   - list or tuple with an entry for each tensor axis: a mesh axis name, several of them (the first outermost),
+                         S(...), or B, None or [] for not split. None or [] for the whole: replicated.
+               partial - list or tuple of names or P(...), or one of them: shards along these axes add up
+    errors:    TypeError: `mesh` is no device_mesh, a list or an entry has another type. ValueError: an axis that the mesh has not,
+               an empty name, an axis that is used twice.
+    """
+    mesh, split, partial = unwrap(mesh), unwrap(split), unwrap(partial)
+    if not isinstance(mesh, device_mesh):
+        raise TypeError(f"tle.sharding: the first argument is the mesh, sharding(mesh, split=None, partial=None); got {mesh!r}. "
+                        "Annotate a tensor with tle.make_sharded_tensor(tensor, spec)")
+    if split is not None and not isinstance(split, (list, tuple)):
+        raise TypeError(f"tle.sharding: split must be a list or tuple with an entry for each tensor axis, got {split!r}")
+    if isinstance(partial, (str, P)):
+        partial = (partial, )
+    if partial is not None and not isinstance(partial, (list, tuple)):
+        raise TypeError(f"tle.sharding: partial must be a list or tuple of axis names, got {partial!r}")
+    cuts = tuple(_names("split", entry, S) for entry in split or ())
+    sums = [name for entry in partial or () for name in _names("partial", entry, P)]
+    _check(mesh, "split", [name for names in cuts for name in names])
+    _check(mesh, "partial", sums)
+    for name in sums:
+        if any(name in names for names in cuts):
+            raise ValueError(f"tle.sharding: axis {name!r} is both split and partial")
+    return ShardingSpec(mesh, cuts, tuple(name for name in mesh.dim_names if name in sums))
+
+
+def _names(what: str, entry, mark: type = _Axes) -> tuple[str, ...]:
+    """The axis names of one entry of a list, as a tuple."""
+    if mark is S and (entry is None or entry is B):
+        return ()
+    if isinstance(entry, mark):
+        entry = entry.axis
+    if isinstance(entry, str):
+        return (entry, )
+    if isinstance(entry, (list, tuple)) and all(isinstance(name, str) for name in entry):
+        return tuple(entry)
+    raise TypeError(f"tle.sharding: an entry of `{what}` is an axis name or a list of them, got {entry!r}")
+
+
+def _check(mesh: device_mesh, what: str, names: list[str]) -> None:
+    for name in names:
+        if not name:
+            raise ValueError(f"tle.sharding: an axis name in {what} is empty")
+        if name not in mesh.dim_names:
+            raise ValueError(f"tle.sharding: {what} names the axis {name!r}; {mesh!r} has none of that name")
+        if names.count(name) > 1:
+            raise ValueError(f"tle.sharding: {what} uses axis {name!r} {names.count(name)} times")
+
+
+class ShardedTensor(tl.base_value):
+    """A tensor spread over a mesh: `handle` is this CTA's shard (or a pointer to all of it), `sharding` says how, `shape` is
+    the shape of the whole, or None. Made by `make_sharded_tensor`."""
+
+    def __init__(self, handle, sharding: ShardingSpec, shape: tuple[int, ...] | None) -> None:
+        super().__init__()
+        self.handle, self.sharding, self.shape = handle, sharding, shape
+
+    @property
+    def type(self) -> ShardedTensorType:
+        return ShardedTensorType(tl.constexpr(self.handle).type if _is_plain(self.handle) else self.handle.type, self.sharding,
+                                 self.shape)
+
+    def _flatten_ir(self, handles: list) -> None:
+        if not _is_plain(self.handle):
+            self.handle._flatten_ir(handles)
+
+    def _set_name(self, builder, name: str) -> None:
+        if hasattr(self.handle, "_set_name"):
+            self.handle._set_name(builder, name)
+
+    @property
+    def shard_shape(self) -> tuple[int, ...] | None:
+        """The shape of one shard."""
+        return None if self.shape is None else tuple(
+            extent // self.sharding.factor(axis) for axis, extent in enumerate(self.shape))
+
+    def __repr__(self) -> str:
+        return f"ShardedTensor(shape={self.shape}, sharding={self.sharding!r})"
+
+    __str__ = __repr__
+
+
+class ShardedTensorType(tl.base_type):
+    """The type of a `ShardedTensor` in a kernel: its handle's, with the distribution and the shape."""
+
+    def __init__(self, handle, sharding: ShardingSpec, shape) -> None:
+        self.handle, self.sharding, self.shape = handle, sharding, shape
+
+    def _flatten_ir_types(self, builder, out: list) -> None:
+        self.handle._flatten_ir_types(builder, out)
+
+    def _unflatten_ir(self, handles: list, cursor: int):
+        handle, cursor = self.handle._unflatten_ir(handles, cursor)
+        return ShardedTensor(handle, self.sharding, self.shape), cursor
+
+    def mangle(self) -> str:
+        return f"SHARDED_{self.handle.mangle()}_{self.sharding.type.mangle()}_{identifier(self.shape)}"
+
+    def __eq__(self, other) -> bool:
+        return type(other) is type(self) and (self.handle, self.sharding, self.shape) == (other.handle, other.sharding, other.shape)
+
+    def __hash__(self) -> int:
+        return hash((self.handle, self.sharding, self.shape))
+
+    def __str__(self) -> str:
+        return f"sharded<{self.handle}>"
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, tl.base_value)
+
+
+def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
+    """`handle` seen as a shard of a tensor of the logical `shape`, distributed by `sharding`.
+
+    args:      handle - in kernels a register tensor, buffer or shared pointer, this CTA's shard; or a pointer to the whole tensor in
+                        global memory, row-major
+               shape  - the shape of the whole tensor
+    errors:    TypeError: `sharding` is no ShardingSpec, `shape` no list or tuple. ValueError: as many split entries as extents are
+               needed; an extent that its split factor does not divide
+    """
+    spec, shape = unwrap(sharding), unwrap(shape)
+    if not isinstance(spec, ShardingSpec):
+        raise TypeError(f"tle.make_sharded_tensor: sharding must be a ShardingSpec made by tle.sharding, got {spec!r}")
+    if shape is not None and not isinstance(shape, (list, tuple)):
+        raise TypeError(f"tle.make_sharded_tensor: shape must be a list or tuple, got {shape!r}")
+    shape = None if shape is None else tuple(shape)
+    if shape is not None and spec.split and len(spec.split) != len(shape):
+        raise ValueError(f"tle.make_sharded_tensor: the split has {len(spec.split)} entries and the shape {shape} has {len(shape)}")
+    for axis, extent in enumerate(shape or ()):
+        factor = spec.factor(axis)
+        if extent % factor:
+            raise ValueError(f"tle.make_sharded_tensor: axis {axis} has {extent} elements, which its split over "
+                             f"{spec.split[axis]} does not divide: {extent} % {factor} = {extent % factor}")
+    return ShardedTensor(handle, spec, shape)
+
+
+for _function in (sharding, make_sharded_tensor):
+    setattr(_function, tl.TRITON_BUILTIN, True)

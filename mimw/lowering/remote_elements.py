@@ -1,0 +1,228 @@
+"""Accesses to picked elements of another CTA's shared memory, each logical element once.
+
+Every tile of such an op has one layout, flat: thread t holds `each` neighbours from t * each on, then the next ones a whole round
+of threads later. Neighbours go in one access, as wide as they are together. Threads beyond the tile's end hold copies of others'
+elements: they load these too, and leave stores and atomics to the others.
+"""
+
+from __future__ import annotations
+
+from ..ir import I32, I64, Op, Scalar, Tensor, Value, like
+from ..ir.layouts import SwizzledShared
+from .asm import ptx, registers_of, sync, thread_in_task
+from .emitter import Emitter, emits
+from .remote import as_registers, packed
+
+_ORDERS = {"RELAXED": "relaxed", "ACQUIRE": "acquire", "RELEASE": "release", "ACQUIRE_RELEASE": "acq_rel"}
+_SCOPES = {"SYSTEM": "sys", "GPU": "gpu"}  # at least the cluster
+
+
+class _Thread:
+    """What one thread does: lines of assembly, and operands with their names. Results come first."""
+
+    def __init__(self, emitter: Emitter, op: Op, size: int, results: int = 0):
+        self.emitter, self.op, self.size = emitter, op, size
+        self.kind = "l" if size == 8 else "r"
+        self.results = [f"${index}" for index in range(results)]
+        self.constraints = [f"=&{self.kind}"] * results
+        self.operands: list = []
+        self.lines = [".reg .pred on;", ".reg .b32 to;"]
+
+    def add(self, value, kind: str = "r", count: int = 1) -> list[str]:
+        """Names of the registers that hold an MLIR value."""
+        first = len(self.constraints)
+        self.operands.append(value)
+        self.constraints += [kind] * count
+        return [f"${first + index}" for index in range(count)]
+
+    def tile(self, value: Value) -> list[str]:
+        """The names of what this thread holds of a tile of integers."""
+        found = self.emitter.operand(self.op, value)
+        return self.add(found, count=registers_of(self.emitter, found))
+
+    def mask(self, value: Value | None) -> list[str] | None:
+        if value is None:
+            return None
+        type_ = self.emitter.types.tensor(like(value.type, I32), _layout(self.emitter, self.op, value))
+        flags = self.emitter.builder.create_int_cast(self.emitter.operand(self.op, value), type_, False)
+        return self.add(flags, count=registers_of(self.emitter, flags))
+
+    def bits(self, value: Value | None) -> list[str] | None:
+        """The elements as integers, one a register."""
+        if value is None:
+            return None
+        found = as_registers(self.emitter, self.op, value)
+        return self.add(found, self.kind, registers_of(self.emitter, found))
+
+    def address(self, base: str, position: str, rank: str) -> None:
+        self.lines += [f"mad.lo.u32 to, {position}, {self.size}, {base};", f"mapa.shared::cluster.u32 to, to, {rank};"]
+
+    def when(self, owner: str, mask: str | None) -> str:
+        """The guard of an access for elements that this thread answers for (`owner` is a predicate or "") and `mask` takes."""
+        if mask is None:
+            return f"@{owner} " if owner else ""
+        self.lines.append(f"setp.ne.u32 on, {mask}, 0;" if not owner else f"setp.ne.and.u32 on, {mask}, 0, {owner};")
+        return "@on "
+
+    def owns(self, extent: int, each: int) -> str:
+        """A predicate that holds in the threads before the tile's end; "" if these are all."""
+        if extent // each >= 32 * self.emitter.num_warps:
+            return ""
+        (thread, ) = self.add(thread_in_task(self.emitter))
+        self.lines += [".reg .pred mine;", f"setp.lt.u32 mine, {thread}, {extent // each};"]
+        return "mine"
+
+    def emit(self, result=None):
+        return ptx(self.emitter, "{\n" + "\n".join(self.lines) + "\n}", self.constraints, self.operands, result)
+
+
+def _layout(emitter: Emitter, op: Op, value: Value):
+    return emitter.layouts.wanted(op, op.operands.index(value))
+
+
+def _shape(emitter: Emitter, op: Op) -> tuple[int, int, int]:
+    """(elements of the tiles, neighbours in a thread, registers a thread holds)."""
+    place = next(value for value in op.operands if isinstance(value.type, Tensor))
+    (extent, ), (each, ) = place.type.shape, _layout(emitter, op, place).size_per_thread
+    return extent, each, max(each, extent // (32 * emitter.num_warps))
+
+
+def _integers(emitter: Emitter, op: Op):
+    """The type of the result as integers of one register each, in its layout."""
+    wide = I64 if op.result.type.element.bytes == 8 else I32
+    return emitter.types.tensor(like(op.result.type, wide), emitter.layouts.registers[op.result])
+
+
+def _as_elements(emitter: Emitter, op: Op, bits):
+    """Integers of one register each as the elements of the result."""
+    type_, layout = op.result.type, emitter.layouts.registers[op.result]
+    element = Scalar(f"i{type_.element.bits}")
+    if element.bits < 32:
+        bits = emitter.builder.create_int_cast(bits, emitter.types.tensor(like(type_, element), layout), False)
+    return emitter.builder.create_bitcast(bits, emitter.mlir_type(op.result)) if type_.element.is_float else bits
+
+
+@emits("remote_load")
+def remote_load(emitter: Emitter, op: Op):
+    buffer, position, rank, mask, other = op.args
+    size = op.result.type.element.bytes
+    _, each, held = _shape(emitter, op)
+    thread = _Thread(emitter, op, size, results=held)
+    (base, ) = thread.add(emitter.values[buffer])
+    positions, ranks = thread.tile(position), thread.tile(rank)
+    flags, others = thread.mask(mask), thread.bits(other)
+    for at in range(0, held, each):
+        results = thread.results[at:at + each]
+        if flags is not None:
+            thread.lines += [f"mov.b{64 if size == 8 else 32} {name}, {others[at + index] if others else 0};"
+                             for index, name in enumerate(results)]
+        thread.address(base, positions[at], ranks[at])
+        guard = thread.when("", flags[at] if flags else None)
+        thread.lines += _loaded(guard, results, size, f"w{at}_")
+    return _as_elements(emitter, op, thread.emit(_integers(emitter, op)))
+
+
+def _loaded(guard: str, names: list[str], size: int, prefix: str) -> list[str]:
+    """One load of neighbours at `to` into a register each."""
+    each = max(1, min(4 // size, len(names)))   # elements of a word
+    if each == 1:
+        target = "{" + ", ".join(names) + "}" if len(names) > 1 else names[0]
+        vector = f".v{len(names)}" if len(names) > 1 else ""
+        return [f"{guard}ld.shared::cluster{vector}.{'u' if size < 4 else 'b'}{8 * size} {target}, [to];"]
+    words = [f"{prefix}{index}" for index in range(len(names) // each)]
+    target, vector = ("{" + ", ".join(words) + "}", f".v{len(words)}") if len(words) > 1 else (words[0], "")
+    bits = 8 * size
+    lines = [f".reg .b32 {', '.join(words)};", f"{guard}ld.shared::cluster{vector}.{'b' if each * size == 4 else 'u'}"
+             f"{8 * each * size} {target}, [to];"]
+    return lines + [f"{guard}bfe.u32 {name}, {words[index // each]}, {index % each * bits}, {bits};"
+                    for index, name in enumerate(names)]
+
+
+@emits("remote_scatter")
+def remote_scatter(emitter: Emitter, op: Op):
+    buffer, position, rank, value, mask = op.args
+    size = value.type.element.bytes
+    extent, each, held = _shape(emitter, op)
+    thread = _Thread(emitter, op, size)
+    (base, ) = thread.add(emitter.values[buffer])
+    positions, ranks, values, flags = thread.tile(position), thread.tile(rank), thread.bits(value), thread.mask(mask)
+    owner = thread.owns(extent, each)
+    for at in range(0, held, each):
+        thread.address(base, positions[at], ranks[at])
+        packing, kind, words = packed(values[at:at + each], size, f"w{at}_")
+        thread.lines += packing
+        thread.lines.append(f"{thread.when(owner, flags[at] if flags else None)}st.shared::cluster{kind} [to], {words};")
+    thread.emit()
+
+
+_KINDS = {"ADD": "add.u", "FADD": "add.f", "MAX": "max.s", "MIN": "min.s", "UMAX": "max.u", "UMIN": "min.u", "AND": "and.b",
+          "OR": "or.b", "XOR": "xor.b", "XCHG": "exch.b"}
+
+
+@emits("remote_rmw")
+def remote_rmw(emitter: Emitter, op: Op):
+    kind, buffer, position, rank, value, mask, order, scope = op.args
+    element = value.type.element
+    instruction = f"{_KINDS[getattr(kind, 'name', kind)]}{element.bits}"
+    if element.bits == 16:
+        instruction = f"add.noftz.{'bf' if element.name == 'bf16' else 'f'}16"
+    return _atomic(emitter, op, buffer, (position, rank), (value, ), mask, instruction, order, scope)
+
+
+@emits("remote_cas")
+def remote_cas(emitter: Emitter, op: Op):
+    buffer, position, rank, compare, value, order, scope = op.args
+    return _atomic(emitter, op, buffer, (position, rank), (compare, value), None, f"cas.b{value.type.element.bits}", order, scope)
+
+
+def _atomic(emitter: Emitter, op: Op, buffer: Value, place, values, mask, instruction: str, order, scope):
+    """Each element by one thread. Where others hold copies of it, they are told what was there through shared memory."""
+    size = values[0].type.element.bytes
+    extent, each, held = _shape(emitter, op)
+    thread = _Thread(emitter, op, size, results=held)
+    (base, ) = thread.add(emitter.values[buffer])
+    positions, ranks = (thread.tile(value) for value in place)
+    operands, flags, owner = [thread.bits(value) for value in values], thread.mask(mask), thread.owns(extent, each)
+    what = f"{_ORDERS[_name(order)]}.{_SCOPES.get(_name(scope), 'cluster')}.shared::cluster.{instruction}"
+    if size == 2:
+        thread.lines.append(".reg .b16 old, new, wanted;")
+    for at in range(held):
+        thread.lines.append(f"mov.b{64 if size == 8 else 32} {thread.results[at]}, 0;")
+        thread.address(base, positions[at], ranks[at])
+        guard = thread.when(owner, flags[at] if flags else None)
+        names = [operand[at] for operand in operands]
+        if size == 2:
+            halves = ["wanted", "new"][-len(names):]
+            thread.lines += [f"cvt.u16.u32 {half}, {name};" for half, name in zip(halves, names)]
+            thread.lines += [f"{guard}atom.{what} old, [to], {', '.join(halves)};", f"{guard}cvt.u32.u16 {thread.results[at]}, old;"]
+        else:
+            thread.lines.append(f"{guard}atom.{what} {thread.results[at]}, [to], {', '.join(names)};")
+    old = thread.emit(_integers(emitter, op))
+    if owner and op.attrs["used"]:
+        old = _told(emitter, op, old, extent, each, size)
+    return _as_elements(emitter, op, old)
+
+
+def _name(argument) -> str:
+    return getattr(argument, "name", str(argument)).upper()
+
+
+def _told(emitter: Emitter, op: Op, bits, extent: int, each: int, size: int):
+    """The tile as the threads before its end have it, in all threads."""
+    word = I64 if size == 8 else I32
+    room = emitter.allocate(emitter.types.buffer(word, (extent, ), SwizzledShared(1, 1, 1, (0, ))))
+    sync(emitter)  # those of the round before have read
+    write, read = _Thread(emitter, op, word.bytes), _Thread(emitter, op, word.bytes, results=each)
+    for thread in (write, read):
+        thread.base, = thread.add(room)
+        (number, ) = thread.add(thread_in_task(emitter))
+        thread.lines += [".reg .b32 me, at;", "mov.u32 me, %cluster_ctarank;", f"and.b32 at, {number}, {extent // each - 1};",
+                         f"mul.lo.u32 at, at, {each};", f"mad.lo.u32 to, at, {word.bytes}, {thread.base};",
+                         "mapa.shared::cluster.u32 to, to, me;"]
+    (number, ), values = write.add(thread_in_task(emitter)), write.add(bits, write.kind, each)
+    write.lines.append(f"setp.lt.u32 on, {number}, {extent // each};")
+    write.lines += [f"@on st.shared::cluster.b{word.bits} [to+{index * word.bytes}], {name};" for index, name in enumerate(values)]
+    read.lines += [f"ld.shared::cluster.b{word.bits} {name}, [to+{index * word.bytes}];" for index, name in enumerate(read.results)]
+    write.emit()
+    sync(emitter)
+    return read.emit(_integers(emitter, op))

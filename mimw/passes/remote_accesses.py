@@ -1,0 +1,101 @@
+"""Loads, stores and atomics through pointers into other CTAs' shared memory, as ops that name buffer, position and rank.
+
+While it flows, such a pointer is one number: the position in the buffer, and the rank above it. So arithmetic, shapes, control
+flow and choices between ranks need nothing of their own.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..analysis import constant_of
+from ..analysis.runs import pointer_run
+from ..analysis.uses import Uses
+from ..errors import KernelError
+from ..ir import I32, Op, Tensor, Value
+from ..ir.types import element_of
+from .pointer_accesses import Access, Accesses
+
+RANK_AT = 20  # bits below are the position: 227 KiB of shared memory are fewer elements than 2^20
+
+
+def is_remote(uses: Uses, pointer: Value) -> bool:
+    """Whether a pointer into shared memory is one of another CTA. Triton's casts, for atomics on floats, lose the space."""
+    op = uses.definition.get(pointer)
+    while op is not None and op.name == "bitcast":
+        pointer = op.args[0]
+        op = uses.definition.get(pointer)
+    return element_of(pointer.type).space == "cluster"
+
+
+def ranked(accesses: Accesses, op: Op, size: int) -> Value:
+    """What a `remote_ptr` is: the position of its pointer, with the rank. `size` is the cluster's."""
+    pointer, rank = op.args
+    number = constant_of(accesses.uses, rank)
+    if number is not None and not 0 <= number < size:
+        raise KernelError(f"tle.remote names the shard with rank {number}; the clusters of this launch have {size} CTAs.", op.site,
+                          hint="give the mesh as `scope`, or launch with ctas_per_cga.")
+    if number is None and size == 1:
+        raise KernelError("Unexpected buffer remote view in 1cta mode: tle.remote reaches another CTA, and this kernel is launched "
+                          "without a cluster.", op.site, hint="give the mesh as `scope`, or launch with ctas_per_cga=(2, 1, 1).")
+    writer = accesses.writer
+    position, rank = writer.now(pointer), writer.now(rank)
+    if isinstance(position.type, Tensor) and not isinstance(rank.type, Tensor):
+        rank = writer.emit("splat", (Tensor(I32, position.type.shape), rank), op.site)
+    above = writer.number("shl", rank, RANK_AT, op.site)
+    return writer.emit("add", (position, above), op.site, label=op.result.name)
+
+
+def _place(accesses: Accesses, op: Op, pointer: Value, element) -> tuple[Value, Value, Value]:
+    """The buffer, and for each pointer the position in it and the rank, as tiles of rank 1."""
+    family, writer = accesses.families[pointer], accesses.writer
+    buffer, both = writer.now(family.buffer), writer.now(pointer)
+    extent = prod(both.type.shape) if isinstance(both.type, Tensor) else 1
+    both = writer.reshaped(both, (extent, ), op.site)
+    position = writer.number("and", both, (1 << RANK_AT) - 1, op.site)
+    position = accesses.stored(position, family, buffer.type, op)
+    return accesses.seen_as(op, buffer, element), position, writer.number("lshr", both, RANK_AT, op.site)
+
+
+def _row(accesses: Accesses, value: Value | None, op: Op) -> Value | None:
+    return None if value is None else accesses.row(value, op)
+
+
+def _load(accesses: Accesses, op: Op) -> None:
+    pointer = op.args[0]
+    mask, other = op.args[1:3] if op.name == "masked_load" else (op.args[1] if op.name == "atomic_load" else None, None)
+    args = _place(accesses, op, pointer, element_of(op.result.type)), _row(accesses, mask, op), _row(accesses, other, op)
+    run = pointer_run(accesses.uses, pointer, accesses.families[pointer], mask)
+    accesses.give(op, accesses.writer.emit("remote_load", (*args[0], *args[1:]), op.site, label=op.result.name, run=run))
+
+
+def _store(accesses: Accesses, op: Op) -> None:
+    pointer, value = op.args[:2]
+    mask = op.args[2] if op.name in ("masked_store", "atomic_store") else None
+    buffer, position, rank = _place(accesses, op, pointer, element_of(value.type))
+    run = pointer_run(accesses.uses, pointer, accesses.families[pointer], mask)
+    accesses.writer.emit("remote_scatter", (buffer, position, rank, accesses.row(value, op), _row(accesses, mask, op)), op.site,
+                         run=run)
+
+
+def _rmw(accesses: Accesses, op: Op) -> None:
+    kind, pointer, value, mask, order, scope = op.args
+    place = _place(accesses, op, pointer, element_of(value.type))
+    args = (kind, *place, accesses.row(value, op), _row(accesses, mask, op), order, scope)
+    _give_old(accesses, op, "remote_rmw", args)
+
+
+def _cas(accesses: Accesses, op: Op) -> None:
+    pointer, compare, value, order, scope = op.args
+    place = _place(accesses, op, pointer, element_of(value.type))
+    _give_old(accesses, op, "remote_cas", (*place, accesses.row(compare, op), accesses.row(value, op), order, scope))
+
+
+def _give_old(accesses: Accesses, op: Op, name: str, args: tuple) -> None:
+    used = bool(accesses.uses.of(op.result))
+    accesses.give(op, accesses.writer.emit(name, args, op.site, label=op.result.name, run=1, used=used))
+
+
+REMOTE = {"load": Access(0, _load), "masked_load": Access(0, _load), "atomic_load": Access(0, _load), "store": Access(0, _store),
+          "masked_store": Access(0, _store), "atomic_store": Access(0, _store), "atomic_rmw": Access(1, _rmw),
+          "atomic_cas": Access(0, _cas)}
