@@ -1,4 +1,5 @@
-"""Published kernels write `import triton.language.extra.tlx as tlx` and `@triton.jit`; here those names become ours.
+"""Published kernels write `import triton.language.extra.tlx as tlx`, `import triton.experimental.tle.language as tle` and
+`@triton.jit`; here those names become ours.
 
 Only entries of `sys.modules` and attributes of imported modules change, in this process, when the caller asks for it.
 Triton's own device library (`tl.sum`, `tl.softmax`, ...) was decorated when Triton was imported and stays stock.
@@ -12,12 +13,15 @@ from importlib import import_module
 from types import ModuleType
 
 _PUBLISHED = "triton.language.extra.tlx"
+_PUBLISHED_TLE = ("triton.experimental.tle", "triton.experimental.tle.language")
+_TLE_FAMILIES = ("gpu", "dsa", "raw")
 
 
 def install_aliases() -> None:
-    """Let published TLX sources import under their own names in this process.
+    """Let published TLX and TLE sources import under their own names in this process.
 
     `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules;
+    `triton.experimental.tle` and `triton.experimental.tle.language` become `mimw.tle`, with `gpu`, `dsa` and `raw` below both;
     `triton.jit`, `triton.Config` and `triton.autotune` become ours (Config also where scripts import it from
     `triton.runtime`). Idempotent; call it before importing the sources: a module that took `triton.jit` by name earlier
     keeps the stock one.
@@ -32,9 +36,21 @@ def install_aliases() -> None:
     sys.modules[_PUBLISHED] = tlx
     for name, module in _submodules(tlx):
         sys.modules[f"{_PUBLISHED}.{name}"] = module
+    _install_tle()
     triton.jit = mimw.jit
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = mimw.Config
     triton.autotune = triton.runtime.autotune = mimw.autotune
+
+
+def _install_tle() -> None:
+    tle = import_module("mimw.tle")
+    around, _, name = _PUBLISHED_TLE[0].rpartition(".")
+    setattr(import_module(around), name, tle)
+    tle.language = tle
+    for place in _PUBLISHED_TLE:
+        sys.modules[place] = tle
+        for family in _TLE_FAMILIES:
+            sys.modules[f"{place}.{family}"] = getattr(tle, family)
 
 
 def _submodules(package: ModuleType) -> list[tuple[str, ModuleType]]:

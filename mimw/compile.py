@@ -120,7 +120,8 @@ class Kernel:
             module = place_descriptors(module)
             if observer:
                 observer("place_descriptors", module)
-        pipeline = "dot" in names and "async_dot" not in names and "async_load" not in names
+        # A kernel with barriers of its own tells others when its products are over: Triton must not leave them under way.
+        pipeline = "dot" in names and not names & {"async_dot", "async_load", "alloc_barriers"}
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if chip.backend == "cuda" else
                   amd_passes(chip.arch, options.num_stages, pipeline))
         return optimise(module, listed, observer)

@@ -25,7 +25,8 @@ def conflict_text(compiled: Any) -> str:
         if len(views.get(buffer, ())) != 1:
             continue
         (view, ) = views[buffer]
-        if view.alloc not in layouts.shared or tuple(view.alloc.type.shape[dim] for dim in view.dims) != buffer.type.shape:
+        whole = view.alloc.type.shape
+        if view.alloc not in layouts.shared or len(view.dims) != len(whole) or tuple(whole[dim] for dim in view.dims) != buffer.type.shape:
             continue
         tile = layouts.registers[op.result] if op.name == "local_load" else layouts.wanted(op, 1)
         shared = transposed(layouts.shared[view.alloc], view.dims)

@@ -1,4 +1,4 @@
-"""Which value becomes which at the borders of `if`, `for` and `while`; no other file knows how regions hand on."""
+"""Which value becomes which at the borders of `if`, `for`, `while` and task regions; no other file knows how regions hand on."""
 
 from __future__ import annotations
 
@@ -64,4 +64,10 @@ def _while(op: Op) -> Iterator[Carry]:
         yield from _give(after.ops[-1], len(before.args), before.args)
 
 
-_CARRIES = {"if": _if, "for": _for, "while": _while}
+def _tasks(op: Op) -> Iterator[Carry]:
+    """The default task gives the results; it runs on the warps that go on with them."""
+    if op.results:
+        yield from _give(op.blocks[0].ops[-1], len(op.results), op.results)
+
+
+_CARRIES = {"if": _if, "for": _for, "while": _while, "warp_specialize": _tasks}

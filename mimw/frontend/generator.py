@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..ir import Recorder
+from ..language.tle.pipe_values import Parts, pipe_slot
 from ..triton_port.codegen import (
     CodeGenerator,
     CompilationError,
@@ -16,12 +17,13 @@ from ..triton_port.codegen import (
     tensor,
 )
 from .carries import DistinctCarries
+from .partitions import Partitions
 from .returns import StructuredReturns
 from .semantic import Semantic
 from .tasks import TaskRegions
 
 
-class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGenerator):
+class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarries, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, task=None, callers=(),
@@ -51,10 +53,18 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
     def set_value(self, name: str, value) -> None:
         """Assignments name values: the first name that a value gets is the one that reports use."""
         super().set_value(name, value)
+        if isinstance(value, Parts):
+            value._set_name(self.builder, name)
         if isinstance(value, base_value) and not isinstance(value, constexpr):
             handles = flatten_values_to_ir([value])
             for index, handle in enumerate(handles):
                 handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
+
+    def get_Attribute(self, lhs, attr):
+        """A field of a pipe's slot may have any name, also that of something that we keep there."""
+        if isinstance(lhs, pipe_slot) and attr in lhs.fields:
+            return lhs.fields[attr]
+        return super().get_Attribute(lhs, attr)
 
     def record_body(self, args: dict):
         """Visit the function's body with its parameters bound to `args`; its value is the result (None = no value)."""

@@ -250,8 +250,9 @@ _define("yield", "values", None, "none", "control")
 
 # ---- orchestration: what the tasks are, where tiles live, who waits for what -----------------------------------------
 
-_define("warp_specialize", "", None, "none", "control sync", ours=True,
-        doc="attrs: tasks, one `Task` a block; block 0 is the default task. All start together; the op ends when all have ended.")
+_define("warp_specialize", "", lambda args, attrs: attrs.get("types", ()), "none", "control sync", ours=True,
+        doc="attrs: tasks, one `Task` a block; block 0 is the default task, whose `yield` gives the results, of the `types`. All start "
+        "together; the op ends when all have ended. shares_captures: tiles from outside may be used (`passes.share_captures`).")
 
 _define("alias_storage", "space limit", lambda args, attrs: (Storage(*args), ), "none", "write", ours=True,
         doc="Memory for buffer arrays to share. attrs: bytes and alignment, once `place_aliases` has run.")
@@ -301,6 +302,8 @@ _define("barrier_index", "barrier index", lambda args, attrs: (Barrier(0, args[0
         ours=True)
 _define("barrier_expect", "barrier bytes predicate", None, "none", "sync", ours=True,
         doc="One arrival that also adds `bytes` to what the current phase waits for.")
+_define("barrier_bytes", "barrier bytes", None, "none", "sync", ours=True,
+        doc="No arrival: the current phase, which some arrival must still be missing in, waits for `bytes` more.")
 _define("barrier_wait", "barrier phase predicate", None, "none", "sync", ours=True,
         doc="Until the phase of that parity has completed. `phase` is i32.")
 _define("barrier_arrive", "barrier count predicate", None, "none", "sync", ours=True,

@@ -183,6 +183,10 @@ class Recorder:
         self._callers: list[Site] = []
         self._function = ""
         self.uses_words = False
+        self.regions = 0  # task regions begun
+        self.pipes = 0
+        self.finishers: list = []  # called before the draft is frozen
+        self.log: list[DraftOp] = []  # in the order of recording, whatever block they went to
         self.launch_cluster = (1, 1, 1)         # what the launch asks for, before any mesh is seen
         self.mesh_size: int | None = None       # CTAs of a cluster by the meshes of the kernel
         self.grid_meets = False                 # a barrier of the whole grid was recorded
@@ -259,6 +263,7 @@ class Recorder:
     def insert(self, op: DraftOp) -> DraftOp:
         """Put `op` where building goes on."""
         op.block = self._block
+        self.log.append(op)
         if self._next is None:
             self._block.ops.append(op)
         else:
@@ -367,9 +372,10 @@ class Recorder:
     def create_inline_asm(self, *args) -> DraftOp:
         return self.record("inline_asm", *args)
 
-    def record_tasks(self, tasks: list[Task], blocks: list[DraftBlock]) -> DraftOp:
-        """A `warp_specialize` op over blocks that are already recorded, the default task's first."""
-        op = self.record("warp_specialize", regions=len(blocks), tasks=tuple(tasks))
+    def record_tasks(self, tasks: list[Task], blocks: list[DraftBlock], types: tuple[Type, ...] = ()) -> DraftOp:
+        """A `warp_specialize` op over blocks that are already recorded, the default task's first, whose yield is of `types`."""
+        given = {"types": tuple(types)} if types else {}
+        op = self.record("warp_specialize", regions=len(blocks), tasks=tuple(tasks), **given)
         for region, block in zip(op.regions, blocks, strict=True):
             region.push_back(block)
         return op
@@ -379,6 +385,8 @@ class Recorder:
     def finish(self, name: str, params: list[tuple[Handle, str, tuple[int, ...], tuple]], num_warps: int,
                site: Site) -> Program:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
+        for finisher in self.finishers:
+            finisher()
         cluster, meshed = self.launch_cluster, self.mesh_size not in (None, 1) and self.launch_cluster == (1, 1, 1)
         if meshed:
             cluster = self.mesh_size, 1, 1

@@ -56,9 +56,9 @@ def _op(op: Op, defined: set[Value], in_task: bool) -> None:
 
 
 def _yields(op: Op) -> None:
-    wanted = {"if": op.results, "for": op.results, "while": ()}.get(op.name)
+    wanted = {"if": op.results, "for": op.results, "while": (), "warp_specialize": op.results}.get(op.name)
     if wanted is None:
         return
-    for block in op.blocks:
+    for block in op.blocks[:1] if op.name == "warp_specialize" else op.blocks:
         if op.name != "while" and [value.type for value in block.yielded] != [value.type for value in wanted]:
             _complain(op, f"a region yields {[str(v.type) for v in block.yielded]}")

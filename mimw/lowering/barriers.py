@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir import Op
 from ..target import Target
-from .asm import flag, ptx, sync
+from .asm import flag, ptx, thread_in_task, sync
 from .emitter import Emitter, emits
 
 
@@ -36,6 +36,15 @@ def barrier_index(emitter: Emitter, op: Op):
 def barrier_expect(emitter: Emitter, op: Op):
     barrier, size, when = op.args
     emitter.builder.create_mbarrier_expect(emitter.values[barrier], size, predicate(emitter, when))
+
+
+@emits("barrier_bytes")
+def barrier_bytes(emitter: Emitter, op: Op):
+    """By one thread. PTX ISA, mbarrier.expect_tx: no arrival, so the copies may also come first."""
+    barrier, size = op.args
+    ptx(emitter, "{\n.reg .pred first;\nsetp.eq.s32 first, $0, 0;\n"
+        f"@first mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$1], {size};\n}}", ["r", "r"],
+        [thread_in_task(emitter), emitter.values[barrier]])
 
 
 @emits("barrier_wait")

@@ -36,14 +36,17 @@ def warp_specialize(emitter: Emitter, op: Op):
     constants = [value for value in outside if value in emitter.constants]
     captures = [value for value in outside if value not in emitter.constants and not emitter.is_token(value)]
 
-    created = builder.create_warp_specialize([], [task.num_warps for task in tasks[1:]])
+    types = [emitter.mlir_type(result) for result in op.results]
+    created = builder.create_warp_specialize(types, [task.num_warps for task in tasks[1:]])
     builder.create_block_with_parent(created.get_default_region(), [])
     own, *requests = op.attrs.get("registers", [task.registers for task in tasks])
     if own is not None:
         # Triton has left the default task more than it asked for. PTX ISA, setmaxnreg: by all warps of a warpgroup.
         builder.create_threadwise_inline_asm(f"setmaxnreg.dec.sync.aligned.u32 {own};", "", [], [], False)
-    emitter.block(default)
-    builder.create_warp_yield([])
+    given: list = []
+    emitter.region(default, given.extend)
+    emitter.carry(default.yielded, op.results)
+    builder.create_warp_yield(given)
     if all(request is not None for request in requests):
         created.set_requested_registers(requests)
 
@@ -68,3 +71,4 @@ def warp_specialize(emitter: Emitter, op: Op):
         builder.create_warp_return()
     emitter.values, emitter.addresses, emitter.num_warps = outer, outer_addresses, outer_warps
     builder.set_insertion_point_after(created.get_operation())
+    return [created.get_result(index) for index in range(len(types))]

@@ -28,6 +28,7 @@ from .join_copies import join_copies
 from .narrow_releases import narrow_releases
 from .place_aliases import check_aliases, place_aliases
 from .place_meetings import place_meetings
+from .share_captures import share_captures
 from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
 from .slot_arrays import slot_arrays
@@ -37,7 +38,8 @@ __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
     "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "join_copies", "narrow_releases",
-    "place_aliases", "place_meetings", "run_passes", "shared_operands", "shared_pointers", "slot_arrays", "sync_clusters",
+    "place_aliases", "place_meetings", "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays",
+    "sync_clusters",
 ]
 
 
@@ -54,6 +56,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("slot_arrays", rewrite=lambda program, target: slot_arrays(program)),
     Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(program)),  # every other pass knows buffers only
+    Pass("share_captures", rewrite=lambda program, target: share_captures(program)),  # before the check that refuses them
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view
     Pass("exclusive", check=check_exclusive),

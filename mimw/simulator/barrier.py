@@ -125,6 +125,11 @@ def barrier_expect(task, op):
         task.machine.polls = 0
 
 
+@handles("barrier_bytes", switches=True)
+def barrier_bytes(task, op):
+    single(task, op, op.args[0]).pending_bytes += op.args[1]
+
+
 @handles("barrier_arrive", switches=True)
 def barrier_arrive(task, op):
     if enabled(task, op, op.args[2]):

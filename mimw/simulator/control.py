@@ -85,12 +85,14 @@ def warp_specialize(task, op):
     for name, spec, block, warp in zip(task_names(op), op.attrs["tasks"], op.blocks, first_warps):
         child = Task(task.machine, task.cta, name, dict(task.env), spec.num_warps, warp, task.clock, task)
         children.append(_spawn(child, block))
+    given = children[0].env  # a task that ends lets go of what it knows
     task.end_stretch()
     while any(not child.finished for child in children):
         yield Wait(op, "join", task, lambda: "its tasks to end")
     for child in children:
         task.machine.order.join(task, child)
     task.clock = task.stretch = max(child.clock for child in children)
+    _assign(task, op.results, [given[value] for value in op.blocks[0].yielded])
 
 
 def _first_warps(tasks) -> list[int]:

@@ -21,11 +21,11 @@ SLOW_MATH = frozenset("""
 """.split())
 FREE = frozenset("""
     yield condition if for while warp_specialize map_elementwise buffer_index buffer_slice buffer_trans
-    buffer_reinterpret buffer_flat barrier_index alias_storage constant poison local_alloc splat expand_dims broadcast make_range
-    assume
+    buffer_reinterpret buffer_flat barrier_index alias_storage constant poison local_alloc splat expand_dims broadcast
+    make_range assume
 """.split())
 SYNCS = frozenset("""
-    barrier barrier_wait barrier_arrive barrier_expect named_barrier_wait named_barrier_arrive fence tma_load tma_store
+    barrier barrier_wait barrier_arrive barrier_expect barrier_bytes named_barrier_wait named_barrier_arrive fence tma_load tma_store
     tma_store_wait tma_prefetch prefetch_descriptor bulk_load bulk_store async_commit async_wait async_dot async_dot_wait
     cluster_barrier remote_arrive tma_load_multicast async_remote_copy
 """.split())

@@ -87,7 +87,7 @@ def _carried_in(op: Op) -> Iterator[tuple[Value, Value]]:
 
 def _carried_out(op: Op) -> Iterator[tuple[Value, Value]]:
     """(result, yielded value) of the barriers that control flow gives back."""
-    if op.name in ("if", "for"):
+    if op.name in ("if", "for", "warp_specialize") and op.results:
         pairs = zip(op.results, op.blocks[0].yielded)
         yield from ((result, value) for result, value in pairs if isinstance(value.type, Barrier))
 

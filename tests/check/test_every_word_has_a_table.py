@@ -18,6 +18,7 @@ from . import (  # noqa: F401  they fill TABLES
     test_truth_tables_cluster,
     test_truth_tables_global,
     test_truth_tables_mesh,
+    test_truth_tables_pipe,
 )
 from .tables import TABLES
 

@@ -22,6 +22,15 @@ def _run(source):
     "import triton.language.extra.tlx.warp_spec as a, mimw.tlx.warp_spec as b\nprint(a is b)",
     "from triton.language.extra.tlx.mem_ops import local_alloc\nprint(local_alloc is mimw.tlx.local_alloc)",
     "from triton.language.extra.tlx.types import layout_encoding\nprint(layout_encoding is mimw.tlx.layout_encoding)",
+    "import triton.experimental.tle.language as tle\nprint(tle is mimw.tle)",
+    "import triton.experimental.tle as tle\nprint(tle is mimw.tle)",
+    "from triton.experimental import tle\nprint(tle.language is tle is mimw.tle)",
+    "from triton.experimental.tle.language import pipe\nprint(pipe is mimw.tle.pipe)",
+    "from triton.experimental.tle.language.gpu import alloc\nprint(alloc is mimw.tle.gpu.alloc)",
+    "import triton.experimental.tle.language.gpu as gpu\nprint(gpu is mimw.tle.gpu)",
+    "from triton.experimental.tle.raw import dialect\nfrom triton.experimental.tle.language.raw import call\n"
+    "print(dialect is mimw.tle.raw.dialect and call is mimw.tle.raw.call)",
+    "import triton.experimental.tle.language.dsa as dsa\nprint(dsa is mimw.tle.dsa)",
     "import triton\nprint(triton.jit is mimw.jit)",
     "import triton\nfrom triton.runtime import Config\nprint(triton.Config is Config is mimw.Config)",
     "from triton.runtime.autotuner import Config\nprint(Config is mimw.Config)",
@@ -38,6 +47,13 @@ def test_a_word_that_does_not_exist_is_an_import_error():
 
 def test_tritons_own_library_stays_stock():
     assert _run(_PRELUDE + "import triton\nprint(type(triton.language.sum).__name__)") == ("JITFunction\n", "")
+
+
+@pytest.mark.parametrize("name", ["dsa.alloc", "dsa.hint", "raw.dialect", "raw.call", "call", "hardware_constraint"])
+def test_families_that_are_not_offered_name_the_word(name):
+    source = f"try:\n    tle.{name}()\nexcept mimw.errors.NotYet as error:\n    print(error)"
+    said, errors = _run(_PRELUDE + "import mimw.errors\nimport triton.experimental.tle.language as tle\n" + source)
+    assert f"not yet: tle.{name} is not offered by this release" in said and not errors
 
 
 def test_nothing_changes_before_the_call():

@@ -152,3 +152,45 @@ def test_one_way_through_shared_memory(form):
         extract, {"x_ptr": "*fp16", "y_ptr": "*fp16", "row": "i32", "column": "i32"},
         dict(M=32, N=64, TM=8, TN=16, FORM=form)).stage("ptx")
     assert ptx.count("bar.sync") == 1
+
+
+@mimw.jit
+def shared(x_ptr, t_ptr, y_ptr, row, column, M: tl.constexpr, N: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr,
+           SLOT: tl.constexpr):
+    """Tiles of a buffer, whole and as a slot of a larger one: read, written in place, chained."""
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    if SLOT:
+        buffer = tle.gpu.alloc([3, M, N], tl.float32).slot(1)
+    else:
+        buffer = tle.gpu.alloc([M, N], tl.float32)
+    tl.store(tle.gpu.local_ptr(buffer), tl.load(x_ptr + at))
+    tile = buffer.extract_tile([row, column], [TM, TN])
+    known = tle.extract_tile(buffer, 0, [TM, TN])
+    buffer = buffer.insert_tile(tile + known, row * (N // TN) + column)
+    buffer = tle.insert_tile(buffer, -known, [0, 0])
+    tl.store(t_ptr + tl.arange(0, TM)[:, None] * TN + tl.arange(0, TN)[None, :], tile)
+    tl.store(y_ptr + at, tl.load(tle.gpu.local_ptr(buffer)))
+
+
+@pytest.mark.parametrize("slot", [False, True])
+@pytest.mark.parametrize("tile", [(8, 16), (1, 64), (4, 4)])
+def test_shared(machine, tile, slot):
+    (tm, tn), x = tile, np.arange(32 * 64, dtype=np.float32).reshape(32, 64)
+    t, y = np.zeros(tile, np.float32), np.zeros_like(x)
+    row, column = (1, 2) if tn < 64 else (1, 0)
+    machine.launch(shared, (1, ), x, t, y, row, column, 32, 64, tm, tn, slot)
+    there, first, expected = np.s_[row * tm:(row + 1) * tm, column * tn:(column + 1) * tn], np.s_[:tm, :tn], x.copy()
+    expected[there] += x[first]
+    expected[first] = -x[first]
+    assert (t == x[there]).all() and (y == expected).all()
+
+
+def test_shared_refusals():
+    kernel = Kernel()
+    buffer = kernel(tle.gpu.alloc, [16, 32], tl.float32)
+    narrow = kernel.tensor("t", tl.float16, 8, 8)
+    for call, text in [((tle.extract_tile, buffer, 0, [8, 12]), "does not divide"),
+                       ((tle.extract_tile, buffer, 9, [8, 8]), "outside the grid"),
+                       ((tle.insert_tile, buffer, narrow, 0), "the tile holds fp16, the target fp32")]:
+        with pytest.raises(ValueError, match=text):
+            kernel(*call)

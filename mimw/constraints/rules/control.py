@@ -33,3 +33,7 @@ def tasks(op: Op, tiles: Tiles) -> None:
     """Each task on its own warps; the default task on the program's."""
     for task, block in zip(op.attrs["tasks"], op.blocks, strict=True):
         tiles.visit(block, tiles.program.num_warps if task.is_default else task.num_warps)
+    for carry in carries(op):
+        if isinstance(carry.target.type, Tensor):
+            tiles.carry(carry.source, carry.target)
+            tiles.want(carry.op, carry.index, tiles[carry.target].layout)

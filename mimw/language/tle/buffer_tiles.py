@@ -1,25 +1,30 @@
-"""Tiles of shared buffers, which are boxes of them: one view, then one load or store."""
+"""Tiles of shared buffers: pointers to the tile's elements, then a load or store of nothing else."""
 
 from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..tlx.arguments import is_int
-from ..tlx.local_mem import local_load, local_slice, local_store
 from ..tlx.types import buffered_tensor
+from .gpu.pointers import local_ptr
 
 
 def read_tile(buffer: buffered_tensor, where: list, tile: tuple[int, ...], semantic) -> tl.tensor:
     """The value of the tile at these coordinates."""
-    return local_load(_box(buffer, where, tile, semantic), _semantic=semantic)
+    return tl.load(_pointers(buffer, where, tile, semantic), _semantic=semantic)
 
 
 def write_tile(buffer: buffered_tensor, tile: tl.tensor, where: list, semantic) -> None:
     """Write `tile` at these coordinates."""
-    local_store(_box(buffer, where, tuple(int(extent) for extent in tile.shape), semantic), tile, _semantic=semantic)
+    extents = tuple(int(extent) for extent in tile.shape)
+    tl.store(_pointers(buffer, where, extents, semantic), tile, _semantic=semantic)
 
 
-def _box(buffer: buffered_tensor, where: list, tile: tuple[int, ...], semantic) -> buffered_tensor:
-    offsets = tuple(coordinate * extent if is_int(coordinate) else semantic.mul(coordinate, extent, False)
-                    for coordinate, extent in zip(where, tile))
-    return local_slice(buffer, offsets, tile, _semantic=semantic)
+def _pointers(buffer: buffered_tensor, where: list, tile: tuple[int, ...], semantic) -> tl.tensor:
+    indices = []
+    for axis, (coordinate, extent) in enumerate(zip(where, tile)):
+        line = semantic.add(semantic.arange(0, extent), semantic.mul(semantic.to_tensor(coordinate), extent, False), False)
+        for other in range(len(tile)):
+            if other != axis:
+                line = semantic.expand_dims(line, other)
+        indices.append(semantic.broadcast_impl_shape(line, list(tile)))
+    return local_ptr(buffer, tuple(indices), _semantic=semantic)

@@ -28,7 +28,7 @@ def extract_tile(x, index, tile_shape: tl.constexpr = None, shape: tl.constexpr 
                        (last axis fastest); ints and integer scalars in any mix. Out of the grid at run time is undefined.
                shape - (also called `tile_shape`) extents of a tile, ints that divide those of `x`
     errors:    ValueError for anything else, and for an int outside the grid
-    lowers to: tt.reshape, tt.trans, tt.split; tt.gather for a run-time index; ttg.local_load for a buffer
+    lowers to: tt.reshape, tt.trans, tt.split; tt.gather for a run-time index; ttg.local_load or local_gather for a buffer
     """
     if (shape is None) == (tile_shape is None):
         raise ValueError("extract_tile: give the tile's shape once, as `shape` or as `tile_shape`")
@@ -52,7 +52,7 @@ def insert_tile(x, tile, index, _semantic=None):
                tile  - block tensor of the same element type and rank; its extents divide those of `x`
                index - as in `extract_tile`
     errors:    ValueError, also for an int outside the grid of such tiles
-    lowers to: tt.broadcast and arith.select; ttg.local_store for a buffer
+    lowers to: tt.broadcast and arith.select; ttg.local_store or local_scatter for a buffer
     """
     if not isinstance(tile, tl.tensor) or not tile.type.is_block():
         raise ValueError(f"insert_tile: `tile` must be a block tensor, got {tile}")

@@ -5,8 +5,10 @@ from .layouts import layout, nv_mma_shared_layout, shared_layout, swizzled_share
 from .memory import alloc, memory_space
 from .pointers import local_ptr
 from .types import buffered_tensor, buffered_tensor_type, scope, smem, storage_kind, tmem
+from .warp_specialize import warp_specialize
 
 __all__ = [
     "alloc", "buffered_tensor", "buffered_tensor_type", "copy", "layout", "local_ptr", "memory_space",
     "nv_mma_shared_layout", "scope", "shared_layout", "smem", "storage_kind", "swizzled_shared_layout", "tensor_memory_layout", "tmem",
+    "warp_specialize",
 ]

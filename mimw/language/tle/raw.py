@@ -1,0 +1,20 @@
+"""`tle.raw`, for native code inside a kernel: names to import, none of them offered yet."""
+
+from __future__ import annotations
+
+from .missing import missing
+
+__all__ = ["InOut", "Input", "call", "call_smem", "dialect", "language"]
+
+call, call_smem, dialect, language = (missing(f"tle.raw.{name}") for name in ("call", "call_smem", "dialect", "language"))
+
+
+class Input:
+    """The annotation of an argument that raw code reads; nothing looks at it yet."""
+
+    def __class_getitem__(cls, item):
+        return cls
+
+
+class InOut(Input):
+    """The annotation of an argument that raw code may write."""

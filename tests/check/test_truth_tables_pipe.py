@@ -1,0 +1,55 @@
+"""When a program with pipes is right."""
+
+import numpy as np
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+
+from .tables import right, rows, states
+
+describe = mimw.TensorDescriptor.from_tensor
+
+
+@triton.jit
+def fill(writer, x_desc, COMMIT: tl.constexpr):
+    for k in range(4):
+        slot = writer.acquire(k)
+        if k % 2 == 0:
+            tle.gpu.copy(x_desc, slot.x, [16, 32], [k * 16, 0])
+        if COMMIT:
+            writer.commit(k)
+
+
+@triton.jit
+def drain(reader, y_ptr, WAIT: tl.constexpr, RELEASE: tl.constexpr):
+    at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tile = tl.zeros((16, 32), tl.float16)
+    for k in range(4):
+        if WAIT:
+            reader.wait(k)
+        if k % 2 == 0:
+            tile = tl.load(tle.gpu.local_ptr(reader.fields["x"].slot(0)))
+        if RELEASE:
+            reader.release(k)
+        tl.store(y_ptr + k * 512 + at, tile)
+
+
+@mimw.jit
+def every_other(x_desc, y_ptr, COMMIT: tl.constexpr, WAIT: tl.constexpr, RELEASE: tl.constexpr):
+    """Chunks of which every other one brings bytes."""
+    p = tle.pipe(capacity=1, x=tle.gpu.alloc([1, 16, 32], tl.float16))
+    tle.gpu.warp_specialize([(drain, (p.reader(), y_ptr, WAIT, RELEASE)), (fill, (p.writer(), x_desc, COMMIT))], [1], [24])
+
+
+@states("barrier_bytes", "barrier_wait", "barrier_arrive", "tma_load")
+def pipe(commit=True, wait=True, release=True):
+    x, y = np.ones((64, 32), np.float16), np.zeros((64, 32), np.float16)
+    return every_other, 1, (describe(x, [16, 32]), y, commit, wait, release), {}
+
+
+@rows("commit", "wait", "release")
+def test_a_pipe(commit, wait, release):
+    """Right iff each chunk is committed, waited for and released."""
+    assert right(pipe(commit, wait, release)) == (commit and wait and release)

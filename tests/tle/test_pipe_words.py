@@ -1,0 +1,224 @@
+"""What pipes record and refuse."""
+
+import pytest
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.compile
+import mimw.tle as tle
+import mimw.tlx as tlx
+from mimw.cli.conflicts import conflict_text
+from mimw.report import barrier_graph
+from tests.language.harness import Kernel
+
+from . import pipes
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel()
+
+
+def buffer(kernel, *shape, dtype=tl.float16):
+    return kernel(tle.gpu.alloc, list(shape), dtype)
+
+
+def pipe(kernel, capacity=2, **keywords):
+    return kernel(tle.pipe, capacity=capacity, x=buffer(kernel, capacity, 64), y=buffer(kernel, capacity, 16, 32), **keywords)
+
+
+@pytest.mark.parametrize("keywords, text", [
+    (dict(capacity=0), "capacity must be a compile-time int >= 1, got 0"), (dict(capacity=True), "capacity must be"),
+    (dict(capacity=2.0), "capacity must be"), (dict(scope="cluster"), "scope must be"),
+    (dict(name=3), "name must be None or a str"), (dict(one_shot=1), "one_shot must be a compile-time bool"),
+    (dict(readers="left"), "non-empty tuple or list of names, got 'left'"), (dict(readers=()), "non-empty tuple or list"),
+    (dict(readers=("a", "a")), "must be unique"), (dict(readers=("a", 3)), "no legal reader name"),
+    (dict(readers=("_a", )), "no legal reader name"), (dict(readers=("fields", )), "no legal reader name"),
+    (dict(readers=("a b", )), "no legal reader name")])
+def test_arguments(kernel, keywords, text):
+    with pytest.raises(ValueError, match=text):
+        kernel(tle.pipe, **{"capacity": 2, "x": buffer(kernel, 2, 64), **keywords})
+
+
+def test_fields(kernel):
+    good = buffer(kernel, 2, 64)
+    for fields, text in [({}, "at least one field"), ({"x": 3}, "must be a buffer of tle.gpu.alloc"),
+                         ({"x": buffer(kernel, 64)}, "must have rank 2 or more"),
+                         ({"x": buffer(kernel, 4, 64)}, "first extent of 2"),
+                         ({"_x": good}, "no legal field name"), ({"fields": good}, "no legal field name"),
+                         ({"x": kernel(tlx.local_alloc, (64, ), tl.float16, 2)}, "must be a buffer of tle.gpu.alloc")]:
+        with pytest.raises(ValueError, match=text):
+            kernel(tle.pipe, capacity=2, **fields)
+    with pytest.raises(ValueError, match="must be a constexpr"):
+        kernel(tle.pipe, capacity=kernel.tensor("n", tl.int32), x=good)
+    with pytest.raises(TypeError, match="tle.pipe"):
+        kernel(tle.pipe, 2, x=good)
+
+
+def test_what_values_tell(kernel):
+    p = pipe(kernel, name="kv", readers=["a", "b"])
+    assert (p.capacity, p.scope, p.name, p.readers, p.one_shot, list(p.fields)) == (2, "cta", "kv", ("a", "b"), False, ["x", "y"])
+    reader, writer = kernel(p.reader, "a", fields=("y", )), kernel(p.writer)
+    assert (reader.capacity, reader.scope, reader.name, list(reader.fields)) == (2, "cta", "kv", ["y"])
+    assert list(writer.fields) == ["x", "y"] and writer.fields["x"] is p.fields["x"]
+    slot = kernel(writer.acquire, 0)
+    assert list(slot.fields) == ["x", "y"] and tuple(slot.fields["y"].shape) == (16, 32)
+    result = kernel(reader.wait, 0)
+    assert list(result.slot.fields) == ["y"] and result.is_closed.dtype == tl.int1
+    assert isinstance(p, tle.pipe_value) and isinstance(reader, tle.pipe_reader) and isinstance(writer, tle.pipe_writer)
+    assert isinstance(slot, tle.pipe_slot) and isinstance(result, tle.pipe_wait_result)
+    assert kernel(p.reader, "b").type != reader.type != kernel(p.reader, "a").type
+    assert pipe(kernel).type != pipe(kernel).type
+
+
+def test_endpoints(kernel):
+    alone, several = pipe(kernel), pipe(kernel, readers=("a", ))
+    for call, text in [((alone.reader, "a"), "declares no readers"), ((several.reader, ), r"has the readers \['a'\]; got None"),
+                       ((several.reader, "b"), "has the readers"), ((alone.reader, None, "x"), "non-empty tuple or list"),
+                       ((alone.reader, None, ()), "non-empty"),
+                       ((alone.reader, None, ("z", )), r"has the fields \['x', 'y'\]; got \['z'\]"),
+                       ((alone.reader, None, ("x", "x")), "unique")]:
+        with pytest.raises(ValueError, match=text):
+            kernel(*call)
+    with pytest.raises(ValueError, match="another kernel"):
+        Kernel()(alone.writer)
+
+
+@pytest.mark.parametrize("number", [-1, True, 1.5, None])
+def test_chunk_numbers(kernel, number):
+    writer, reader = kernel(pipe(kernel).writer), kernel(pipe(kernel).reader)
+    for call in (writer.acquire, writer.commit, writer.close, reader.wait, reader.release):
+        with pytest.raises(ValueError, match="`iter`"):
+            kernel(call, number)
+
+
+def test_one_shot_has_one_barrier_and_no_end(kernel):
+    p = pipe(kernel, 1, one_shot=True)
+    writer, reader = kernel(p.writer), kernel(p.reader)
+    kernel(writer.acquire, 0)
+    kernel(writer.commit, 0)
+    kernel(reader.wait, 0)
+    kernel(reader.release, 0)
+    with pytest.raises(ValueError, match="never closed"):
+        kernel(writer.close, 0)
+    text = kernel.text()
+    assert sum("alloc_barriers" in line for line in text) == 1 and sum("barrier_wait" in line for line in text) == 1
+
+
+def names(kernel):
+    return [op.name for op in kernel.program().body.ops]
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_end_markers_cost_only_where_one_is_written(kernel, close):
+    p = pipe(kernel)
+    writer, reader = kernel(p.writer), kernel(p.reader)
+    kernel(writer.acquire, 0)
+    kernel(writer.commit, 0)
+    if close:
+        kernel(writer.close, 1)
+    kernel(reader.wait, 0)
+    assert ("local_store" in names(kernel)) == ("local_load" in names(kernel)) == close
+    assert names(kernel).count("local_alloc") == 2 + close
+
+
+def test_one_barrier_pair_a_pipe(kernel):
+    first, second = pipe(kernel, readers=("a", "b", "c")), pipe(kernel)
+    counts = [op.args for op in kernel.program().body.ops if op.name == "alloc_barriers"]
+    assert counts == [(2, 1), (2, 3), (2, 1), (2, 1)] and first.type != second.type
+
+
+def descriptor_copy(kernel, slot):
+    kernel(tle.gpu.copy, kernel.descriptor("d", tl.float16, 16, 32), slot.fields["y"], [16, 32], [0, 0])
+
+
+def test_tma_alone_is_expected_before_it_starts(kernel):
+    writer = kernel(pipe(kernel).writer)
+    slot = kernel(writer.acquire, 0)
+    descriptor_copy(kernel, slot)
+    kernel(writer.commit, 0)
+    found = [name for name in names(kernel) if name.startswith(("barrier_e", "barrier_b", "barrier_a", "tma", "fence"))]
+    assert found == ["barrier_expect", "tma_load"]
+
+
+def test_mixed_chunks_arrive_behind_everything(kernel):
+    writer = kernel(pipe(kernel).writer)
+    slot = kernel(writer.acquire, 0)
+    descriptor_copy(kernel, slot)
+    kernel(tl.store, kernel(tle.gpu.local_ptr, slot.fields["x"]), 0.0)
+    kernel(writer.commit, 0)
+    found = [name for name in names(kernel) if name.startswith(("barrier_e", "barrier_b", "barrier_ar", "tma", "fence", "store"))]
+    assert found == ["tma_load", "store", "fence", "barrier_expect"]
+
+
+def test_two_means_for_one_field(kernel):
+    writer = kernel(pipe(kernel).writer)
+    slot = kernel(writer.acquire, 0)
+    descriptor_copy(kernel, slot)
+    with pytest.raises(ValueError, match="field 'y' is filled by TMA and by pointers in one chunk"):
+        kernel(tle.gpu.copy, kernel.tensor("p", tl.pointer_type(tl.float16), 16, 32), slot.fields["y"], [16, 32])
+    kernel(tl.store, kernel(tle.gpu.local_ptr, slot.fields["y"]), 0.0)
+    with pytest.raises(ValueError, match="field 'y' is filled by TMA and touched through local_ptr"):
+        kernel(writer.commit, 0)
+
+
+@mimw.jit
+def shared_end(x_desc, y_ptr, steps, WRITERS: tl.constexpr):
+    p = tle.pipe(capacity=2, name="one", x=tle.gpu.alloc([2, 32, 64], tl.float32))
+    if WRITERS:
+        tle.gpu.warp_specialize([(pipes.take, (p.reader(), y_ptr, steps, 32, 64)),
+                                 (pipes.give, (p.writer(), x_desc, steps, 32, 64)),
+                                 (pipes.give, (p.writer(), x_desc, steps, 32, 64))], [1, 1], [24, 24])
+    else:
+        tle.gpu.warp_specialize([(pipes.take, (p.reader(), y_ptr, steps, 32, 64)),
+                                 (pipes.take, (p.reader(), y_ptr, steps, 32, 64))], [4], [24])
+
+
+@pytest.mark.parametrize("writers, text", [(True, "the writer is used in two partitions, 'give' and 'give'"),
+                                           (False, "the reader is used in two partitions, 'take' and 'take'")])
+def test_an_end_belongs_to_one_partition(writers, text):
+    with pytest.raises(triton.CompilationError, match=f"pipe 'one': {text}"):
+        mimw.compile.compile_kernel(shared_end, {"x_desc": "tensordesc<fp32[32,64]>", "y_ptr": "*fp32", "steps": "i32"},
+                                    dict(WRITERS=writers))
+
+
+@mimw.jit
+def early(a_desc, b_desc, c_ptr, steps, LATER: tl.constexpr):
+    """Products left under way; a slot goes back at once, or one step later."""
+    p = tle.pipe(capacity=3, a=tle.gpu.alloc([3, 64, 64], tl.float16), b=tle.gpu.alloc([3, 64, 64], tl.float16))
+    writer, reader, acc = p.writer(), p.reader(), tl.zeros((64, 64), tl.float32)
+    for k in range(steps):
+        slot = writer.acquire(k)
+        tle.gpu.copy(a_desc, slot.a, [64, 64], [0, k * 64])
+        tle.gpu.copy(b_desc, slot.b, [64, 64], [k * 64, 0])
+        writer.commit(k)
+        slot = reader.wait(k).slot
+        acc = tlx.async_dot(slot.a, slot.b, acc)
+        acc = tlx.async_dot_wait(1, acc)
+        if LATER:
+            reader.release(tl.maximum(k, 1) - 1)
+        else:
+            reader.release(k)
+    acc = tlx.async_dot_wait(0, acc)
+    tl.store(c_ptr + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], acc)
+
+
+def test_release_waits_for_products():
+    signature = {"a_desc": "tensordesc<fp16[64,64]>", "b_desc": "tensordesc<fp16[64,64]>", "c_ptr": "*fp32", "steps": "i32"}
+    with pytest.raises(triton.CompilationError, match="released while the async_dot of line .* may still read the slot"):
+        mimw.compile.compile_kernel(early, signature, dict(LATER=False))
+    mimw.compile.compile_kernel(early, signature, dict(LATER=True))
+
+
+def test_reports_know_pipes():
+    compiled = mimw.compile.compile_kernel(
+        pipes.fan_out, {"x_desc": "tensordesc<fp32[16,32]>", "x_ptr": "*fp32", "y_ptr": "*fp32", "z_ptr": "*fp32", "steps": "i32"},
+        dict(N=16, M=32, WIDE=False))
+    assert barrier_graph(compiled.program) == """\
+spread --fan.full[2]--> read_left (expect 2048 B + TMA)
+spread --fan.full[2]--> read_right (expect 2048 B + TMA)
+read_left --fan.free[2]--> spread (2 arrivals a phase)
+read_right --fan.free[2]--> spread (2 arrivals a phase)
+"""
+    assert "fan.tiles" in conflict_text(compiled)
