@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, cluster_shape
+from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
 from .errors import KernelError, TargetError
@@ -35,6 +36,7 @@ from .lowering.descriptor_address import needs_slots
 from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
+from .triton_port.accesses import buffer_accesses
 from .triton_port.cluster import add_metadata, allow_large_clusters, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
@@ -56,9 +58,9 @@ def chip_of(gpu: GPUTarget) -> Target:
     return find_target(f"sm_{gpu.arch}" if gpu.backend == "cuda" else str(gpu.arch))
 
 
-def solve(program: Program, chip: Target) -> Layouts:
-    """The layouts of a program on one of our targets."""
-    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma)
+def solve(program: Program, chip: Target, quiet: dict | None = None) -> Layouts:
+    """The layouts of a program on one of our targets; `quiet`, once the kernel's accesses to shared memory are known."""
+    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma, quiet=quiet)
 
 
 @dataclass
@@ -72,6 +74,7 @@ class Kernel:
     cluster: Shape = ALONE
     program: Program | None = None
     layouts: Layouts | None = None
+    quiet: dict = field(default_factory=dict)
 
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """Stages record and check."""
@@ -94,7 +97,7 @@ class Kernel:
         program = self.program or self.record(chip, options, backend, observer)
         cuda = chip.backend == "cuda"
         try:
-            self.layouts = solve(program, chip)
+            self.layouts = solve(program, chip, self.quiet)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
                            options, chip, by_registers | cut_copies(program))
         except (KernelError, TargetError) as error:
@@ -104,13 +107,24 @@ class Kernel:
         return module
 
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
-        """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies the chip cannot do."""
-        module = self._optimised(chip, options, backend, context, observer)
-        unfit = unfit_copies(module, chip.arch)
-        if not unfit:
-            return module
-        lines = frozenset(op.site for op in self.program.walk() if op.name == "async_load" and _place(op.site) in unfit)
-        return self._optimised(chip, options, backend, context, observer, lines)
+        """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies the chip cannot do, and which
+        lanes meet in a bank of shared memory; then lowering starts again, knowing that."""
+        self.quiet = {}
+        module, lines = self._optimised(chip, options, backend, context, observer), frozenset()
+        if unfit := unfit_copies(module, chip.arch):
+            lines = frozenset(op.site for op in self.program.walk() if op.name == "async_load" and _place(op.site) in unfit)
+            module = self._optimised(chip, options, backend, context, observer, lines)
+        if chip.backend == "cuda" and free_buffers(self.program):
+            self.quiet = quiet_layouts(self.program, self.layouts.shared, self._accesses(module))
+            if self.quiet:
+                module = self._optimised(chip, options, backend, context, observer, lines)
+        return module
+
+    def _accesses(self, module) -> dict:
+        """The accesses of a finished module to each buffer of which it tells all."""
+        found = buffer_accesses(module)
+        return {op.result: [(access.layout, access.turned) for access in found[_place(op.site)]]
+                for op in self.program.walk() if op.name == "local_alloc" and _place(op.site) in found}
 
     def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
         module = self.lower(chip, options, backend, context, observer, by_registers)
@@ -265,7 +279,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
         source.orchestrates()  # a cache hit: the binary is there, the program and its layouts are not
         program = source.kernel.program
     if program is not None and program.orchestrates() and source.kernel.layouts is None:
-        if dump:
+        if dump or free_buffers(program):
             source.repeat_lowering()
         else:
             source.kernel.layouts = solve(program, chip)
