@@ -30,7 +30,7 @@ from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
 from .frontend.words import uses_words
-from .ir import Program, print_program
+from .ir import OPS, Program, print_program
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
 from .passes import cut_copies, run_passes
@@ -97,6 +97,8 @@ class Kernel:
         program = self.program or self.record(chip, options, backend, observer)
         cuda = chip.backend == "cuda"
         try:
+            if getattr(options, "num_ctas", 1) > 1:
+                _check_plain(program, options.num_ctas)
             self.layouts = solve(program, chip, self.quiet)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
                            options, chip, by_registers | cut_copies(program))
@@ -137,6 +139,14 @@ class Kernel:
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if chip.backend == "cuda" else
                   amd_passes(chip.arch, options.num_stages, pipeline))
         return optimise(module, listed, observer)
+
+
+def _check_plain(program: Program, num_ctas: int) -> None:
+    """Tasks of plain `tl` ops may be one program over several CTAs; our words mean one CTA each."""
+    for op in program.walk():
+        if OPS[op.name].ours and op.name != "warp_specialize":
+            raise KernelError(f"num_ctas={num_ctas} makes one program of several CTAs, and '{op.name}' is about one CTA", op.site,
+                              hint=f"launch with ctas_per_cga=({num_ctas}, 1, 1): each CTA is then a program of its own")
 
 
 def _place(site) -> tuple[str, int, int]:

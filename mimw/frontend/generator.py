@@ -103,5 +103,13 @@ class KernelGenerator(TaskRegions, StructuredReturns, DistinctCarries, CodeGener
             raise self._unsupported(node, "`a = b = value` is not supported in kernels; write one assignment after the other")
         return super().visit_Assign(node)
 
+    def visit_For(self, node):
+        """Behind its loop the induction variable is a value that nobody may use; stock leaves the handle that stood for it there,
+        which here would still mean the loop's own. A later loop may carry the name anew."""
+        super().visit_For(node)
+        value = self.lscope.get(node.target.id)
+        if isinstance(value, base_value) and not isinstance(value, constexpr) and value.handle.final() is not value.handle:
+            self.set_value(node.target.id, type(value)(self.builder.create_poison(value.handle.get_type()), value.type))
+
     def visit_FunctionDef(self, node: ast.FunctionDef):
         raise self._unsupported(node, "nested function definitions are not allowed inside a kernel")
