@@ -188,6 +188,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         mma,
         multicast,
         pins,
+        pointers,
         prefetch,
         remote,
         tasks,
