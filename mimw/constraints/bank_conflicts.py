@@ -11,6 +11,7 @@ layouts are XOR-linear: the images of the bits of register, lane and warp say ev
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -97,12 +98,16 @@ def _access(tile: RegisterLayout | None, shape: tuple[int, ...], turned: bool) -
 
 def choose(shape: tuple[int, ...], element: int, present: SharedLayout, accesses: list[Access]) -> Choice | None:
     """The cheapest layout of a tile of that shape and bytes of an element, or None if the present one is."""
+    alike = Counter(accesses)
+
     def total(offset: Callable[[Position], int]) -> Cost:
-        costs = [cost(access, offset, element) for access in accesses]
-        return sum(waves for waves, _ in costs), sum(instructions for _, instructions in costs)
+        costs = [(count, *cost(access, offset, element)) for access, count in alike.items()]
+        return sum(count * waves for count, waves, _ in costs), sum(count * instructions for count, _, instructions in costs)
 
     before = total(partial(_offset, present, shape, element))
     best, layout = before, present
+    if before[0] <= sum(_least(access, element) for access in accesses):
+        return None
     for candidate in _swizzles(shape, element):
         found = total(partial(_offset, candidate, shape, element))
         if found < best:
@@ -128,22 +133,28 @@ def cost(access: Access, offset: Callable[[Position], int], element: int) -> Cos
     lanes = [offset(basis) for basis in access.lanes]
     warps = [offset(basis) for basis in access.warps]
     width = element
+    taken: set[int] = set()  # the registers that a wider access takes together
     while width < WIDEST and width in registers and not any(
-            step % (2 * width) for step in (*registers - {element << bit for bit in range(8) if element << bit <= width}, *lanes, *warps)):
+            step % (2 * width) for step in (*registers - taken - {width}, *lanes, *warps)):
+        taken.add(width)
         width *= 2
     instructions = (1 << len(registers)) * element // width
     together = 1 << max(0, len(lanes) - max(0, (width // WORD).bit_length() - 1))
-    waves = 0
-    for first in range(0, 1 << len(lanes), together):
-        words: dict[int, set[int]] = {}
-        for lane in range(first, first + together):
-            start = 0
-            for bit, step in enumerate(lanes):
-                start ^= step if lane >> bit & 1 else 0
-            for word in range(start // WORD, -(-(start + width) // WORD)):
-                words.setdefault(word % BANKS, set()).add(word)
-        waves += max(map(len, words.values()))
-    return waves * instructions, instructions
+    starts = [0]
+    for step in lanes[:together.bit_length() - 1]:
+        starts += [start ^ step for start in starts]
+    words: dict[int, set[int]] = {}
+    for start in starts:
+        for word in range(start // WORD, -(-(start + width) // WORD)):
+            words.setdefault(word % BANKS, set()).add(word)
+    groups = (1 << len(lanes)) // together  # which differ in bits that permute the banks, so they take as long as the first
+    return groups * max(map(len, words.values())) * instructions, instructions
+
+
+def _least(access: Access, element: int) -> int:
+    """Wavefronts that the bytes of a warp take in any layout."""
+    held = sum(any(basis) for basis in (*access.registers, *access.lanes))
+    return max(1, (element << held) // _LINE)
 
 
 def _swizzles(shape: tuple[int, ...], element: int) -> Iterator[SwizzledShared]:

@@ -27,7 +27,7 @@ def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, 
     layouts = Layouts()
     layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=nvmma)
     for alloc, choice in (quiet or {}).items():
-        layouts.shared[alloc] = choice.layout
+        layouts.shared[alloc], layouts.quiet[alloc] = choice.layout, (choice.wavefronts, choice.before)
         layouts.reasons[alloc] = (f"its reads and writes take {choice.wavefronts} wavefronts a warp in it, and {choice.before} in "
                                   f"{layouts.reasons[alloc]}")
     layouts.alignments = wanted_alignments(program)

@@ -4,8 +4,8 @@ from itertools import combinations
 
 import pytest
 
-from tests.lowering import pipelines
 from mimw.triton_port.allocation import allocation
+from tests.lowering import pipelines
 from tests.lowering.harness import Case
 
 _DESC = "tensordesc<fp16[64,64]>"
