@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, check_mesh_target, cluster_shape
+from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
 from .errors import KernelError, TargetError
@@ -28,12 +29,13 @@ from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
 from .frontend.words import uses_words
-from .ir import Program, print_program
+from .ir import OPS, Program, print_program
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
 from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
+from .triton_port.accesses import buffer_accesses
 from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
@@ -55,9 +57,9 @@ def chip_of(gpu: GPUTarget) -> Target:
     return find_target(f"sm_{gpu.arch}" if gpu.backend == "cuda" else str(gpu.arch))
 
 
-def solve(program: Program, chip: Target) -> Layouts:
-    """The layouts of a program on one of our targets."""
-    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma)
+def solve(program: Program, chip: Target, quiet: dict | None = None) -> Layouts:
+    """The layouts of a program on one of our targets; `quiet`, once the kernel's accesses to shared memory are known."""
+    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma, quiet=quiet)
 
 
 @dataclass
@@ -71,6 +73,7 @@ class Kernel:
     cluster: Shape = ALONE
     program: Program | None = None
     layouts: Layouts | None = None
+    quiet: dict = field(default_factory=dict)
 
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """Stages record and check."""
@@ -95,7 +98,9 @@ class Kernel:
         program = self.program or self.record(chip, options, backend, observer)
         cuda = chip.backend == "cuda"
         try:
-            self.layouts = solve(program, chip)
+            if getattr(options, "num_ctas", 1) > 1:
+                _check_plain(program, options.num_ctas)
+            self.layouts = solve(program, chip, self.quiet)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
                            options, chip, by_registers | cut_copies(program))
         except (KernelError, TargetError) as error:
@@ -105,13 +110,24 @@ class Kernel:
         return module
 
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
-        """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies the chip cannot do."""
-        module = self._optimised(chip, options, backend, context, observer)
-        unfit = unfit_copies(module, chip.arch)
-        if not unfit:
-            return module
-        lines = frozenset(op.site for op in self.program.walk() if op.name == "async_load" and _place(op.site) in unfit)
-        return self._optimised(chip, options, backend, context, observer, lines)
+        """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies the chip cannot do, and which
+        lanes meet in a bank of shared memory; then lowering starts again, knowing that."""
+        self.quiet = {}
+        module, lines = self._optimised(chip, options, backend, context, observer), frozenset()
+        if unfit := unfit_copies(module, chip.arch):
+            lines = frozenset(op.site for op in self.program.walk() if op.name == "async_load" and _place(op.site) in unfit)
+            module = self._optimised(chip, options, backend, context, observer, lines)
+        if chip.backend == "cuda" and free_buffers(self.program):
+            self.quiet = quiet_layouts(self.program, self.layouts.shared, self._accesses(module))
+            if self.quiet:
+                module = self._optimised(chip, options, backend, context, observer, lines)
+        return module
+
+    def _accesses(self, module) -> dict:
+        """The accesses of a finished module to each buffer of which it tells all."""
+        found = buffer_accesses(module)
+        return {op.result: [(access.layout, access.turned) for access in found[_place(op.site)]]
+                for op in self.program.walk() if op.name == "local_alloc" and _place(op.site) in found}
 
     def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
         module = self.lower(chip, options, backend, context, observer, by_registers)
@@ -125,6 +141,14 @@ class Kernel:
         listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if chip.backend == "cuda" else
                   amd_passes(chip.arch, options.num_stages, pipeline))
         return optimise(module, listed, observer)
+
+
+def _check_plain(program: Program, num_ctas: int) -> None:
+    """Tasks of plain `tl` ops may be one program over several CTAs; our words mean one CTA each."""
+    for op in program.walk():
+        if OPS[op.name].ours and op.name != "warp_specialize":
+            raise KernelError(f"num_ctas={num_ctas} makes one program of several CTAs, and '{op.name}' is about one CTA", op.site,
+                              hint=f"launch with ctas_per_cga=({num_ctas}, 1, 1): each CTA is then a program of its own")
 
 
 def _place(site) -> tuple[str, int, int]:
@@ -273,7 +297,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
         source.orchestrates()  # a cache hit: the binary is there, the program and its layouts are not
         program = source.kernel.program
     if program is not None and program.orchestrates() and source.kernel.layouts is None:
-        if dump:
+        if dump or free_buffers(program):
             source.repeat_lowering()
         else:
             source.kernel.layouts = solve(program, chip)

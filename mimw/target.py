@@ -20,10 +20,10 @@ class Target:
     """One chip. Sizes are per CTA (a work-group on AMD), shared memory in bytes, registers are 32 bits wide.
 
     `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `register_unit` is the step
-    in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a cluster, `portable_cluster`
-    the most that a launch can have without asking the driver for a size that not every chip of the family has. The flags say which words work here: `has_tasks`
-    (`async_tasks`), `has_mbarrier` (barriers in shared memory that also count bytes), `has_tma`, `has_wgmma`
-    (`async_dot` into registers).
+    in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a cluster,
+    `portable_cluster` the most that a launch can have without asking the driver for a size that not every chip of the family
+    has. The flags say which words work here: `has_tasks` (`async_tasks`), `has_mbarrier` (barriers in shared memory that
+    also count bytes), `has_tma`, `has_wgmma` (`async_dot` into registers).
     """
 
     name: str

@@ -96,6 +96,32 @@ def test_one_cta_is_no_cluster():
     assert kernel.metadata.ctas_per_cga == (1, 1, 1) and ".explicitcluster" not in kernel.stages["ptx"]
 
 
+@mimw.jit
+def two_tasks(x_ptr, y_ptr, N: tl.constexpr):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, N)
+            tl.store(y_ptr + tl.program_id(0) * N + at, tl.load(x_ptr + at) + tl.program_id(0))
+        with tlx.async_task(num_warps=4):
+            at = tl.arange(0, N)
+            tl.store(y_ptr + (tl.num_programs(0) + tl.program_id(0)) * N + at, tl.load(x_ptr + at) * 2)
+
+
+def test_one_program_over_two_ctas(machine):
+    """Triton's own `num_ctas`: the grid counts programs, and each of their elements is stored once."""
+    x = np.arange(512, dtype=np.int32)
+    y = np.zeros((4, 512), np.int32)
+    machine.launch(two_tasks, (2, ), x, y, 512, num_ctas=2)
+    assert (y == np.stack([x, x + 1, 2 * x, 2 * x])).all()
+
+
+def test_two_ctas_in_the_module():
+    kernel = compile_kernel(two_tasks, {"x_ptr": "*i32", "y_ptr": "*i32"}, {"N": 512}, options={"num_ctas": 2})
+    assert kernel.metadata.num_ctas == 2 and '"ttg.num-ctas" = 2' in kernel.stages["ttgir"]
+    with pytest.raises(triton.CompilationError, match="'local_alloc' is about one CTA"):
+        compile_kernel(orchestrated, {"y_ptr": "*i32"}, {"N": 32}, options={"num_ctas": 2})
+
+
 def test_warmup_keeps_shapes_apart():
     y = triton.runtime.jit.MockTensor(tl.int32)
     shapes = [plain.warmup(y, 32, grid=(4, ), **keywords).metadata.ctas_per_cga

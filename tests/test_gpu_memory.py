@@ -34,13 +34,15 @@ def double(x_ptr, y_ptr, rows, BROKEN: tl.constexpr, TILES: tl.constexpr):
             tlx.async_descriptor_load(desc, tiles[0], [tl.program_id(0) * 64, 0], full[0])
 
 
-@pytest.fixture
-def scratch():
-    """The allocator that descriptors in the kernel need."""
+def give_scratch():
+    """The memory that descriptors in the kernel need; Triton asks each thread for its own allocator."""
     import torch
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
-    yield
-    triton.set_allocator(None)
+
+
+@pytest.fixture
+def scratch():
+    give_scratch()
 
 
 def held():
@@ -105,12 +107,13 @@ def test_kernels_that_are_dropped_free_their_modules(scratch):
     assert min(after[1] - before[1] for before, after in zip(used, used[1:])) <= 0
 
 
-def test_threads_launch_at_once(scratch):
+def test_threads_launch_at_once():
     """Each on a stream of its own; the failing ones disturb nobody."""
     import torch
     start = threading.Barrier(4)
 
     def work(worker):
+        give_scratch()
         x = torch.randn(8 * ROWS, COLUMNS, device="cuda") + worker
         y = torch.zeros_like(x)
         start.wait()

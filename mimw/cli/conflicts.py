@@ -8,7 +8,8 @@ HEADING = "Bank conflicts (excess accesses a wavefront, in the layouts above; Tr
 
 
 def conflict_text(compiled: Any) -> str:
-    """One line for each local_load and local_store of a whole buffer; empty without any."""
+    """One line for each local_load and local_store of a whole buffer, and one for each buffer whose layout was found for its
+    accesses as Triton left them; empty without any."""
     from ..compile import gpu_target
     from ..constraints.views import find_views
     from ..lowering.views import transposed
@@ -26,13 +27,17 @@ def conflict_text(compiled: Any) -> str:
             continue
         (view, ) = views[buffer]
         whole = view.alloc.type.shape
-        if view.alloc not in layouts.shared or len(view.dims) != len(whole) or tuple(whole[dim] for dim in view.dims) != buffer.type.shape:
+        if view.alloc in layouts.quiet or view.alloc not in layouts.shared or len(view.dims) != len(whole):
+            continue
+        if tuple(whole[dim] for dim in view.dims) != buffer.type.shape:
             continue
         tile = layouts.registers[op.result] if op.name == "local_load" else layouts.wanted(op, 1)
         shared = transposed(layouts.shared[view.alloc], view.dims)
         rows.append((op, view.alloc, tile))
         accesses.append((tile, shared, buffer.type.shape, 8 * buffer.type.element.bytes))
     counts = bank_conflicts(accesses, gpu_target(compiled.target)) if accesses else []
-    return "\n".join(
+    found = [f"{alloc.name or 'a buffer'}: {now} wavefronts a warp for all its accesses in the layout that was found for them, "
+             f"{before} in its default" for alloc, (now, before) in layouts.quiet.items()]
+    return "\n".join([
         f"{'?' if count is None else count:>4}  line {op.site.line:<5} {op.name:<12} {alloc.name or 'a buffer':<16} {tile}"
-        for (op, alloc, tile), count in zip(rows, counts, strict=True))
+        for (op, alloc, tile), count in zip(rows, counts, strict=True)] + found)

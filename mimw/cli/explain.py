@@ -12,6 +12,8 @@ from typing import Any
 
 from .conflicts import HEADING, conflict_text
 from .kernel import add_kernel_arguments, compile_named
+from .memory import HEADING as SHARED
+from .memory import memory_text
 
 HELP = "explain tasks, layouts, storage and barriers of a kernel"
 EXAMPLES = """\
@@ -26,8 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from ..analysis import shared_plan
-    from ..report import barrier_graph, barrier_graph_svg, resource_table, storage_map
+    from ..report import barrier_graph, barrier_graph_svg, resource_table
 
     compiled = compile_named(options)
     program = compiled.program
@@ -38,7 +39,7 @@ def execute(options: Namespace) -> int:
     sections = {
         f"Tasks on {options.target}": resource_table(program, compiled.target, compiled.metadata.shared),
         "Layouts": layout_text(compiled.layouts),
-        "Shared memory, in program order (Triton decides the final offsets)": storage_map(stacked(shared_plan(program))),
+        SHARED: memory_text(compiled),
         "Barriers": barrier_graph(program),
     }
     if conflicts := conflict_text(compiled):
@@ -49,15 +50,6 @@ def execute(options: Namespace) -> int:
         Path(options.svg).write_text(barrier_graph_svg(program))
         print(f"barrier graph: {Path(options.svg).absolute()}")
     return 0
-
-
-def stacked(plan: Any) -> list[tuple]:
-    """The allocations of a program one behind the other, as `report.storage_map` takes them."""
-    rows, offset = [], 0
-    for entry in plan.entries:
-        rows.append((entry.name, offset, entry.bytes, entry.first, entry.last, entry.kind))
-        offset += entry.bytes
-    return rows
 
 
 def layout_text(layouts: Any) -> str:

@@ -13,7 +13,8 @@ class Layouts:
     """`registers`: each tile value (results and block arguments). `operands`: (op, index into `op.operands`) -> the layout
     in which that op wants the operand, where it differs from the value's own. `shared`: each `local_alloc` result.
     `descriptors`: each descriptor value -> the shared layout its tiles land in. `reasons`: why, for `mimw explain`.
-    `alignments`: bytes of which the start of a `local_alloc` must be a multiple, where a view of it needs that.
+    `alignments`: bytes of which the start of a `local_alloc` must be a multiple, where a view of it needs that. `quiet`: the free
+    buffers that got a layout with fewer bank conflicts than their default, each with (wavefronts of a warp now, before).
     """
 
     registers: dict[Value, RegisterLayout] = field(default_factory=dict)
@@ -22,6 +23,7 @@ class Layouts:
     descriptors: dict[Value, SharedLayout] = field(default_factory=dict)
     reasons: dict[Value, str] = field(default_factory=dict)
     alignments: dict[Value, int] = field(default_factory=dict)
+    quiet: dict[Value, tuple[int, int]] = field(default_factory=dict)
 
     def wanted(self, op: Op, index: int) -> RegisterLayout:
         """The layout in which `op` takes its operand `index`."""

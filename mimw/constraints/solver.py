@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ir.core import Block, Program, Value
 from ..ir.layouts import RegisterLayout
 from ..ir.types import Descriptor, Tensor
+from .bank_conflicts import Choice as Quiet
 from .buffers import solve_buffers, wanted_alignments
 from .defaults import nvmma_shared
 from .in_flight import check_in_flight
@@ -15,15 +16,20 @@ from .tiles import Strength, Tiles
 _FILLS = ("constant", "splat", "make_range")
 
 
-def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, nvmma: bool = True) -> Layouts:
+def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, nvmma: bool = True,
+                  quiet: dict[Value, Quiet] | None = None) -> Layouts:
     """A layout for every tile, buffer and descriptor of the program, and the conversions where an op wants another.
 
     `warp_size` lanes a warp; `wgmma` says whether the target has Hopper's wgmma (without it `async_dot` raises
-    `TargetError`); without `nvmma` buffers without wishes are plain. Raises `LayoutConflict` where no layout suits all
-    uses.
+    `TargetError`); without `nvmma` buffers without wishes are plain; `quiet` are layouts for buffers that nobody has a wish for
+    (`quiet_layouts`). Raises `LayoutConflict` where no layout suits all uses.
     """
     layouts = Layouts()
     layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=nvmma)
+    for alloc, choice in (quiet or {}).items():
+        layouts.shared[alloc], layouts.quiet[alloc] = choice.layout, (choice.wavefronts, choice.before)
+        layouts.reasons[alloc] = (f"its reads and writes take {choice.wavefronts} wavefronts a warp in it, and {choice.before} in "
+                                  f"{layouts.reasons[alloc]}")
     layouts.alignments = wanted_alignments(program)
     layouts.descriptors = {value: nvmma_shared(value.type.shape, value.type.element)
                            for value in _values(program) if isinstance(value.type, Descriptor)}

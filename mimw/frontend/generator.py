@@ -116,12 +116,12 @@ class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarrie
         return super().visit_Assign(node)
 
     def visit_For(self, node):
-        """Triton leaves the counter's name bound to a value of the loop's inside; an `if` around two loops would then yield it."""
+        """Behind its loop the induction variable is a value that nobody may use; stock leaves the handle that stood for it there,
+        which here would still mean the loop's own. A later loop may carry the name anew."""
         super().visit_For(node)
-        counter = getattr(node.target, "id", None)
-        if isinstance(self.lscope.get(counter), tensor):  # static_range leaves a number
-            del self.lscope[counter]
-            self.local_defs.pop(counter, None)
+        value = self.lscope.get(node.target.id)
+        if isinstance(value, base_value) and not isinstance(value, constexpr) and value.handle.final() is not value.handle:
+            self.set_value(node.target.id, type(value)(self.builder.create_poison(value.handle.get_type()), value.type))
 
     def visit_FunctionDef(self, node: ast.FunctionDef):
         raise self._unsupported(node, "nested function definitions are not allowed inside a kernel")

@@ -21,10 +21,10 @@ def byte_map(layout: SharedLayout, type_: Buffer) -> tuple[int, ...]:
     """For each bit of a byte's row-major number in the tile (in the whole array, if it is one) the offset that it adds."""
     element, shape = type_.element.bytes, type_.shape
     total = element * prod(shape) * max(1, type_.count)
-    return tuple(_byte_offset(layout, shape, element, 1 << bit) for bit in range((total - 1).bit_length()))
+    return tuple(byte_offset(layout, shape, element, 1 << bit) for bit in range((total - 1).bit_length()))
 
 
-def _byte_offset(layout: SharedLayout, shape: tuple[int, ...], element: int, number: int) -> int:
+def byte_offset(layout: SharedLayout, shape: tuple[int, ...], element: int, number: int) -> int:
     """The offset of the byte with that number. Dimensions that the layout does not have lie one after the other."""
     rank = layout.rank
     if rank > len(shape):

@@ -51,7 +51,8 @@ def _assembly(emitter: Emitter, op: Op, prepared: list[str]) -> str:
     descriptor, _, _, buffer, _, _, policy = op.args
     rank = len(descriptor.type.shape)
     hinted = eviction(policy) in HINTED
-    lines = [".reg .pred on;", ".reg .b64 map, hint;", ".reg .b16 mask;", f".reg .b32 to, {', '.join(f'c{dim}' for dim in range(rank))};",
+    lines = [".reg .pred on;", ".reg .b64 map, hint;", ".reg .b16 mask;",
+             f".reg .b32 to, {', '.join(f'c{dim}' for dim in range(rank))};",
              "setp.eq.s32 on, $0, 0;", *prepared, "cvt.u16.u32 mask, $3;"]
     if hinted:
         lines.append(f"createpolicy.fractional.L2::{eviction(policy)}.b64 hint, 1.0;")

@@ -32,7 +32,7 @@ class Types:
     def attribute(self, layout: RegisterLayout | SharedLayout):
         """The layout as an MLIR attribute."""
         if layout not in self._attributes:
-            self._attributes[layout] = to_gluon(layout)._to_ir(self.builder)
+            self._attributes[layout] = to_gluon(layout, self.builder.options.num_ctas)._to_ir(self.builder)
         return self._attributes[layout]
 
     def element(self, type_: Type):

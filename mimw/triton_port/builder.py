@@ -37,17 +37,18 @@ def new_module(context, target_name: str, options) -> tuple[GluonOpBuilder, obje
     return builder, module
 
 
-def to_gluon(layout: RegisterLayout | SharedLayout):
-    """Gluon's twin of one of our layouts."""
+def to_gluon(layout: RegisterLayout | SharedLayout, num_ctas: int = 1):
+    """Gluon's twin of one of our layouts; with several CTAs to a program, each of them holds the whole tile."""
     match layout:
         case Blocked(size, threads, warps, order):
-            return BlockedLayout(list(size), list(threads), list(warps), list(order))
+            copies = [[0] * len(size) for _ in range(num_ctas.bit_length() - 1)]
+            return BlockedLayout(list(size), list(threads), list(warps), list(order), copies)
         case Slice(axis, parent):
-            return SliceLayout(axis, to_gluon(parent))
+            return SliceLayout(axis, to_gluon(parent, num_ctas))
         case Mma(warps, instruction):
             return NVMMADistributedLayout(version=[3, 0], warps_per_cta=list(warps), instr_shape=list(instruction))
         case DotOperand(index, parent, k_width):
-            return DotOperandLayout(index, to_gluon(parent), k_width)
+            return DotOperandLayout(index, to_gluon(parent, num_ctas), k_width)
         case NvmmaShared(swizzle, bits, rank, transposed, fp4_padded):
             return NVMMASharedLayout(swizzle_byte_width=swizzle, element_bitwidth=bits, rank=rank, transposed=transposed,
                                      fp4_padded=fp4_padded)

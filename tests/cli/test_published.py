@@ -1,6 +1,7 @@
 """A published script, as it stands, through every command."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -112,6 +113,15 @@ def test_explain_bank_conflicts(tmp_path):
     text = _mimw("explain", f"{path}:turn", "--signature", "*fp32, *fp32")
     counts = [line.split()[:5] for line in text.partition("Bank conflicts")[2].splitlines() if " line " in line]
     assert counts == [["0", "line", "11", "local_store", "rows"], ["31", "line", "12", "local_load", "rows"]]
+
+
+def test_explain_says_what_a_found_layout_saves(tmp_path):
+    path = tmp_path / "turn.py"
+    path.write_text(_TURN.replace(", layout=tlx.swizzled_layout.make_default(2)", ""))
+    text = _mimw("explain", f"{path}:turn", "--signature", "*fp32, *fp32")
+    (line, ) = [line for line in text.partition("Bank conflicts")[2].splitlines() if "wavefronts" in line]
+    now, before = (int(number) for number in re.findall(r"\d+", line))
+    assert line.startswith("rows: ") and now * 2 <= before
 
 
 def test_explain(script, tmp_path):

@@ -144,3 +144,29 @@ def test_counters_of_one_name_in_both_branches(which, total):
     out = np.zeros(1, np.int32)
     mimw.simulate(loops_in_both_branches, (1, ), out, which)
     assert out[0] == total
+
+
+@mimw.jit
+def ring(x, y, n):
+    """A later loop, and an `if`, assign the name that an earlier loop counted with."""
+    tlx.fence("gpu")
+    total = 0
+    for i in tl.range(0, 3, loop_unroll_factor=3):
+        total += tl.load(x + i)
+    for k in range(n):
+        if k > 1:
+            total += i  # what the round before left
+        i = 2 * k
+    if n > 100:
+        i = 7
+    for i in range(2):
+        total += 1000 * i
+    tl.store(y, total)
+
+
+def test_a_counters_name_is_free_after_its_loop():
+    """1 + 2 + 3, then 2, 4 and 6 of the rounds before, then 1000."""
+    x, y = np.array([1, 2, 3], np.int32), np.zeros(1, np.int32)
+    mimw.simulate(ring, (1, ), x, y, 5)
+    assert y[0] == 6 + 2 + 4 + 6 + 1000
+    assert compile_kernel(ring, {"x": "*i32", "y": "*i32", "n": "i32"}).stages["cubin"]

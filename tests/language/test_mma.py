@@ -66,7 +66,8 @@ def test_precision_that_the_tensor_core_has_not(kernel, given, name):
     acc = kernel(tlx.async_dot, a, b, input_precision=given)
     kernel(tlx.async_dot, a, b, acc, input_precision=given)
     first, *loads, wait, second = kernel.program().body.ops[-5:]
-    assert [op.name for op in (first, *loads, wait, second)] == ["async_dot", "local_load", "local_load", "async_dot_wait", "async_dot"]
+    assert [op.name for op in (first, *loads, wait, second)] == [
+        "async_dot", "local_load", "local_load", "async_dot_wait", "async_dot"]
     assert first.args[3].name == name and first.attrs["emulated"] and second.args[2] is wait.result
 
 

@@ -4,8 +4,8 @@ from itertools import combinations
 
 import pytest
 
+from mimw.triton_port.allocation import allocation
 from tests.lowering import pipelines
-from tests.lowering.allocation import allocation
 from tests.lowering.harness import Case
 
 _DESC = "tensordesc<fp16[64,64]>"
@@ -20,7 +20,7 @@ _CASES = {
 @pytest.fixture(params=_CASES)
 def pieces(request, tmp_path):
     compiled = Case(getattr(pipelines, request.param), _CASES[request.param]).compiled()
-    return request.param, allocation(compiled.stage("ttgir"), tmp_path)
+    return request.param, allocation(compiled.stage("ttgir"))
 
 
 def test_nothing_lies_over_a_buffer(pieces):
@@ -38,7 +38,7 @@ def test_nothing_lies_over_a_buffer(pieces):
 def test_scratch_of_tasks_is_apart(tmp_path):
     """Reductions in three tasks run at once, so their scratch does not share bytes; one warp needs none."""
     compiled = Case(pipelines.tasks_of_all_sizes, {"x": "*fp32"}).compiled()
-    scratch = [piece.start for piece in allocation(compiled.stage("ttgir"), tmp_path)
+    scratch = [piece.start for piece in allocation(compiled.stage("ttgir"))
                if piece.op not in ("ttg.local_alloc", "tt.func", "ttg.warp_specialize")]
     assert len(scratch) == len(set(scratch)) == 3
 

@@ -1,0 +1,86 @@
+"""The storage map of `mimw explain`: the final offsets, checked against Triton's allocation itself."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.analysis import shared_plan
+from mimw.cli.memory import memory_text, placed
+from mimw.compile import compile_kernel
+from mimw.triton_port.allocation import Piece, allocation
+
+
+@mimw.jit
+def load_in(tile, x, N: tl.constexpr):
+    scratch = tlx.local_alloc((N, ), tl.float32, 1)
+    tlx.local_store(scratch[0], tl.load(x + tl.arange(0, N)))
+    tlx.local_store(tile, tlx.local_load(scratch[0]) + 1)
+
+
+@mimw.jit
+def several(x, y):
+    """Two helpers' buffers of different sizes, live one after the other; a ring that tasks share; a reduction's scratch."""
+    small, large = tlx.local_alloc((64, ), tl.float32, 1), tlx.local_alloc((256, ), tl.float32, 1)
+    load_in(small[0], x, 64)
+    load_in(large[0], x, 256)
+    ring, full = tlx.local_alloc((32, 32), tl.float16, 3), tlx.alloc_barriers(3)
+    total = tl.sum(tlx.local_load(large[0]))
+    tl.store(y, total)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_wait(full[1], 0)
+            at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            tl.store(y + at, tlx.local_load(ring[1]).to(tl.float32))
+        with tlx.async_task(num_warps=4):
+            tlx.local_store(ring[1], tl.zeros((32, 32), tl.float16))
+            tlx.barrier_arrive(full[1])
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return compile_kernel(several, {"x": "*fp32", "y": "*fp32"})
+
+
+def _rows(text):
+    found = re.findall(r"^ *(\d+) \.\. +(\d+)  (\S.*?)  +(buffer|barriers|scratch)", text, re.MULTILINE)
+    return [(name, kind, int(start), int(end)) for start, end, name, kind in found]
+
+
+def test_every_allocation_is_at_its_final_offset(compiled):
+    rows = _rows(memory_text(compiled))
+    given = sorted((piece.start, piece.end) for piece in allocation(compiled.stage("ttgir")) if piece.is_buffer)
+    assert sorted((start, end) for _, kind, start, end in rows if kind != "scratch") == given
+    sizes = {name: end - start for name, kind, start, end in rows if name != "scratch"}
+    assert (sizes["small"], sizes["large"], sizes["ring"], sizes["full"]) == (256, 1024, 6144, 24)
+    assert sorted(end - start for name, kind, start, end in rows if name == "scratch") == [256, 1024]
+
+
+def test_the_map_reaches_to_the_end_and_names_scratch(compiled):
+    rows = _rows(memory_text(compiled))
+    assert max(end for *_, end in rows) == compiled.metadata.shared
+    assert any("tt.reduce" in name for name, kind, *_ in rows if kind == "scratch")
+
+
+def test_what_triton_drops_has_no_place(compiled):
+    plan = shared_plan(compiled.program)
+    rows, left = placed(plan, [Piece("tt.reduce", "", 3, 1, 0, 1)])
+    assert rows == [] and len(left) == 1
+
+
+def test_other_chips_say_that_the_order_is_the_programs():
+    amd = compile_kernel(alone, {"x": "*fp32"}, target="gfx942")
+    assert "in program order; Triton decides the final offsets" in memory_text(amd)
+    nothing = SimpleNamespace(program=amd.program, target=amd.target)
+    assert "0 .. 256  tile" in memory_text(nothing)
+
+
+@mimw.jit
+def alone(x):
+    tile = tlx.local_alloc((64, ), tl.float32, 1)
+    at = tl.arange(0, 64)
+    tlx.local_store(tile[0], tl.load(x + at))
+    tl.store(x + at, tlx.local_load(tile[0]))

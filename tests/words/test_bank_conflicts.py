@@ -1,0 +1,124 @@
+"""Transposes through a buffer whose layout is free: the elements are right in whatever layout the compiler finds."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.compile import compile_kernel
+from mimw.constraints.bank_conflicts import free_buffers
+
+DIVISIBLE = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
+
+
+@mimw.jit
+def turn(x, y, M: tl.constexpr, N: tl.constexpr, PLAIN: tl.constexpr):
+    """Every block of a column of blocks, transposed through the buffers of a ring in turn."""
+    if PLAIN:
+        tiles = tlx.local_alloc((M, N), tlx.dtype_of(x), 2, layout=tlx.swizzled_layout.make_default(2))
+    else:
+        tiles = tlx.local_alloc((M, N), tlx.dtype_of(x), 2)
+    m, n = tl.arange(0, M), tl.arange(0, N)
+    for i in range(3):
+        tile = tiles[i % 2]
+        tlx.local_store(tile, tl.load(x + i * M * N + m[:, None] * N + n[None, :]))
+        tl.store(y + i * M * N + n[:, None] * M + m[None, :], tlx.local_load(tlx.local_trans(tile)))
+
+
+@mimw.jit
+def turn_in_tasks(x, y, M: tl.constexpr, N: tl.constexpr, PLAIN: tl.constexpr):
+    """One task writes, another reads: their registers are laid out for different numbers of warps."""
+    tile = tlx.local_alloc((M, N), tlx.dtype_of(x), 1)
+    full = tlx.alloc_barriers(1)
+    m, n = tl.arange(0, M), tl.arange(0, N)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_wait(full[0], 0)
+            m, n = tl.arange(0, M), tl.arange(0, N)
+            tl.store(y + n[:, None] * M + m[None, :], tlx.local_load(tlx.local_trans(tile[0])))
+        with tlx.async_task(num_warps=2):
+            m, n = tl.arange(0, M), tl.arange(0, N)
+            tlx.local_store(tile[0], tl.load(x + m[:, None] * N + n[None, :]))
+            tlx.barrier_arrive(full[0])
+
+
+SHAPES = [(64, 64), (32, 128), (128, 32), (16, 16), (64, 8)]
+TYPES = [np.int8, np.float16, np.float32, np.int64]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_transposes(machine, dtype, shape):
+    x = np.random.default_rng(0).integers(-100, 100, (3, *shape)).astype(dtype)
+    y = np.zeros((3, *shape[::-1]), dtype)
+    machine.launch(turn, (1, ), x, y, *shape, False)
+    assert (y == x.transpose(0, 2, 1)).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES[:3])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_transposes_between_tasks(machine, dtype, shape):
+    x = np.random.default_rng(0).integers(-100, 100, shape).astype(dtype)
+    y = np.zeros(shape[::-1], dtype)
+    machine.launch(turn_in_tasks, (1, ), x, y, *shape, False)
+    assert (y == x.T).all()
+
+
+def compiled(kernel, element, shape, plain=False):
+    return compile_kernel(kernel, {"x": f"*{element}", "y": f"*{element}"}, {"M": shape[0], "N": shape[1], "PLAIN": plain},
+                          attrs=DIVISIBLE)
+
+
+def wavefronts(kernel):
+    """(in the layout that was found, in the default one), out of the reason given."""
+    (reason, ) = [reason for value, reason in kernel.layouts.reasons.items() if value in kernel.layouts.shared]
+    words = reason.split()
+    return int(words[words.index("take") + 1]), int(words[words.index("and", words.index("take")) + 1])
+
+
+@pytest.mark.parametrize("kernel", ["turn", "turn_in_tasks"])
+@pytest.mark.parametrize("element, shape, most", [("fp32", (64, 64), 2), ("fp16", (64, 64), 4), ("i8", (64, 64), 8),
+                                                  ("i64", (64, 64), 3), ("fp32", (128, 32), 2)])
+def test_a_transpose_takes_few_wavefronts(kernel, element, shape, most):
+    """At best one for each 128 bytes, read and written; `most` times that in what is found, more than twice that before."""
+    found = compiled(globals()[kernel], element, shape)
+    size = {"i8": 1, "fp16": 2, "fp32": 4, "i64": 8}[element]
+    warps = (4, 4) if kernel == "turn" else (4, 2)
+    ideal = sum(shape[0] * shape[1] * size // 128 // count for count in warps)
+    after, before = wavefronts(found)
+    assert after <= most * ideal and before > 2 * after
+    assert "#ttg.shared_linear" in found.stages["ttgir"] or "#ttg.swizzled_shared" in found.stages["ttgir"]
+
+
+def test_a_pinned_buffer_stays_as_it_is():
+    """The author's layout is no offer to find a better one."""
+    found = compiled(turn, "fp32", (64, 64), plain=True)
+    assert not free_buffers(found.program) and "pins it" in next(iter(found.layouts.reasons.values()))
+
+
+@mimw.jit
+def straight(x, y):
+    tile = tlx.local_alloc((64, 64), tl.float32, 1)
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tlx.local_store(tile[0], tl.load(x + at))
+    tl.store(y + at, tlx.local_load(tile[0]))
+
+
+def test_without_conflicts_the_default_stays():
+    found = compile_kernel(straight, {"x": "*fp32", "y": "*fp32"}, attrs=DIVISIBLE)
+    assert free_buffers(found.program) and "default of its shape" in found.layouts.reasons.values()
+
+
+@mimw.jit
+def also_by_dot(x, y):
+    tile = tlx.local_alloc((64, 64), tl.float16, 1)
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tlx.local_store(tile[0], tl.load(x + at))
+    turned = tlx.local_load(tlx.local_trans(tile[0]))
+    tl.store(y + at, turned + tlx.async_dot_wait(0, tlx.async_dot(tile[0], tile[0], out_dtype=tl.float16)))
+
+
+def test_what_the_tensor_core_reads_stays_as_it_wants_it():
+    found = compile_kernel(also_by_dot, {"x": "*fp16", "y": "*fp16"}, attrs=DIVISIBLE)
+    assert not free_buffers(found.program)
