@@ -11,7 +11,7 @@ load does.
 Such an exchange takes about a microsecond, and the memory delivers a part of a row in two. So two tasks take the rows
 in turn, as in tutorial 03: while one waits for what the other CTAs say, the other one computes.
 
-Next: 06_attention_forward.py, with three roles.
+Next: 06_attention.py, with three roles.
 """
 
 import sys
