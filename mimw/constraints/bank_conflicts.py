@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
+from ..ir.byte_maps import byte_offset
 from ..ir.core import Program, Value
 from ..ir.layouts import LinearShared, RegisterLayout, SharedLayout, SwizzledShared
 from ..ir.linear import linear_of
-from .byte_maps import byte_offset
 from .demands import find_requirements
 from .same_bytes import find_links
 from .views import find_views
