@@ -191,6 +191,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         remote,
         tasks,
         tiles,
+        time_stamps,
         utilities,
         views,
     )

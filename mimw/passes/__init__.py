@@ -25,13 +25,14 @@ from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
 from .place_aliases import check_aliases, place_aliases
+from .stamp_time import stamp_time
 from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
     "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "place_aliases", "run_passes",
-    "sync_clusters",
+    "stamp_time", "sync_clusters",
 ]
 
 

@@ -6,12 +6,14 @@ import atexit
 import functools
 import gc
 import sys
+from contextlib import contextmanager
 
 import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel, make_backend
 from triton.compiler.compiler import compile as stock_compile
+from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
 from triton.runtime.driver import driver
@@ -22,7 +24,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 __all__ = [
     "ASTSource", "CompiledKernel", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
     "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "create_function_from_signature",
-    "driver", "gpu_is_active", "knobs", "make_backend", "stock_compile", "triton",
+    "driver", "gpu_is_active", "knobs", "make_backend", "profile_scratch_from", "stock_compile", "triton",
 ]
 
 
@@ -38,6 +40,17 @@ def gpu_is_active() -> bool:
 def active_target() -> GPUTarget:
     """The target of the GPU in use."""
     return driver.active.get_current_target()
+
+
+@contextmanager
+def profile_scratch_from(allocate):
+    """Launches inside take the scratch memory of time stamps from `allocate(bytes, alignment, stream)`."""
+    before = _allocation._profile_allocator.get()
+    _allocation.set_profile_allocator(allocate)
+    try:
+        yield
+    finally:
+        _allocation._profile_allocator.set(before)
 
 
 @atexit.register

@@ -1,0 +1,264 @@
+"""What the ops that move data or wait take, and their meaning without the data.
+
+Control flow, barriers and groups keep the handlers that they always have; here is what those would do with tiles.
+"""
+
+from __future__ import annotations
+
+from ..ir import Op, Tensor
+from ..ir.types import Buffer
+from .barrier import enabled, single
+from .descriptor import offsets_of
+from .interpreter import run_block
+from .remote import barrier_of, peer
+from .shared import position
+from .table import HANDLERS
+from .tasks import InFlight, Task, Wait
+
+TIMED: dict[str, object] = {}
+
+# Figure of the time that an op takes before it has its effect.
+BEFORE = {
+    "barrier_wait": "barrier.wait", "barrier_arrive": "barrier.arrive", "barrier_expect": "barrier.expect",
+    "remote_arrive": "barrier.arrive", "named_barrier_wait": "barrier.named", "named_barrier_arrive": "barrier.named",
+    "cluster_barrier": "barrier.cluster", "barrier": "barrier.named", "fence": "barrier.fence", "tma_load": "tma.issue",
+    "tma_load_multicast": "tma.issue", "tma_store": "tma.issue", "bulk_load": "tma.issue", "bulk_store": "tma.issue",
+    "async_remote_copy": "tma.issue", "async_dot": "tensor.issue", "async_dot_wait": "tensor.wait",
+    "tma_store_wait": "tma.wait", "async_wait": "copy.wait", "warp_specialize": "launch.tasks",
+}
+
+
+def timed(*names: str):
+    """Register the timed meaning of ops."""
+    def register(run):
+        TIMED.update(dict.fromkeys(names, run))
+        return run
+    return register
+
+
+def skip(task: Task, op: Op) -> None:
+    """No value: nobody needs it."""
+    for result in op.results:
+        task.env[result] = None
+
+
+def assumed_if(task: Task, op: Op):
+    """A branch that depends on data is taken to be true; the report says so."""
+    block = op.blocks[0]
+    yield from run_block(task, block)
+    for result, value in zip(op.results, block.yielded):
+        task.env[result] = task.env[value]
+
+
+def _tile_bytes(op: Op, *values) -> int:
+    return max(value.type.numel * value.type.element.bytes for value in values or op.results if isinstance(value.type, Tensor))
+
+
+def _buffer_bytes(value) -> int:
+    assert isinstance(value.type, Buffer)
+    return value.type.bytes
+
+
+def _copy(task: Task, op: Op, kind: str, unit: str, end: float, size: int, land, **fields) -> InFlight:
+    machine = task.machine
+    machine.record(task.cta, unit, "copy", task.clock, end, kind, op, size)
+    return machine.start(InFlight(kind, task, op, end, land, **fields))
+
+
+def _on_barrier(task: Task, op: Op, kind: str, end: float, size: int, barrier) -> None:
+    barrier.coming.append(_copy(task, op, kind, "TMA", end, size, lambda copy: barrier.complete(copy, size)))
+
+
+def _loaded(task: Task, size: int, what) -> float:
+    machine = task.machine
+    return machine.load(task, size, what, machine.model["tma.load_latency"], machine.model["tma.load_latency_dram"])
+
+
+def _name(value) -> str:
+    return value.name or "tile"
+
+
+# ---- copies --------------------------------------------------------------------------------------------------------
+
+@timed("tma_load")
+def tma_load(task, op):
+    if enabled(task, op, op.args[4]):
+        size, offsets = _buffer_bytes(op.args[3]), tuple(offsets_of(task, op, op.args[1]))
+        end = _loaded(task, size, (task.env[op.args[0]].address, offsets))
+        _on_barrier(task, op, f"load {offsets}", end, size, single(task, op, op.args[2]))
+        task.machine.advance(task, task.clock)
+
+
+@timed("tma_load_multicast")
+def tma_load_multicast(task, op):
+    """One read of L2, delivered to each target."""
+    descriptor, offsets, barrier, buffer, targets, when, _ = op.args
+    if enabled(task, op, when):
+        size, offsets = _buffer_bytes(buffer), tuple(offsets_of(task, op, offsets))
+        end = _loaded(task, size, (task.env[descriptor].address, offsets))
+        for rank in sorted({position(task, op, target) for target in targets}):
+            there = barrier_of(peer(task, op, rank), single(task, op, barrier), task, op)
+            _on_barrier(task, op, f"multicast {offsets}", end, size, there)
+
+
+@timed("bulk_load")
+def bulk_load(task, op):
+    size = position(task, op, op.args[3])
+    _on_barrier(task, op, "bulk load", _loaded(task, size, object()), size, single(task, op, op.args[1]))
+    task.env[op.result] = None
+
+
+@timed("tma_store", "bulk_store")
+def tma_store(task, op):
+    size = position(task, op, op.args[2]) if op.name == "bulk_store" else _buffer_bytes(op.args[2])
+    end = task.machine.store(task, size) + task.machine.model["tma.store_latency"]
+    task.stores.append(_copy(task, op, "store", "TMA store", end, size, lambda copy: None))
+
+
+@timed("async_load")
+def async_load(task, op):
+    machine, size = task.machine, _buffer_bytes(op.args[1])
+    machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
+    end = machine.load(task, size, object(), machine.model["copy.latency"], machine.model["copy.latency_dram"])
+    task.copies.append(_copy(task, op, "cp.async", "cp.async", end, size, lambda copy: None))
+    task.env[op.result] = None
+
+
+@timed("async_remote_copy", "async_remote_store", "remote_store")
+def to_peer(task, op):
+    """Bytes into another CTA's shared memory."""
+    machine, size = task.machine, _buffer_bytes(op.args[0])
+    cta = peer(task, op, op.args[2])
+    end = machine.unit(task, "cluster").take(task.clock, size / machine.model["cluster.bytes"]) + machine.model["cluster.latency"]
+    if op.name == "remote_store":
+        task.remote.append(_copy(task, op, "remote store", "cluster", end, size, lambda copy: None, group="remote"))
+    else:
+        _on_barrier(task, op, "remote copy", end, size, barrier_of(cta, single(task, op, op.args[3]), task, op))
+
+
+# ---- memory and registers ------------------------------------------------------------------------------------------
+
+@timed("local_load", "local_store", "local_gather", "local_scatter")
+def shared(task, op):
+    machine = task.machine
+    size = _tile_bytes(op) if op.results else _tile_bytes(op, op.args[1])
+    spread = machine.model.slowdown(task.num_warps)
+    end = machine.unit(task, "shared").take(task.clock, size / machine.model["shared.bytes"] * spread)
+    machine.advance(task, end + machine.model["shared.latency" if op.results else "shared.store_latency"])
+    skip(task, op)
+
+
+@timed("load", "masked_load", "descriptor_load", "descriptor_gather")
+def load(task, op):
+    """In flight until the first use of the value."""
+    machine, model = task.machine, task.machine.model
+    if machine.needed.values.issuperset(op.results) and not op.name.startswith("descriptor"):
+        HANDLERS[op.name].run(task, op)
+    else:
+        skip(task, op)
+    tile = isinstance(op.result.type, Tensor)
+    size = _tile_bytes(op) if tile else 32
+    where = tuple(offsets_of(task, op, op.args[1])) if op.name == "descriptor_load" else None
+    what = (task.env[op.args[0]].address, where) if where else object()
+    end = machine.load(task, size, what, model["global.latency"], model["global.latency_dram"])
+    machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
+    if tile:
+        task.arrivals[op.result] = end
+    else:
+        task.wait_until(end, op, "a load")
+        task.floor = task.clock
+
+
+@timed("store", "masked_store", "descriptor_store", "descriptor_reduce", "descriptor_scatter")
+def store(task, op):
+    machine, model = task.machine, task.machine.model
+    tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
+    if not tiles and machine.needed.values.issuperset(op.operands) and op.name in ("store", "masked_store"):
+        HANDLERS[op.name].run(task, op)
+    size = _tile_bytes(op, op.args[1]) if tiles and isinstance(op.args[1], type(tiles[0])) and op.args[1] in tiles else (
+        max((value.type.numel * value.type.element.bytes for value in tiles), default=32))
+    machine.store(task, size)
+    machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
+
+
+@timed("atomic_rmw", "atomic_cas", "atomic_load", "atomic_store")
+def atomic(task, op):
+    """Really done, since others may wait for it; the result is there after a round trip to L2."""
+    HANDLERS[op.name].run(task, op)
+    task.machine.advance(task, task.clock + (task.machine.model["atomic.latency"] if op.results else 0.0))
+
+
+@timed("prefetch", "prefetch_descriptor", "tma_prefetch", "time_base", "time_stamp", "clock64")
+def hint(task, op):
+    for result in op.results:
+        task.env[result] = 0
+
+
+# ---- dots ----------------------------------------------------------------------------------------------------------
+
+def _dot(task: Task, op: Op) -> tuple[float, float]:
+    """(start, end) on the tensor cores."""
+    machine, model = task.machine, task.machine.model
+    a, b = op.args[0].type, op.args[1 if op.name != "dot_scaled" else 3].type
+    m, n = op.results[0].type.shape[-2:]
+    k, groups = a.shape[-1], max(1, m // 64)
+    operands = groups * b.element.bytes * n * k + (a.element.bytes * m * k if isinstance(a, Buffer) else 0)
+    duration = model.dot(m, n, k, a.element.bits, operands)
+    end = machine.unit(task, "tensor").take(task.clock, duration)
+    machine.record(task.cta, "tensor core", "dot", end - duration, end, f"{m} x {n} x {k}", op)
+    return end - duration, end
+
+
+@timed("async_dot")
+def async_dot(task, op):
+    _, end = _dot(task, op)
+    task.env[op.result] = None
+
+    def land(dot: InFlight) -> None:
+        task.dots.remove(dot)
+
+    task.dots.append(task.machine.start(InFlight("async_dot", task, op, end + task.machine.model["tensor.latency"], land)))
+    task.machine.advance(task, task.clock)
+
+
+@timed("async_dot_wait")
+def async_dot_wait(task, op):
+    yield None
+    wanted = list(task.dots)[:max(0, len(task.dots) - int(op.args[0]))]
+    end = max((dot.end for dot in wanted), default=0.0)
+    while any(not dot.landed for dot in wanted):
+        yield Wait(op, "group", task, lambda: f"{len(wanted)} asynchronous dots of its own", lambda: wanted)
+    task.wait_until(end, op, f"dots but {int(op.args[0])}")
+    task.floor = task.clock
+    task.env[op.result] = None
+
+
+@timed("dot", "dot_scaled")
+def dot(task, op):
+    _, end = _dot(task, op)
+    task.machine.advance(task, end + task.machine.model["tensor.latency"])
+    skip(task, op)
+
+
+# ---- waits ---------------------------------------------------------------------------------------------------------
+
+def _waking(name: str, figure: str):
+    """The usual handler, then the time until the waiter goes on, if it had to wait."""
+    usual = HANDLERS[name].run
+
+    def run(task, op):
+        before = task.clock
+        yield from usual(task, op)
+        if task.clock > before:
+            task.clock += task.machine.model[figure]
+        task.floor = task.clock
+
+    TIMED[name] = run
+
+
+_waking("barrier_wait", "barrier.wake")
+_waking("named_barrier_wait", "barrier.wake")
+_waking("cluster_barrier", "barrier.wake")
+_waking("tma_store_wait", "barrier.wake")
+_waking("async_wait", "barrier.wake")
+_waking("warp_specialize", "launch.join")

@@ -1,0 +1,57 @@
+"""What a predicted and a measured timeline have in common: a trace, its time, its tables and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..report import chrome_trace, timeline_html, timeline_svg
+from ..report.utilisation import Bubble, bubbles, shares, utilisation_table
+from ..simulator.trace import Trace
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A launch in time.
+
+    name          the kernel's
+    grid          programs of the launch
+    microseconds  of the whole kernel
+    megahertz     the SM clock that the times belong to
+    trace         events of some CTAs, in microseconds
+    """
+
+    name: str
+    grid: tuple[int, ...]
+    microseconds: float
+    megahertz: float
+    trace: Trace
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} on grid {self.grid}: {self.microseconds:,.1f} us at {self.megahertz:,.0f} MHz"
+
+    def utilisation(self) -> dict[str, dict[str, float]]:
+        """Lane -> kind of event -> its share of the lane's time, averaged over the CTAs that have such a lane."""
+        found: dict[str, list[dict[str, float]]] = {}
+        for cta, lane in self.trace.lanes():
+            found.setdefault(lane, []).append(shares(self.trace, (cta, lane)))
+        kinds = {lane: {kind for row in rows for kind in row} for lane, rows in found.items()}
+        return {lane: {kind: sum(row.get(kind, 0.0) for row in rows) / len(rows) for kind in sorted(kinds[lane])}
+                for lane, rows in found.items()}
+
+    def busy(self) -> dict[str, float]:
+        """Lane -> share of its time in which it did not wait."""
+        return {lane: sum(share for kind, share in row.items() if kind != "wait") for lane, row in self.utilisation().items()}
+
+    def bubbles(self) -> list[Bubble]:
+        """Who waited for what at which line, how often and how long, longest first."""
+        return bubbles(self.trace)
+
+    def write(self, path: str | Path) -> None:
+        """Draw the timeline as the suffix says: .json (Chrome trace, for Perfetto), .html or .svg."""
+        draw = {".json": chrome_trace, ".svg": timeline_svg}.get(Path(path).suffix, timeline_html)
+        Path(path).write_text(draw(self.trace, self.title))
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{utilisation_table(self.trace)}"
