@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..ir import OPS, Block, Op, Program, Site, Tensor, Token, Value
+from ..ir import OPS, Block, Buffer, Op, Program, Site, Tensor, Token, Value
 from ..ir.ops import is_pure
 
-# Their results are data that no index arithmetic can stand in for.
-_DATA = frozenset("local_load local_gather async_dot async_dot_wait dot dot_scaled descriptor_load descriptor_gather".split())
+# Their results are data that no index arithmetic can stand in for; so is what copies and other CTAs put into a buffer. A buffer
+# that tasks fill from registers, with the number of the next tile for instance, is as good as its values.
+_DATA = frozenset("local_gather async_dot async_dot_wait dot dot_scaled descriptor_load descriptor_gather".split())
+_FILLS = frozenset("tma_load tma_load_multicast bulk_load async_load local_scatter remote_store async_remote_store "
+                   "async_remote_copy".split())
+_VIEWS = frozenset("buffer_index buffer_slice buffer_trans buffer_reinterpret".split())
 _LOADS = frozenset("load masked_load".split())
 _OBSERVERS = frozenset("print assert assume hint assert_same_layout dump_layout".split())
 _CARRIERS = ("if", "for", "while")
@@ -45,6 +49,34 @@ class _Search:
             for target, source in _carried(op):
                 self.sources.setdefault(target, []).append(source)
 
+        self.stores: dict[Value, list[Op]] = {}                      # by the buffer array
+        self.local_loads: dict[Value, list[Op]] = {}
+        self.filled: set[Value] = set()
+        for op in program.walk():
+            for kind, of in (("local_store", self.stores), ("local_load", self.local_loads)):
+                if op.name == kind:
+                    for root in self.arrays(op.args[0]):
+                        of.setdefault(root, []).append(op)
+            if op.name in _FILLS:
+                self.filled.update(root for value in op.operands if isinstance(value.type, Buffer) for root in self.arrays(value))
+
+    def arrays(self, buffer: Value) -> set[Value]:
+        """The arrays that a buffer may be a part of."""
+        found, todo, seen = set(), [buffer], set()
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            op = self.maker.get(value)
+            if op is not None and op.name in _VIEWS:
+                todo.append(op.args[0])
+            elif value in self.sources:
+                todo += self.sources[value]
+            else:
+                found.add(value)
+        return found
+
     def result(self) -> Needed:
         tainted = self.tainted()
         unknown, bounds, roots = set(), [], []
@@ -66,6 +98,8 @@ class _Search:
             op = self.maker.get(value)
             if op is not None and op.name not in _CARRIERS and op.name != "warp_specialize":
                 roots += op.operands
+                if op.name == "local_load":
+                    roots += [store.args[1] for array in self.arrays(op.args[0]) for store in self.stores.get(array, ())]
                 roots += [yielded for block in op.blocks for yielded in block.yielded]
         return Needed(frozenset(found), frozenset(unknown), tuple(bounds))
 
@@ -88,6 +122,7 @@ class _Search:
     def tainted(self) -> set[Value]:
         """Values that depend on data."""
         found = {result for op in self.program.walk() if op.name in _DATA for result in op.results}
+        found.update(load.result for array in self.filled for load in self.local_loads.get(array, ()))
         users: dict[Value, list[Op]] = {}
         for op in self.program.walk():
             for value in op.operands:
@@ -101,7 +136,9 @@ class _Search:
             value = todo.pop()
             reached = list(flows.get(value, ()))
             for op in users.get(value, ()):
-                if op.name not in _CARRIERS and not _is_place(op):
+                if op.name == "local_store":
+                    reached += [load.result for array in self.arrays(op.args[0]) for load in self.local_loads.get(array, ())]
+                elif op.name not in _CARRIERS and not _is_place(op):
                     reached += op.results
             new = [one for one in reached if one not in found]
             found.update(new)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any
+
+import numpy as np
 
 from ..analysis.needed import Needed
 from ..costs import Model
@@ -52,9 +54,10 @@ class Conditions:
 
 @dataclass
 class Sm:
-    """The units of one SM and what went through them."""
+    """The units of one SM and what went through them; `drawn` is how far each one's lane of the timeline goes."""
 
     pipes: dict[str, Pipe] = field(default_factory=lambda: defaultdict(Pipe))
+    drawn: dict[str, float] = field(default_factory=dict)
 
 
 class Enough(Exception):
@@ -78,6 +81,8 @@ class TimedMachine(Machine):
         for op in program.walk():
             for value in op.operands:
                 self.uses[value].append(op)
+        self._changed: list[tuple[np.ndarray, np.ndarray]] = []
+        self.programs = conditions.sms * slots if most_loads == 0 else len(order) * program.cluster_size
         self._events: list[tuple[float, int, Any]] = []
         self._number = 0
         self._last: Task | None = None
@@ -141,6 +146,24 @@ class TimedMachine(Machine):
     def _ready(self) -> InFlight:
         return min(self.inflight, key=lambda operation: operation.end)
 
+    @property
+    def living(self) -> list[Cta]:
+        """CTAs that have not ended."""
+        return [cta for cta in self.ctas if cta.live]
+
+    def remember(self, address: int, size: int) -> None:
+        """The bytes there are about to be changed."""
+        region = self.memory.region(int(address), int(address) + size)
+        if region is not None:
+            here = region.bytes[int(address) - region.start:][:size]
+            self._changed.append((here, here.copy()))
+
+    def undo(self) -> None:
+        """Leave the arrays of the launch as they were."""
+        for here, before in reversed(self._changed):
+            here[...] = before
+        self._changed.clear()
+
     # ---- what things take -------------------------------------------------------------------------------------------
 
     def unit(self, task: Task, name: str) -> Pipe:
@@ -159,8 +182,9 @@ class TimedMachine(Machine):
             task.pipe_ends[name] = end
             task.clock = max(task.clock, end)
 
-    def load(self, task: Task, size: int, what: Any, latency: float, far: float) -> float:
-        """The time at which `size` bytes from global memory are there, asked for now; `far` is the latency from DRAM."""
+    def load(self, task: Task, size: int, what: Any, latency: float, far: float) -> tuple[float, float]:
+        """(when the last of `size` bytes has left global memory, when it is there), asked for now; `far` is the latency from
+        DRAM."""
         self.loaded += size
         if self._most_loads:
             self.loads.append((what, size))
@@ -169,7 +193,7 @@ class TimedMachine(Machine):
         share = self.conditions.from_dram
         ends = [self.unit(task, name).take(task.clock, size * part / self.rates[name])
                 for name, part in (("inbound", 1.0), ("L2", 1.0), ("DRAM", share))]
-        return max(ends) + latency + share * (far - latency)
+        return max(ends), max(ends) + latency + share * (far - latency)
 
     def store(self, task: Task, size: int) -> float:
         """The time at which `size` bytes have left the SM; they take their part of DRAM's time."""

@@ -59,17 +59,22 @@ def _buffer_bytes(value) -> int:
     return value.type.bytes
 
 
-def _copy(task: Task, op: Op, kind: str, unit: str, end: float, size: int, land, **fields) -> InFlight:
+def _copy(task: Task, op: Op, kind: str, unit: str, left: float, end: float, size: int, land, **fields) -> InFlight:
+    """In flight until `end`; the unit is busy with it until `left`, which is what the timeline shows."""
     machine = task.machine
-    machine.record(task.cta, unit, "copy", task.clock, end, kind, op, size)
+    sm = task.cta.sm
+    start = max(sm.drawn.get(unit, 0.0), task.clock)
+    sm.drawn[unit] = max(start, left)
+    if left > start:
+        machine.record(task.cta, unit, "copy", start, left, kind, op, size)
     return machine.start(InFlight(kind, task, op, end, land, **fields))
 
 
-def _on_barrier(task: Task, op: Op, kind: str, end: float, size: int, barrier) -> None:
-    barrier.coming.append(_copy(task, op, kind, "TMA", end, size, lambda copy: barrier.complete(copy, size)))
+def _on_barrier(task: Task, op: Op, kind: str, ends: tuple[float, float], size: int, barrier) -> None:
+    barrier.coming.append(_copy(task, op, kind, "TMA", *ends, size, lambda copy: barrier.complete(copy, size)))
 
 
-def _loaded(task: Task, size: int, what) -> float:
+def _loaded(task: Task, size: int, what) -> tuple[float, float]:
     machine = task.machine
     return machine.load(task, size, what, machine.model["tma.load_latency"], machine.model["tma.load_latency_dram"])
 
@@ -111,16 +116,17 @@ def bulk_load(task, op):
 @timed("tma_store", "bulk_store")
 def tma_store(task, op):
     size = position(task, op, op.args[2]) if op.name == "bulk_store" else _buffer_bytes(op.args[2])
-    end = task.machine.store(task, size) + task.machine.model["tma.store_latency"]
-    task.stores.append(_copy(task, op, "store", "TMA store", end, size, lambda copy: None))
+    left = task.machine.store(task, size)
+    end = left + task.machine.model["tma.store_latency"]
+    task.stores.append(_copy(task, op, "store", "TMA store", left, end, size, lambda copy: None))
 
 
 @timed("async_load")
 def async_load(task, op):
     machine, size = task.machine, _buffer_bytes(op.args[1])
     machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
-    end = machine.load(task, size, object(), machine.model["copy.latency"], machine.model["copy.latency_dram"])
-    task.copies.append(_copy(task, op, "cp.async", "cp.async", end, size, lambda copy: None))
+    ends = machine.load(task, size, object(), machine.model["copy.latency"], machine.model["copy.latency_dram"])
+    task.copies.append(_copy(task, op, "cp.async", "cp.async", *ends, size, lambda copy: None))
     task.env[op.result] = None
 
 
@@ -129,11 +135,12 @@ def to_peer(task, op):
     """Bytes into another CTA's shared memory."""
     machine, size = task.machine, _buffer_bytes(op.args[0])
     cta = peer(task, op, op.args[2])
-    end = machine.unit(task, "cluster").take(task.clock, size / machine.model["cluster.bytes"]) + machine.model["cluster.latency"]
+    left = machine.unit(task, "cluster").take(task.clock, size / machine.model["cluster.bytes"])
+    end = left + machine.model["cluster.latency"]
     if op.name == "remote_store":
-        task.remote.append(_copy(task, op, "remote store", "cluster", end, size, lambda copy: None, group="remote"))
+        task.remote.append(_copy(task, op, "remote store", "cluster", left, end, size, lambda copy: None, group="remote"))
     else:
-        _on_barrier(task, op, "remote copy", end, size, barrier_of(cta, single(task, op, op.args[3]), task, op))
+        _on_barrier(task, op, "remote copy", (left, end), size, barrier_of(cta, single(task, op, op.args[3]), task, op))
 
 
 # ---- memory and registers ------------------------------------------------------------------------------------------
@@ -145,7 +152,10 @@ def shared(task, op):
     spread = machine.model.slowdown(task.num_warps)
     end = machine.unit(task, "shared").take(task.clock, size / machine.model["shared.bytes"] * spread)
     machine.advance(task, end + machine.model["shared.latency" if op.results else "shared.store_latency"])
-    skip(task, op)
+    if op.name in ("local_load", "local_store") and machine.needed.values.issuperset(op.results or op.args[1:2]):
+        HANDLERS[op.name].run(task, op)
+    else:
+        skip(task, op)
 
 
 @timed("load", "masked_load", "descriptor_load", "descriptor_gather")
@@ -160,7 +170,7 @@ def load(task, op):
     size = _tile_bytes(op) if tile else 32
     where = tuple(offsets_of(task, op, op.args[1])) if op.name == "descriptor_load" else None
     what = (task.env[op.args[0]].address, where) if where else object()
-    end = machine.load(task, size, what, model["global.latency"], model["global.latency_dram"])
+    _, end = machine.load(task, size, what, model["global.latency"], model["global.latency_dram"])
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
     if tile:
         task.arrivals[op.result] = end
@@ -174,6 +184,7 @@ def store(task, op):
     machine, model = task.machine, task.machine.model
     tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
     if not tiles and machine.needed.values.issuperset(op.operands) and op.name in ("store", "masked_store"):
+        machine.remember(task.env[op.args[0]], op.args[1].type.bytes)
         HANDLERS[op.name].run(task, op)
     size = _tile_bytes(op, op.args[1]) if tiles and isinstance(op.args[1], type(tiles[0])) and op.args[1] in tiles else (
         max((value.type.numel * value.type.element.bytes for value in tiles), default=32))
@@ -183,9 +194,19 @@ def store(task, op):
 
 @timed("atomic_rmw", "atomic_cas", "atomic_load", "atomic_store")
 def atomic(task, op):
-    """Really done, since others may wait for it; the result is there after a round trip to L2."""
-    HANDLERS[op.name].run(task, op)
-    task.machine.advance(task, task.clock + (task.machine.model["atomic.latency"] if op.results else 0.0))
+    """Really done where the address is one number, since others may go by it. The programs that are not simulated add what this
+    one adds: a counter from which all draw their next tile goes on as fast as it does on the GPU."""
+    machine = task.machine
+    pointer = op.args[1 if op.name == "atomic_rmw" else 0]
+    if machine.needed.values.issuperset(op.operands) and not isinstance(pointer.type, Tensor):
+        machine.remember(task.env[pointer], pointer.type.pointee.bytes)
+        HANDLERS[op.name].run(task, op)
+        if op.name == "atomic_rmw" and getattr(op.args[0], "name", op.args[0]) == "ADD":
+            cell = machine.memory._cell(int(task.env[pointer]), task.env[op.result].dtype, task, op, "adds to")
+            cell[...] += task.env[op.args[2]] * (machine.programs // len(machine.living) - 1)
+    else:
+        skip(task, op)
+    machine.advance(task, task.clock + (machine.model["atomic.latency"] if op.results else 0.0))
 
 
 @timed("prefetch", "prefetch_descriptor", "tma_prefetch", "time_base", "time_stamp", "clock64")

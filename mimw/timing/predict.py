@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..analysis import launch_registers, register_plan, shared_plan, total_warps
+from ..analysis import launch_registers, shared_plan, total_warps
 from ..analysis.needed import Needed, needed
 from ..costs import Model, model
 from ..errors import SimulatorMisuse
@@ -103,7 +103,7 @@ class _Predictor:
             raise SimulatorMisuse("a loop's bounds depend on data that the kernel computes", *found.bounds,
                                   hint="predict(..., numerics=True) computes them, for sizes that can be simulated")
         self.needed = Needed(_Everything(), frozenset(), ()) if numerics else found
-        registers = launch_registers(program, chip) if register_plan(program, chip) else PLAIN_REGISTERS
+        registers = launch_registers(program, chip) if total_warps(program) > program.num_warps else PLAIN_REGISTERS
         self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers)
         self.grid = (*launch.grid, 1, 1)[:3]
         self.memory = GlobalMemory()
@@ -126,6 +126,8 @@ class _Predictor:
                 machine.run()
         except Enough:
             pass
+        finally:
+            machine.undo()
         return machine
 
     def traffic(self) -> float:
