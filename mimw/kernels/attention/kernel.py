@@ -104,7 +104,8 @@ def score(q, keys, used, STAGES: tl.constexpr):
 
 
 @mimw.jit
-def score_and_weigh(q, keys, p, values, acc, used, me: tl.constexpr, STAGES: tl.constexpr, PING_PONG: tl.constexpr):
+def score_and_weigh(q, keys, p, values, acc, used, me: tl.constexpr, STAGES: tl.constexpr, V_STAGES: tl.constexpr,
+                    PING_PONG: tl.constexpr):
     """(q K^T for block number `used`, acc + p V for the block before, which still runs), both started in this consumer's turn."""
     tiles, full, free = keys
     slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
@@ -112,8 +113,10 @@ def score_and_weigh(q, keys, p, values, acc, used, me: tl.constexpr, STAGES: tl.
     if PING_PONG:
         tlx.named_barrier_wait(TURN + me, 256)
     scores = tlx.async_dot(q, tlx.local_trans(tiles[slot]))
-    acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
-    if PING_PONG:
+    if PING_PONG == 2:
+        tlx.named_barrier_arrive(TURN + 1 - me, 256)
+    acc = tlx.async_dot(p, values[0][(used - 1) % V_STAGES], acc)
+    if PING_PONG == 1:
         tlx.named_barrier_arrive(TURN + 1 - me, 256)
     scores = tlx.async_dot_wait(1, scores)
     tlx.barrier_arrive(free[slot])
@@ -149,7 +152,7 @@ def first_block(scores, query, count, scale, seq_q, seq_k, BN: tl.constexpr, CAU
 @mimw.jit
 def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, heads, seq_q, seq_k, band, BM: tl.constexpr,
               BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, STAGES: tl.constexpr, CAUSAL: tl.constexpr,
-              MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+              MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr, V_STAGES: tl.constexpr):
     """O (batches, heads, seq_q, D) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      counter int32, 0 before and after a launch; one launch at a time may use it
@@ -165,10 +168,9 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     q_rings = [(tlx.local_alloc((ROWS, D), DTYPE, Q_STAGES), tlx.alloc_barriers(Q_STAGES), tlx.alloc_barriers(Q_STAGES)),
                (tlx.local_alloc((ROWS, D), DTYPE, Q_STAGES), tlx.alloc_barriers(Q_STAGES), tlx.alloc_barriers(Q_STAGES))]
     keys = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
-    values = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
-    order = tlx.local_alloc((1, ), tl.int32, 1), tlx.alloc_barriers(1), tlx.alloc_barriers(1, arrive_count=3)
-    if AHEAD:
-        o_tiles = tlx.local_alloc((ROWS, D), DTYPE, 2)
+    values = tlx.local_alloc((BN, D), DTYPE, V_STAGES), tlx.alloc_barriers(V_STAGES), tlx.alloc_barriers(V_STAGES, arrive_count=2)
+    order = tlx.local_alloc((1, ), tl.int32, 1), tlx.alloc_barriers(1), tlx.alloc_barriers(1, arrive_count=4)
+    o_full = tlx.alloc_barriers(2 * Q_STAGES)
 
     blocks, all_heads = tl.cdiv(seq_q, BM), batches * heads
     tiles = blocks * all_heads
@@ -202,24 +204,24 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
                     scores = score(q, keys, used, STAGES)
                     p, highest, total = first_block(scores, query, count, scale, seq_q, seq_k, BN, CAUSAL, MASKED)
                     p = p.to(DTYPE)
-                    slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
+                    slot, phase = tlx.warp_spec.get_bufidx_phase(used, V_STAGES)
                     tlx.barrier_wait(values[1][slot], phase)
                     used += 1
                 acc = tl.zeros((ROWS, D), tl.float32)
 
                 if MASKED > 1:
                     for n in range(plain, count - 1):
-                        scores, acc = score_and_weigh(q, keys, p, values, acc, used, me, STAGES, PING_PONG)
+                        scores, acc = score_and_weigh(q, keys, p, values, acc, used, me, STAGES, V_STAGES, PING_PONG)
                         scores = masked(scores, query, (count - 2 - (n - plain)) * BN, seq_q, seq_k, CAUSAL)
                         p, highest, total, shrink = softmax(scores, highest, total, scale, True)
-                        acc = weighed(values, acc, used, STAGES) * shrink[:, None]
+                        acc = weighed(values, acc, used, V_STAGES) * shrink[:, None]
                         p = p.to(DTYPE)
                         used += 1
                     count = min(count, plain + 1)
                 for n in range(1, count):
-                    scores, acc = score_and_weigh(q, keys, p, values, acc, used, me, STAGES, PING_PONG)
+                    scores, acc = score_and_weigh(q, keys, p, values, acc, used, me, STAGES, V_STAGES, PING_PONG)
                     p, highest, total, shrink = softmax(scores, highest, total, scale, False)
-                    acc = weighed(values, acc, used, STAGES) * shrink[:, None]
+                    acc = weighed(values, acc, used, V_STAGES) * shrink[:, None]
                     p = p.to(DTYPE)
                     used += 1
 
@@ -228,37 +230,29 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
                 logarithm = (highest * scale + tl.log2(total)) * LN2
                 inverse = 1 / total
                 if AHEAD:
-                    tlx.barrier_arrive(q_free[q_slot])
                     if tile < tiles:
                         _, _, next_query = tile_origin(tile, blocks, all_heads, heads, band, BM)
                         next_count, _ = key_blocks(next_query, seq_q, seq_k, BM, BN, CAUSAL)
-                        q_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
-                        tlx.barrier_wait(q_full[q_slot], q_phase)
-                        scores, acc = score_and_weigh(q_tiles[q_slot], keys, p, values, acc, used, me, STAGES, PING_PONG)
+                        next_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
+                        tlx.barrier_wait(q_full[next_slot], q_phase)
+                        scores, acc = score_and_weigh(q_tiles[next_slot], keys, p, values, acc, used, me, STAGES, V_STAGES, PING_PONG)
                         p, highest, total = first_block(scores, next_query + me * ROWS, next_count, scale, seq_q, seq_k, BN, CAUSAL,
                                                         MASKED)
-                        acc = weighed(values, acc, used, STAGES)
+                        acc = weighed(values, acc, used, V_STAGES)
                         p = p.to(DTYPE)
                         used += 1
                     else:
-                        acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
+                        acc = tlx.async_dot(p, values[0][(used - 1) % V_STAGES], acc)
                         acc = tlx.async_dot_wait(0, acc)
-                    o_tile = o_tiles[me]
-                    tlx.async_descriptor_store_wait(0)
                 else:
-                    acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
+                    acc = tlx.async_dot(p, values[0][(used - 1) % V_STAGES], acc)
                     acc = tlx.async_dot_wait(0, acc)
-                    tlx.barrier_arrive(values[2][(used - 1) % STAGES])
-                    o_tile = q
+                    tlx.barrier_arrive(values[2][(used - 1) % V_STAGES])
                 rows = query + tl.arange(0, ROWS)
                 tl.store(lse + (batch * heads + head).to(tl.int64) * seq_q + rows, logarithm, mask=rows < seq_q)
-                tlx.local_store(o_tile, (acc * inverse[:, None]).to(DTYPE))
+                tlx.local_store(q, (acc * inverse[:, None]).to(DTYPE))
                 tlx.fence("async_shared")
-                tlx.async_descriptor_store(o_desc, tlx.local_reshape(o_tile, (1, 1, ROWS, D)), [batch, head, query, 0])
-                if not AHEAD:
-                    tlx.async_descriptor_store_wait(0)
-                    tlx.barrier_arrive(q_free[q_slot])
-            tlx.async_descriptor_store_wait(0)
+                tlx.barrier_arrive(o_full[q_slot * 2 + me])
 
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             tile = tl.program_id(0)
@@ -275,20 +269,20 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
                 load(k_desc, keys, filled, batch, kv_head, (count - 1) * BN, D, BN, STAGES)
                 if AHEAD:
                     if filled > 0:  # a tile's last values come after the first keys of the next one
-                        load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, STAGES)
+                        load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, V_STAGES)
                 for n in range(1, count):
                     load(k_desc, keys, filled + n, batch, kv_head, (count - 1 - n) * BN, D, BN, STAGES)
-                    load(v_desc, values, filled + n - 1, batch, kv_head, (count - n) * BN, D, BN, STAGES)
+                    load(v_desc, values, filled + n - 1, batch, kv_head, (count - n) * BN, D, BN, V_STAGES)
                 filled += count
                 if AHEAD:
                     before_batch = batch
                     before_head = kv_head
                 else:
-                    load(v_desc, values, filled - 1, batch, kv_head, 0, D, BN, STAGES)
+                    load(v_desc, values, filled - 1, batch, kv_head, 0, D, BN, V_STAGES)
                 tile = drawn_after(order, turn)
                 turn += 1
             if AHEAD:
-                load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, STAGES)
+                load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, V_STAGES)
 
         with tlx.async_task(num_warps=1, num_regs=24):  # scheduler
             slot, full, free = order
@@ -299,4 +293,21 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
                 tlx.barrier_wait(free[0], turn % 2 ^ 1)
                 tlx.local_store(slot[0], tl.full((1, ), tile, tl.int32))
                 tlx.barrier_arrive(full[0])
+                turn += 1
+
+        with tlx.async_task(num_warps=1, num_regs=24):  # writer
+            tile = tl.program_id(0)
+            turn = 0
+            while tile < tiles:
+                batch, head, query = tile_origin(tile, blocks, all_heads, heads, band, BM)
+                # Before the waits: the scheduler goes on only when all have read.
+                tile = drawn_after(order, turn)
+                slot, phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
+                for c in tl.static_range(2):
+                    q_tiles, q_full, q_free = q_rings[c]
+                    tlx.barrier_wait(o_full[slot * 2 + c], phase)
+                    tlx.async_descriptor_store(o_desc, tlx.local_reshape(q_tiles[slot], (1, 1, ROWS, D)),
+                                               [batch, head, query + c * ROWS, 0])
+                    tlx.async_descriptor_store_wait(0)
+                    tlx.barrier_arrive(q_free[slot])
                 turn += 1
