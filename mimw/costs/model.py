@@ -68,16 +68,18 @@ class Model:
             return {}
         elements = max(value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor))
         if op.name in ("reduce", "scan"):
-            return {"issue": elements / self["rate.float"] * len(op.results) + self["issue.reduce"]}
+            combined = [inner.name for block in op.blocks for inner in block.ops]
+            rate = self["rate.compare" if any(name.startswith(("max", "min", "fcmp", "icmp")) for name in combined) else "rate.float"]
+            return {"issue": elements / rate * len(op.results) + self["issue.reduce"]}
         if op.name in _SPECIAL:
             return {"special": elements / self["rate.special"], "issue": elements / self["rate.float"]}
         if op.name in _DIVISIONS:
             return {"issue": elements * self["issue.division"] / self["rate.int"]}
         if op.name in _CONVERSIONS:
             return {"issue": elements / self["rate.convert"]}
-        if op.name.startswith("f") or op.name in ("maximumf", "maxnumf", "minimumf", "minnumf", "clampf", "select"):
-            return {"issue": elements / self["rate.float"]}
-        return {"issue": elements / self["rate.int"]}
+        if op.name.startswith(("max", "min", "fcmp", "clamp", "select")):
+            return {"issue": elements / self["rate.compare"]}
+        return {"issue": elements / self["rate.float" if op.name.startswith("f") else "rate.int"]}
 
     def slowdown(self, num_warps: int) -> float:
         """How much longer than the whole SM a task of so many warps needs for its work."""
@@ -89,11 +91,7 @@ class Model:
         """Cycles of the SM's tensor cores, or of shared memory if its `shared_bytes` of operands take longer."""
         return max(m * n * k / self[f"tensor.macs_{bits}"], shared_bytes / self["tensor.operand_bytes"])
 
-    # ---- memory -----------------------------------------------------------------------------------------------------
-
-    def share(self, what: str, sms: int, megahertz: float) -> float:
-        """Bytes a cycle of L2 or DRAM that one of `sms` busy SMs gets."""
-        return self[f"memory.{what}_gb_per_s"] * 1e3 / megahertz / sms
+    # ---- the chip ---------------------------------------------------------------------------------------------------
 
     @property
     def sms(self) -> int:

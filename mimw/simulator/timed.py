@@ -44,12 +44,11 @@ class Pipe:
 @dataclass
 class Conditions:
     """What the CTAs simulated do not decide: the clock, how many SMs share L2 and DRAM, and which share of what is loaded comes
-    from DRAM. `numerics` computes the tiles, too."""
+    from DRAM."""
 
     megahertz: float
     sms: int
     from_dram: float = 0.0
-    numerics: bool = False
 
 
 @dataclass
@@ -87,8 +86,16 @@ class TimedMachine(Machine):
         self._number = 0
         self._last: Task | None = None
         self.now = 0.0
-        l2, dram = (model.share(what, conditions.sms, conditions.megahertz) for what in ("l2", "dram"))
-        self.rates = {"inbound": model["memory.sm_bytes"], "outbound": model["memory.sm_store_bytes"], "L2": l2, "DRAM": dram}
+        self.rates = {"inbound": self._rate("sm", 1), "outbound": self._rate("sm_store", 1), "L2": self._rate("l2"),
+                      "L2 stores": self._rate("l2_store"), "DRAM": self._rate("dram")}
+
+    def _rate(self, what: str, sms: int | None = None) -> float:
+        """Bytes a cycle of an SM, where `sms` share what there is."""
+        return self.model[f"memory.{what}_gb_per_s"] * 1e3 / self.conditions.megahertz / (sms or self.conditions.sms)
+
+    def cycles(self, figure: str) -> float:
+        """A latency outside of the SM, whose clock is its own: from nanoseconds to cycles."""
+        return self.model[figure] * self.conditions.megahertz / 1e3
 
     # ---- who goes on ------------------------------------------------------------------------------------------------
 
@@ -199,4 +206,4 @@ class TimedMachine(Machine):
         """The time at which `size` bytes have left the SM; they take their part of DRAM's time."""
         self.stored += size
         self.unit(task, "DRAM").take(task.clock, size / self.rates["DRAM"])
-        return max(self.unit(task, name).take(task.clock, size / self.rates[name]) for name in ("outbound", "L2"))
+        return max(self.unit(task, name).take(task.clock, size / self.rates[name]) for name in ("outbound", "L2 stores"))

@@ -29,7 +29,7 @@ def _inside(machine, op: Op, num_warps: int) -> bool:
 
 def _step(machine, op: Op, num_warps: int) -> tuple:
     model = machine.model
-    if op.name in TIMED and not (machine.conditions.numerics and op.name in ("reduce", "scan")):
+    if op.name in TIMED:
         run = TIMED[op.name]
         mode = GENERATOR if inspect.isgeneratorfunction(run) else SWITCHING
         return op, run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0

@@ -76,7 +76,7 @@ def _on_barrier(task: Task, op: Op, kind: str, ends: tuple[float, float], size: 
 
 def _loaded(task: Task, size: int, what) -> tuple[float, float]:
     machine = task.machine
-    return machine.load(task, size, what, machine.model["tma.load_latency"], machine.model["tma.load_latency_dram"])
+    return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"))
 
 
 def _name(value) -> str:
@@ -117,7 +117,7 @@ def bulk_load(task, op):
 def tma_store(task, op):
     size = position(task, op, op.args[2]) if op.name == "bulk_store" else _buffer_bytes(op.args[2])
     left = task.machine.store(task, size)
-    end = left + task.machine.model["tma.store_latency"]
+    end = left + task.machine.cycles("tma.store_ns")
     task.stores.append(_copy(task, op, "store", "TMA store", left, end, size, lambda copy: None))
 
 
@@ -125,7 +125,7 @@ def tma_store(task, op):
 def async_load(task, op):
     machine, size = task.machine, _buffer_bytes(op.args[1])
     machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
-    ends = machine.load(task, size, object(), machine.model["copy.latency"], machine.model["copy.latency_dram"])
+    ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"))
     task.copies.append(_copy(task, op, "cp.async", "cp.async", *ends, size, lambda copy: None))
     task.env[op.result] = None
 
@@ -170,7 +170,7 @@ def load(task, op):
     size = _tile_bytes(op) if tile else 32
     where = tuple(offsets_of(task, op, op.args[1])) if op.name == "descriptor_load" else None
     what = (task.env[op.args[0]].address, where) if where else object()
-    _, end = machine.load(task, size, what, model["global.latency"], model["global.latency_dram"])
+    _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
     if tile:
         task.arrivals[op.result] = end
@@ -206,7 +206,7 @@ def atomic(task, op):
             cell[...] += task.env[op.args[2]] * (machine.programs // len(machine.living) - 1)
     else:
         skip(task, op)
-    machine.advance(task, task.clock + (machine.model["atomic.latency"] if op.results else 0.0))
+    machine.advance(task, task.clock + (machine.cycles("atomic.ns") if op.results else 0.0))
 
 
 @timed("prefetch", "prefetch_descriptor", "tma_prefetch", "time_base", "time_stamp", "clock64")
@@ -232,14 +232,20 @@ def _dot(task: Task, op: Op) -> tuple[float, float]:
 
 @timed("async_dot")
 def async_dot(task, op):
+    """The issue of a dot ends when the one before it has, as the warpgroup's queue is that long (docs/TIMING.md)."""
+    machine, before = task.machine, task.dots[-1] if task.dots else None
     _, end = _dot(task, op)
     task.env[op.result] = None
+    if before is not None and before.end > task.clock:
+        task.end_stretch()
+        machine.record(task.cta, task.name, "dot", task.clock, before.end, "dots before it", op)
+        task.clock = task.stretch = before.end
 
     def land(dot: InFlight) -> None:
         task.dots.remove(dot)
 
-    task.dots.append(task.machine.start(InFlight("async_dot", task, op, end + task.machine.model["tensor.latency"], land)))
-    task.machine.advance(task, task.clock)
+    task.dots.append(machine.start(InFlight("async_dot", task, op, end + machine.model["tensor.latency"], land)))
+    machine.advance(task, task.clock)
 
 
 @timed("async_dot_wait")
@@ -278,7 +284,7 @@ def _waking(name: str, figure: str):
 
 
 _waking("barrier_wait", "barrier.wake")
-_waking("named_barrier_wait", "barrier.wake")
+_waking("named_barrier_wait", "barrier.named_wake")
 _waking("cluster_barrier", "barrier.wake")
 _waking("tma_store_wait", "barrier.wake")
 _waking("async_wait", "barrier.wake")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..analysis import launch_registers, shared_plan, total_warps
-from ..analysis.needed import Needed, needed
+from ..analysis.needed import needed
 from ..costs import Model, model
 from ..errors import SimulatorMisuse
 from ..ir import Site
@@ -29,7 +29,7 @@ from .result import Timeline
 
 MOST_CTAS = 8           # of one SM that are simulated; more are extrapolated
 LOADS_A_CTA = 12        # looked at to see which bytes the CTAs of a wave share
-PLAIN_REGISTERS = 128   # a thread of a kernel without tasks, which the IR does not tell
+PLAIN_REGISTERS = 128   # a thread of a kernel whose tasks ask for none: the IR does not tell
 BUSY = 0.75             # a unit that works so much of the time is what bounds a kernel
 
 _UNITS = {"tensor": "tensor cores", "inbound": "loads into the SM", "outbound": "stores out of the SM", "L2": "L2 bandwidth",
@@ -62,6 +62,12 @@ class Prediction(Timeline):
     simulated: tuple[int, int] = (1, 1)
     chip: str = ""
 
+    def as_json(self) -> dict:
+        return super().as_json() | {
+            "cycles": self.cycles, "units": self.units, "bound": self.bound, "residency": list(self.residency), "waves": self.waves,
+            "from_dram": self.from_dram, "assumed": [str(site) for site in self.assumed], "simulated": list(self.simulated),
+            "chip": self.chip}
+
     def __str__(self) -> str:
         ctas, by = self.residency
         lines = [f"{self.title}, {self.cycles:,.0f} cycles, on {self.chip}", f"bound by {self.bound}",
@@ -73,14 +79,13 @@ class Prediction(Timeline):
         return "\n".join([*lines, super().__str__().split("\n", 1)[1]])
 
 
-def predict(kernel, grid, *args, target: str | None = None, megahertz: float | None = None, numerics: bool = False,
-            ctas: int = MOST_CTAS, **meta) -> Prediction:
+def predict(kernel, grid, *args, target: str | None = None, megahertz: float | None = None, ctas: int = MOST_CTAS,
+            **meta) -> Prediction:
     """Predict the timeline of a launch of `kernel` over `grid` from the cost model of a chip.
 
-    args:      kernel, grid, args, target, meta   as for `mimw.simulate`; arrays are not read or written unless the kernel's course
-                          depends on what is in them, so `numpy.empty` will do, also for gigabytes
+    args:      kernel, grid, args, target, meta   as for `mimw.simulate`; arrays are left as they are, and read only where the
+                          kernel's course depends on them, so `numpy.empty` will do, also for gigabytes
                megahertz  the SM clock, by default what the power limit leaves for the predicted load
-               numerics   compute the tiles, too, for a kernel whose loops depend on them; arrays are then written
                ctas       how many CTAs of an SM are simulated at most; its other CTAs are taken to be like these on average
     returns:   Prediction
     errors:    TargetError for a chip without a cost model; SimulatorMisuse where a loop's bounds depend on data; SimulationError
@@ -89,21 +94,21 @@ def predict(kernel, grid, *args, target: str | None = None, megahertz: float | N
     chip = find_target(target or "sm_90a")
     costs = model(chip)
     launch = prepare(kernel, grid, args, dict(meta), chip.name)
-    return _Predictor(launch, costs, chip, numerics, ctas).prediction(megahertz)
+    return _Predictor(launch, costs, chip, ctas).prediction(megahertz)
 
 
 class _Predictor:
     """The runs of one launch."""
 
-    def __init__(self, launch: Launch, costs: Model, chip, numerics: bool, most: int):
-        self.launch, self.costs, self.numerics = launch, costs, numerics
+    def __init__(self, launch: Launch, costs: Model, chip, most: int):
+        self.launch, self.costs = launch, costs
         program = launch.program
-        found = needed(program)
-        if found.bounds and not numerics:
-            raise SimulatorMisuse("a loop's bounds depend on data that the kernel computes", *found.bounds,
-                                  hint="predict(..., numerics=True) computes them, for sizes that can be simulated")
-        self.needed = Needed(_Everything(), frozenset(), ()) if numerics else found
-        registers = launch_registers(program, chip) if total_warps(program) > program.num_warps else PLAIN_REGISTERS
+        self.needed = needed(program)
+        if self.needed.bounds:
+            raise SimulatorMisuse("the bounds of a loop come out of a copy or a dot, and a prediction computes neither",
+                                  *self.needed.bounds, hint="mimw.profile measures such a kernel")
+        asked = any(task.registers for op in program.walk() if op.name == "warp_specialize" for task in op.attrs["tasks"])
+        registers = launch_registers(program, chip) if asked else PLAIN_REGISTERS
         self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers)
         self.grid = (*launch.grid, 1, 1)[:3]
         self.memory = GlobalMemory()
@@ -118,7 +123,7 @@ class _Predictor:
         self.chosen = [self.mine[round(i * (len(self.mine) - 1) / max(1, count - 1))] for i in range(count)]
 
     def run(self, megahertz: float, from_dram: float, order, slots: int, most_loads: int = 0) -> TimedMachine:
-        conditions = Conditions(megahertz, self.sms, from_dram, self.numerics)
+        conditions = Conditions(megahertz, self.sms, from_dram)
         machine = TimedMachine(self.launch.program, self.grid, self.arguments, self.memory, self.costs, conditions, self.needed,
                                order, slots, most_loads)
         try:
@@ -172,13 +177,6 @@ class _Predictor:
         """The clock under the power limit: tensor cores that work `tensor` of the time hold it down."""
         boost, share = self.costs["chip.boost_mhz"], self.costs.get("power.tensor_share", 1.0)
         return max(self.costs.get("power.least_mhz", 0.0), boost * min(1.0, share / tensor if tensor else 1.0))
-
-
-class _Everything(frozenset):
-    """All values there are."""
-
-    def issuperset(self, other) -> bool:
-        return True
 
 
 def _bound(found: Prediction) -> str:

@@ -9,6 +9,8 @@ from ..report import chrome_trace, timeline_html, timeline_svg
 from ..report.utilisation import Bubble, bubbles, shares, utilisation_table
 from ..simulator.trace import Trace
 
+DRAWN = 4000
+
 
 @dataclass(frozen=True)
 class Timeline:
@@ -48,10 +50,24 @@ class Timeline:
         """Who waited for what at which line, how often and how long, longest first."""
         return bubbles(self.trace)
 
-    def write(self, path: str | Path) -> None:
-        """Draw the timeline as the suffix says: .json (Chrome trace, for Perfetto), .html or .svg."""
-        draw = {".json": chrome_trace, ".svg": timeline_svg}.get(Path(path).suffix, timeline_html)
-        Path(path).write_text(draw(self.trace, self.title))
+    def as_json(self) -> dict:
+        """The figures as plain data, for `mimw timeline --json`."""
+        lost = [{"cta": bubble.lane[0], "lane": bubble.lane[1], "for": bubble.what, "line": str(bubble.site) if bubble.site else None,
+                 "microseconds": bubble.time, "times": bubble.times} for bubble in self.bubbles()]
+        return {"kernel": self.name, "grid": list(self.grid), "microseconds": self.microseconds, "megahertz": self.megahertz,
+                "utilisation": self.utilisation(), "waits": lost}
+
+    def write(self, path: str | Path, most: int = DRAWN) -> None:
+        """Draw the timeline as the suffix says: .json (Chrome trace, for Perfetto) with everything; .html or .svg with at most
+        the first `most` events, as many as a browser likes to draw."""
+        if Path(path).suffix == ".json":
+            Path(path).write_text(chrome_trace(self.trace, self.title))
+            return
+        shown, title = self.trace, self.title
+        if len(shown.events) > most:
+            shown = Trace(sorted(shown.events, key=lambda event: event.start)[:most], shown.unit)
+            title += f" (the first {shown.end:,.1f} us)"
+        Path(path).write_text((timeline_svg if Path(path).suffix == ".svg" else timeline_html)(shown, title))
 
     def __str__(self) -> str:
         return f"{self.title}\n{utilisation_table(self.trace)}"
