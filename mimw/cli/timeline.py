@@ -53,7 +53,11 @@ def _predicted(options: Namespace):
 
 def _measured(options: Namespace):
     from ..host import HostArray, TensorDescriptor
+    from ..simulate import simulating
     from ..timing import profile
+
+    if simulating():
+        raise CommandError("--measure needs a GPU, and launches are simulated here. Without --measure the time is predicted.")
     kernel, grid, args, meta = launch_of(options)
 
     def on_gpu(value):

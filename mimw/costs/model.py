@@ -97,12 +97,12 @@ class Model:
     def sms(self) -> int:
         return int(self["chip.sms"])
 
-    def residency(self, shared_bytes: int, warps: int, registers_per_thread: int) -> tuple[int, str]:
+    def residency(self, shared_bytes: int, warps: int, registers_per_thread: int, warp_size: int = 32) -> tuple[int, str]:
         """(CTAs that an SM holds at once, what limits them)."""
         limits = {
             "shared memory": int(self["chip.shared_bytes"] // (shared_bytes + self["chip.shared_reserved"])),
             "warps": int(self["chip.warps"] // warps),
-            "registers": int(self["chip.registers"] // (32 * warps * registers_per_thread)),
+            "registers": int(self["chip.registers"] // (warp_size * warps * registers_per_thread)),
             "the most CTAs of an SM": int(self["chip.ctas"]),
         }
         by = min(limits, key=limits.get)

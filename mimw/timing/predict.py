@@ -109,7 +109,8 @@ class _Predictor:
                                   *self.needed.bounds, hint="mimw.profile measures such a kernel")
         asked = any(task.registers for op in program.walk() if op.name == "warp_specialize" for task in op.attrs["tasks"])
         registers = launch_registers(program, chip) if asked else PLAIN_REGISTERS
-        self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers)
+        self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers,
+                                         chip.warp_size)
         self.grid = (*launch.grid, 1, 1)[:3]
         self.memory = GlobalMemory()
         self.arguments = bind(program, launch.values, self.memory)
