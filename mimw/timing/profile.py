@@ -23,6 +23,7 @@ from ..triton_port.runtime import driver, profile_scratch_from
 from .result import Timeline
 
 CAPACITY, CTAS = 4096, 8
+PASSING = 100       # cycles that a wait takes at most, its stamp included, if there is nothing to wait for
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,12 @@ def _decoded(name: str, extents: tuple[int, ...], program: Program, records: np.
             for clock, event in found.stamps:
                 stamp = stamps[event]
                 kind, label = stamp.attrs["kind"], stamp.attrs["label"] or lane
-                trace.events.append(Event(index * every, lane, kind, at(before), at(clock), label, stamp.site))
+                if kind == "wait":      # what it takes to find that all is there is no waiting
+                    passed = min(clock, before + PASSING)
+                    trace.events.append(Event(index * every, lane, "run", at(before), at(passed), label, stamp.site))
+                    before = passed
+                if clock > before or kind != "wait":
+                    trace.events.append(Event(index * every, lane, kind, at(before), at(clock), label, stamp.site))
                 before = clock
     trace.events.sort(key=lambda event: event.end)
     sms = {index * every: row[0].sm for index, row in enumerate(seen)}

@@ -98,9 +98,9 @@ def test_records_become_events():
     assert found.megahertz == 2000 and found.microseconds == 3.0 and found.sms == {0: 7, 1: 9} and found.spread == 1.0
     second = [event for event in found.trace.events if (event.cta, event.lane) == (1, "consumer")]
     assert [(event.kind, round(event.start, 6), round(event.end, 6)) for event in second] == [
-        ("wait", 1.0, 1.2), ("wait", 1.2, 1.5), ("run", 1.5, 3.0)]
+        ("run", 1.0, 1.05), ("wait", 1.05, 1.2), ("run", 1.2, 1.25), ("wait", 1.25, 1.5), ("run", 1.5, 3.0)]
     assert second[0].label == "barrier_wait full" and second[0].site.line == 22
-    assert found.busy()["consumer"] == pytest.approx(0.75)
+    assert found.busy()["consumer"] == pytest.approx(0.8)
 
 
 def test_what_has_no_room_is_counted():
@@ -135,4 +135,4 @@ def test_on_the_gpu_the_result_is_right_and_events_follow_each_other():
         assert all(event.end >= event.start for event in events)
         assert all(after.start == before.end for before, after in zip(events, events[1:]))
     waits = [event for event in found.trace.events if event.lane == "consumer" and event.label == "barrier_wait full"]
-    assert len(waits) == 16
+    assert 16 <= len(waits) <= 32                                    # each passes or waits, most do both
