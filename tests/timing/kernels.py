@@ -84,3 +84,14 @@ def until_small(x, out, SIZE: tl.constexpr, COPIED: tl.constexpr):
         tlx.local_store(buffer[0], value)
         highest = tl.max(value, 0)
     tl.store(out + at, tlx.local_load(buffer[0]))
+
+
+@mimw.jit
+def started_in_a_loop(out, n):
+    """Tasks that a loop starts anew."""
+    for i in range(n):
+        with tlx.async_tasks():
+            with tlx.async_task("default"):
+                tl.store(out + i, 1)
+            with tlx.async_task(num_warps=1):
+                tl.store(out + n + i, 1)

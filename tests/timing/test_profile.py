@@ -7,14 +7,14 @@ import pytest
 
 import mimw
 from mimw.compile import compile_kernel
-from mimw.errors import SimulatorMisuse, TargetError
+from mimw.errors import NotYet, SimulatorMisuse, TargetError
 from mimw.ir import verify
 from mimw.passes.stamp_time import BEGIN, END, stamp_time
 from mimw.simulate import prepare
 from mimw.target import target
 from mimw.timing.profile import _decoded
 
-from .kernels import drawn, product, product_case
+from .kernels import drawn, product, product_case, started_in_a_loop
 
 SIGNATURE = {"a_desc": "tensordesc<fp16[64,64]>", "b_desc": "tensordesc<fp16[64,64]>", "out": "*fp32", "K": "i32"}
 META = dict(M=64, N=64, BK=64, STAGES=2)
@@ -117,6 +117,13 @@ def test_misuse():
         mimw.profile(kernel, grid, *args, **meta)
     with pytest.raises(TargetError, match="NVIDIA's clock registers"):
         stamp_time(prepare(kernel, grid, args, meta).program, target("gfx942"), 64)
+
+
+def test_tasks_that_a_loop_starts():
+    program = prepare(started_in_a_loop, (1, ), (np.zeros(8, np.int32), 4), {}).program
+    with pytest.raises(NotYet, match="tasks that a loop or a branch starts") as error:
+        stamp_time(program, target("sm_90a"), 64)
+    assert error.value.sites[0].file.endswith("kernels.py")
 
 
 @pytest.mark.gpu
