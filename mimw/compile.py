@@ -37,7 +37,7 @@ from .target import target as find_target
 from .triton_port.cluster import add_metadata, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
-from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
+from .triton_port.passes import amd_passes, nvidia_passes, optimise, unfit_copies
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, make_backend, stock_compile
 

@@ -52,8 +52,8 @@ class Timeline:
 
     def as_json(self) -> dict:
         """The figures as plain data, for `mimw timeline --json`."""
-        lost = [{"cta": bubble.lane[0], "lane": bubble.lane[1], "for": bubble.what, "line": str(bubble.site) if bubble.site else None,
-                 "microseconds": bubble.time, "times": bubble.times} for bubble in self.bubbles()]
+        lost = [{"cta": bubble.lane[0], "lane": bubble.lane[1], "for": bubble.what, "microseconds": bubble.time,
+                 "times": bubble.times, "line": str(bubble.site) if bubble.site else None} for bubble in self.bubbles()]
         return {"kernel": self.name, "grid": list(self.grid), "microseconds": self.microseconds, "megahertz": self.megahertz,
                 "utilisation": self.utilisation(), "waits": lost}
 

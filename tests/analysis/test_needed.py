@@ -1,10 +1,10 @@
 """What decides the course of a kernel, and what is only data."""
 
 import numpy as np
+import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-import triton.language as tl
 from mimw.analysis.needed import needed
 from mimw.simulate import prepare
 from tests.timing.kernels import drawn, product_case, until_small
@@ -34,7 +34,8 @@ def found_in(kernel, args, meta):
 def names(program, found):
     """Names of ops that are needed, and of those that are not."""
     ops = [op for op in program.walk() if op.results]
-    return ({op.name for op in ops if found.values & set(op.results)}, {op.name for op in ops if not found.values & set(op.results)})
+    yes = [op for op in ops if found.values & set(op.results)]
+    return {op.name for op in yes}, {op.name for op in ops if op not in yes}
 
 
 def test_indices_and_phases_are_needed_and_tiles_are_not():

@@ -13,16 +13,18 @@ from mimw.errors import SimulatorMisuse, TargetError
 from .kernels import drawn, product_case, until_small
 
 # One SM at 1 GHz, so that a cycle is a nanosecond; everything small is free.
-ROUND = {
-    "chip.sms": 1, "chip.boost_mhz": 1000, "chip.shared_bytes": 233472, "chip.shared_reserved": 1024, "chip.registers": 65536,
-    "chip.warps": 64, "chip.ctas": 32, "chip.l2_bytes": 1 << 20, "launch.microseconds": 2, "launch.first_cta": 0,
-    "launch.next_cta": 0, "launch.tasks": 0, "launch.join": 0, "issue.scalar": 0, "issue.division": 0, "issue.reduce": 0,
-    "rate.float": 1 << 30, "rate.compare": 1 << 30, "rate.int": 1 << 30, "rate.convert": 1 << 30, "rate.special": 1 << 30, "shared.bytes": 128, "shared.latency": 0,
-    "shared.store_latency": 0, "barrier.wait": 0, "barrier.wake": 0, "barrier.arrive": 0, "barrier.expect": 0, "barrier.named": 0, "barrier.named_wake": 0,
-    "barrier.fence": 0, "barrier.cluster": 0, "tensor.macs_16": 2048, "tensor.operand_bytes": 1 << 20, "tensor.latency": 0,
-    "tensor.issue": 0, "tensor.wait": 0, "tma.issue": 0, "tma.wait": 0, "tma.load_ns": 0, "tma.load_dram_ns": 0,
-    "tma.store_ns": 0, "copy.issue_bytes": 1 << 30, "copy.wait": 0, "copy.ns": 0, "copy.dram_ns": 0,
-    "global.ns": 0, "global.dram_ns": 0, "atomic.ns": 700, "memory.sm_gb_per_s": 64, "memory.sm_store_gb_per_s": 1e6,
+_FREE = """
+    launch.first_cta launch.next_cta launch.tasks launch.join issue.scalar issue.division issue.reduce shared.latency
+    shared.store_latency barrier.wait barrier.wake barrier.arrive barrier.expect barrier.named barrier.named_wake
+    barrier.fence barrier.cluster tensor.latency tensor.issue tensor.wait tma.issue tma.wait tma.load_ns
+    tma.load_dram_ns tma.store_ns copy.wait copy.ns copy.dram_ns global.ns global.dram_ns
+"""
+ROUND = {name: 0 for name in _FREE.split()} | {
+    "chip.sms": 1, "chip.boost_mhz": 1000, "chip.shared_bytes": 233472, "chip.shared_reserved": 1024,
+    "chip.registers": 65536, "chip.warps": 64, "chip.ctas": 32, "chip.l2_bytes": 1 << 20, "launch.microseconds": 2,
+    "rate.float": 1 << 30, "rate.compare": 1 << 30, "rate.int": 1 << 30, "rate.convert": 1 << 30,
+    "rate.special": 1 << 30, "shared.bytes": 128, "tensor.macs_16": 2048, "tensor.operand_bytes": 1 << 20,
+    "copy.issue_bytes": 1 << 30, "atomic.ns": 700, "memory.sm_gb_per_s": 64, "memory.sm_store_gb_per_s": 1e6,
     "memory.l2_gb_per_s": 1e6, "memory.l2_store_gb_per_s": 1e6, "memory.dram_gb_per_s": 1e6,
 }
 

@@ -1,6 +1,7 @@
-"""What the ops that move data or wait take, and their meaning without the data.
+"""Copies, loads and stores on the machine with a clock: when they land, without what they carry.
 
-Control flow, barriers and groups keep the handlers that they always have; here is what those would do with tiles.
+Only numbers that decide the course of the kernel really move: those that go through shared memory from task to task, and
+atomics on single addresses.
 """
 
 from __future__ import annotations
@@ -9,45 +10,11 @@ from ..ir import Op, Tensor
 from ..ir.types import Buffer
 from .barrier import enabled, single
 from .descriptor import offsets_of
-from .interpreter import run_block
 from .remote import barrier_of, peer
 from .shared import position
 from .table import HANDLERS
-from .tasks import InFlight, Task, Wait
-
-TIMED: dict[str, object] = {}
-
-# Figure of the time that an op takes before it has its effect.
-BEFORE = {
-    "barrier_wait": "barrier.wait", "barrier_arrive": "barrier.arrive", "barrier_expect": "barrier.expect",
-    "remote_arrive": "barrier.arrive", "named_barrier_wait": "barrier.named", "named_barrier_arrive": "barrier.named",
-    "cluster_barrier": "barrier.cluster", "barrier": "barrier.named", "fence": "barrier.fence", "tma_load": "tma.issue",
-    "tma_load_multicast": "tma.issue", "tma_store": "tma.issue", "bulk_load": "tma.issue", "bulk_store": "tma.issue",
-    "async_remote_copy": "tma.issue", "async_dot": "tensor.issue", "async_dot_wait": "tensor.wait",
-    "tma_store_wait": "tma.wait", "async_wait": "copy.wait", "warp_specialize": "launch.tasks",
-}
-
-
-def timed(*names: str):
-    """Register the timed meaning of ops."""
-    def register(run):
-        TIMED.update(dict.fromkeys(names, run))
-        return run
-    return register
-
-
-def skip(task: Task, op: Op) -> None:
-    """No value: nobody needs it."""
-    for result in op.results:
-        task.env[result] = None
-
-
-def assumed_if(task: Task, op: Op):
-    """A branch that depends on data is taken to be true; the report says so."""
-    block = op.blocks[0]
-    yield from run_block(task, block)
-    for result, value in zip(op.results, block.yielded):
-        task.env[result] = task.env[value]
+from .tasks import InFlight, Task
+from .timed_table import skip, timed
 
 
 def _tile_bytes(op: Op, *values) -> int:
@@ -77,10 +44,6 @@ def _on_barrier(task: Task, op: Op, kind: str, ends: tuple[float, float], size: 
 def _loaded(task: Task, size: int, what) -> tuple[float, float]:
     machine = task.machine
     return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"))
-
-
-def _name(value) -> str:
-    return value.name or "tile"
 
 
 # ---- copies --------------------------------------------------------------------------------------------------------
@@ -213,79 +176,3 @@ def atomic(task, op):
 def hint(task, op):
     for result in op.results:
         task.env[result] = 0
-
-
-# ---- dots ----------------------------------------------------------------------------------------------------------
-
-def _dot(task: Task, op: Op) -> tuple[float, float]:
-    """(start, end) on the tensor cores."""
-    machine, model = task.machine, task.machine.model
-    a, b = op.args[0].type, op.args[1 if op.name != "dot_scaled" else 3].type
-    m, n = op.results[0].type.shape[-2:]
-    k, groups = a.shape[-1], max(1, m // 64)
-    operands = groups * b.element.bytes * n * k + (a.element.bytes * m * k if isinstance(a, Buffer) else 0)
-    duration = model.dot(m, n, k, a.element.bits, operands)
-    end = machine.unit(task, "tensor").take(task.clock, duration)
-    machine.record(task.cta, "tensor core", "dot", end - duration, end, f"{m} x {n} x {k}", op)
-    return end - duration, end
-
-
-@timed("async_dot")
-def async_dot(task, op):
-    """The issue of a dot ends when the one before it has, as the warpgroup's queue is that long (docs/TIMING.md)."""
-    machine, before = task.machine, task.dots[-1] if task.dots else None
-    _, end = _dot(task, op)
-    task.env[op.result] = None
-    if before is not None and before.end > task.clock:
-        task.end_stretch()
-        machine.record(task.cta, task.name, "dot", task.clock, before.end, "dots before it", op)
-        task.clock = task.stretch = before.end
-
-    def land(dot: InFlight) -> None:
-        task.dots.remove(dot)
-
-    task.dots.append(machine.start(InFlight("async_dot", task, op, end + machine.model["tensor.latency"], land)))
-    machine.advance(task, task.clock)
-
-
-@timed("async_dot_wait")
-def async_dot_wait(task, op):
-    yield None
-    wanted = list(task.dots)[:max(0, len(task.dots) - int(op.args[0]))]
-    end = max((dot.end for dot in wanted), default=0.0)
-    while any(not dot.landed for dot in wanted):
-        yield Wait(op, "group", task, lambda: f"{len(wanted)} asynchronous dots of its own", lambda: wanted)
-    task.wait_until(end, op, f"dots but {int(op.args[0])}")
-    task.floor = task.clock
-    task.env[op.result] = None
-
-
-@timed("dot", "dot_scaled")
-def dot(task, op):
-    _, end = _dot(task, op)
-    task.machine.advance(task, end + task.machine.model["tensor.latency"])
-    skip(task, op)
-
-
-# ---- waits ---------------------------------------------------------------------------------------------------------
-
-def _waking(name: str, figure: str):
-    """The usual handler, then the time until the waiter goes on, if it had to wait."""
-    usual = HANDLERS[name].run
-
-    def run(task, op):
-        before = task.clock
-        yield from usual(task, op)
-        if task.clock > before:
-            task.clock += task.machine.model[figure]
-        task.floor = task.clock
-
-    TIMED[name] = run
-
-
-_waking("barrier_wait", "barrier.wake")
-_waking("named_barrier_wait", "barrier.named_wake")
-_waking("cluster_barrier", "barrier.wake")
-_waking("tma_store_wait", "barrier.wake")
-_waking("async_wait", "barrier.wake")
-_waking("warp_specialize", "launch.join")
