@@ -69,7 +69,8 @@ class Model:
         elements = max(value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor))
         if op.name in ("reduce", "scan"):
             combined = [inner.name for block in op.blocks for inner in block.ops]
-            rate = self["rate.compare" if any(name.startswith(("max", "min", "fcmp", "icmp")) for name in combined) else "rate.float"]
+            compares = any(name.startswith(("max", "min", "fcmp", "icmp")) for name in combined)
+            rate = self["rate.compare" if compares else "rate.float"]
             return {"issue": elements / rate * len(op.results) + self["issue.reduce"]}
         if op.name in _SPECIAL:
             return {"special": elements / self["rate.special"], "issue": elements / self["rate.float"]}

@@ -135,7 +135,8 @@ class Machine:
             cluster.ctas.append(cta)
             self.ctas.append(cta)
         for cta in cluster.ctas:
-            self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, self.place(cta)), self.program.body)
+            start = self.place(cta)
+            self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, start), self.program.body)
         return len(cluster.ctas)
 
     def _finish(self, task: Task) -> bool:

@@ -19,13 +19,14 @@ _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others
 def prepare(machine, block: Block, num_warps: int) -> Code:
     """The steps of a block for a task of `num_warps` warps."""
     steps = [_step(machine, op, num_warps) for op in block.ops]
-    switches = any(mode == SWITCHING or mode == GENERATOR and (not op.blocks or op.name == REGION or _inside(machine, op, num_warps))
-                   for op, _, mode, _ in steps)
-    return Code(steps, switches)
+    return Code(steps, any(_gives_way(machine, op, mode, num_warps) for op, _, mode, _ in steps))
 
 
-def _inside(machine, op: Op, num_warps: int) -> bool:
-    return any(machine.code(block, num_warps).switches for block in op.blocks)
+def _gives_way(machine, op: Op, mode: int, num_warps: int) -> bool:
+    """Whether others may be scheduled at the op, or inside of it."""
+    if mode != GENERATOR:
+        return mode == SWITCHING
+    return not op.blocks or op.name == REGION or any(machine.code(block, num_warps).switches for block in op.blocks)
 
 
 def _step(machine, op: Op, num_warps: int) -> tuple:

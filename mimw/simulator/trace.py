@@ -1,7 +1,7 @@
 """What a simulated run looked like: one event per stretch of time that a task, a copy or a dot was busy or waiting.
 
-Times are in `Trace.unit`: the simulator's abstract cycles, or microseconds of a prediction or a measurement. Events of one lane never overlap; lanes are tasks (`cta 0 / load`) and the
-units that work on their own (`cta 0 / TMA`, `cta 0 / tensor core`).
+Times are in `Trace.unit`: the simulator's abstract cycles, or microseconds of a prediction or a measurement. Events of one lane
+never overlap; lanes are tasks (`cta 0 / load`) and the units that work on their own (`cta 0 / TMA`, `cta 0 / tensor core`).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import pytest
 import mimw
 from mimw.costs import Figure, Model
 from mimw.errors import SimulatorMisuse, TargetError
+from tests.analysis.test_needed import branches
 
 from .kernels import drawn, product_case, until_small
 
@@ -147,6 +148,22 @@ def test_loops_that_depend_on_data(chip):
     with pytest.raises(SimulatorMisuse, match="bounds of a loop come out of a copy") as error:
         mimw.predict(until_small, (1, ), x, out, SIZE=128, COPIED=True)
     assert "while highest" in str(error.value)
+
+
+def test_branches_that_depend_on_data_are_taken_and_said(chip):
+    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    chip()
+    free = mimw.predict(branches, (1, ), x, out, 5, SIZE=128)
+    chip(rate__special=64)
+    found = mimw.predict(branches, (1, ), x, out, 5, SIZE=128)
+    assert [site.line for site in found.assumed] == [24] and f"the branch at {found.assumed[0]}" in str(found)
+    assert found.cycles - free.cycles == pytest.approx(128 / 64, rel=0.01)           # the division in it
+
+
+def test_the_same_launch_is_the_same_prediction(chip):
+    chip(tma__load_ns=300)
+    first, second = predicted(product_case()), predicted(product_case())
+    assert first.trace.events == second.trace.events and first.cycles == second.cycles
 
 
 def test_a_chip_without_figures():
