@@ -13,6 +13,7 @@ PUBLIC = [
     "predict",
     "profile",
     "simulate",
+    "tle",
     "tlx",
 ]
 
