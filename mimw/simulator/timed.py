@@ -144,7 +144,8 @@ class TimedMachine(Machine):
             time, _, actor = heappop(self._events)
             self.now = max(self.now, time)
             if actor.task is not actor:
-                self.land(actor)
+                if not actor.landed:        # a release lands ordinary stores early
+                    self.land(actor)
             elif not actor.finished and actor not in self.blocked:
                 self._last = actor
                 return actor

@@ -108,10 +108,10 @@ def to_peer(task, op):
 
 # ---- memory and registers ------------------------------------------------------------------------------------------
 
-@timed("local_load", "local_store", "local_gather", "local_scatter")
+@timed("local_load", "local_store", "local_gather", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas")
 def shared(task, op):
     machine = task.machine
-    size = _tile_bytes(op) if op.results else _tile_bytes(op, op.args[1])
+    size = _tile_bytes(op, *op.results, *op.operands)
     spread = machine.model.slowdown(task.num_warps)
     end = machine.unit(task, "shared").take(task.clock, size / machine.model["shared.bytes"] * spread)
     machine.advance(task, end + machine.model["shared.latency" if op.results else "shared.store_latency"])

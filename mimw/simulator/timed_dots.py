@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import Op
+from ..ir import Op, Tensor
 from ..ir.types import Buffer
 from .table import HANDLERS
 from .tasks import InFlight, Task, Wait
@@ -52,6 +52,21 @@ def async_dot_wait(task, op):
     task.env[op.result] = None
 
 
+@timed("extern_elementwise", "inline_asm")
+def foreign(task, op):
+    """Code that the IR does not know: as slow as a special function on each element."""
+    machine = task.machine
+    elements = max((value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)), default=1)
+    machine.work(task, {"special": elements / machine.model["rate.special"] * machine.model.slowdown(task.num_warps)})
+    skip(task, op)
+
+
+@timed("vote_ballot")
+def vote_ballot(task, op):
+    task.clock += task.machine.model["issue.scalar"]
+    skip(task, op)
+
+
 @timed("dot", "dot_scaled")
 def dot(task, op):
     _, end = _dot(task, op)
@@ -67,6 +82,8 @@ def _waking(name: str, figure: str):
 
     def run(task, op):
         before = task.clock
+        if name == "cluster_barrier" and task.remote:       # it releases ordinary stores to other CTAs
+            task.wait_until(max(store.end for store in task.remote), op, "its stores to other CTAs")
         yield from usual(task, op)
         if task.clock > before:
             task.clock += task.machine.model[figure]

@@ -5,11 +5,13 @@ import sys
 
 import numpy as np
 import pytest
+import triton.language as tl
 
 import mimw
 from mimw.costs import Figure, Model
 from mimw.errors import SimulatorMisuse, TargetError
 from tests.analysis.test_needed import branches
+from tests.words.cluster_kernels import swap
 
 from .kernels import drawn, product_case, until_small
 
@@ -148,6 +150,17 @@ def test_loops_that_depend_on_data(chip):
     with pytest.raises(SimulatorMisuse, match="bounds of a loop come out of a copy") as error:
         mimw.predict(until_small, (1, ), x, out, SIZE=128, COPIED=True)
     assert "while highest" in str(error.value)
+
+
+def test_a_cluster_is_simulated_whole(chip):
+    """Each of two CTAs stores 8 KiB into the other, 32 bytes a cycle and a latency of 200, before both meet."""
+    chip(chip__sms=2, cluster__bytes=32, cluster__latency=200)
+    x, y = np.zeros((4, 32, 64), np.float32), np.zeros((4, 32, 64), np.float32)
+    found = mimw.predict(swap, (4, ), x, y, tl.float32, 32, 64, ctas_per_cga=(2, 1, 1))
+    assert {cta for cta, _ in found.trace.lanes()} == {0, 1, 2, 3} and found.waves == 1        # both clusters at once
+    store = next(event for event in found.trace.events if event.lane == "cluster")
+    met = next(event for event in found.trace.events if event.label == "its stores to other CTAs")
+    assert store.end - store.start == pytest.approx(256 / 1000) and met.end == pytest.approx(store.end + 200 / 1000)
 
 
 def test_branches_that_depend_on_data_are_taken_and_said(chip):
