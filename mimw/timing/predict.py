@@ -1,9 +1,9 @@
 """`mimw.predict`: the timeline and the time of a launch, without a GPU.
 
 The CTAs of one SM (of one cluster's SMs) are run by the machine with a clock (simulator/timed.py), with the launch's own trip
-counts. What the other SMs do enters as this SM's share of L2 and DRAM. Three runs are made: a short one of all CTAs that are
-resident at the start counts which loads are of the same bytes, one at the boost clock says how busy the tensor cores are, and
-the last one is at the clock that the power limit leaves.
+counts. What the other SMs do enters as this SM's share of L2 and DRAM. A short run of all CTAs that are resident at the start
+counts which loads are of the same bytes; one at the boost clock says how busy the tensor cores are, and those after it are at the
+clock that the power limit leaves at that load.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..target import target as find_target
 from .result import Timeline
 
 MOST_CTAS = 8           # of one SM that are simulated; more are extrapolated
+CLOCK_ROUNDS = 3        # how often the clock that follows from the load is tried
 LOADS_A_CTA = 12        # looked at to see which bytes the CTAs of a wave share
 PLAIN_REGISTERS = 128   # a thread of a kernel whose tasks ask for none: the IR does not tell
 BUSY = 0.75             # a unit that works so much of the time is what bounds a kernel
@@ -145,16 +146,19 @@ class _Predictor:
         return sum(dict(probe.loads).values()) / total if total else 0.0
 
     def prediction(self, megahertz: float | None) -> Prediction:
-        boost, size = self.costs["chip.boost_mhz"], self.launch.program.cluster_size
+        clock, size = megahertz or self.costs["chip.boost_mhz"], self.launch.program.cluster_size
         from_dram = self.traffic()
-        machine = self.run(megahertz or boost, from_dram, self.chosen, self.slots)
+        machine = self.run(clock, from_dram, self.chosen, self.slots)
         scale = len(self.mine) / len(self.chosen)
         loaded = machine.loaded * scale / size * self.sms
         footprint = sum(region.size for region in self.memory.regions)
         if footprint <= self.costs["chip.l2_bytes"] and loaded:
             from_dram = min(from_dram, footprint / loaded)
-        clock = megahertz or self.clock(self.units(machine).get("tensor", 0.0))
-        machine = self.run(clock, from_dram, self.chosen, self.slots)
+        for _ in range(CLOCK_ROUNDS):
+            before, clock = clock, megahertz or self.clock(self.units(machine).get("tensor", 0.0))
+            machine = self.run(clock, from_dram, self.chosen, self.slots)
+            if abs(clock - before) < 0.02 * clock:
+                break
         cycles = machine.end * scale if scale > 1 else machine.end
         micro = self.costs["launch.microseconds"] + cycles / clock
         trace = Trace([replace(event, start=event.start / clock, end=event.end / clock) for event in machine.trace.events], "us")
