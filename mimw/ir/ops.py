@@ -376,7 +376,7 @@ _define("clock64", "", lambda args, attrs: (attrs["type"], ), "none", "read sync
 
 _define("time_base", "", _scalar(I64), "none", "read", ours=True,
         doc="Where the task's time stamps go; 0 in threads and CTAs that leave none. attrs: lane, lanes, capacity, every.")
-_define("time_stamp", "base count", _scalar(I32), "none", "write sync", ours=True,
+_define("time_stamp", "base count", _scalar(I32), "none", "write", ours=True,
         doc="Record number `count` at `base`: the clock and what the time since the record before was; gives count + 1. "
             "attrs: event (0 begins a lane, 1 ends it), kind, label, capacity.")
 
