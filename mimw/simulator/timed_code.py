@@ -59,7 +59,7 @@ def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
     fused = op.name == "fmul" and len(users) == 1 and users[0].name in ("fadd", "fsub")
     slowdown = machine.model.slowdown(num_warps)
     cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused).items()}
-    operands = op.operands
+    operands, ends_stretch = op.operands, op.name in ("reduce", "scan")     # what follows needs every element
 
     def work(task, op):
         if task.arrivals:
@@ -68,6 +68,8 @@ def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
                 task.wait_until(arrived, op, "a load")
                 task.floor = task.clock
         machine.work(task, cost)
+        if ends_stretch:
+            task.floor = task.clock
         run(task, op)
 
     return op, work, SWITCHING if max(cost.values(), default=0.0) > _WORTH_A_SWITCH else PLAIN, 0.0
