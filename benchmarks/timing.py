@@ -1,10 +1,10 @@
 """Predicted beside measured time of library kernels.
 
     python -m benchmarks.timing [CASE...]            measure on the GPU of this machine; rows go to results/timing.jsonl
-    python -m benchmarks.timing --table              predict every measured case (no GPU needed) and print the table of docs/TIMING.md
+    python -m benchmarks.timing --table              predict every measured case without a GPU; prints the table of docs/TIMING.md
 
-Measured are the time of the kernel as it is (medians by CUDA events, cold L2, `mimw.testing.benchmark.alternate`) and, in a launch of
-its own with time stamps, what each task did. Inputs are standard normal and each timed result is checked.
+Measured are the time of the kernel as it is (medians by CUDA events, cold L2, `mimw.testing.benchmark.alternate`) and, in a launch
+of its own with time stamps, what each task did. Inputs are standard normal and each timed result is checked.
 """
 
 from __future__ import annotations
@@ -114,22 +114,25 @@ def measure(name: str) -> dict:
     assert max(errors) < 1e-2, f"{name}: wrong by {errors}"
     assert not found.dropped
     what = CASES[name][3]
-    return {"name": name, "shape": CASES[name][1], "configuration": asdict(what) if isinstance(what, Configuration) else {"causal": what},
-            "microseconds": time, "stamped_microseconds": found.microseconds, "megahertz": found.megahertz,
-            "utilisation": found.utilisation(), "errors": errors, "chip": torch.cuda.get_device_name(), "versions": versions(),
+    used = asdict(what) if isinstance(what, Configuration) else {"causal": what}
+    return {"name": name, "shape": CASES[name][1], "configuration": used, "microseconds": time,
+            "stamped_microseconds": found.microseconds, "megahertz": found.megahertz, "utilisation": found.utilisation(),
+            "errors": errors, "chip": torch.cuda.get_device_name(), "versions": versions(),
             "date": datetime.date.today().isoformat()}
 
 
 def table() -> None:
     """Markdown: the ratio of predicted to measured time, and of busy shares, for the newest row of each case."""
     rows = {row["name"]: row for row in map(json.loads, _ROWS.read_text().splitlines())}
-    print("| case | predicted / measured time | at the measured clock | clock, predicted / measured | task: busy, predicted / measured |")
+    print("| case | predicted / measured time | at the measured clock | clock, predicted / measured | "
+          "task: busy, predicted / measured |")
     print("|---|---|---|---|---|")
     for name, row in ((name, rows[name]) for name in CASES if name in rows):
         free, held = predicted(name), predicted(name, row["megahertz"])
         busy = held.busy()
         lanes = {lane: 1 - shares.get("wait", 0.0) for lane, shares in row["utilisation"].items() if lane != "default"}
-        compared = ", ".join(f"{lane} {100 * busy[lane]:.0f} / {100 * share:.0f} %" for lane, share in lanes.items() if lane in busy)
+        compared = ", ".join(f"{lane} {100 * busy[lane]:.0f} / {100 * share:.0f} %" for lane, share in lanes.items()
+                             if lane in busy)
         star = " *" if name in CALIBRATED else ""
         print(f"| {name}{star} | {free.microseconds / row['microseconds']:.3f} | {held.microseconds / row['microseconds']:.3f} | "
               f"{free.megahertz / row['megahertz']:.3f} | {compared} |", flush=True)
