@@ -7,6 +7,7 @@ from .check import check
 from .host import TensorDescriptor
 from .jit import jit
 from .simulate import simulate
+from .timing import predict, profile
 
 __version__ = "0.1.0"
 
@@ -18,6 +19,8 @@ __all__ = [
     "check",
     "install_aliases",
     "jit",
+    "predict",
+    "profile",
     "simulate",
     "tle",
     "tlx",

@@ -32,7 +32,8 @@ from .frontend.words import uses_words
 from .ir import OPS, Program, print_program
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
-from .passes import cut_copies, run_passes
+from .passes import cut_copies, run_passes, stamp_time
+from .passes.stamp_time import RECORD_BYTES, stamp_bytes
 from .target import Target
 from .target import target as find_target
 from .triton_port.accesses import buffer_accesses
@@ -44,7 +45,8 @@ from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, make_backend, stock_compile
 
 Observer = Callable[[str, Any], None]
-CLUSTER = ("ctas_per_cga", )  # a path that no argument has
+CLUSTER = ("ctas_per_cga", )  # paths that no argument has
+STAMPS = ("time_stamps", )
 
 
 def gpu_target(chip: Target) -> GPUTarget:
@@ -71,6 +73,7 @@ class Kernel:
     constants: dict[tuple[int, ...], Any]
     attrs: dict
     cluster: Shape = ALONE
+    stamps: tuple[int, int] | None = None  # (records a lane, one CTA of so many), if a timeline is wanted
     program: Program | None = None
     layouts: Layouts | None = None
     quiet: dict = field(default_factory=dict)
@@ -87,7 +90,8 @@ class Kernel:
             self.program = program
             return program
         try:
-            self.program = run_passes(program, chip, observer)
+            program = run_passes(program, chip, observer)
+            self.program = program if self.stamps is None else stamp_time(program, chip, *self.stamps)
         except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         return self.program
@@ -164,9 +168,9 @@ class MimwSource(ASTSource):
 
     def __init__(self, fn, signature, constexprs=None, attrs=None) -> None:
         attrs = dict(attrs or {})
-        self.cluster = cluster_shape(attrs.pop(CLUSTER, None))
+        self.cluster, self.stamps = cluster_shape(attrs.pop(CLUSTER, None)), attrs.pop(STAMPS, None)
         super().__init__(fn, signature, constexprs, attrs)
-        self.kernel = Kernel(fn, self.signature, self.constants, self.attrs, self.cluster or ALONE)
+        self.kernel = Kernel(fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, self.stamps)
         self.target: GPUTarget | None = None
         self.options: dict = {}
         self.observer: Observer | None = None
@@ -188,7 +192,9 @@ class MimwSource(ASTSource):
         """Set by the base class; ours is derived."""
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{super().hash()}-{compiler_hash()}-{self.cluster}-{globals_key(self.fn)}".encode()).hexdigest()
+        stamps = "" if self.stamps is None else f"-{self.stamps}"
+        return hashlib.sha256(
+            f"{super().hash()}-{compiler_hash()}-{self.cluster}{stamps}-{globals_key(self.fn)}".encode()).hexdigest()
 
     def orchestrates(self) -> bool:
         """True if the kernel uses our words when specialised like this."""
@@ -238,6 +244,9 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         check_cluster_target(src.cluster, None, chip_of(target))
     compiled = stock_compile(src, target=target, options=options, **keywords)
     add_metadata(compiled, ctas_per_cga=src.cluster)
+    if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
+        compiled.stamped = src.kernel.program
+        add_metadata(compiled, profile_scratch_size=stamp_bytes(compiled.stamped), profile_scratch_align=RECORD_BYTES)
     launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
     return compiled
 
@@ -269,7 +278,8 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
                signature   parameter name -> "*bf16", "i32", "tensordesc<bf16[128,64]>", ... ; constexpr parameters may be left out
                constexprs  parameter name -> value
                target      "sm_90a", "sm_100a", "gfx942", ...
-               options     num_warps, num_stages, maxnreg, ctas_per_cga, ...
+               options     num_warps, num_stages, maxnreg, ctas_per_cga, ...; time_stamps=(records a lane, one CTA of so many)
+                           compiles in the time stamps of `mimw.profile`
                attrs       path -> [[attribute, value]], by default every pointer and integer divisible by nothing
                dump        keep the text after each of our stages and passes in `.after`
     errors:    triton.CompilationError naming the user's line; TargetError
@@ -285,7 +295,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     chip = find_target(target)
     options = canonical_keywords({"enable_fp_fusion": True, **(options or {})})
     check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
-    attrs = {**(attrs or {}), CLUSTER: cluster}
+    attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None)}
     source = MimwSource(fn, signature, {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, attrs)
     after: dict[str, str] = {}
     if dump:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid
-from .compile import CLUSTER, MimwSource, chip_of, compile_source, gpu_target
+from .compile import CLUSTER, STAMPS, MimwSource, chip_of, compile_source, gpu_target
 from .simulate import simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in
@@ -27,7 +27,8 @@ from .triton_port.runtime import (
     make_backend,
 )
 
-_OURS = frozenset(KEYWORDS)
+_STAMPS = "time_stamps"     # `mimw.profile` launches with it
+_OURS = frozenset((*KEYWORDS, _STAMPS))
 _LAUNCH = JITFunction.run
 
 
@@ -88,7 +89,7 @@ class MimwFunction(JITFunction):
 
     def _pack_args(self, backend, kwargs, bound_args, specialization, options):
         """Our own options leave the keywords here, the cluster among the attributes; Triton's check of unknown ones stays."""
-        ours = {name: kwargs[name] for name in KEYWORDS if name in kwargs and name not in self.arg_names}
+        ours = {name: kwargs[name] for name in _OURS if name in kwargs and name not in self.arg_names}
         kwargs = {name: value for name, value in kwargs.items() if name not in ours}
         cluster = ours.get("ctas_per_cga")
         if ours:
@@ -96,7 +97,8 @@ class MimwFunction(JITFunction):
         if "enable_fp_fusion" not in kwargs and "TRITON_DEFAULT_FP_FUSION" not in os.environ:
             kwargs["enable_fp_fusion"] = True  # said explicitly: Triton 3.10 turns the default off
         options, signature, constants, attrs = super()._pack_args(backend, kwargs, bound_args, specialization, options)
-        return options, signature, constants, attrs | ({} if cluster is None else {CLUSTER: cluster})
+        found = {CLUSTER: cluster, STAMPS: ours.get(_STAMPS)}
+        return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
 
 
 def _wanted_target():

@@ -71,7 +71,7 @@ class Launch:
 
 def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None) -> Launch:
     """What `simulate` runs; arguments and errors as there."""
-    fn, args, meta = _resolve(kernel, args, meta)
+    fn, args, meta = resolve(kernel, args, meta)
     meta = canonical_keywords(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
     bound = fn.signature.bind(*args, **meta)
@@ -89,7 +89,7 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     return Launch(fn.__name__, program, extents, values, recorded)
 
 
-def _resolve(kernel, args, meta):
+def resolve(kernel, args, meta):
     """The JIT function under autotuners and heuristics, with the meta-parameters that these would supply."""
     while not hasattr(kernel, "params"):
         if hasattr(kernel, "configs"):

@@ -32,7 +32,9 @@ _ROOMS = {
     "check": ("simulate", "simulator", "ir", "passes", "target", "errors"),
     "autotune": ("cluster", "simulate", "triton_port"),
     "jit": ("cluster", "compile", "simulate", "triton_port", "target"),
-    "simulator": ("ir", "analysis", "target", "triton_port", "errors"),
+    "costs": ("ir", "target", "errors"),
+    "timing": ("analysis", "costs", "ir", "passes", "report", "simulate", "simulator", "triton_port", "target", "errors"),
+    "simulator": ("ir", "analysis", "costs", "target", "triton_port", "errors"),
     "report": ("ir", "analysis", "target", "simulator.trace", "errors"),
     "testing": ("check", "simulator", "triton_port"),
     "cli": ("*",),
@@ -41,7 +43,7 @@ _ROOMS = {
     "kernels": ("tlx", "tle"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
-_PLAIN_PYTHON = ("errors", "target", "ir", "analysis", "constraints", "storage", "passes", "report")
+_PLAIN_PYTHON = ("errors", "target", "ir", "analysis", "constraints", "storage", "passes", "report", "costs")
 # torch is only in an extra: these rooms may import it at their top, these two inside functions, all others never.
 _TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels",), ("testing", "cli")
 

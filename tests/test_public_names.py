@@ -10,6 +10,8 @@ PUBLIC = [
     "check",
     "install_aliases",
     "jit",
+    "predict",
+    "profile",
     "simulate",
     "tle",
     "tlx",

@@ -15,7 +15,7 @@ from ..errors import MimwError
 from .errors import CommandError
 from .script import split_at_script
 
-COMMANDS = ("demo", "run", "compile", "explain", "simulate", "check", "doctor")
+COMMANDS = ("demo", "run", "compile", "explain", "simulate", "check", "timeline", "doctor")
 
 _EPILOG = """examples:
   mimw demo                                      the shipped GEMM: simulated, compiled, explained

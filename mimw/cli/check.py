@@ -31,11 +31,16 @@ _TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bflo
           **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}}
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def add_launch_arguments(parser: ArgumentParser) -> None:
+    """What names a launch."""
     parser.add_argument("kernel", metavar="FILE:KERNEL",
                         help="the kernel, or a function that returns (kernel, grid, args, meta); also MODULE:NAME")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the kernel's arguments, as below")
     parser.add_argument("--grid", default="1", metavar="N[,N[,N]]", help="numbers of programs (default 1)")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_launch_arguments(parser)
     parser.add_argument("--seeds", type=int, default=8, metavar="N", help="how many random interleavings (default 8)")
     parser.add_argument("--search", choices=("random", "systematic", "both"), default="random",
                         help="systematic: all interleavings that can matter, by partial-order reduction")
@@ -47,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     from ..check import check
 
-    kernel, grid, args, meta = _launch(options)
+    kernel, grid, args, meta = launch_of(options)
     with _Bar(sys.stderr.isatty() and not options.json) as bar:
         report = check(kernel, grid, *args, seeds=options.seeds, search=options.search, limit=options.limit,
                        target=options.target, progress=bar.show, **meta)
@@ -55,16 +60,17 @@ def execute(options: Namespace) -> int:
     return 0 if report.ok else 1
 
 
-def _launch(options: Namespace) -> tuple:
+def launch_of(options: Namespace, filled: bool = True) -> tuple:
+    """(kernel, grid, args, meta) of the launch that `options` names; arrays that are not `filled` are zeros, which cost no time."""
     found = load(options.kernel)
     if hasattr(found, "fn") or hasattr(found, "params"):
         args, meta = [], {}
         for text in options.args:
             name, equals, value = text.partition("=")
             if equals:
-                meta[name] = argument(value)
+                meta[name] = argument(value, filled)
             else:
-                args.append(argument(text))
+                args.append(argument(text, filled))
         return found, tuple(_numbers(options.grid)), args, meta
     if options.args:
         raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no --args.")
@@ -74,7 +80,7 @@ def _launch(options: Namespace) -> tuple:
     return case
 
 
-def argument(text: str) -> Any:
+def argument(text: str, filled: bool = True) -> Any:
     """`text` as a kernel argument: an array, a descriptor of one, a Python literal, or a dtype as tl.float16."""
     match = _ARRAY.fullmatch(text)
     if match is None:
@@ -93,7 +99,7 @@ def argument(text: str) -> Any:
         raise CommandError(f"{match[1]!r} is no element type. There are {', '.join(_TYPES)}.")
     shape, dtype = _numbers(match[2]), np.dtype(_TYPES[match[1]])
     floating = match[1].startswith(("fp", "bf"))
-    array = np.random.default_rng(0).standard_normal(shape).astype(dtype) if floating else np.zeros(shape, dtype)
+    array = np.random.default_rng(0).standard_normal(shape).astype(dtype) if floating and filled else np.zeros(shape, dtype)
     return TensorDescriptor.from_tensor(array, _numbers(match[3])) if match[3] else array
 
 

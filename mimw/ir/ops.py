@@ -35,6 +35,7 @@ from typing import Any
 from .types import (
     I1,
     I32,
+    I64,
     TOKEN,
     Barrier,
     Buffer,
@@ -401,6 +402,12 @@ _define("thread_id", "axis", _scalar(I32), "none", "read", ours=True, doc="Hardw
 _define("vote_ballot", "mask predicate", lambda args, attrs: (like(args[1].type, I32), ), "same", "sync", ours=True,
         doc="One bit a lane of the warp: does it own an element that is true? Every element gets its owner's ballot.")
 _define("clock64", "", lambda args, attrs: (attrs["type"], ), "none", "read sync", ours=True, doc="attrs: type (i64).")
+
+_define("time_base", "", _scalar(I64), "none", "read", ours=True,
+        doc="Where the task's time stamps go; 0 in threads and CTAs that leave none. attrs: lane, lanes, capacity, every.")
+_define("time_stamp", "base count", _scalar(I32), "none", "write", ours=True,
+        doc="Record number `count` at `base`: the clock and what the time since the record before was; gives count + 1. "
+            "attrs: event (0 begins a lane, 1 ends it), kind, label, capacity.")
 
 
 def result_types(name: str, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Type, ...]:

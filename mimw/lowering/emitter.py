@@ -197,6 +197,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         remote_elements,
         tasks,
         tiles,
+        time_stamps,
         utilities,
         views,
     )

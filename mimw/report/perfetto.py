@@ -1,6 +1,6 @@
 """A run as Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-A CTA is a process and each of its lanes a thread. Times are the simulator's cycles, written as microseconds. With the events
+A CTA is a process and each of its lanes a thread. Times are microseconds, or where the trace's unit is cycles, these. With the events
 goes a summary: for each lane how much of the run it was busy, and its bubbles, the stretches in which it waited.
 """
 
@@ -24,12 +24,12 @@ def chrome_trace(trace: Trace, title: str) -> str:
         details |= {"bytes": event.bytes} if event.bytes else {}
         events.append({"ph": "X", "name": event.label, "cat": event.kind, "pid": event.cta, "tid": number[event.cta, event.lane],
                        "ts": event.start, "dur": event.end - event.start, "args": details})
-    summary = {"title": title, "unit": "cycles", "end": trace.end, "lanes": [summary_of(trace, lane) for lane in lanes]}
+    summary = {"title": title, "unit": trace.unit, "end": trace.end, "lanes": [summary_of(trace, lane) for lane in lanes]}
     return json.dumps({"traceEvents": events, "otherData": summary}, indent=None)
 
 
 def summary_of(trace: Trace, lane: tuple[int, str]) -> dict:
-    """Busy share of a lane and its bubbles, the longest wait first: (cycles, for what)."""
+    """Busy share of a lane and its bubbles, the longest wait first: (time, for what)."""
     waits = [event for event in trace.events if (event.cta, event.lane) == lane and event.kind == "wait"]
     waits.sort(key=lambda event: event.start - event.end)
     return {"cta": lane[0], "lane": lane[1], "busy": utilisation(trace, lane),

@@ -94,7 +94,7 @@ class Machine:
             self.runnable.append(task)
 
     def run(self) -> None:
-        waiting = clusters(self.grid, self.program.cluster)
+        waiting = self.launch_order()
         living = sum(self._admit(waiting) for _ in range(max(1, self.resident // self.program.cluster_size)))
         while living:
             task = self._pick()
@@ -119,6 +119,14 @@ class Machine:
         if self.trace is not None:
             self.trace.events.sort(key=lambda event: event.end)
 
+    def launch_order(self) -> Iterator:
+        """The program ids of each cluster, in the order in which they start."""
+        return clusters(self.grid, self.program.cluster)
+
+    def place(self, cta: Cta) -> float:
+        """Called for each CTA before it starts; when that is."""
+        return 0.0
+
     def _admit(self, waiting: Iterator) -> int:
         """Start the next cluster of the grid, all its CTAs at once; how many they are, 0 if there is none left."""
         indices = next(waiting, ())
@@ -128,7 +136,8 @@ class Machine:
             cluster.ctas.append(cta)
             self.ctas.append(cta)
         for cta in cluster.ctas:
-            self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, 0.0), self.program.body)
+            start = self.place(cta)
+            self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, start), self.program.body)
         return len(cluster.ctas)
 
     def _finish(self, task: Task) -> bool:

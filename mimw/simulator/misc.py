@@ -38,6 +38,17 @@ def clock64(task, op):
     task.env[op.result] = np.int64(task.clock)
 
 
+@handles("time_base")
+def time_base(task, op):
+    """Stamps are for a GPU; the simulator's timeline is its own."""
+    task.env[op.result] = np.int64(0)
+
+
+@handles("time_stamp")
+def time_stamp(task, op):
+    task.env[op.result] = np.int32(task.read(op.args[1], op) + 1)
+
+
 @handles("prefetch", "prefetch_descriptor", "tma_prefetch")
 def cache_hint(task, op):
     """There are no caches here."""

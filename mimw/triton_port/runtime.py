@@ -6,12 +6,14 @@ import atexit
 import functools
 import gc
 import sys
+from contextlib import contextmanager
 
 import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel, make_backend
 from triton.compiler.compiler import compile as stock_compile
+from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
 from triton.runtime.driver import driver
@@ -31,7 +33,7 @@ __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
     "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "compute_cache_key", "content_key",
     "create_function_from_signature",
-    "driver", "gpu_is_active", "knobs", "make_backend", "stock_compile", "triton",
+    "driver", "gpu_is_active", "knobs", "make_backend", "profile_scratch_from", "stock_compile", "triton",
 ]
 
 
@@ -68,6 +70,17 @@ def content_key(value) -> str:
     if isinstance(value, (tuple, list)):
         return "".join(map(content_key, value))
     return value.cache_key if type(value).__module__.startswith("mimw.") and hasattr(value, "cache_key") else ""
+
+
+@contextmanager
+def profile_scratch_from(allocate):
+    """Launches inside take the scratch memory of time stamps from `allocate(bytes, alignment, stream)`."""
+    before = _allocation._profile_allocator.get()
+    _allocation.set_profile_allocator(allocate)
+    try:
+        yield
+    finally:
+        _allocation._profile_allocator.set(before)
 
 
 @atexit.register

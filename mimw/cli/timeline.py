@@ -1,0 +1,78 @@
+"""Predict the time and the timeline of a launch from the cost model of a chip, or measure them with time stamps on a GPU.
+
+Prints who was busy, who waited for what, and what bounds the kernel; writes pictures where asked. Arguments as for `mimw check`.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from .check import add_launch_arguments, launch_of
+from .errors import CommandError
+
+HELP = "predicted (or measured) time and timeline of a kernel"
+EXAMPLES = """\
+  mimw timeline gemm.py:case                                case() returns (kernel, grid, args, meta)
+  mimw timeline gemm.py:case -o gemm.html -o gemm.json      a page, and a Chrome trace for ui.perfetto.dev
+  mimw timeline ring.py:double --grid 132 --args 'fp16[65536,64]/32,64' 'fp16[65536,64]' 2048 ROWS=32 COLS=64 STAGES=2
+  mimw timeline gemm.py:case --measure -o measured.html     on a GPU, by time stamps in the kernel
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_launch_arguments(parser)
+    parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
+                        help="draw the timeline there: .html, .svg or .json (Chrome trace, for Perfetto); may be repeated")
+    parser.add_argument("--target", metavar="CHIP", help="whose cost model predicts (default sm_90a)")
+    parser.add_argument("--mhz", type=float, metavar="N", help="SM clock; by default what the power limit leaves")
+    parser.add_argument("--measure", action="store_true", help="measure on the GPU of this machine instead of predicting")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def execute(options: Namespace) -> int:
+    for path in options.output:
+        if Path(path).suffix not in (".html", ".svg", ".json"):
+            raise CommandError(f"--output {path!r} should end in .html, .svg or .json.")
+    found = _measured(options) if options.measure else _predicted(options)
+    print(json.dumps(found.as_json(), indent=2) if options.json else found)
+    for path in options.output:
+        found.write(path)
+        if not options.json:
+            print(f"timeline: {Path(path).absolute()}")
+    return 0
+
+
+def _predicted(options: Namespace):
+    from ..timing import predict
+
+    kernel, grid, args, meta = launch_of(options, filled=False)
+    return predict(kernel, grid, *args, target=options.target, megahertz=options.mhz, **meta)
+
+
+def _measured(options: Namespace):
+    from ..host import HostArray, TensorDescriptor
+    from ..simulate import simulating
+    from ..timing import profile
+
+    if simulating():
+        raise CommandError("--measure needs a GPU, and launches are simulated here. Without --measure the time is predicted.")
+    kernel, grid, args, meta = launch_of(options)
+
+    def on_gpu(value):
+        """A torch tensor of the GPU for each numpy array."""
+        import numpy as np
+        import torch
+        if isinstance(value, TensorDescriptor) and isinstance(value.base, HostArray):
+            return TensorDescriptor.from_tensor(on_gpu(value.base.array), value.block_shape, value.padding)
+        if isinstance(value, np.ndarray):
+            kind = {"bfloat16": torch.bfloat16, "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2}.get(
+                value.dtype.name)
+            if kind is None:
+                return torch.from_numpy(value).cuda()
+            raw = torch.from_numpy(value.view(f"u{value.itemsize}" if value.itemsize == 1 else "i2"))
+            return raw.cuda().view(kind)
+        return value
+
+    return profile(kernel, grid, *map(on_gpu, args), **{name: on_gpu(value) for name, value in meta.items()})

@@ -1,0 +1,60 @@
+"""What a timeline says in numbers: how busy each lane was, and what it waited for, how often and how long."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ..ir.site import Site
+from ..simulator.trace import Trace
+from .table import table
+
+Lane = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Bubble:
+    """All waits of one lane at one place for one thing: `time` in the trace's unit, `times` how often."""
+
+    lane: Lane
+    what: str
+    site: Site | None
+    time: float
+    times: int
+
+
+def shares(trace: Trace, lane: Lane) -> dict[str, float]:
+    """Kind of event -> its share (0 to 1) of the lane's time, from its first event to its last."""
+    events = [event for event in trace.events if (event.cta, event.lane) == lane]
+    span = max((event.end for event in events), default=0.0) - min((event.start for event in events), default=0.0)
+    found: dict[str, float] = defaultdict(float)
+    for event in events:
+        found[event.kind] += (event.end - event.start) / span if span else 0.0
+    return dict(found)
+
+
+def bubbles(trace: Trace, lane: Lane | None = None) -> list[Bubble]:
+    """The waits of one lane, or of all, longest first. `full[2] parity 1` and its like count as one thing, `full`."""
+    sums: dict[tuple, list[float]] = defaultdict(list)
+    for event in trace.events:
+        if event.kind == "wait" and lane in (None, (event.cta, event.lane)):
+            sums[event.cta, event.lane, event.label.split("[")[0].replace("'", ""), event.site].append(event.end - event.start)
+    found = [Bubble((cta, name), what, site, sum(times), len(times)) for (cta, name, what, site), times in sums.items()]
+    return sorted(found, key=lambda bubble: -bubble.time)
+
+
+def utilisation_table(trace: Trace, longest: int = 3) -> str:
+    """A row a lane: the shares of its time, and its longest bubbles with their lines."""
+    rows = []
+    for lane in trace.lanes():
+        found = shares(trace, lane)
+        busy = sum(share for kind, share in found.items() if kind != "wait")
+        lost = "; ".join(f"{bubble.what} {bubble.time:,.4g} {trace.unit} in {bubble.times}{_line(bubble.site)}"
+                         for bubble in bubbles(trace, lane)[:longest])
+        rows.append((lane[0], lane[1], f"{100 * busy:.0f} %", f"{100 * found.get('wait', 0.0):.0f} %", lost))
+    return table(("cta", "lane", "busy", "waits", "longest waits"), rows, right=("cta", "busy", "waits"))
+
+
+def _line(site: Site | None) -> str:
+    return f" ({PurePath(site.file).name}:{site.line})" if site else ""

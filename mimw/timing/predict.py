@@ -1,0 +1,196 @@
+"""`mimw.predict`: the timeline and the time of a launch, without a GPU.
+
+The CTAs of one SM (of one cluster's SMs) are run by the machine with a clock (simulator/timed.py), with the launch's own trip
+counts. What the other SMs do enters as this SM's share of L2 and DRAM. A short run of all CTAs that are resident at the start
+counts which loads are of the same bytes; one at the boost clock says how busy the tensor cores are, and those after it are at the
+clock that the power limit leaves at that load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..analysis import launch_registers, shared_plan, total_warps
+from ..analysis.needed import needed
+from ..costs import Model, model
+from ..errors import SimulatorMisuse
+from ..ir import Site
+from ..report.table import table
+from ..simulate import Launch, prepare
+from ..simulator.cluster import clusters
+from ..simulator.host import bind
+from ..simulator.memory import GlobalMemory
+from ..simulator.timed import Conditions, Enough, TimedMachine
+from ..simulator.trace import Event, Trace
+from ..target import target as find_target
+from .result import Timeline
+
+MOST_CTAS = 8           # of one SM that are simulated; more are extrapolated
+CLOCK_ROUNDS = 3        # how often the clock that follows from the load is tried
+LOADS_A_CTA = 12        # looked at to see which bytes the CTAs of a wave share
+PLAIN_REGISTERS = 128   # a thread of a kernel whose tasks ask for none: the IR does not tell
+BUSY = 0.75             # a unit that works so much of the time is what bounds a kernel
+
+_UNITS = {"tensor": "tensor cores", "inbound": "loads into the SM", "outbound": "stores out of the SM", "L2": "L2 bandwidth",
+          "DRAM": "DRAM bandwidth", "shared": "shared memory", "issue": "arithmetic", "special": "special functions",
+          "cluster": "cluster network"}
+
+
+@dataclass(frozen=True)
+class Prediction(Timeline):
+    """A predicted timeline.
+
+    cycles      of the kernel, without the launch
+    units       unit -> share of these cycles in which it works
+    bound       what limits the kernel: a unit, or that none does and what is waited for most
+    residency   CTAs of an SM at once, and what limits them
+    waves       how many CTAs an SM runs, over its residency
+    from_dram   share of the loaded bytes that come from DRAM
+    assumed     lines of branches that depend on data and were taken to be true
+    simulated   CTAs that were simulated, of those that an SM runs
+    chip        what the figures are of
+    """
+
+    cycles: float = 0.0
+    units: dict[str, float] = field(default_factory=dict)
+    bound: str = ""
+    residency: tuple[int, str] = (1, "")
+    waves: float = 1.0
+    from_dram: float = 0.0
+    assumed: tuple[Site, ...] = ()
+    simulated: tuple[int, int] = (1, 1)
+    chip: str = ""
+
+    def as_json(self) -> dict:
+        return super().as_json() | {
+            "cycles": self.cycles, "units": self.units, "bound": self.bound, "residency": list(self.residency), "waves": self.waves,
+            "from_dram": self.from_dram, "assumed": [str(site) for site in self.assumed], "simulated": list(self.simulated),
+            "chip": self.chip}
+
+    def __str__(self) -> str:
+        ctas, by = self.residency
+        lines = [f"{self.title}, {self.cycles:,.0f} cycles, on {self.chip}", f"bound by {self.bound}",
+                 f"{ctas} CTA{'s' * (ctas > 1)} an SM (by {by}), {self.waves:.2f} waves; {100 * self.from_dram:.0f} % of what is "
+                 f"loaded comes from DRAM; {self.simulated[0]} of an SM's {self.simulated[1]} CTAs simulated",
+                 table(("unit", "busy"), [(_UNITS.get(unit, unit), f"{100 * share:.0f} %") for unit, share in sorted(
+                     self.units.items(), key=lambda item: -item[1])], right=("busy", ))]
+        lines += [f"taken to be true, as it depends on data: the branch at {site}" for site in self.assumed]
+        return "\n".join([*lines, super().__str__().split("\n", 1)[1]])
+
+
+def predict(kernel, grid, *args, target: str | None = None, megahertz: float | None = None, ctas: int = MOST_CTAS,
+            **meta) -> Prediction:
+    """Predict the timeline of a launch of `kernel` over `grid` from the cost model of a chip.
+
+    args:      kernel, grid, args, target, meta   as for `mimw.simulate`; arrays are left as they are, and read only where the
+                          kernel's course depends on them, so `numpy.empty` will do, also for gigabytes
+               megahertz  the SM clock, by default what the power limit leaves for the predicted load
+               ctas       how many CTAs of an SM are simulated at most; its other CTAs are taken to be like these on average
+    returns:   Prediction
+    errors:    TargetError for a chip without a cost model; SimulatorMisuse where a loop's bounds depend on data; SimulationError
+               and its kinds where the kernel gets stuck
+    """
+    chip = find_target(target or "sm_90a")
+    costs = model(chip)
+    launch = prepare(kernel, grid, args, dict(meta), chip.name)
+    return _Predictor(launch, costs, chip, ctas).prediction(megahertz)
+
+
+class _Predictor:
+    """The runs of one launch."""
+
+    def __init__(self, launch: Launch, costs: Model, chip, most: int):
+        self.launch, self.costs = launch, costs
+        program = launch.program
+        self.needed = needed(program)
+        if self.needed.bounds:
+            raise SimulatorMisuse("the bounds of a loop come out of a copy or a dot, and a prediction computes neither",
+                                  *self.needed.bounds, hint="mimw.profile measures such a kernel")
+        asked = any(task.registers for op in program.walk() if op.name == "warp_specialize" for task in op.attrs["tasks"])
+        registers = launch_registers(program, chip) if asked else PLAIN_REGISTERS
+        self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers,
+                                         chip.warp_size)
+        self.grid = (*launch.grid, 1, 1)[:3]
+        self.memory = GlobalMemory()
+        self.arguments = bind(program, launch.values, self.memory)
+        size = program.cluster_size
+        self.order = list(clusters(self.grid, program.cluster))
+        self.groups = max(1, costs.sms // size)                       # clusters that start side by side
+        self.slots = min(self.residency[0], -(-len(self.order) // self.groups))
+        self.mine = self.order[::self.groups]
+        self.sms = min(costs.sms, len(self.order) * size)
+        count = max(self.slots, min(len(self.mine), most))
+        self.chosen = [self.mine[round(i * (len(self.mine) - 1) / max(1, count - 1))] for i in range(count)]
+
+    def run(self, megahertz: float, from_dram: float, order, slots: int, most_loads: int = 0) -> TimedMachine:
+        conditions = Conditions(megahertz, self.sms, from_dram)
+        machine = TimedMachine(self.launch.program, self.grid, self.arguments, self.memory, self.costs, conditions, self.needed,
+                               order, slots, most_loads)
+        try:
+            with np.errstate(all="ignore"):
+                machine.run()
+        except Enough:
+            pass
+        finally:
+            machine.undo()
+        return machine
+
+    def traffic(self) -> float:
+        """Share of the loaded bytes that are asked for first by the CTAs that start together."""
+        first = self.order[:self.groups * self.slots]
+        probe = self.run(self.costs["chip.boost_mhz"], 0.0, first, len(first),
+                         LOADS_A_CTA * len(first) * self.launch.program.cluster_size)
+        total = sum(size for _, size in probe.loads)
+        return sum(dict(probe.loads).values()) / total if total else 0.0
+
+    def prediction(self, megahertz: float | None) -> Prediction:
+        clock, size = megahertz or self.costs["chip.boost_mhz"], self.launch.program.cluster_size
+        from_dram = self.traffic()
+        machine = self.run(clock, from_dram, self.chosen, self.slots)
+        scale = len(self.mine) / len(self.chosen)
+        loaded = machine.loaded * scale / size * self.sms
+        footprint = sum(region.size for region in self.memory.regions)
+        if footprint <= self.costs["chip.l2_bytes"] and loaded:
+            from_dram = min(from_dram, footprint / loaded)
+        for _ in range(CLOCK_ROUNDS):
+            before, clock = clock, megahertz or self.clock(self.units(machine).get("tensor", 0.0))
+            machine = self.run(clock, from_dram, self.chosen, self.slots)
+            if abs(clock - before) < 0.02 * clock:
+                break
+        cycles = machine.end * scale if scale > 1 else machine.end
+        micro = self.costs["launch.microseconds"] + cycles / clock
+        trace = Trace([replace(event, start=event.start / clock, end=event.end / clock) for event in machine.trace.events], "us")
+        trace = Trace([replace(event, cta=self.number(machine, event)) for event in trace.events], "us")
+        units = self.units(machine)
+        found = Prediction(self.launch.name, self.launch.grid, micro, clock, trace, cycles, units, "", self.residency,
+                           len(self.mine) / self.slots, from_dram, tuple(op.site for op in self.needed.unknown),
+                           (len(self.chosen), len(self.mine)), self.costs.chip)
+        return replace(found, bound=_bound(found))
+
+    def number(self, machine: TimedMachine, event: Event) -> int:
+        """The linear program id of an event's CTA."""
+        x, y, z = machine.ctas[event.cta].index
+        return x + self.grid[0] * (y + self.grid[1] * z)
+
+    def units(self, machine: TimedMachine) -> dict[str, float]:
+        """Unit -> share of the run in which it worked, on the first SM."""
+        return {name: pipe.busy / machine.end for name, pipe in machine.sms[0][0].pipes.items() if machine.end}
+
+    def clock(self, tensor: float) -> float:
+        """The clock under the power limit: tensor cores that work `tensor` of the time hold it down."""
+        boost, share = self.costs["chip.boost_mhz"], self.costs.get("power.tensor_share", 1.0)
+        return max(self.costs.get("power.least_mhz", 0.0), boost * min(1.0, share / tensor if tensor else 1.0))
+
+
+def _bound(found: Prediction) -> str:
+    unit, share = max(found.units.items(), key=lambda item: item[1], default=("", 0.0))
+    what = f"{_UNITS.get(unit, unit)}, busy {100 * share:.0f} % of the time"
+    if share >= BUSY:
+        return what
+    worst = next((bubble for bubble in found.bubbles() if bubble.lane[1] != "default"), None)
+    waited = f"; the longest waits are of {worst.lane[1]!r} for {worst.what} at {worst.site}" if worst else ""
+    return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({_UNITS.get(unit, unit)}){waited}"
+
+

@@ -1,0 +1,69 @@
+"""What decides the course of a kernel, and what is only data."""
+
+import numpy as np
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.analysis.needed import needed
+from mimw.simulate import prepare
+from tests.timing.kernels import drawn, product_case, until_small
+
+
+@mimw.jit
+def branches(x, out, limit, SIZE: tl.constexpr):
+    """One branch on an argument, one on data of a copy."""
+    buffer = tlx.local_alloc((SIZE, ), tl.float32, 1)
+    at = tl.arange(0, SIZE)
+    tlx.async_load(x + at, buffer[0])
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    value = tlx.local_load(buffer[0])
+    if limit > 3:
+        value = value * 2
+    if tl.max(value, 0) > 1.0:
+        value = value / 2
+    tl.store(out + at, value)
+
+
+def found_in(kernel, args, meta):
+    program = prepare(kernel, (1, ), args, meta).program
+    return program, needed(program)
+
+
+def names(program, found):
+    """Names of ops that are needed, and of those that are not."""
+    ops = [op for op in program.walk() if op.results]
+    yes = [op for op in ops if found.values & set(op.results)]
+    return {op.name for op in yes}, {op.name for op in ops if op not in yes}
+
+
+def test_indices_and_phases_are_needed_and_tiles_are_not():
+    kernel, _, args, meta = product_case()
+    program, found = found_in(kernel, args, meta)
+    yes, no = names(program, found)
+    assert {"srem", "sdiv", "buffer_index", "barrier_index"} <= yes
+    assert {"async_dot", "async_dot_wait"} <= no and not {"async_dot", "addptr"} & yes
+    assert not found.unknown and not found.bounds
+
+
+def test_a_number_that_goes_through_shared_memory_is_needed():
+    program, found = found_in(drawn, (np.zeros(1, np.int32), np.zeros(8, np.int32), 8), dict(LIMIT=8))
+    yes, _ = names(program, found)
+    assert {"atomic_rmw", "local_load", "reduce"} <= yes and not found.bounds
+    stored = next(op for op in program.walk() if op.name == "local_store")
+    assert stored.args[1] in found.values
+
+
+def test_branches_on_data_are_unknown_and_others_not():
+    program, found = found_in(branches, (np.zeros(128, np.float32), np.zeros(128, np.float32), 5), dict(SIZE=128))
+    ifs = [op for op in program.walk() if op.name == "if"]
+    assert [op in found.unknown for op in ifs] == [False, True]
+    assert ifs[0].args[0] in found.values and ifs[1].args[0] not in found.values
+
+
+def test_bounds_on_data_name_their_line():
+    arrays = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    _, copied = found_in(until_small, arrays, dict(SIZE=128, COPIED=True))
+    _, loaded = found_in(until_small, arrays, dict(SIZE=128, COPIED=False))
+    assert len(copied.bounds) == 1 and copied.bounds[0].file.endswith("kernels.py") and not loaded.bounds

@@ -1,0 +1,197 @@
+"""Predicted timelines: the sums of the cost model, what bounds a kernel, and whose bubbles they are."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+from mimw.costs import Figure, Model
+from mimw.errors import SimulatorMisuse, TargetError
+from tests.analysis.test_needed import branches
+from tests.words.cluster_kernels import swap
+
+from .kernels import drawn, product_case, until_small
+
+# One SM at 1 GHz, so that a cycle is a nanosecond; everything small is free.
+_FREE = """
+    launch.first_cta launch.next_cta launch.tasks launch.join issue.scalar issue.division issue.reduce shared.latency
+    shared.store_latency barrier.wait barrier.wake barrier.arrive barrier.expect barrier.named barrier.named_wake
+    barrier.fence barrier.cluster tensor.latency tensor.issue tensor.wait tma.issue tma.wait tma.load_ns
+    tma.load_dram_ns tma.store_ns copy.wait copy.ns copy.dram_ns global.ns global.dram_ns
+"""
+ROUND = {name: 0 for name in _FREE.split()} | {
+    "chip.sms": 1, "chip.boost_mhz": 1000, "chip.shared_bytes": 233472, "chip.shared_reserved": 1024,
+    "chip.registers": 65536, "chip.warps": 64, "chip.ctas": 32, "chip.l2_bytes": 1 << 20, "launch.microseconds": 2,
+    "rate.float": 1 << 30, "rate.compare": 1 << 30, "rate.int": 1 << 30, "rate.convert": 1 << 30,
+    "rate.special": 1 << 30, "shared.bytes": 128, "tensor.macs_16": 2048, "tensor.operand_bytes": 1 << 20,
+    "copy.issue_bytes": 1 << 30, "atomic.ns": 700, "memory.sm_gb_per_s": 64, "memory.sm_store_gb_per_s": 1e6,
+    "memory.l2_gb_per_s": 1e6, "memory.l2_store_gb_per_s": 1e6, "memory.dram_gb_per_s": 1e6,
+}
+
+
+@pytest.fixture
+def chip(monkeypatch):
+    """`chip(name=value, ...)` predicts for a chip of round figures, with those changed."""
+    def change(**figures):
+        found = ROUND | {name.replace("__", "."): value for name, value in figures.items()}
+        made = Model("sm_90a", "round figures", {name: Figure(value, "", "a test") for name, value in found.items()})
+        monkeypatch.setattr(sys.modules["mimw.timing.predict"], "model", lambda target: made)
+    return change
+
+
+def predicted(case):
+    kernel, grid, args, meta = case
+    return mimw.predict(kernel, grid, *args, **meta)
+
+
+# A slot is 64 x 64 of A and of B in fp16, 16 KiB: 256 cycles to load; a dot of 64 x 64 x 64 takes 128.
+
+def test_loads_bound_a_ring(chip):
+    chip()
+    found = predicted(product_case(stages=4))
+    assert found.cycles == pytest.approx(16 * 256 + 128)              # sixteen slots, and the last one's dot
+    assert found.microseconds == pytest.approx(2 + found.cycles / 1000)
+    assert found.units["inbound"] == pytest.approx(16 * 256 / found.cycles)
+    assert found.units["tensor"] == pytest.approx(16 * 128 / found.cycles)
+    assert found.bound.startswith("loads into the SM")
+
+
+def test_dots_bound_a_ring(chip):
+    chip(memory__sm_gb_per_s=256)
+    found = predicted(product_case(stages=4))
+    assert found.cycles == pytest.approx(64 + 16 * 128)               # the first slot, then dots back to back
+    assert found.bound.startswith("tensor cores")
+
+
+@pytest.mark.parametrize("stages, cycles", [(1, 16 * (256 + 300 + 128)), (2, 256 + 300 + 128 + 7 * (256 + 300 + 128) + 256),
+                                            (4, 16 * 256 + 300 + 128)])
+def test_too_few_stages_show_as_bubbles(chip, stages, cycles):
+    """With a latency of 300 one slot waits for everything, two hide a part of it, four all."""
+    chip(tma__load_ns=300, tma__load_dram_ns=300)
+    found = predicted(product_case(stages=stages))
+    assert found.cycles == pytest.approx(cycles)
+    waits = {bubble.lane[1]: bubble for bubble in reversed(found.bubbles())}
+    assert waits["consumer"].what == "full" and waits["consumer"].site.line == 22
+    assert waits["consumer"].time == pytest.approx((cycles - 16 * 128) / 1000)
+
+
+def test_a_latency_bound_kernel_says_so(chip):
+    chip(tma__load_ns=3000, tma__load_dram_ns=3000)
+    found = predicted(product_case(stages=1))
+    assert found.bound.startswith("latency: no unit is busy more than")
+    assert "for full at " in found.bound and "kernels.py:22" in found.bound
+
+
+def test_the_share_of_memory_bounds(chip):
+    """One SM of one has all of L2: 16 GB/s are 16 bytes a cycle at 1 GHz."""
+    chip(memory__l2_gb_per_s=16)
+    found = predicted(product_case())
+    assert found.cycles == pytest.approx(16 * 1024 + 128, rel=0.02)
+    assert found.bound.startswith("L2 bandwidth")
+
+
+def test_loads_that_a_wave_shares_come_from_l2(chip):
+    """Eight programs on eight SMs ask for the same bytes: one in eight loads goes to DRAM."""
+    chip(chip__sms=8, chip__l2_bytes=1)
+    kernel, _, args, meta = product_case()
+    assert mimw.predict(kernel, (8, ), *args, **meta).from_dram == pytest.approx(1 / 8)
+    assert mimw.predict(kernel, (1, ), *args, **meta).from_dram == 1.0
+
+
+def test_more_ctas_than_the_sm_holds_come_in_waves(chip):
+    chip(chip__shared_bytes=2 * (4 * 16384 + 2048))
+    kernel, _, args, meta = product_case()
+    one, six = (mimw.predict(kernel, (programs, ), *args, **meta) for programs in (1, 6))
+    assert one.residency == (2, "shared memory") and one.waves == 1
+    assert six.waves == 3
+    assert six.cycles == pytest.approx(6 * 16 * 256 + 128, rel=0.02)     # the loads of all six, one after the other
+
+
+def test_ctas_that_are_left_out_count(chip):
+    chip(chip__shared_bytes=4 * 16384 + 2048)
+    kernel, _, args, meta = product_case(k=256)
+    whole, sampled = (mimw.predict(kernel, (12, ), *args, ctas=ctas, **meta) for ctas in (12, 4))
+    assert sampled.simulated == (4, 12) and sampled.cycles == pytest.approx(whole.cycles, rel=0.01)
+
+
+def test_power_holds_the_clock_down(chip):
+    chip(power__tensor_share=0.5, power__least_mhz=100, memory__sm_gb_per_s=1 << 20)
+    found = predicted(product_case())
+    assert found.units["tensor"] > 0.95
+    assert found.megahertz == pytest.approx(500 / found.units["tensor"], rel=0.01)
+    assert found.microseconds == pytest.approx(2 + found.cycles / found.megahertz)
+
+
+def test_arrays_are_left_alone(chip):
+    chip()
+    case = product_case(fill=np.ones)
+    predicted(case)
+    assert not case[2][2].any()
+
+
+def test_a_counter_goes_on_as_fast_as_all_programs_draw(chip):
+    """Four programs draw sixteen tiles: the one that is simulated gets every fourth, and the counter is put back."""
+    chip(chip__sms=4)
+    counter, order = np.zeros(1, np.int32), np.full(16, -1, np.int32)
+    found = mimw.predict(drawn, (4, ), counter, order, 16, LIMIT=16)
+    assert counter[0] == 0 and (order == -1).all()
+    assert 4 * 700 <= found.cycles < 5 * 700                       # four draws of a round trip each
+
+
+def test_loops_that_depend_on_data(chip):
+    """What is loaded is looked at where the course depends on it; what is copied is not there."""
+    chip(shared__latency=100)
+    x, out = np.full(128, 100.0, np.float32), np.zeros(128, np.float32)
+    found = mimw.predict(until_small, (1, ), x, out, SIZE=128, COPIED=False)
+    assert 8 * 100 <= found.cycles < 9 * 100 and not out.any()         # seven rounds until 100 is below 1, and the last load
+    with pytest.raises(SimulatorMisuse, match="bounds of a loop come out of a copy") as error:
+        mimw.predict(until_small, (1, ), x, out, SIZE=128, COPIED=True)
+    assert "while highest" in str(error.value)
+
+
+def test_a_cluster_is_simulated_whole(chip):
+    """Each of two CTAs stores 8 KiB into the other, 32 bytes a cycle and a latency of 200, before both meet."""
+    chip(chip__sms=2, cluster__bytes=32, cluster__latency=200)
+    x, y = np.zeros((4, 32, 64), np.float32), np.zeros((4, 32, 64), np.float32)
+    found = mimw.predict(swap, (4, ), x, y, tl.float32, 32, 64, ctas_per_cga=(2, 1, 1))
+    assert {cta for cta, _ in found.trace.lanes()} == {0, 1, 2, 3} and found.waves == 1        # both clusters at once
+    store = next(event for event in found.trace.events if event.lane == "cluster")
+    met = next(event for event in found.trace.events if event.label == "its stores to other CTAs")
+    assert store.end - store.start == pytest.approx(256 / 1000) and met.end == pytest.approx(store.end + 200 / 1000)
+
+
+def test_branches_that_depend_on_data_are_taken_and_said(chip):
+    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    chip()
+    free = mimw.predict(branches, (1, ), x, out, 5, SIZE=128)
+    chip(rate__special=64)
+    found = mimw.predict(branches, (1, ), x, out, 5, SIZE=128)
+    assert [site.line for site in found.assumed] == [24] and f"the branch at {found.assumed[0]}" in str(found)
+    assert found.cycles - free.cycles == pytest.approx(128 / 64, rel=0.01)           # the division in it
+
+
+def test_the_same_launch_is_the_same_prediction(chip):
+    chip(tma__load_ns=300)
+    first, second = predicted(product_case()), predicted(product_case())
+    assert first.trace.events == second.trace.events and first.cycles == second.cycles
+
+
+def test_a_chip_without_figures():
+    kernel, grid, args, meta = product_case()
+    with pytest.raises(TargetError, match="there is no cost model of sm_120a.*There are .*sm_90a"):
+        mimw.predict(kernel, grid, *args, target="sm_120a", **meta)
+
+
+def test_pictures_and_plain_data(tmp_path):
+    found = predicted(product_case())
+    for name in ("a.json", "a.html", "a.svg"):
+        found.write(tmp_path / name)
+    read = json.loads((tmp_path / "a.json").read_text())
+    assert read["otherData"]["unit"] == "us" and {event["ph"] for event in read["traceEvents"]} == {"M", "X"}
+    assert max(event.get("ts", 0) + event.get("dur", 0) for event in read["traceEvents"]) < found.microseconds
+    assert found.title in (tmp_path / "a.html").read_text()
+    assert json.loads(json.dumps(found.as_json()))["bound"] == found.bound
+    assert found.bound in str(found) and "tensor cores" in str(found)
