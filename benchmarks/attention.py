@@ -39,8 +39,8 @@ _ROWS = 16
 def problem(shape: dict[str, int], dtype: torch.dtype):
     """(q, k, v) of standard normal inputs."""
     torch.manual_seed(0)
-    sizes = [(shape["batch"], heads, shape["seq"], shape["dim"]) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"])]
-    return tuple(torch.randn(size, device="cuda", dtype=dtype) for size in sizes)
+    return tuple(torch.randn(shape["batch"], shape[heads], shape["seq"], shape["dim"], device="cuda", dtype=dtype)
+                 for heads in ("heads", "kv_heads", "kv_heads"))
 
 
 def flash_attention():

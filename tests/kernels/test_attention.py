@@ -122,7 +122,7 @@ SHAPE = (1, 2, 128, 64)
     (dict(k=(1, 3, 128, 64), v=(1, 3, 128, 64)), "their heads must divide q's"),
     (dict(o=(1, 2, 128, 128)), "o is 1 x 2 x 128 x 128"),
     (dict(lse=(1, 2, 127)), "must be that and 1 x 2 x 128"),
-    (dict(q=(1, 2, 128, 32), k=(1, 2, 128, 32), v=(1, 2, 128, 32), o=(1, 2, 128, 32)), "the head dim is 32; it may be 64, 128, 256"),
+    (dict.fromkeys("qkvo", (1, 2, 128, 32)), "the head dim is 32; it may be 64, 128, 256"),
     (dict(causal=True, k=(1, 2, 64, 64), v=(1, 2, 64, 64)), "the first 64 would see none"),
     (dict(scale=-1.0), "scale is -1.0"),
 ])

@@ -1,6 +1,7 @@
 """O = softmax(scale Q K^T) V on Hopper: one warp loads tiles with TMA, warpgroups compute, two more warps schedule and write.
 
-Nouns, each a ring of (tiles, full, free): `queries` of (ROWS, D), one slot or two for each consumer; `keys` and `values` of (BN, D).
+Nouns, each a ring of (tiles, full, free): `queries` of (ROWS, D), one slot or two for each consumer; `keys` and `values` of
+(BN, D).
 `full` completes when a tile has landed, `free` when nobody needs it any more. What a consumer makes of its queries it writes where
 they lay; `done` completes when it is there, and the writer then stores it and frees the slot. `order` tells which tile is next.
 
@@ -128,7 +129,8 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
                 count, _ = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
                 tlx.barrier_wait(q_full[me], 0)
                 scores = score(q_tiles[me], keys, used, K_STAGES)
-                p, highest, total = first_softmax(scores, query + me * ROWS, (count - 1) * BN, scale, seq_q, seq_k, CAUSAL, MASKED > 0)
+                p, highest, total = first_softmax(scores, query + me * ROWS, (count - 1) * BN, scale, seq_q, seq_k, CAUSAL,
+                                                  MASKED > 0)
                 p = p.to(DTYPE)
                 used += 1
             while tile < tiles:
