@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from .errors import KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError, excerpt
+from .errors import DataRace, KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError, excerpt
 from .simulate import Launch, prepare
 from .simulator import Guide, explore, flipped_waits, run, schedule_of
 
-SEEDS, LIMIT, SHRINK_RUNS = 8, 200, 24
+SEEDS, LIMIT, SHRINK_RUNS, SHRINK_SCHEDULES = 8, 200, 24, 16
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Finding:
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}", *([f"Mend: {self.hint}"] if self.hint else [])]
-        lines += [excerpt(site) for site in self.sites]
+        lines += dict.fromkeys(excerpt(site) for site in self.sites)
         if self.seed is not None:
             sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
             lines.append(f"Shown by grid={self.grid}{sizes}, seed={self.seed}, races=True.")
@@ -126,9 +126,8 @@ class Search:
                     self._note(self.attempt(seed, count=True), seed)
             if search != "random":
                 complete = self._explore(limit)
-            findings = [self._diagnosed(finding) for finding in self.found.values()]
-            if shrink:
-                findings = [self._shrunk(finding) for finding in findings]
+            found = [self._shrunk(what, finding) if shrink else (finding, self.launch) for what, finding in self.found.items()]
+            findings = [self._diagnosed(finding, launch) for finding, launch in found]
         finally:
             self.saved.restore()
         return Report(tuple(findings), self.runs, complete, self.ops)
@@ -169,13 +168,13 @@ class Search:
 
     # ---- what it really is ------------------------------------------------------------------------------------------
 
-    def _diagnosed(self, finding: Finding) -> Finding:
+    def _diagnosed(self, finding: Finding, launch: Launch) -> Finding:
         """A deadlock that is over as soon as one wait names the other parity is a phase that is off by one."""
         if "Deadlock" not in finding.kinds:
             return finding
         for site in finding.sites:
-            program = flipped_waits(self.launch.program, site)
-            if program is not None and self.attempt(finding.seed, replace(self.launch, program=program)) is None:
+            program = flipped_waits(launch.program, site)
+            if program is not None and self.attempt(finding.seed, replace(launch, program=program)) is None:
                 message = f"the wait at {site} names the wrong parity: with the other one nobody gets stuck.\n{finding.message}"
                 sites = (site, *(other for other in finding.sites if other is not site))
                 return replace(finding, kind="PhaseOffByOne", kinds=_kinds(PhaseOffByOne), message=message, sites=sites,
@@ -185,28 +184,38 @@ class Search:
 
     # ---- the smallest launch that shows it --------------------------------------------------------------------------
 
-    def _shrunk(self, finding: Finding) -> Finding:
-        """Halve extents of the grid and integer arguments for as long as the same thing is found with the same seed."""
-        if isinstance(finding.seed, tuple):
-            return finding
-        best, runs = self.launch, 0
-        moving = True
+    def _shrunk(self, what: tuple, finding: Finding) -> tuple[Finding, Launch]:
+        """Halve extents of the grid and integer arguments for as long as the same thing is found; the finding as it shows in the
+        smallest launch, and that launch."""
+        best, runs, moving = self.launch, 0, True
         while moving and runs < SHRINK_RUNS:
             moving = False
             for smaller in _halves(best):
                 runs += 1
-                try:
-                    error = self.attempt(finding.seed, smaller)
-                except SimulatorMisuse:
-                    continue
-                if error is not None and _same(error)[1] == tuple(map(str, finding.sites[:2])):
-                    best, moving = smaller, True
+                shown = self._shown(smaller, what, finding.seed)
+                if shown is not None:
+                    best, finding, moving = smaller, shown, True
                     break
                 if runs >= SHRINK_RUNS:
                     break
         names = {param.path: param.name for param in best.program.params}
         sizes = {names[path]: value for path, value in best.values.items() if value is not self.launch.values[path]}
-        return replace(finding, grid=best.grid, sizes=sizes)
+        return replace(finding, sizes=sizes), best
+
+    def _shown(self, launch: Launch, what: tuple, seed) -> Finding | None:
+        """The finding in `launch`, by the seed given or, for a schedule, by one of the first few; None if it does not show."""
+        try:
+            error = self.attempt(seed, launch)
+            if error is not None and _same(error) == what:
+                return _finding(error, seed, launch.grid)
+            errors = []
+            limit = SHRINK_SCHEDULES if isinstance(seed, tuple) else 0
+            for guide in explore(lambda guide: errors.append(self.attempt(guide, launch)), limit):
+                if errors[-1] is not None and _same(errors[-1]) == what:
+                    return _finding(errors[-1], schedule_of(guide.steps), launch.grid)
+        except SimulatorMisuse:
+            pass
+        return None
 
 
 def _halves(launch: Launch) -> Iterator[Launch]:
@@ -242,8 +251,9 @@ def _refusal(error: BaseException | None) -> MimwError | None:
 
 
 def _same(error) -> tuple[str, tuple[str, ...]]:
-    """Two errors that are the same here are one finding."""
-    return type(error).__name__, tuple(map(str, error.sites[:2]))
+    """Two errors that are the same here are one finding; a race is the same whichever access came first."""
+    sites = tuple(map(str, error.sites[:2]))
+    return ("DataRace", tuple(sorted(sites))) if isinstance(error, DataRace) else (type(error).__name__, sites)
 
 
 def _kinds(kind: type) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class KernelError(MimwError):
         parts = [f"{self.kind}{where}: {self.message}"]
         if self.hint:
             parts.append(f"Mend: {self.hint}")
-        parts += [excerpt(site) for site in self.sites]
+        parts += dict.fromkeys(excerpt(site) for site in self.sites)
         return "\n".join(part for part in parts if part)
 
 
@@ -145,7 +145,7 @@ class SimulationError(MimwError):
         parts = [f"{type(self).__name__}: {message}"]
         if hint:
             parts.append(f"Mend: {hint}")
-        parts += [excerpt(site) for site in self.sites]
+        parts += dict.fromkeys(excerpt(site) for site in self.sites)
         Exception.__init__(self, "\n".join(part for part in parts if part))
 
 

@@ -59,12 +59,14 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch made ready: the checked program, and what its parameters are bound to, by path."""
+    """A launch made ready: the checked program, and what its parameters are bound to, by path. `recorded` is the program as
+    the author wrote it, before any pass."""
 
     name: str
     program: Program
     grid: tuple[int, ...]
     values: dict[tuple[int, ...], Any]
+    recorded: Program
 
 
 def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None) -> Launch:
@@ -76,13 +78,13 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     signature, constants, values = specialise(fn, arguments)
-    program = _program(fn, signature, constants, options, target or os.environ.get("MIMW_TARGET") or "sm_90a")
+    program, recorded = _program(fn, signature, constants, options, target or os.environ.get("MIMW_TARGET") or "sm_90a")
     extents = grid(arguments) if callable(grid) else grid
     extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
     check_grid(extents, program.cluster)
-    return Launch(fn.__name__, program, extents, values)
+    return Launch(fn.__name__, program, extents, values, recorded)
 
 
 def _resolve(kernel, args, meta):
@@ -104,7 +106,7 @@ def _resolve(kernel, args, meta):
 
 
 def _program(fn, signature, constants, options: dict[str, Any], target: str):
-    """The checked program, kept per specialisation on the function itself."""
+    """(the checked program, the recorded one), kept per specialisation on the function itself."""
     key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
         options.items(), key=str)), target, fn.cache_key)
     cache = fn.__dict__.setdefault("_simulated_programs", {})
@@ -121,8 +123,9 @@ def _program(fn, signature, constants, options: dict[str, Any], target: str):
         if unknown is not None:
             raise KeyError(f"Keyword argument {unknown} was specified but unrecognised")  # as a launch on a GPU does
         kernel = Kernel(fn, signature, constants, {}, cluster or ALONE)
-        program = kernel.record(chip, parsed, backend)
-        cache[key] = program if program.orchestrates() else run_passes(program, chip)
+        recorded = {}
+        program = kernel.record(chip, parsed, backend, lambda stage, one: recorded.setdefault("recorded", one))
+        cache[key] = program if program.orchestrates() else run_passes(program, chip), recorded["recorded"]
     return cache[key]
 
 

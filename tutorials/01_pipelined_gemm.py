@@ -69,8 +69,10 @@ def gemm(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_b
         ahead = step + STAGES - 1
         start_loads(a_ptrs, b_ptrs, a_tiles[ahead % STAGES], b_tiles[ahead % STAGES], ahead * BK, K, stride_ak, stride_bk, BK)
 
-    # Step 7. The last product must be over before its registers are read. Then a plain Triton store.
+    # Step 7. The last product must be over before its registers are read, and the last copies, empty ones, before the program ends
+    # and its shared memory is somebody else's. Then a plain Triton store.
     acc = tlx.async_dot_wait(0, acc)
+    tlx.async_load_wait_group(0)
     rows, columns = m + tl.arange(0, BM), n + tl.arange(0, BN)
     tl.store(c_ptr + rows[:, None] * stride_cm + columns[None, :] * stride_cn, acc.to(tlx.dtype_of(c_ptr)),
              mask=(rows[:, None] < M) & (columns[None, :] < N))

@@ -21,23 +21,38 @@ class BarrierOrder:
         self.messages: dict = {}
         self._looks: dict = {}            # barrier -> the waits that have passed in its current phase
         self._made: dict = {}             # barrier -> the epoch of its initialisation
+        self._fenced: dict = {}           # barrier -> the epoch of the fence that made its initialisation one for the cluster
         self._keys: dict = {}             # barrier -> what it is called in every run
         self._lanes: dict = {}            # barrier -> the strand on which its copies land
 
     def made(self, task, barrier) -> None:
         """`task` has initialised a barrier."""
-        self._made[barrier] = task.strand.epoch, task.parent is None
+        self._made[barrier] = task.strand.epoch
         self._keys[barrier] = (task.cta.index, barrier.root, barrier.index)
 
+    def fence_init(self, task) -> None:
+        """fence_mbarrier_init: the barriers of its CTA that `task` knows to be made are so for the cluster, for who comes later."""
+        for barrier in [one for one in self._made if one not in self._fenced]:
+            if self._keys[barrier][0] == task.cta.index and self._made[barrier].before(task.strand.clock):
+                self._fenced[barrier] = task.strand.epoch
+        self._tick(task.strand)
+
     def used(self, task, op: Op, barrier, remote: bool = False) -> None:
-        """`task` is about to use it. Barriers that a kernel makes outside of tasks are ready in the whole cluster: the compiler
-        lets the cluster meet after them (`remote`: it is another CTA's)."""
-        epoch, outside = self._made[barrier]
-        if not (epoch.before(task.strand.clock) or remote and outside):
-            raise fail(BarrierNotReady, task, op, f"{op.name} uses {barrier.name}, whose initialisation at {barrier.made} nothing "
-                       "orders before it", barrier.made,
-                       hint="allocate barriers before async_tasks, or order their use by one that is ready (across CTAs of a "
-                       "cluster: fence_mbarrier_init_cluster and cluster_barrier)")
+        """`task` is about to use it; `remote`: it is another CTA's. Barriers that a kernel makes outside of loops and tasks are
+        ready in the whole cluster: the compiler fences, and lets the cluster meet, after them."""
+        made = self._made[barrier]
+        if not made.before(task.strand.clock):
+            raise self._not_ready(task, op, barrier, "whose initialisation at {} nothing orders before it")
+        if remote and not (barrier in self._fenced and self._fenced[barrier].before(task.strand.clock)):
+            raise self._not_ready(task, op, barrier, "whose initialisation at {} no fence_mbarrier_init_cluster has made one for the "
+                                  "cluster")
+
+    def _not_ready(self, task, op: Op, barrier, why: str) -> BarrierNotReady:
+        cta = self._keys[barrier][0]
+        whose = "" if cta == task.cta.index else f" of CTA {cta}"
+        return fail(BarrierNotReady, task, op, f"{op.name} uses {barrier.name}{whose}, {why.format(barrier.made)}", barrier.made,
+                    hint="allocate barriers before async_tasks and outside of loops, or order their use by one that is ready; "
+                    "across CTAs call fence_mbarrier_init_cluster after the allocation, then cluster_barrier")
 
     def land(self, operation, barrier) -> None:
         """A copy has landed on the current phase of a barrier."""

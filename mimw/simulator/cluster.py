@@ -87,4 +87,5 @@ def cluster_barrier(task, op):
 
 @handles("fence_mbarrier_init")
 def fence_mbarrier_init(task, op):
-    """A barrier exists for everybody as soon as it is made; one that is not made yet is refused where it is touched."""
+    """Changes no value here: a barrier exists for everybody as soon as it is made. What it makes visible, the order knows."""
+    task.machine.order.fence_init(task)

@@ -28,7 +28,7 @@ from ..ir import Op
 from .barriers_in_order import BarrierOrder
 from .clocks import Clock, Epoch, Message, join
 from .race_report import race, unfinished
-from .shadow import Shadow, owner_of
+from .shadow import Shadow, address_of, owner_of
 
 GENERIC, ASYNC = "generic", "async"
 
@@ -43,6 +43,7 @@ class Strand:
     fenced: Clock
     issued: Epoch | None = None             # of an operation: the issuer's epoch
     kind: str = ""                          # of an operation: "TMA load", ...
+    home: Any = None                        # of an operation: the CTA whose memory it writes, if that is another one's
     published: Clock = field(default_factory=dict)      # the clock at the last fence of device scope
     heard: Clock = field(default_factory=dict)          # read by relaxed atomics; counts from the next such fence on
 
@@ -59,6 +60,7 @@ class Access:
     proxy: str
     scope: str                              # of an atomic access: cta, gpu or sys; else empty
     space: str
+    bytes: tuple[int, int]                  # the first byte of its memory that it touches, and the one behind the last
 
 
 class Order(BarrierOrder):
@@ -143,7 +145,7 @@ class Order(BarrierOrder):
         issuer = operation.task.strand
         strand, closed = self._group(operation.task, group)
         operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), dict(issuer.fenced),
-                                  issuer.epoch, operation.kind)
+                                  issuer.epoch, operation.kind, operation.home)
         if group not in ("wgmma", "remote"):
             self._copies.setdefault(operation.home or operation.task.cta, []).append(operation)
 
@@ -179,7 +181,9 @@ class Order(BarrierOrder):
         shadow = self._shadow(owner_of(data), data.itemsize)
         cells = shadow.view(data)
         first = cells.flat[0]
-        access = Access(actor.strand, actor.strand.epoch, op, name, write, proxy, scope, space)
+        start = address_of(data) - shadow.start
+        end = start + sum((extent - 1) * stride for extent, stride in zip(data.shape, data.strides)) + data.itemsize
+        access = Access(actor.strand, actor.strand.epoch, op, name, write, proxy, scope, space, (start, end))
         self.operations += 1
         if (cells == first).all():
             cells[...] = self._next(int(first), access, lambda number: shadow.span(cells, cells == number))
@@ -195,7 +199,8 @@ class Order(BarrierOrder):
             return
         shadow = self._shadow(memory, size)
         at = shadow.at(offsets, size)
-        access = Access(actor.strand, actor.strand.epoch, op, name, write, proxy, scope, space)
+        extent = int(offsets.min()), int(offsets.max()) + size
+        access = Access(actor.strand, actor.strand.epoch, op, name, write, proxy, scope, space, extent)
         self.operations += 1
         numbers = shadow.cells[at]
 
@@ -303,4 +308,4 @@ class Unordered:
         """Says nothing."""
 
     fork = join = release = acquire = publish = fence = issue = commit = wait_group = touch = scatter = atomic = _nothing
-    exit = made = used = arrives = looked = phase = land = _nothing
+    exit = made = used = fence_init = arrives = looked = phase = land = _nothing

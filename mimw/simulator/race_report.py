@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from ..errors import CopyReadEarly, DataRace, MissingFence, OperandOverwritten, SlotReusedEarly, SourceOverwritten, UnfinishedAtExit
+from ..errors import (
+    CopyReadEarly,
+    DataRace,
+    MissingFence,
+    OperandOverwritten,
+    PeerExited,
+    SlotReusedEarly,
+    SourceOverwritten,
+    UnfinishedAtExit,
+)
 from .deadlock import bringers, waits
 from .tasks import fail
 
-_FINISHED_BY = {"async_dot": "async_dot_wait", "TMA store": "async_descriptor_store_wait", "async_load": "async_load_wait_group"}
+_FINISHED_BY = {"async_dot": "async_dot_wait", "TMA store": "async_descriptor_store_wait",
+                "bulk store": "async_descriptor_store_wait", "async_load": "async_load_wait_group"}
 
 
 def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) -> DataRace:
@@ -19,9 +29,13 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) ->
     return kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
 
 
-def unfinished(operation, task) -> UnfinishedAtExit:
+def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
     """The error for a copy that the CTA of `task`, its last one, need not outlive."""
     wait = _FINISHED_BY.get(operation.kind)
+    if task.cta is not operation.task.cta:
+        return fail(PeerExited, operation.task, operation.op, f"CTA {task.cta.index} may leave before the {operation.kind} that was "
+                    f"started at {operation.op.site} has landed in its shared memory", hint=f"let CTA {task.cta.index} wait for the "
+                    "phase of its barrier that this completes, before it ends")
     mend = f"call {wait}(0) in {operation.task.name!r} before it ends" if wait else \
         "wait for the phase of the barrier that it completes, or do not start it"
     return fail(UnfinishedAtExit, operation.task, operation.op, f"the CTA may end before the {operation.kind} that was started at "
@@ -38,7 +52,7 @@ def _kind(earlier, later) -> type[DataRace]:
         return OperandOverwritten
     if later.op.name == "async_dot" and earlier.write:
         return DataRace
-    if earlier.strand.kind == "TMA store" and later.write:
+    if earlier.strand.kind in ("TMA store", "bulk store") and later.write:
         return SourceOverwritten
     if not earlier.write and later.write and earlier.strand.task is not later.strand.task:
         return SlotReusedEarly
@@ -49,7 +63,9 @@ def _side(access) -> str:
     strand = access.strand
     verb = ("updates" if access.scope else "writes") if access.write else "reads"
     how = f"{access.proxy} proxy" + (", in flight after the op" if strand.issued is not None else "")
-    return f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name} ({how})"
+    low, high = access.bytes
+    return (f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}, bytes {low} to {high - 1} of its memory "
+            f"({how})")
 
 
 def _fence(earlier, later):
@@ -62,33 +78,50 @@ def _fence(earlier, later):
 def _edge(machine, earlier, later):
     """(what is missing, the mend, further sites)."""
     first, second = earlier.strand, later.strand
-    one, other = first.task, second.task
     if first.issued is not None and first.issued.before(second.clock):
         return _unfinished(machine, earlier, later)
-    if one is other:
+    if first.task is second.task:
         return ("nothing orders the two operations in flight",
                 f"finish the one of {earlier.op.site} with a wait before {later.op.site}", ())
-    if later.space == "global":
+    swapped = later.space == "global" and later.write and not earlier.write
+    if swapped:     # Nothing says which should be first; that a read sees the write is what is mostly meant.
+        earlier, later = later, earlier
+    missing, hint, sites = _between(machine, earlier, later)
+    return missing, hint + (", or the other way round if the read is to see what was there before" if swapped else ""), sites
+
+
+def _between(machine, earlier, later):
+    """As `_edge`, for accesses of two tasks of which the first should come first."""
+    one, other = earlier.strand.task, later.strand.task
+    if one.cta is not other.cta and (one.cta.cluster is not other.cta.cluster):
         return (f"nothing orders {one.where} before {other.where}",
-                "order them by an atomic with release after the first and one with acquire before the second (a plain store or "
-                "load of a flag orders nothing), or let each write a place of its own", ())
-    edges = _edges(machine, one, other)
+                f"order them by an atomic with release in {one.name!r} after {earlier.op.site} and one with acquire in {other.name!r} "
+                f"before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or let each CTA write a "
+                "place of its own", ())
+    near = one.cta is other.cta
+    edges = _edges(machine, one, other, near)
     if not edges:
-        return (f"no barrier leads from {one.name!r} to {other.name!r}",
-                f"let {one.name!r} arrive on a barrier after {earlier.op.site} and {other.name!r} wait for it before "
-                f"{later.op.site}", ())
+        if near:
+            return (f"no barrier leads from {one.name!r} to {other.name!r} of CTA {one.cta.index}",
+                    f"let {one.name!r} arrive on a barrier after {earlier.op.site} and {other.name!r} wait for it before "
+                    f"{later.op.site}", ())
+        return (f"no barrier leads from {one.where} to {other.where}",
+                f"call cluster_barrier after {earlier.op.site} and before {later.op.site}, or let {one.name!r} of CTA {one.cta.index} "
+                f"call barrier_arrive(..., remote_cta_rank={other.cta.rank}) after the first, and {other.name!r} of CTA "
+                f"{other.cta.index} wait on that barrier before the second", ())
     arrive, wait = edges[0]
     name = arrive.place.root.name or "the barrier"
-    return (f"no arrival of {one.name!r} after its access is waited for by {other.name!r} before its own, though {name!r} goes "
+    return (f"no arrival of {one.where} after its access is waited for by {other.where} before its own, though {name!r} goes "
             "from the one to the other",
             f"the arrive at {arrive.op.site} must come after {earlier.op.site}, and the wait at {wait.op.site} before "
             f"{later.op.site}, for the phase that this arrive completes", (arrive.op.site, wait.op.site))
 
 
-def _edges(machine, one, other) -> list:
-    """(arrive, wait) pairs of ops by which task `one` can let task `other` go on."""
-    arrives = [found for found in bringers(machine.program) if found.task == one.name and found.op.name != "tma_load"]
-    looks = [found for found in waits(machine.program) if found.task == other.name]
+def _edges(machine, one, other, near: bool) -> list:
+    """(arrive, wait) pairs of ops by which task `one` can let task `other` go on; `near`: of the same CTA."""
+    words = ("barrier_arrive", "barrier_expect", "remote_arrive") if near else ("remote_arrive", )
+    arrives = [found for found in bringers(machine.program) if (found.task or "default") == one.name and found.op.name in words]
+    looks = [found for found in waits(machine.program) if (found.task or "default") == other.name]
     return [(arrive, wait) for arrive in arrives for wait in looks if wait.place.root is arrive.place.root]
 
 
@@ -96,13 +129,17 @@ def _unfinished(machine, earlier, later):
     """The later access comes after the start of an operation, but not after its end."""
     first, other = earlier.strand, later.strand.task
     wait = _FINISHED_BY.get(first.kind)
+    if wait is None and first.home not in (None, other.cta):
+        return (f"the second comes after the start of the {first.kind}, not after its landing in CTA {first.home.index}",
+                f"let CTA {first.home.index} wait for the phase that the {first.kind} completes and then call barrier_arrive(..., "
+                f"remote_cta_rank={other.cta.rank}) on a barrier for which {other.name!r} waits before {later.op.site}", ())
     if wait is None:
         return (f"the second comes after the start of the {first.kind}, not after its landing",
                 f"wait in {other.name!r} before {later.op.site} for the phase of the barrier that the {first.kind} completes", ())
     missing = f"the second comes after the start of the {first.kind}, not after its end"
     if first.task is other:
         return missing, f"put {wait} between {earlier.op.site} and {later.op.site}, with few enough pending", ()
-    arrives = [arrive.op.site for arrive, _ in _edges(machine, first.task, other)]
+    arrives = [arrive.op.site for arrive, _ in _edges(machine, first.task, other, first.task.cta is other.cta)]
     place = f"at {', '.join(map(str, dict.fromkeys(arrives)))} " if arrives else ""
     return (missing, f"{first.task.name!r} must call {wait}, with few enough pending, after {earlier.op.site} and before the "
             f"arrive {place}that lets {other.name!r} go on", tuple(dict.fromkeys(arrives)))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import BarrierMisuse, OutOfBounds, PeerExited
+from ..errors import BarrierNotReady, OutOfBounds, PeerExited
 from .barrier import Mbarrier, enabled, single
 from .copies import check_shape, issue
 from .costs import COPY_LATENCY, TMA_LATENCY
@@ -40,7 +40,7 @@ def _check_there(cta: Cta, task: Task, op, what: str) -> None:
 def barrier_of(cta: Cta, barrier: Mbarrier, task: Task, op) -> Mbarrier:
     """The same barrier in `cta`."""
     if barrier.root not in cta.barriers:
-        raise fail(BarrierMisuse, task, op, f"{op.name} touches {barrier.name} of CTA {cta.index} before it is made there",
+        raise fail(BarrierNotReady, task, op, f"{op.name} touches {barrier.name} of CTA {cta.index} before it is made there",
                    barrier.made, hint="allocate it outside of loops and tasks, or have the cluster meet after the allocation")
     there = cta.barriers[barrier.root][barrier.index]
     task.machine.order.used(task, op, there, remote=cta is not task.cta)

@@ -26,6 +26,7 @@ class Allocation:
 
     name: str
     coming: list[InFlight] = field(default_factory=list)
+    home: str = ""            # whose memory it is, for messages, where CTAs share theirs
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +75,21 @@ class View:
         self.check(task, op)
         return self.data.copy()
 
-    def touch(self, actor, op, *, write: bool, proxy: str = GENERIC, where=None) -> None:
-        """Note an access of `actor`, a task or an operation in flight, to all elements or to those at a numpy index."""
+    def touch(self, actor, op, *, write: bool, proxy: str = GENERIC, where=None, scope: str = "") -> None:
+        """Note an access of `actor`, a task or an operation in flight, to all elements or to those at a numpy index. One with a
+        `scope` (cta, gpu) is atomic: it does not race with other atomic ones there."""
         order = actor.machine.order
         if not order.active:
             return
+        name = self.name + self.allocation.home
         if where is None:
-            order.touch(actor, op, self.data, self.name, write=write, proxy=proxy)
+            order.touch(actor, op, self.data, name, write=write, proxy=proxy)
             return
         memory = owner_of(self.data)
         offsets = sum((index.reshape(-1) * stride for index, stride in zip(where, self.data.strides)),
                       address_of(self.data) - address_of(memory))
-        order.scatter(actor, op, memory, offsets, self.data.itemsize, self.name, write=write, proxy=proxy, space="shared")
+        order.scatter(actor, op, memory, offsets, self.data.itemsize, name, write=write, proxy=proxy, scope=scope,
+                      space="shared")
 
     def write(self, tile: np.ndarray) -> None:
         self.data[...] = tile
@@ -160,6 +164,8 @@ def local_alloc(task, op):
     name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
     view = allocate(name, op.result.type, op.site) if place is None else task.env[op.args[1]].array(
         name, op.result.type, place, op.site)
+    if len(task.cta.cluster.ctas) > 1:
+        view.allocation.home = f" of CTA {task.cta.index}"
     task.env[op.result] = task.cta.memory[op.result] = view
 
 

@@ -1,0 +1,65 @@
+"""How long `mimw.check` takes: the 128x256x64 GEMM with four stages at M = N = K = 1024, races on, default seeds.
+
+    python -m benchmarks.check_speed [--rounds 3] [--out benchmarks/results/check_speed.jsonl]
+
+Reports seconds, CPU seconds and simulated operations a second; a line of JSON a round. The goal is 10 s on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import time
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import triton
+
+import mimw
+from mimw.kernels import gemm
+
+SIZE, GOAL = 1024, 10.0
+CONFIGURATION = gemm.Configuration(bm=128, bn=256, stages=4)
+
+
+def launch(size: int = SIZE):
+    """(grid, args, meta) of the GEMM that is checked."""
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((size, size)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    return gemm.arguments(a, b, np.zeros((size, size), ml_dtypes.bfloat16), 132, CONFIGURATION)
+
+
+def measure(**options) -> tuple[mimw.Report, float, float]:
+    """(report, seconds, CPU seconds) of one check, recording the kernel included."""
+    grid, args, meta = launch()
+    gemm.kernel.__dict__.pop("_simulated_programs", None)       # as in a fresh process: recorded anew
+    start, busy = time.perf_counter(), time.process_time()
+    report = mimw.check(gemm.kernel, grid, *args, **options, **meta)
+    return report, time.perf_counter() - start, time.process_time() - busy
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--out", type=Path)
+    options = options.parse_args()
+    for _ in range(options.rounds):
+        report, seconds, cpu = measure()
+        assert report.ok, report
+        row = {"name": "check_speed", "kernel": "gemm 128x256x64, 4 stages", "shape": {"M": SIZE, "N": SIZE, "K": SIZE},
+               "runs": report.runs, "operations": report.ops, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2),
+               "operations_per_second": round(report.ops / seconds), "goal_seconds": GOAL, "cores": os.cpu_count(),
+               "date": datetime.date.today().isoformat(), "python": platform.python_version(), "numpy": np.__version__,
+               "triton": triton.__version__}
+        print(json.dumps(row, sort_keys=True), flush=True)
+        if options.out:
+            with options.out.open("a") as file:
+                file.write(json.dumps(row, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

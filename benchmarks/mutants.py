@@ -1,0 +1,203 @@
+"""Wrong kernels out of right ones: every synchronising op of a program changed, one source line and one way at a time.
+
+What synchronises is read off the op table, so a new word is mutated from the day it is there. A mutant is a program as
+recorded; who judges it runs the compiler's passes on it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from mimw.ir import OPS, Block, Op, Program, Value
+from mimw.ir.types import I32
+from mimw.passes import drop_unused
+
+# Synchronising by the table, but nothing that a program can get wrong by leaving it out: regions, allocations, clocks, votes.
+_NOT_MUTATED = {"warp_specialize", "alloc_barriers", "clock64", "vote_ballot", "barrier", "grid_dependency_wait",
+                "grid_dependency_launch_dependents"}
+SYNC = {name for name, row in OPS.items() if "sync" in row.effects} - _NOT_MUTATED | {"async_commit"}
+ATOMIC = {name for name in OPS if name.startswith("atomic_")}
+ORDERED = SYNC | ATOMIC | {name for name, row in OPS.items() if row.ours and row.effects & {"async", "read", "write"}} - {
+    "alloc_barriers", "local_alloc", "alias_storage", "alias_overlap", "clock64", "thread_id"}
+_TWICE = {"barrier_arrive", "barrier_expect", "barrier_wait", "remote_arrive", "named_barrier_wait", "named_barrier_arrive",
+          "cluster_barrier"}
+_WAITS_FOR_GROUPS = ("async_dot_wait", "tma_store_wait", "async_wait")
+_INDEXED = ("buffer_index", "barrier_index")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: what it is called, the op and source position it was made at, and the program."""
+
+    change: str
+    word: str
+    site: object
+    program: Program
+
+
+def mutants(program: Program) -> Iterator[Mutant]:
+    """Every mutant of a recorded program, each (op, source line with its calls) once."""
+    program = _without_tokens(drop_unused(program))
+    for (name, site), op in _lines(program).items():
+        for change, edit in _edits(op, program.cluster_size):
+            yield Mutant(change, name, site, _each(program, name, site, edit))
+    yield from _swapped(program)
+
+
+def _without_tokens(program: Program) -> Program:
+    """The program without the tokens of asynchronous copies, which order nothing: what made one may then be dropped."""
+
+    def op_of(op: Op) -> Op:
+        params = OPS[op.name].params
+        if "tokens" in params or "token" in params:
+            op = _with(op, "tokens", ()) if "tokens" in params else _with(op, "token", None)
+        return replace(op, blocks=tuple(map(block_of, op.blocks))) if op.blocks else op
+
+    def block_of(block: Block) -> Block:
+        return replace(block, ops=tuple(map(op_of, block.ops)))
+
+    return replace(program, body=block_of(program.body))
+
+
+def _lines(program: Program) -> dict:
+    used = SYNC | ATOMIC | {"alloc_barriers", "tma_load_multicast", *_INDEXED}
+    return {(op.name, op.site): op for op in program.walk() if op.name in used}
+
+
+def _edits(op: Op, ctas: int) -> Iterator[tuple[str, Callable[[Op], list[Op]]]]:
+    """(what the change is called, the ops in place of the op) for every change of an op."""
+    name = op.name
+    if name == "async_dot_wait":
+        yield "drop", lambda op: [_with(op, "pending", 99)]
+    elif name in SYNC:
+        yield "drop", lambda op: []
+    if name in _TWICE:
+        yield "duplicate", lambda op: [op, op]
+    if name in _WAITS_FOR_GROUPS:
+        yield "wait for one less", lambda op: [_with(op, "pending", _of(op, "pending") + 1)]
+    if name == "barrier_wait":
+        yield "shift phase", lambda op: _arithmetic(op, "phase", "xor", 1)
+    if name in ("barrier_arrive", "remote_arrive"):
+        yield "count + 1", lambda op: [_with(op, "count", _of(op, "count") + 1)]
+    if name in SYNC and isinstance(_of(op, "predicate"), Value):
+        yield "drop predicate", lambda op: [_with(op, "predicate", None)]
+    if name == "remote_arrive" and ctas > 1:
+        yield "wrong peer", lambda op: [_with(op, "rank", (_of(op, "rank") + 1) % ctas)] if isinstance(
+            _of(op, "rank"), int) else _arithmetic(op, "rank", "xor", 1)
+    if name == "tma_load_multicast" and len(_of(op, "targets")) > 1:
+        yield "one target less", lambda op: [_with(op, "targets", _of(op, "targets")[:-1])]
+    if name.startswith("named_barrier"):
+        yield "threads + 32", lambda op: [_with(op, "threads", _of(op, "threads") + 32)]
+        yield "next barrier", lambda op: [_with(op, "barrier", 8 + (_of(op, "barrier") + 1) % 8)]
+    if name == "alloc_barriers":
+        yield "count + 1", lambda op: [_with(op, "arrive_count", op.args[1] + 1)]
+        if op.args[1] > 1:
+            yield "count - 1", lambda op: [_with(op, "arrive_count", op.args[1] - 1)]
+    if name == "barrier_expect" and isinstance(_of(op, "bytes"), int):
+        for label, change in (("bytes + 16", lambda n: n + 16), ("bytes - 16", lambda n: n - 16), ("half the bytes", lambda n: n // 2)):
+            yield label, lambda op, change=change: [_with(op, "bytes", change(_of(op, "bytes")))]
+    if name in _INDEXED and op.args[0].type.count > 1:
+        yield f"swap {name.partition('_')[0]}s", _next_index
+    if name in ATOMIC:
+        order, scope = _of(op, "order"), _of(op, "scope")
+        for weaker in _weaker(order):
+            yield f"order {weaker.name.lower()}", lambda op, weaker=weaker: [_with(op, "order", weaker)]
+        if scope.name != "CTA":
+            yield "scope cta", lambda op: [_with(op, "scope", type(scope).CTA)]
+
+
+def _weaker(order) -> list:
+    """The weaker orders of an atomic."""
+    kind = type(order)
+    return {"ACQUIRE_RELEASE": [kind.ACQUIRE, kind.RELEASE, kind.RELAXED], "ACQUIRE": [kind.RELAXED],
+            "RELEASE": [kind.RELAXED]}.get(order.name, [])
+
+
+def _of(op: Op, param: str):
+    params = OPS[op.name].params
+    return op.args[params.index(param)] if param in params else None
+
+
+def _with(op: Op, param: str, value) -> Op:
+    at = OPS[op.name].params.index(param)
+    return replace(op, args=(*op.args[:at], value, *op.args[at + 1:]))
+
+
+def _constant(number: int, op: Op) -> Op:
+    return Op("constant", (number, I32), (Value(I32), ), site=op.site)
+
+
+def _arithmetic(op: Op, param: str, name: str, number: int) -> list[Op]:
+    constant = _constant(number, op)
+    other = Op(name, (_of(op, param), constant.result), (Value(I32), ), site=op.site)
+    return [constant, other, _with(op, param, other.result)]
+
+
+def _next_index(op: Op) -> list[Op]:
+    """The element behind the one that was meant, round the array."""
+    array, index = op.args[:2]
+    if isinstance(index, int):
+        return [_with(op, "index", (index + 1) % array.type.count)]
+    one, count = _constant(1, op), _constant(array.type.count, op)
+    add = Op("add", (index, one.result), (Value(I32), ), site=op.site)
+    around = Op("srem", (add.result, count.result), (Value(I32), ), site=op.site)
+    return [one, count, add, around, _with(op, "index", around.result)]
+
+
+def _each(program: Program, name: str, site, edit: Callable[[Op], list[Op]]) -> Program:
+    """The program with `edit` applied to every op of that name and source line."""
+
+    def ops_of(op: Op) -> list[Op]:
+        if op.name == name and op.site == site:
+            return edit(op)
+        return [replace(op, blocks=tuple(map(block_of, op.blocks)))] if op.blocks else [op]
+
+    def block_of(block: Block) -> Block:
+        return replace(block, ops=tuple(new for op in block.ops for new in ops_of(op)))
+
+    return replace(program, body=block_of(program.body))
+
+
+# ---- two ops that change places --------------------------------------------------------------------------------------
+
+def _swapped(program: Program) -> Iterator[Mutant]:
+    """A synchronising op and the next ordered one of its block change places: releases come early, waits late."""
+    pairs = {}
+    for block in _blocks(program.body):
+        ordered = [op for op in block.ops if op.name in ORDERED or op.blocks]
+        for one, other in zip(ordered, ordered[1:]):
+            if {one.name, other.name} & SYNC and not (one.blocks or other.blocks) and _may_swap(block, one, other):
+                pairs.setdefault((one.name, one.site, other.name, other.site), None)
+    for first, site, second, other_site in pairs:
+        change = "release early" if second.endswith("arrive") else "wait late" if first.endswith("wait") else "swap"
+        yield Mutant(f"{change} (past {second}, line {other_site.line})", first, site,
+                     replace(program, body=_swap(program.body, (first, site), (second, other_site))))
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for op in block.ops:
+        for inner in op.blocks:
+            yield from _blocks(inner)
+
+
+def _may_swap(block: Block, one: Op, other: Op) -> bool:
+    """Whether `one` may stand behind `other`: nothing up to there uses its results."""
+    between = block.ops[block.ops.index(one) + 1:block.ops.index(other) + 1]
+    return not any(result in op.operands for op in between for result in one.results)
+
+
+def _swap(block: Block, first, second) -> Block:
+    ops = [replace(op, blocks=tuple(_swap(inner, first, second) for inner in op.blocks)) if op.blocks else op for op in block.ops]
+    ordered = [op for op in ops if op.name in ORDERED or op.blocks]
+    moves = {id(other): one for one, other in zip(ordered, ordered[1:]) if (one.name, one.site) == first
+             and (other.name, other.site) == second and _may_swap(replace(block, ops=tuple(ops)), one, other)}
+    moved = {id(one) for one in moves.values()}
+    result = []
+    for op in ops:
+        if id(op) not in moved:
+            result.append(op)
+        if id(op) in moves:
+            result.append(moves[id(op)])
+    return replace(block, ops=tuple(result))

@@ -1,0 +1,64 @@
+"""The kernels that are mutated: every one of tutorials/ and of mimw/kernels/, at a small size, ready to be checked."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from mimw.kernels import gemm
+
+TUTORIALS = Path(__file__).parents[1] / "tutorials"
+
+
+@dataclass(frozen=True)
+class Case:
+    """`file` is where the kernel stands, from the root of the repository; `make()` gives (kernel, grid, args, meta)."""
+
+    name: str
+    file: str
+    make: Callable[[], tuple]
+
+
+def _tutorial(stem: str):
+    """The module of one tutorial."""
+    name = f"tutorial_{stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, TUTORIALS / f"{stem}.py")
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def _numbers(*shapes, dtype=np.float16):
+    random = np.random.default_rng(0)
+    return [random.standard_normal(shape, np.float32).astype(dtype) for shape in shapes]
+
+
+def _library_gemm(**configuration) -> tuple:
+    a, b = _numbers((256, 256), (256, 192), dtype=ml_dtypes.bfloat16)
+    c = np.zeros((256, 192), ml_dtypes.bfloat16)
+    return gemm.kernel, *gemm.arguments(a, b, c, 2, gemm.Configuration(**configuration))
+
+
+def _tutorial_gemm(stem: str, m: int, n: int, k: int, *further, **meta) -> tuple:
+    module = _tutorial(stem)
+    a, b = _numbers((m, k), (k, n))
+    return module.gemm, *module.arguments(a, b, np.zeros((m, n), np.float16), *further, **meta)
+
+
+CASES = (
+    Case("GEMM, one consumer", "mimw/kernels/gemm/kernel.py",
+         lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
+    Case("GEMM, cooperative", "mimw/kernels/gemm/kernel.py",
+         lambda: _library_gemm(bm=128, bn=128, stages=2, consumers=2, staging=2)),
+    Case("GEMM, ping-pong", "mimw/kernels/gemm/kernel.py",
+         lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
+    Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
+         lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
+)

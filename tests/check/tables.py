@@ -1,0 +1,33 @@
+"""What the truth tables share: rows of switches, the verdict of `mimw.check`, and which words each table is about."""
+
+import itertools
+
+import pytest
+
+import mimw
+
+SWITCHES = (False, True)
+TABLES = {}     # name -> (the ops the table is about, a function that gives the launch with all switches on)
+
+
+def states(*words):
+    """Registers a function of switches, all right by default, that gives (kernel, grid, args, meta): a table about `words`."""
+
+    def register(launch):
+        TABLES[launch.__name__] = words, launch
+        return launch
+
+    return register
+
+
+def rows(*names):
+    """Every way to set the switches."""
+    return pytest.mark.parametrize(", ".join(names), list(itertools.product(SWITCHES, repeat=len(names))))
+
+
+def right(launch, search="both") -> bool:
+    """Whether nothing is found in a launch; "both" also says that all interleavings were seen."""
+    kernel, grid, args, meta = launch
+    report = mimw.check(kernel, grid, *args, seeds=4, search=search, limit=30, shrink=False, **meta)
+    assert search == "random" or report.complete or not report.ok
+    return report.ok

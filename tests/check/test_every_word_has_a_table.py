@@ -1,0 +1,59 @@
+"""No synchronising word without a truth table: the words are read off the op table."""
+
+from dataclasses import replace
+
+import pytest
+
+import mimw
+from benchmarks.mutants import mutants
+from mimw.check import Search
+from mimw.errors import KernelError
+from mimw.ir import OPS
+from mimw.passes import run_passes
+from mimw.simulate import prepare
+from mimw.target import target
+
+from . import test_truth_tables, test_truth_tables_cluster, test_truth_tables_global  # noqa: F401  they fill TABLES
+from .tables import TABLES
+
+# Synchronising by their effects, but there is nothing that they order between tasks, operations in flight or CTAs.
+ORDER_NOTHING = {
+    "barrier": "tl.debug_barrier holds up the threads of a task, which is one strand of the memory model",
+    "grid_dependency_wait": "every launch is over before the next one starts",
+    "grid_dependency_launch_dependents": "every launch is over before the next one starts",
+    "clock64": "reads a clock; it keeps its place among the other ops, which is all that its effect says",
+    "vote_ballot": "a vote of one warp",
+}
+SYNCHRONISING = [name for name, row in OPS.items() if row.effects & {"sync", "async"} or name.startswith("atomic_")
+                 or name == "remote_store"]
+
+
+@pytest.mark.parametrize("word", [name for name in SYNCHRONISING if name not in ORDER_NOTHING])
+def test_every_word_has_a_table(word):
+    about = [name for name, (words, _) in TABLES.items() if word in words]
+    assert about, f"{word} synchronises, and no launch in tests/check/test_truth_tables*.py is registered with @states({word!r})"
+
+
+def test_the_exceptions_are_words():
+    assert set(ORDER_NOTHING) <= set(SYNCHRONISING)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_about_words_that_matter(name):
+    """The launch with all switches on holds the words and is right; of each wait, arrive and fence there is one that it needs."""
+    words, make = TABLES[name]
+    kernel, grid, args, meta = make()
+    launch = prepare(kernel, grid, args, dict(meta))
+    assert set(words) <= {op.name for op in launch.recorded.walk()}
+    assert mimw.check(kernel, grid, *args, seeds=2, shrink=False, **meta).ok
+    drops = [mutant for mutant in mutants(launch.recorded) if mutant.change == "drop"]
+    for word in {mutant.word for mutant in drops}.intersection(words):
+        assert not all(_ok(launch, mutant) for mutant in drops if mutant.word == word), f"{name} is right without its {word}"
+
+
+def _ok(launch, mutant) -> bool:
+    try:
+        program = run_passes(mutant.program, target("sm_90a"))
+    except KernelError:
+        return False
+    return Search(replace(launch, program=program)).all(2, "both", 4, shrink=False).ok
