@@ -15,7 +15,7 @@ persistent grid that evens out causal work.
 """
 
 import sys
-from math import log2, e, sqrt
+from math import e, log2, sqrt
 
 import numpy as np
 import triton.language as tl
