@@ -114,6 +114,7 @@ class Search:
         self.launch, self.progress = launch, progress
         self.saved = _Arrays(launch.values.values())
         self.found: dict[tuple, Finding] = {}
+        self.begun: set[tuple] = set()            # deadlocks in a phase that is the right one
         self.runs = self.ops = self.planned = 0
 
     def all(self, seeds, search: str, limit: int, shrink: bool) -> Report:
@@ -126,8 +127,10 @@ class Search:
                     self._note(self.attempt(seed, count=True), seed)
             if search != "random":
                 complete = self._explore(limit)
-            found = [self._shrunk(what, finding) if shrink else (finding, self.launch) for what, finding in self.found.items()]
-            findings = [self._diagnosed(finding, launch) for finding, launch in found]
+            findings = []
+            for what, finding in self.found.items():
+                finding, launch = self._shrunk(what, finding) if shrink else (finding, self.launch)
+                findings.append(finding if what in self.begun else self._diagnosed(finding, launch))
         finally:
             self.saved.restore()
         return Report(tuple(findings), self.runs, complete, self.ops)
@@ -150,6 +153,7 @@ class Search:
         self.runs += 1
         if error is not None:
             self.found.setdefault(_same(error), _finding(error, seed, self.launch.grid))
+            self.begun |= {_same(error)} if getattr(error, "begun", False) else set()
         if self.progress is not None:
             self.progress(self.runs, self.planned, len(self.found))
 

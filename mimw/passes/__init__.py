@@ -19,6 +19,7 @@ from .check_registers import Remark, check_registers
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
+from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
 from .cut_copies import cut_copies
 from .drop_unused import drop_unused
@@ -30,7 +31,7 @@ from .sync_clusters import sync_clusters
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
-    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "place_aliases", "run_passes",
+    "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "place_aliases", "run_passes",
     "sync_clusters",
 ]
 
@@ -58,6 +59,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),
     Pass("bytes", check=check_bytes),
+    Pass("waits", check=check_waits),
     Pass("async_dot", check=check_async_dot),
     Pass("warpgroups", check=check_warpgroups),
     Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote

@@ -61,6 +61,7 @@ class Access:
     scope: str                              # of an atomic access: cta, gpu or sys; else empty
     space: str
     bytes: tuple[int, int]                  # the first byte of its memory that it touches, and the one behind the last
+    over: tuple[Epoch, ...] = ()            # of a write: those that it took the place of
 
 
 class Order(BarrierOrder):
@@ -228,6 +229,7 @@ class Order(BarrierOrder):
         if access.write:
             for earlier in reads:
                 self._check(earlier, access, number, span)
+            access.over = tuple(earlier.epoch for earlier in writes)
             # Atomic accesses do not order each other: the writes that a later plain access must follow are all of them.
             state = ((*(one for one in writes if access.scope and not self._superseded(one, access)), access), ())
         else:

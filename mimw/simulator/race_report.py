@@ -21,12 +21,24 @@ _FINISHED_BY = {"async_dot": "async_dot_wait", "TMA store": "async_descriptor_st
 
 def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) -> DataRace:
     """The error for `later`, which conflicts with `earlier` in the bytes `span` of their memory."""
+    if not fence and _taken_away(earlier, later):
+        earlier, later = later, earlier
     kind = MissingFence if fence else _kind(earlier, later)
     missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
     low, high = span
     lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
              f"  {_side(earlier)}", f"  {_side(later)}"]
     return kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
+
+
+def _taken_away(earlier, later) -> bool:
+    """Whether `earlier` wrote where `later` reads what was there before: the read should have come first. The reader knows of a
+    write that this one took the place of, and not that this one has begun."""
+    first, second = earlier.strand, later.strand
+    if later.write or not earlier.write or later.space != "shared" or first.task is second.task:
+        return False
+    begun = first.issued if first.issued is not None else earlier.epoch
+    return not begun.before(second.clock) and any(epoch.before(second.clock) for epoch in earlier.over)
 
 
 def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
@@ -45,6 +57,8 @@ def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
 def _kind(earlier, later) -> type[DataRace]:
     if earlier.space != "shared":
         return DataRace
+    if not earlier.write and earlier.op.name != "async_dot" and earlier.strand.kind not in ("TMA store", "bulk store"):
+        return SlotReusedEarly if earlier.strand.task is not later.strand.task else DataRace
     copied = earlier.write and earlier.strand.issued is not None
     if copied:
         return CopyReadEarly
@@ -54,8 +68,6 @@ def _kind(earlier, later) -> type[DataRace]:
         return DataRace
     if earlier.strand.kind in ("TMA store", "bulk store") and later.write:
         return SourceOverwritten
-    if not earlier.write and later.write and earlier.strand.task is not later.strand.task:
-        return SlotReusedEarly
     return DataRace
 
 

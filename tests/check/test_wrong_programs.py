@@ -62,7 +62,8 @@ def test_a_store_to_shared_memory_and_a_tma_store_without_a_fence():
     (dict(WAIT_DOT=False), {"OperandOverwritten"}),
     (dict(RELEASE=False), {"TooFewArrivals"}),
     (dict(WAIT_FREE=False), {"TooManyArrivals", "CopyReadEarly", "OperandOverwritten"}),
-    (dict(EXPECT=100), {"ExpectedBytesMismatch"}),
+    (dict(EXPECT=100), {"BytesNotExpected"}),
+    (dict(EXPECT=20000), {"BytesNeverSent"}),
 ], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
 def test_each_switch_alone(changes, kinds):
     found = {finding.kind for finding in checked(**changes).findings}
