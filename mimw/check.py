@@ -60,7 +60,7 @@ class Finding:
 @dataclass(frozen=True)
 class Report:
     """What was run and what was found. `runs` counts the runs before shrinking; `complete` says that a systematic search
-    went through all interleavings that can matter; `accesses` and `ops` are sums over the runs."""
+    went through all interleavings that can matter; `ops` counts the simulated operations of these runs."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -87,7 +87,8 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
     args:      kernel, grid, args, target, meta   as for `mimw.simulate`
-               seeds     how many seeds, or which; each is one random interleaving. 0 lands every copy as late as can be
+               seeds     how many seeds, or which; each is one random interleaving. 0 lands every copy as late as can be;
+                         the schedule of a finding may stand among them, too
                search    "random": the seeds. "systematic": all interleavings that can matter, by partial-order reduction,
                          `limit` runs at most. "both"
                shrink    whether to look for a smaller grid and smaller integer arguments that still show a finding
