@@ -1,6 +1,6 @@
 """Warp-group orchestration for stock Triton: which warps do what, where a tile lives, what waits for what."""
 
-from . import tlx
+from . import tle, tlx
 from .aliases import install_aliases
 from .autotune import Config, autotune
 from .check import check
@@ -19,5 +19,6 @@ __all__ = [
     "install_aliases",
     "jit",
     "simulate",
+    "tle",
     "tlx",
 ]

@@ -17,6 +17,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .ir import Program, print_program
 from .lowering import lower
+from .lowering.descriptor_address import needs_slots
 from .passes import cut_copies, run_passes
 from .target import Target
 from .target import target as find_target
-from .triton_port.cluster import add_metadata, with_cluster
+from .triton_port.cluster import add_metadata, allow_large_clusters, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
@@ -113,7 +115,7 @@ class Kernel:
     def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
         module = self.lower(chip, options, backend, context, observer, by_registers)
         names = {op.name for op in self.program.walk()}
-        if "descriptor_slots" in names:  # before any pass, which would not know the stand-ins
+        if needs_slots(self.program):  # before any pass, which would not know the stand-ins
             module = place_descriptors(module)
             if observer:
                 observer("place_descriptors", module)
@@ -203,6 +205,8 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         check_cluster_target(src.cluster, None, chip_of(target))
     compiled = stock_compile(src, target=target, options=options, **keywords)
     add_metadata(compiled, ctas_per_cga=src.cluster)
+    if prod(src.cluster or ALONE) > chip_of(target).portable_cluster:
+        allow_large_clusters(compiled)
     return compiled
 
 

@@ -20,8 +20,8 @@ class Target:
     """One chip. Sizes are per CTA (a work-group on AMD), shared memory in bytes, registers are 32 bits wide.
 
     `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `register_unit` is the step
-    in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a cluster that every launch
-    can have (the portable size). The flags say which words work here: `has_tasks`
+    in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a cluster, `portable_cluster`
+    the most that a launch can have without asking the driver for a size that not every chip of the family has. The flags say which words work here: `has_tasks`
     (`async_tasks`), `has_mbarrier` (barriers in shared memory that also count bytes), `has_tma`, `has_wgmma`
     (`async_dot` into registers).
     """
@@ -37,6 +37,7 @@ class Target:
     register_unit: int = 8
     tensor_memory_columns: int = 0
     max_cluster: int = 1
+    portable_cluster: int = 8
     has_tasks: bool = False
     has_mbarrier: bool = False
     has_tma: bool = False
@@ -59,14 +60,14 @@ def _amd(name: str, shared_kib: int, **facts) -> Target:
     return Target(name, "hip", name, shared_bytes=shared_kib * 1024, registers_per_cta=131072, **facts)
 
 
-_SM_90_UP = {"max_cluster": 8, "has_tasks": True, "has_mbarrier": True, "has_tma": True}
+_SM_90_UP = {"max_cluster": 16, "has_tasks": True, "has_mbarrier": True, "has_tma": True}
 
 TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_80", 80, 163),
     _nvidia("sm_90a", 90, 227, has_wgmma=True, **_SM_90_UP),
     _nvidia("sm_100a", 100, 227, tensor_memory_columns=512, **_SM_90_UP),
     _nvidia("sm_103a", 103, 227, tensor_memory_columns=512, **_SM_90_UP),
-    _nvidia("sm_120a", 120, 99, **_SM_90_UP),
+    _nvidia("sm_120a", 120, 99, **_SM_90_UP | {"max_cluster": 8}),
     _amd("gfx942", 64, warp_size=64, max_warps=16, max_registers_per_thread=512),
     _amd("gfx950", 160, warp_size=64, max_warps=16, max_registers_per_thread=512),
     _amd("gfx1250", 320, warp_size=32, max_warps=32, max_registers_per_thread=1024),

@@ -26,6 +26,18 @@ def orchestrated(y_ptr, N: tl.constexpr):
     tl.store(y_ptr + tl.program_id(0) * N + at, tlx.local_load(tile[0]))
 
 
+@mimw.jit
+def ring(y_ptr):
+    """Every CTA tells the next one of its cluster its rank."""
+    tile = tlx.local_alloc((32, ), tl.int32, 1)
+    rank, size = tlx.cluster_cta_rank(), tlx.cluster_size_1d()
+    at = tl.arange(0, 32)
+    tlx.remote_shmem_store(tile[0], at * 0 + rank, (rank + 1) % size)
+    tlx.cluster_barrier()
+    program = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+    tl.store(y_ptr + program * 32 + at, tlx.local_load(tile[0]) * 100 + size)
+
+
 def compiled(kernel, **options):
     return compile_kernel(kernel, {"y_ptr": "*i32"}, {"N": 32}, options=options)
 
@@ -105,8 +117,29 @@ def test_chips_without_clusters(target):
 
 
 def test_too_large():
+    with pytest.raises(TargetError, match="clusters of 32 CTAs; sm_90a has at most 16"):
+        compiled(plain, ctas_per_cga=(4, 8, 1))
     with pytest.raises(TargetError, match="at most 8"):
-        compiled(plain, ctas_per_cga=(4, 4, 1))
+        compile_kernel(plain, {"y_ptr": "*i32"}, {"N": 32}, target="sm_120a", options={"ctas_per_cga": (16, 1, 1)})
+
+
+def test_larger_than_portable():
+    """Above 8 CTAs the driver wants to be asked; the kernel's own class does that when it is loaded."""
+    y = triton.runtime.jit.MockTensor(tl.int32)
+    names = {shape: type(orchestrated.warmup(y, 32, grid=(16, 4), ctas_per_cga=shape)).__name__
+             for shape in ((8, 1, 1), (4, 4, 1))}
+    assert names == {(8, 1, 1): "CompiledKernel", (4, 4, 1): "LargeClusterKernel"}
+
+
+@pytest.mark.parametrize("shape", [(16, 1, 1), (4, 4, 1), (12, 1, 1)])
+def test_ranks_of_a_large_cluster(machine, shape):
+    y = np.full((shape[0] * shape[1] * 2, 32), -1, np.int32)
+    machine.launch(ring, (shape[0] * 2, shape[1]), y, ctas_per_cga=shape)
+    size = shape[0] * shape[1]
+    for program, row in enumerate(y):
+        column, line = program % (2 * shape[0]), program // (2 * shape[0])
+        rank = column % shape[0] + line * shape[0]
+        assert (row == (rank - 1) % size * 100 + size).all()
 
 
 def test_preferred():

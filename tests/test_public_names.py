@@ -11,6 +11,7 @@ PUBLIC = [
     "install_aliases",
     "jit",
     "simulate",
+    "tle",
     "tlx",
 ]
 

@@ -8,7 +8,7 @@ from ..ir import Op, Program, Site, Value
 from .uses import Uses
 
 BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
-_VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret", "barrier_index",
+_VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret", "buffer_flat", "barrier_index",
           "local_alloc")  # in a storage, an array is a view
 _ASYNC = ("async_load", "tma_load", "tma_store", "bulk_load", "bulk_store", "async_dot", "remote_store", "async_remote_store",
           "async_remote_copy", "tma_load_multicast")

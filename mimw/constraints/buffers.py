@@ -29,7 +29,8 @@ def solve_buffers(program: Program, tensor_cores: bool) -> tuple[dict[Value, Sha
     layouts, demands = {}, {}
     for group in groups:
         demands[group[0]] = [requirement for requirement in requirements if requirement.alloc in group]
-        layouts |= dict.fromkeys(group, _choose(group[0], demands[group[0]], tensor_cores))
+        swizzled = tensor_cores and not any(allocs[alloc].attrs.get("plain") for alloc in group)
+        layouts |= dict.fromkeys(group, _choose(group[0], demands[group[0]], swizzled))
     settle(find_links(program, views), groups, demands, layouts, tensor_cores)
     reasons = {alloc: "; ".join(f"{at(demand.site)} {demand}" for demand in demands[group[0]]) or "default of its shape"
                for group in groups for alloc in group}

@@ -16,7 +16,8 @@ def check_in_flight(program: Program, tiles: Tiles) -> None:
     leaves groups pending may be the finished one of several; it is only refused where the chain of dots goes on.
     """
     carries = all_carries(program)
-    running = _reach(program, carries, {op.result: op for op in program.walk() if op.name == "async_dot"})
+    running = _reach(program, carries, {op.result: op for op in program.walk()
+                                         if op.name == "async_dot" and not op.attrs.get("emulated")})
     pending = _reach(program, carries, {op.result: running[op.args[1]] for op in program.walk()
                                         if op.name == "async_dot_wait" and op.args[0] and op.args[1] in running})
     handovers = {(carry.op, carry.index) for carry in carries}

@@ -57,6 +57,8 @@ class TaskRegions:
                             hint="end the outer region first, or make the inner roles tasks of the outer region")
         region = self._construct(node)
         self.builder.uses_words = True
+        if region.mbarrier_try_wait_suspend_ns is not None:
+            self.builder.suspend_hints.append(region.mbarrier_try_wait_suspend_ns)
         found = list(self._tasks_of(node.body))
         self.cur_node = node
         instances = self._instances(found)

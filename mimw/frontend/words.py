@@ -12,6 +12,7 @@ from types import ModuleType
 from ..triton_port.codegen import JITCallable, parse
 
 _ROOMS = ("mimw.language", "mimw.tlx", "mimw.tle")
+_METHODS = ("extract_tile", "insert_tile")  # words that tensors have as methods: no name of ours need stand before the dot
 
 
 def uses_words(fn, constants: dict | None = None) -> bool:
@@ -37,8 +38,10 @@ def _reaches(value, seen: set[int]) -> bool:
     if isinstance(value, JITCallable) and hasattr(value, "parse"):
         if value.fn.__module__.startswith("triton."):
             return False
-        scope = value.get_capture_scope()
-        return any(_reaches(item, seen) for item in _named(parse(value), scope))
+        scope, tree = value.get_capture_scope(), parse(value)
+        if any(isinstance(node, ast.Attribute) and node.attr in _METHODS for node in ast.walk(tree)):
+            return True
+        return any(_reaches(item, seen) for item in _named(tree, scope))
     if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
         return any(_reaches(item, seen) for item in vars(value).values())
     return False

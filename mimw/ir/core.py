@@ -107,6 +107,7 @@ class Program:
     """One kernel: its run-time parameters, its body, the warps of its default task, and the cluster it is launched in.
 
     `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
+    `suspend_ns` is how long a barrier wait may put a thread to sleep before it looks again, a hint; 0 gives none.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Program:
     site: Site = UNKNOWN
     uses_words: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
+    suspend_ns: int = 0
 
     @property
     def cluster_size(self) -> int:

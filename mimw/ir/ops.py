@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from .types import (
@@ -150,6 +151,14 @@ def _gathered_rows(args, attrs):
     return (args[3], )
 
 
+def _pointed(args, attrs):
+    buffer, indices, shape, pointee = args
+    pointer = Pointer(pointee, "shared")
+    if indices is None:
+        return (Tensor(pointer, tuple(shape)) if shape else pointer, )
+    return (like(indices[0].type, pointer) if indices else pointer, )
+
+
 def _listed(index: int) -> TypeRule:
     return lambda args, attrs: tuple(args[index])
 
@@ -262,6 +271,12 @@ _define("buffer_trans", "buffer order", lambda args, attrs: (
 _define("buffer_reinterpret", "buffer type", _given(1), "none", "pure", ours=True,
         doc="The same bytes as another type. An array keeps its number of buffers, or becomes one buffer. attrs: layout (pinned by "
         "the author, or None).")
+_define("buffer_flat", "buffer", lambda args, attrs: (
+    Buffer(args[0].type.element, (prod(args[0].type.shape) * max(1, args[0].type.count), ), 0, args[0].type.space), ), "none",
+        "pure", ours=True, doc="All elements of a buffer or array in row-major order, wherever they lie; for picked elements only.")
+_define("local_ptr", "buffer indices shape pointee", _pointed, "same", "pure", ours=True,
+        doc="Pointers to elements of a buffer of the logical `shape`: a tile of them for each tile of `indices`, one per dimension; "
+        "to all elements if `indices` is None. Gone once `shared_pointers` has run.")
 _define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
         "read", ours=True, doc="A buffer into registers.")
 _define("local_gather", "buffer indices axis token", lambda args, attrs: (
@@ -269,6 +284,12 @@ _define("local_gather", "buffer indices axis token", lambda args, attrs: (
         doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..].")
 _define("local_scatter", "buffer value indices axis token", None, "same", "write", ours=True,
         doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")
+_define("local_masked_scatter", "buffer value indices mask", None, "same", "write", ours=True,
+        doc="buffer[indices[i]] = value[i] where mask[i]; the buffer is flat, so are the tiles.")
+_define("local_atomic_rmw", "kind buffer value indices mask", _as(2), "same", "read write", ours=True,
+        doc="buffer[indices[i]] becomes kind(buffer[indices[i]], value[i]) where mask[i], each i once; gives what was there.")
+_define("local_atomic_cas", "buffer compare value indices", _as(2), "same", "read write", ours=True,
+        doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.")
 _define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.")
 
 _define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ),
@@ -336,7 +357,8 @@ _define("view_descriptor_slot", "slot", lambda args, attrs: (attrs["type"], ), "
         doc="The descriptor that was made in a slot. attrs: type.")
 
 _define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (attrs["type"], ), "mma", "read async",
-        ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type.")
+        ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, "
+        "if it is more precise than the tensor core: then a and b are tiles, and it is done at once.")
 _define("async_dot_wait", "pending value", _as(1), "mma_wait", "sync", ours=True,
         doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
 

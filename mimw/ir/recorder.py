@@ -183,6 +183,7 @@ class Recorder:
         self._callers: list[Site] = []
         self._function = ""
         self.uses_words = False
+        self.suspend_hints: list[int] = []  # of the task regions that give one
 
     # ---- where we are -----------------------------------------------------------------------------------------------
 
@@ -374,7 +375,8 @@ class Recorder:
     def finish(self, name: str, params: list[tuple[Handle, str, tuple[int, ...], tuple]], num_warps: int,
                site: Site, cluster: tuple[int, int, int] = (1, 1, 1)) -> Program:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
-        return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster)
+        suspend_ns = min(self.suspend_hints, default=0)
+        return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster, suspend_ns)
 
 
 def _scalar_getters() -> None:
@@ -426,6 +428,6 @@ class _Freezer:
         return Op(draft.name, args, results, blocks, MappingProxyType(draft.attrs), draft.site)
 
     def program(self, entry: DraftBlock, name: str, params, num_warps: int, site: Site, uses_words: bool,
-                cluster: tuple[int, int, int]) -> Program:
+                cluster: tuple[int, int, int], suspend_ns: int) -> Program:
         frozen = tuple(Param(self.define(handle), param, path, tuple(attrs)) for handle, param, path, attrs in params)
-        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, cluster)
+        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, cluster, suspend_ns)

@@ -1,7 +1,7 @@
 """The types of IR values. None of them has a layout: where elements live is solved later.
 
     Scalar      one number                        i32, bf16, fp8e4nv
-    Pointer     an address in global memory       *bf16
+    Pointer     an address in global memory       *bf16                         or shared *bf16
     Tensor      a tile of scalars or pointers     bf16[128, 64]
     Buffer      tiles in on-chip memory           buffer<bf16[128, 64] x 4>     count 0 = a single one
     Barrier     mbarriers in shared memory        barrier<x 4>                  or barrier<x 4> per thread; count 0 = a single one
@@ -49,7 +49,10 @@ class Scalar(Type):
 
 @dataclass(frozen=True)
 class Pointer(Type):
-    """An address of `pointee` in global memory (or `constant`, for arguments that are never written)."""
+    """An address of `pointee` in global memory (or `constant`, for arguments that are never written).
+
+    `shared` is an element of a buffer; such a pointer lives until the pass `shared_pointers` makes it an offset.
+    """
 
     pointee: Scalar | Pointer
     space: str = "global"
@@ -59,7 +62,7 @@ class Pointer(Type):
     is_float = False
 
     def __str__(self) -> str:
-        return f"*{self.pointee}"
+        return f"{'shared ' if self.space == 'shared' else ''}*{self.pointee}"
 
 
 Element = Scalar | Pointer

@@ -51,8 +51,14 @@ def check_in_kernel(name: str, semantic: Any) -> None:
     semantic.builder.uses_words = True
 
 
+def _family(module: str) -> str:
+    """The name under which users import the words that `module` defines."""
+    path = module.split(".")
+    return "tlx" if "tle" not in path else "tle.gpu" if "gpu" in path else "tle"
+
+
 def word(fn):
-    """Make `fn` callable in a kernel as `tlx.<its name>`.
+    """Make `fn` callable in a kernel as `tlx.<its name>`, or `tle.`, `tle.gpu.` for words of those rooms.
 
     args:  fn   - takes its arguments unwrapped; those annotated `tl.constexpr` are known at compile time; `_semantic` is
                   Triton's semantic over our recorder, `_generator` (if declared) the code generator
@@ -61,7 +67,7 @@ def word(fn):
     signature = inspect.signature(fn)
     visible = signature.replace(parameters=[p for p in signature.parameters.values() if p.name not in HIDDEN])
     constant = {p.name for p in visible.parameters.values() if p.annotation == "tl.constexpr"}
-    name = f"tlx.{fn.__name__}"
+    name = f"{_family(fn.__module__)}.{fn.__name__}"
     usage = name + str(inspect.Signature([p.replace(annotation=p.empty) for p in visible.parameters.values()]))
 
     @functools.wraps(fn)

@@ -41,14 +41,3 @@ def registers_of(emitter: Emitter, value) -> int:
 def flag(emitter: Emitter, value):
     """An i1 as an i32 of 0 or 1, the form in which assembly takes it."""
     return emitter.builder.create_int_cast(value, emitter.builder.get_int32_ty(), False)
-
-
-def address_of(emitter: Emitter, descriptor) -> str | None:
-    """The name of the kernel parameter that holds a host descriptor, for `mov.b64`; None for one made in the kernel.
-
-    PTX ISA, "Kernel Function Parameters": inline assembly may name them, and an entry's are called `<kernel>_param_<n>`.
-    """
-    for number, param in enumerate(emitter.program.params):
-        if param.value is descriptor:
-            return f"{emitter.program.name}_param_{number}"
-    return None

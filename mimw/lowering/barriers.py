@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir import Op
 from ..target import Target
-from .asm import flag, ptx
+from .asm import flag, ptx, sync
 from .emitter import Emitter, emits
 
 
@@ -21,6 +21,8 @@ def alloc_barriers(emitter: Emitter, op: Op):
     for index in range(count):
         barrier = builder.create_memdesc_index(emitter.types.barrier(0), barriers, builder.get_int32(index))
         builder.create_mbarrier_init(barrier, arrive_count)
+    if emitter.program.suspend_ns:
+        sync(emitter)  # Triton puts one before a wait of its own, and does not see that ours waits
     return barriers
 
 
@@ -39,7 +41,23 @@ def barrier_expect(emitter: Emitter, op: Op):
 @emits("barrier_wait")
 def barrier_wait(emitter: Emitter, op: Op):
     barrier, phase, when = op.args
-    emitter.builder.create_mbarrier_wait(emitter.values[barrier], emitter.values[phase], predicate(emitter, when), [])
+    if emitter.program.suspend_ns:
+        ptx(emitter, _WAIT.format(emitter.program.suspend_ns), ["r", "r", "r"],
+            [emitter.values[barrier], emitter.values[phase], flag(emitter, predicate(emitter, when))])
+    else:
+        emitter.builder.create_mbarrier_wait(emitter.values[barrier], emitter.values[phase], predicate(emitter, when), [])
+
+
+# PTX ISA, mbarrier.try_wait: the last operand is how many nanoseconds the thread may sleep. Triton's own wait has none.
+_WAIT = """{{
+.reg .pred done, on;
+setp.ne.s32 on, $2, 0;
+@!on bra over;
+again:
+mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1, {};
+@!done bra again;
+over:
+}}"""
 
 
 @emits("barrier_arrive")

@@ -47,7 +47,7 @@ _ARRIVE = """{{
 .reg .b32 there;
 setp.eq.s32 on, $0, 0;{condition}
 @on mapa.shared::cluster.u32 there, $1, $2;
-@on mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there], {count};
+@on mbarrier.arrive.release.{scope}.shared::cluster.b64 _, [there], {count};
 }}"""
 
 
@@ -59,10 +59,10 @@ def remote_arrive(emitter: Emitter, op: Op):
     everybody = barrier.type.per_thread
     chosen = emitter.builder.get_int32(0) if everybody else thread_in_task(emitter)
     operands = [chosen, emitter.values[barrier], emitter.values[rank]]
-    condition = ""
+    condition, scope = "", op.attrs.get("scope", "cluster")
     if when is not None:
         condition = "\nsetp.ne.and.s32 on, $3, 0, on;"
         operands.append(flag(emitter, emitter.values[when]))
     if not everybody:
         sync(emitter)
-    ptx(emitter, _ARRIVE.format(condition=condition, count=count), ["r"] * len(operands), operands)
+    ptx(emitter, _ARRIVE.format(condition=condition, count=count, scope=scope), ["r"] * len(operands), operands)

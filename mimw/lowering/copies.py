@@ -6,7 +6,9 @@ from ..ir import Op, Tensor
 from ..ir.layouts import SharedLayout
 from ..triton_port.builder import mlir
 from .barriers import predicate
+from .descriptor_address import is_hinted_reduction
 from .emitter import Emitter, emits
+from .reduction import hinted_reduction
 from .tiles import scalar_constant
 
 _REDUCE = {"add": "ADD", "min": "MIN", "max": "MAX", "and": "AND", "or": "OR", "xor": "XOR"}
@@ -81,6 +83,8 @@ def tma_load(emitter: Emitter, op: Op):
 def tma_store(emitter: Emitter, op: Op):
     descriptor, offsets, buffer, policy, reduce = op.args
     target, coordinates, source = emitter.values[descriptor], _offsets(emitter, offsets), emitter.values[buffer]
+    if is_hinted_reduction(op) and hinted_reduction(emitter, op):
+        return
     if reduce:
         kind = getattr(mlir.DESCRIPTOR_REDUCE_KIND, _REDUCE[reduce])
         emitter.builder.create_async_tma_reduce(kind, target, coordinates, source)

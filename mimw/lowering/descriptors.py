@@ -10,6 +10,7 @@ from ..ir import Descriptor, Op
 from ..ir.layouts import NvmmaShared
 from ..triton_port.builder import mlir
 from ..triton_port.descriptor_slots import ACQUIRE, SLOT_BYTES, fill_marker, mark_view, slots_marker
+from .descriptor_address import named_in_memory
 from .emitter import Emitter, emits
 
 _ELEMENTS = {"i8": 0, "fp8e5": 0, "fp8e4nv": 0, "i16": 1, "i32": 2, "i64": 4, "fp16": 6, "fp32": 7, "fp64": 9, "bf16": 10}
@@ -19,6 +20,8 @@ _MOST = 256  # elements of a box along one dimension
 @emits("make_tensor_descriptor")
 def make_tensor_descriptor(emitter: Emitter, op: Op):
     base, shape, strides, _, _, padding = op.args
+    if op.result in named_in_memory(emitter.program):
+        return _fill(emitter, op, _new_slots(emitter, 1), base, shape, strides, padding)
     return emitter.builder.create_make_tensor_descriptor(
         emitter.mlir_type(op.result), emitter.values[base], [emitter.values[extent] for extent in shape],
         [emitter.values[stride] for stride in strides], padding)
@@ -26,7 +29,11 @@ def make_tensor_descriptor(emitter: Emitter, op: Op):
 
 @emits("descriptor_slots")
 def descriptor_slots(emitter: Emitter, op: Op):
-    return emitter.builder.create_threadwise_inline_asm(slots_marker(op.args[0]), "=l", [], [emitter.mlir_type(op.result)],
+    return _new_slots(emitter, op.args[0])
+
+
+def _new_slots(emitter: Emitter, count: int):
+    return emitter.builder.create_threadwise_inline_asm(slots_marker(count), "=l", [], [emitter.types.slots()],
                                                         True).get_result(0)
 
 
@@ -40,14 +47,23 @@ def descriptor_slot(emitter: Emitter, op: Op):
 @emits("fill_descriptor_slot")
 def fill_descriptor_slot(emitter: Emitter, op: Op):
     slot, base, shape, strides, padding = op.args
+    if slot is not None:
+        return _fill(emitter, op, emitter.values[slot], base, shape, strides, padding)
+    if op.result in named_in_memory(emitter.program):
+        return _fill(emitter, op, _new_slots(emitter, 1), base, shape, strides, padding)
+    extents, steps = [emitter.values[extent] for extent in shape], [emitter.values[stride] for stride in strides]
+    return emitter.builder.create_make_tensor_descriptor(emitter.mlir_type(op.result), emitter.values[base], extents, steps,
+                                                         padding)
+
+
+def _fill(emitter: Emitter, op: Op, slot, base, shape, strides, padding):
+    """Write the descriptor of `op` into a slot; the view of it."""
     builder = emitter.builder
     extents, steps = [emitter.values[extent] for extent in shape], [emitter.values[stride] for stride in strides]
-    if slot is None:
-        return builder.create_make_tensor_descriptor(emitter.mlir_type(op.result), emitter.values[base], extents, steps, padding)
     type_, layout = op.result.type, emitter.layouts.descriptors[op.result]
     element_bytes = builder.get_int64(type_.element.bytes)
     one = builder.get_int32(1)
-    operands = [emitter.values[slot], emitter.values[base],
+    operands = [slot, emitter.values[base],
                 *(builder.get_int32(extent) for extent in reversed(box(type_, layout))), *reversed(extents),
                 *(builder.create_mul(step, element_bytes) for step in reversed(steps[:-1])), *(one for _ in extents)]
     marker = fill_marker(len(extents), _element_code(type_), padding == mlir.PADDING_OPTION.PAD_NAN,
@@ -59,16 +75,18 @@ def fill_descriptor_slot(emitter: Emitter, op: Op):
 @emits("view_descriptor_slot")
 def view_descriptor_slot(emitter: Emitter, op: Op):
     # PTX ISA, membar.proxy / fence.proxy: another thread's writes to a tensor map are seen by TMA only after this acquire.
-    emitter.builder.create_threadwise_inline_asm(ACQUIRE, "l", [emitter.values[op.args[0]]], [], False)
-    return _view(emitter, op, op.args[0])
+    slot = emitter.values[op.args[0]]
+    emitter.builder.create_threadwise_inline_asm(ACQUIRE, "l", [slot], [], False)
+    return _view(emitter, op, slot)
 
 
 def _view(emitter: Emitter, op: Op, slot):
     builder, type_ = emitter.builder, op.result.type
+    emitter.addresses[op.result] = slot
     pointer = builder.get_ptr_ty(emitter.types.element(type_.element), "global")
     one, wide = builder.get_int32(1), builder.get_int64(1)
     view = builder.create_make_tensor_descriptor(
-        emitter.mlir_type(op.result), builder.create_bitcast(emitter.values[slot], pointer), [one] * len(type_.shape),
+        emitter.mlir_type(op.result), builder.create_bitcast(slot, pointer), [one] * len(type_.shape),
         [wide] * len(type_.shape), mlir.PADDING_OPTION.PAD_ZERO)
     mark_view(builder, view)
     return view

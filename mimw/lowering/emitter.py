@@ -65,6 +65,7 @@ class Emitter:
         self.values: dict[Value, object] = {}
         self.constants: dict[Value, Op] = {}
         self.placed: dict[Value, Placement] = {}
+        self.addresses: dict[Value, object] = {}  # of descriptors made in the kernel, where an instruction needs them
         self.storage_bytes: dict[Value, int] = {}
         self.yield_to: list[Callable[[list], object]] = []
         self.homes: list[Home] = []
@@ -187,6 +188,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         mma,
         multicast,
         pins,
+        pointers,
         prefetch,
         remote,
         tasks,

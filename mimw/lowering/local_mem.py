@@ -16,7 +16,8 @@ def local_alloc(emitter: Emitter, op: Op):
         return value
     type_, layout = op.args[0], emitter.layouts.shared[op.result]
     emitter.placed[op.result] = Placement(layout, type_.shape)
-    array = emitter.types.buffer(type_.element, (type_.count, *type_.shape), lifted(layout, len(type_.shape)))
+    shape = (type_.count, *type_.shape) if type_.count else type_.shape
+    array = emitter.types.buffer(type_.element, shape, lifted(layout, len(type_.shape)))
     alignment = emitter.layouts.alignments.get(op.result, 0)
     if alignment > getattr(layout, "boundary", 0):
         return emitter.builder.create_memdesc_reinterpret(array, bytes_for(emitter, type_.bytes, alignment))

@@ -7,7 +7,8 @@ from itertools import product
 from ..ir import I32, Op, Tensor
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Descriptor
-from .asm import address_of, flag, ptx, registers_of, thread_in_task
+from .asm import flag, ptx, registers_of, thread_in_task
+from .descriptor_address import HINTED, Inputs, eviction, point_at
 from .descriptors import box
 from .emitter import Emitter, emits
 
@@ -36,39 +37,39 @@ def prefetch(emitter: Emitter, op: Op):
 
 @emits("prefetch_descriptor")
 def prefetch_descriptor(emitter: Emitter, op: Op):
-    name = address_of(emitter, op.args[0])
-    if name is not None:
-        lines = ["{", ".reg .pred on;", _point_at(name), "setp.eq.s32 on, $0, 0;", "@on prefetch.tensormap [at];", "}"]
-        ptx(emitter, "\n".join(lines), ["r"], [thread_in_task(emitter)])
+    inputs = Inputs()
+    thread = inputs.add(thread_in_task(emitter))
+    pointing = point_at(emitter, op.args[0], "at", inputs)
+    if pointing is not None:
+        lines = ["{", ".reg .pred on;", ".reg .b64 at;", *pointing, f"setp.eq.s32 on, {thread}, 0;",
+                 "@on prefetch.tensormap [at];", "}"]
+        ptx(emitter, "\n".join(lines), inputs.kinds, inputs.values)
 
 
 @emits("tma_prefetch")
 def tma_prefetch(emitter: Emitter, op: Op):
     """One instruction a box: a block wider than the swizzle is several boxes to TMA."""
     descriptor, offsets, when, policy = op.args
-    name = address_of(emitter, descriptor)
-    if name is None:
+    inputs = Inputs()
+    for value in (thread_in_task(emitter), *(emitter.values[offset] for offset in offsets)):
+        inputs.add(value)
+    pointing = point_at(emitter, descriptor, "at", inputs)
+    if pointing is None:
         return
-    operands = [thread_in_task(emitter), *(emitter.values[offset] for offset in offsets)]
-    lines = ["{", ".reg .pred on, leader;", ".reg .b64 policy;", f".reg .b32 c<{len(offsets)}>;", _point_at(name),
+    lines = ["{", ".reg .pred on, leader;", ".reg .b64 at, policy;", f".reg .b32 c<{len(offsets)}>;", *pointing,
              "elect.sync _|leader, 0xffffffff;", "setp.lt.and.s32 on, $0, 32, leader;"]
     if when is not None:
-        lines.append(f"setp.ne.and.s32 on, ${len(operands)}, 0, on;")
-        operands.append(flag(emitter, emitter.values[when]))
-    eviction, hint = policy[2], ""
-    if eviction != "evict_normal":
-        lines.append(f"createpolicy.fractional.L2::{eviction}.b64 policy, 1.0;")
+        lines.append(f"setp.ne.and.s32 on, {inputs.add(flag(emitter, emitter.values[when]))}, 0, on;")
+    hint = ""
+    if eviction(policy) in HINTED:
+        lines.append(f"createpolicy.fractional.L2::{eviction(policy)}.b64 policy, 1.0;")
         hint = ".L2::cache_hint"
     for corner in _corners(descriptor.type, emitter.layouts.descriptors[descriptor]):
         lines += [f"add.s32 c{dim}, ${1 + dim}, {step};" for dim, step in enumerate(corner)]
         place = ", ".join(f"c{dim}" for dim in reversed(range(len(offsets))))
         lines.append(f"@on cp.async.bulk.prefetch.tensor.{len(offsets)}d.L2.global.tile{hint} [at, {{{place}}}]"
                      + (", policy;" if hint else ";"))
-    ptx(emitter, "\n".join([*lines, "}"]), ["r"] * len(operands), operands)
-
-
-def _point_at(name: str) -> str:
-    return f".reg .b64 at;\nmov.b64 at, {name};\ncvta.param.u64 at, at;"
+    ptx(emitter, "\n".join([*lines, "}"]), inputs.kinds, inputs.values)
 
 
 def _corners(type_: Descriptor, layout: NvmmaShared):

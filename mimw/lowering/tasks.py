@@ -47,8 +47,9 @@ def warp_specialize(emitter: Emitter, op: Op):
     if all(request is not None for request in requests):
         created.set_requested_registers(requests)
 
-    outer, outer_warps = dict(emitter.values), emitter.num_warps
-    arguments = [emitter.values[value] for value in captures]
+    outer, outer_addresses, outer_warps = dict(emitter.values), dict(emitter.addresses), emitter.num_warps
+    addressed = [value for value in captures if value in emitter.addresses]
+    arguments = [emitter.values[value] for value in captures] + [emitter.addresses[value] for value in addressed]
     builder.create_block_with_parent(created.get_partition_op_holder(), [])
     partitions = builder.create_warp_specialize_partitions(arguments, len(workers))
     for index, block in enumerate(workers):
@@ -57,11 +58,13 @@ def warp_specialize(emitter: Emitter, op: Op):
         emitter.values = dict(outer)
         for position, value in enumerate(captures):
             emitter.values[value] = mlir_block.get_argument(position)
+        emitter.addresses = {value: mlir_block.get_argument(position)
+                             for position, value in enumerate(addressed, start=len(captures))}
         builder.set_insertion_point_to_start(mlir_block)
         for value in constants:
             emitter.op(emitter.constants[value])
         emitter.num_warps = tasks[index + 1].num_warps
         emitter.home(mlir_block, block)
         builder.create_warp_return()
-    emitter.values, emitter.num_warps = outer, outer_warps
+    emitter.values, emitter.addresses, emitter.num_warps = outer, outer_addresses, outer_warps
     builder.set_insertion_point_after(created.get_operation())

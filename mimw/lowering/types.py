@@ -53,6 +53,10 @@ class Types:
                                                    self.attribute(lifted(placement.layout, len(type_.shape))),
                                                    list(placement.allocated))
 
+    def slots(self):
+        """A pointer to memory for descriptors."""
+        return self.builder.get_ptr_ty(self.builder.get_int8_ty(), "global")
+
     def barrier(self, count: int):
         shape = [count, 1] if count else [1]
         return self.builder.get_shared_mem_desc_ty(self.builder.get_int64_ty(), shape,
@@ -72,7 +76,7 @@ class Types:
             case Barrier(count):
                 return self.barrier(count)
             case DescriptorSlots():
-                return self.builder.get_ptr_ty(self.builder.get_int8_ty(), "global")
+                return self.slots()
             case Scalar() | Pointer():
                 return self.element(value.type)
             case Buffer():

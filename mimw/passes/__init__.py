@@ -25,14 +25,16 @@ from .cut_copies import cut_copies
 from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
+from .narrow_releases import narrow_releases
 from .place_aliases import check_aliases, place_aliases
+from .shared_pointers import shared_pointers
 from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
-    "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "place_aliases", "run_passes",
-    "sync_clusters",
+    "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "narrow_releases", "place_aliases",
+    "run_passes", "shared_pointers", "sync_clusters",
 ]
 
 
@@ -47,6 +49,7 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
+    Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(program)),  # every other pass knows buffers only
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view
     Pass("exclusive", check=check_exclusive),
@@ -64,6 +67,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("warpgroups", check=check_warpgroups),
     Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
     Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
+    Pass("narrow_releases", rewrite=lambda program, target: narrow_releases(program)),
     Pass("grant_registers", rewrite=grant_registers),  # last: the checks speak of what the author asked for
 )
 

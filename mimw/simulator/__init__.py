@@ -15,6 +15,7 @@ from . import (  # noqa: F401
     misc,
     named_barrier,
     pins,
+    pointers,
     regions,
     remote,
     shared,

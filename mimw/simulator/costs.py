@@ -21,7 +21,7 @@ SLOW_MATH = frozenset("""
 """.split())
 FREE = frozenset("""
     yield condition if for while warp_specialize map_elementwise buffer_index buffer_slice buffer_trans
-    buffer_reinterpret barrier_index alias_storage constant poison local_alloc splat expand_dims broadcast make_range assume
+    buffer_reinterpret buffer_flat barrier_index alias_storage constant poison local_alloc splat expand_dims broadcast make_range assume
 """.split())
 SYNCS = frozenset("""
     barrier barrier_wait barrier_arrive barrier_expect named_barrier_wait named_barrier_arrive fence tma_load tma_store
@@ -30,6 +30,9 @@ SYNCS = frozenset("""
 """.split())
 LOADS = frozenset("""
     load masked_load descriptor_load descriptor_gather atomic_rmw atomic_cas atomic_load
+""".split())
+SHARED = frozenset("""
+    local_load local_store local_gather local_scatter local_masked_scatter local_atomic_rmw local_atomic_cas
 """.split())
 MACS = {8: 4096.0, 16: 2048.0, 32: 1024.0, 64: 64.0}    # multiply-adds per cycle by operand bits (32 is tf32)
 
@@ -42,7 +45,7 @@ def cost(op: Op, num_warps: int) -> float:
         return SYNC
     if op.name in LOADS:
         return GLOBAL_LATENCY + _bytes(op) / GLOBAL_BYTES
-    if op.name in ("local_load", "local_store", "local_gather", "local_scatter"):
+    if op.name in SHARED:
         return SHARED_LATENCY + _bytes(op) / SHARED_BYTES
     if op.name in ("dot", "dot_scaled"):
         return DOT_LATENCY + dot(op)

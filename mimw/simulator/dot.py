@@ -20,7 +20,7 @@ from .values import numpy_type
 def async_dot(task, op):
     a, b, acc = (None if arg is None else task.env[arg] for arg in op.args[:3])
     precision, dtype = op.args[3], numpy_type(op.result.type, op.site)
-    a = a if isinstance(a, View) else task.read(op.args[0], op)
+    a, b = (x if isinstance(x, View) else task.read(value, op) for x, value in zip((a, b), op.args))
     pending = PendingDot(op)
     if isinstance(acc, PendingDot) and not acc.done and not any(acc is dot.destination for dot in task.dots):
         raise AsyncDotReadEarly(f"{task.where}: the accumulator of the async_dot at {op.site} is still being computed "

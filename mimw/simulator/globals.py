@@ -104,7 +104,7 @@ def _of_unsigned(function):
     return lambda old, new: as_signed(function(as_unsigned(old), as_unsigned(new)))
 
 
-_KINDS = {
+KINDS = {
     "ADD": np.add, "FADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "MAX": np.maximum,
     "MIN": np.minimum, "UMAX": _of_unsigned(np.maximum), "UMIN": _of_unsigned(np.minimum), "XCHG": lambda old, new: new,
 }
@@ -114,7 +114,7 @@ _KINDS = {
 def atomic_rmw(task, op):
     pointer, value, mask = (_optional(task, op, arg) for arg in op.args[1:4])
     kind = op.args[0]
-    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, _KINDS[getattr(kind, "name", kind)], value)
+    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, KINDS[getattr(kind, "name", kind)], value)
 
 
 @handles("atomic_cas", switches=True)
@@ -138,7 +138,7 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
     operands = [np.broadcast_to(operand, shape).reshape(-1) for operand in operands]
     lanes = np.arange(flat.size) if mask is None else np.flatnonzero(np.broadcast_to(mask, shape).reshape(-1))
     old, changed = np.zeros(flat.size, dtype), False
-    for turn in _turns(flat, lanes):
+    for turn in turns(flat, lanes):
         old[turn] = memory.read(flat[turn], None, dtype, None, task, op)
         new = np.asarray(function(old[turn], *(operand[turn] for operand in operands))).astype(dtype, copy=False)
         changed |= new.tobytes() != old[turn].tobytes()
@@ -147,7 +147,7 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
     return old.reshape(shape)[()]
 
 
-def _turns(flat: np.ndarray, lanes: np.ndarray):
+def turns(flat: np.ndarray, lanes: np.ndarray):
     """The lanes in groups of different addresses, in order."""
     while lanes.size:
         _, first = np.unique(flat[lanes], return_index=True)

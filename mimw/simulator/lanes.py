@@ -19,6 +19,7 @@ from .values import numpy_type
 WARP = 32
 _EVERYBODY = frozenset("""
     reduce scan dot dot_scaled gather histogram local_load local_store local_gather local_scatter
+    local_masked_scatter local_atomic_rmw local_atomic_cas
     descriptor_load descriptor_store descriptor_reduce descriptor_gather descriptor_scatter
 """.split())
 _ONE_THREAD_ENOUGH = frozenset(("fence", "clock64"))

@@ -75,8 +75,9 @@ class View:
         self.check(task, op)
         return self.data.copy()
 
-    def touch(self, actor, op, *, write: bool, proxy: str = GENERIC, where=None) -> None:
-        """Note an access of `actor`, a task or an operation in flight, to all elements or to those at a numpy index."""
+    def touch(self, actor, op, *, write: bool, proxy: str = GENERIC, where=None, scope: str = "") -> None:
+        """Note an access of `actor`, a task or an operation in flight, to all elements or to those at a numpy index. One with a
+        `scope` (cta, gpu) is atomic: it does not race with other atomic ones there."""
         order = actor.machine.order
         if not order.active:
             return
@@ -87,7 +88,8 @@ class View:
         memory = owner_of(self.data)
         offsets = sum((index.reshape(-1) * stride for index, stride in zip(where, self.data.strides)),
                       address_of(self.data) - address_of(memory))
-        order.scatter(actor, op, memory, offsets, self.data.itemsize, name, write=write, proxy=proxy, space="shared")
+        order.scatter(actor, op, memory, offsets, self.data.itemsize, name, write=write, proxy=proxy, scope=scope,
+                      space="shared")
 
     def write(self, tile: np.ndarray) -> None:
         self.data[...] = tile

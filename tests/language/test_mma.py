@@ -59,11 +59,15 @@ def test_precision(kernel, dtype, given, name):
     assert kernel.program().body.ops[-1].args[3].name == name
 
 
-@pytest.mark.parametrize("given", ["tf32x3", "ieee"])
-def test_precision_that_the_tensor_core_has_not(kernel, given):
-    a, b = operands(kernel, tl.float32, turned=True)
-    with pytest.raises(KernelError, match=f"input_precision '{given}' is not offered: wgmma reads float32 operands as tf32"):
-        kernel(tlx.async_dot, a, b, input_precision=given)
+@pytest.mark.parametrize("given, name", [("tf32x3", "TF32x3"), ("ieee", "IEEE")])
+def test_precision_that_the_tensor_core_has_not(kernel, given, name):
+    """The accumulator is waited for, operands may be contiguous along either dimension."""
+    a, b = operands(kernel, tl.float32)
+    acc = kernel(tlx.async_dot, a, b, input_precision=given)
+    kernel(tlx.async_dot, a, b, acc, input_precision=given)
+    first, *loads, wait, second = kernel.program().body.ops[-5:]
+    assert [op.name for op in (first, *loads, wait, second)] == ["async_dot", "local_load", "local_load", "async_dot_wait", "async_dot"]
+    assert first.args[3].name == name and first.attrs["emulated"] and second.args[2] is wait.result
 
 
 def test_precision_must_be_known(kernel):

@@ -131,15 +131,17 @@ def test_no_sync_is_added_without_other_ctas():
     assert text.count("barrier.cluster.arrive") == 1 and text.count("fence.mbarrier_init") == 1
 
 
-def test_device_descriptors_are_not_multicast():
+def test_descriptors_that_control_flow_hands_on_are_not_multicast():
     @mimw.jit
-    def kernel(x_ptr):
+    def kernel(x_ptr, n):
         desc = tl.make_tensor_descriptor(x_ptr, [64, 64], [64, 1], [64, 64])
+        if n > 0:
+            desc = tl.make_tensor_descriptor(x_ptr + n, [64, 64], [64, 1], [64, 64])
         tile = tlx.local_alloc((64, 64), tl.float16, 1)
         full = tlx.alloc_barriers(1)
         tlx.barrier_expect_bytes(full[0], 8192)
         tlx.async_descriptor_load(desc, tile[0], [0, 0], full[0], multicast_targets=[0, 1])
         tlx.barrier_wait(full[0], 0)
 
-    with pytest.raises(triton.CompilationError, match="descriptor made in the kernel"):
-        compiled(kernel, pointers("fp16", "x_ptr"))
+    with pytest.raises(triton.CompilationError, match="descriptor that an `if` or a loop hands on"):
+        compiled(kernel, pointers("fp16", "x_ptr") | {"n": "i32"})

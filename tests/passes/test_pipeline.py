@@ -12,8 +12,9 @@ SM90 = target("sm_90a")
 
 def test_the_order():
     assert [step.name for step in PASSES] == [
-        "target", "tasks", "cluster", "exclusive", "named_barriers", "drop_unused", "aliases", "place_aliases", "accumulate_dots", "registers", "shared",
-        "arrivals", "bytes", "waits", "async_dot", "warpgroups", "sync_clusters", "fence_barriers", "grant_registers"]
+        "target", "shared_pointers", "tasks", "cluster", "exclusive", "named_barriers", "drop_unused", "aliases",
+        "place_aliases", "accumulate_dots", "registers", "shared", "arrivals", "bytes", "waits", "async_dot", "warpgroups", "sync_clusters",
+        "fence_barriers", "narrow_releases", "grant_registers"]
 
 
 def test_a_right_kernel_goes_through_and_every_pass_is_seen():

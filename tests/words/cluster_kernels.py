@@ -102,6 +102,30 @@ def multicast(x_desc, y_ptr, R: tl.constexpr, C: tl.constexpr, COLUMNS: tl.const
 
 
 @mimw.jit
+def multicast_own(x_ptr, y_ptr, R: tl.constexpr, C: tl.constexpr, SLOT: tl.constexpr):
+    """As `multicast` by rows, with a descriptor that the kernel makes, used by a task of its own."""
+    tile = tlx.local_alloc((R, C), tlx.dtype_of(x_ptr), 1)
+    full = tlx.alloc_barriers(1)
+    slots = tlx.allocate_tensor_descriptor(2)
+    if SLOT:
+        desc = tlx.make_tensor_descriptor(slots[1], x_ptr, [R, C], [C, 1], [R // 2, C])
+    else:
+        desc = tl.make_tensor_descriptor(x_ptr, [R, C], [C, 1], [R // 2, C])
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_wait(full[0], 0)
+            at = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+            tl.store(y_ptr + tl.program_id(0) * R * C + at, tlx.local_load(tile[0]))
+        with tlx.async_task(num_warps=1):
+            rank = tlx.cluster_cta_rank()
+            tlx.prefetch(desc, tensormap=True)
+            tlx.async_descriptor_prefetch_tensor(desc, [rank * (R // 2), 0])
+            tlx.barrier_expect_bytes(full[0], R * C * tlx.size_of(tlx.dtype_of(x_ptr)))
+            half = tlx.local_slice(tile[0], [rank * (R // 2), 0], [R // 2, C])
+            tlx.async_descriptor_load(desc, half, [rank * (R // 2), 0], full[0], multicast_targets=[0, 1])
+
+
+@mimw.jit
 def around_tasks(x_ptr, y_ptr, N: tl.constexpr):
     """Cluster barriers before and after a region; the tasks store to the other CTA, the body reads after it."""
     tiles = tlx.local_alloc((N, ), tl.int32, 2)

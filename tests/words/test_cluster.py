@@ -82,6 +82,15 @@ def test_multicast(machine, rows, columns, by_columns):
     assert (y == x).all()
 
 
+@pytest.mark.parametrize("slot", [False, True])
+@pytest.mark.parametrize("columns", [32, 128])
+def test_multicast_with_a_descriptor_made_in_the_kernel(machine, columns, slot):
+    x = numbers(32, columns, dtype=np.float16)
+    y = np.zeros((4, 32, columns), np.float16)
+    machine.launch(kernels.multicast_own, (4, ), x, y, 32, columns, slot, ctas_per_cga=(2, 1, 1))
+    assert (y == x).all()
+
+
 @pytest.mark.parametrize("kernel, factor", [("around_tasks", 11), ("in_tasks", 1)])
 def test_cluster_barrier(machine, kernel, factor):
     x = numbers(8, 64, dtype=np.int32) + np.arange(8, dtype=np.int32)[:, None]

@@ -27,6 +27,8 @@ def mma(op: Op, tiles: Tiles) -> None:
     """`async_dot`: a tensor-core accumulator in and out, a register operand A as operand of it."""
     if not tiles.wgmma:
         raise TargetError(f"{at(op.site)} async_dot needs wgmma, which this target does not have")
+    if op.attrs.get("emulated"):
+        return _emulated(op, tiles)
     a, _, acc = op.args[:3]
     layout = accumulator_layout(op.result.type, a.type.element, a.type.shape[-1], tiles.num_warps, op.site)
     if isinstance(a.type, Tensor):
@@ -34,6 +36,14 @@ def mma(op: Op, tiles: Tiles) -> None:
     if acc is not None:
         tiles.want(op, 2, layout)
     tiles.give(op.result, Choice(layout, Strength.MMA, op, f"{at(op.site)} async_dot accumulates in it"))
+
+
+def _emulated(op: Op, tiles: Tiles) -> None:
+    """As `tl.dot`, perhaps without an accumulator."""
+    chosen = tiles.default(op.result.type.shape)
+    for index, _ in tiles.operands(op):
+        tiles.want(op, index, DotOperand(index, chosen.layout) if index < 2 else chosen.layout)
+    tiles.give(op.result, chosen)
 
 
 @rule("mma_wait")

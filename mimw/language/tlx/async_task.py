@@ -31,7 +31,8 @@ class async_tasks(Region):
 
     args:      exclusive - the kernel must have exactly this one region
                no_ending_cluster_sync - (sm_100) the author guarantees that peers are done with tensor memory
-               mbarrier_try_wait_suspend_ns - (opt) hint >= 0 for every barrier wait of the kernel, else ValueError
+               mbarrier_try_wait_suspend_ns - (opt) hint >= 0 for every barrier_wait of the kernel, else ValueError; of several
+                         regions the smallest counts, 0 is none
                others    - accepted and ignored
     orders:    all before the region -> every task; every task -> all after the region
     lowers to: ttg.warp_specialize

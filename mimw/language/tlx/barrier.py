@@ -108,7 +108,7 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
                pred            - (opt) scalar; nothing happens when false
     orders:    all that the task's threads (on a warp barrier: that thread) did before -> what a waiter does after
     lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and
-               mbarrier.arrive.release.cluster
+               mbarrier.arrive.release.cluster, or .cta where the kernel writes nothing that another CTA could read
     """
     assert not _is_remote(bar), "barrier_arrive takes the local mbarrier; pass remote_cta_rank instead of a remote view"
     handle = single_barrier("barrier_arrive", bar, _semantic)

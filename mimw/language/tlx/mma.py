@@ -6,6 +6,7 @@ import triton.language.core as tl
 
 from ..core import not_yet, word, wrong
 from .arguments import handle_of, is_int, needs_hopper, single_buffer
+from .local_mem import local_load
 from .types import buffered_tensor, storage_kind
 
 _SUPPORTED = "f16, bf16, f32 (as tf32), fp8 (e5m2, e4m3), int8"
@@ -20,13 +21,15 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     args:      A   - one buffer, or a register tile
                B   - one buffer; either may be a `local_trans` view
                acc - (opt) register tile of the result's dtype; None counts as 0
-               input_precision - (opt) for f32 only "tf32", the default: the tensor core has no other; no effect on other types
+               input_precision - (opt) for f32 "tf32", the default, "tf32x3" or "ieee"; no effect on other types. The tensor core
+                                 has tf32 only: the other two wait for `acc`, with all dots before, and have
+                                 computed when they return; still a group of their own for the wait
                out_dtype       - float32, or float16 for f16 and fp8; int8 gives int32 and f32, bf16 give float32
                use_acc, pred, mBarriers, two_ctas, force_async - no effect on Hopper
     orders:    nothing until `async_dot_wait`: the result may only be passed on as `acc`, through a loop, or to the wait, and
                the operands must not be overwritten
-    not:       8-bit and f32 operands that are not contiguous along K; M % 64, N % 8 != 0, N > 256 or K < 16
-    lowers to: ttng.warp_group_dot, is_async
+    not:       8-bit and tf32 operands that are not contiguous along K; M % 64, N % 8 != 0, N > 256 or K < 16
+    lowers to: ttng.warp_group_dot, is_async; "tf32x3", "ieee": ttg.local_load, tt.dot
     """
     chip = needs_hopper("async_dot", _semantic)
     if chip >= 100:
@@ -39,14 +42,19 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     shape_b = _operand("B", B, _semantic)
     _check_types(A.dtype, B.dtype)
     _check_shapes(shape_a, shape_b, A.dtype)
-    _check_contiguous(A, B, _semantic)
+    precision = _precision(A.dtype, input_precision, _semantic)
+    emulated = A.dtype == tl.float32 and precision.name != "TF32"
+    if not emulated:
+        _check_contiguous(A, B, _semantic)
     result = tl.block_type(_result_dtype(A.dtype, out_dtype), [shape_a[0], shape_b[1]])
     _check_acc(acc, result, _semantic)
+    if emulated:
+        A, B = (local_load(x, _semantic=_semantic) if isinstance(x, buffered_tensor) else x for x in (A, B))
+        acc = None if acc is None else async_dot_wait(0, acc, _semantic=_semantic)
     options = _semantic.builder.options
-    precision = _precision(A.dtype, input_precision, _semantic)
     imprecise = (options.max_num_imprecise_acc_default or 0) if A.dtype.is_fp8() else 0
     handle = _semantic.builder.record("async_dot", A.handle, B.handle, handle_of(acc), precision, imprecise,
-                                      type=result.to_ir(_semantic.builder)).results[0]
+                                      type=result.to_ir(_semantic.builder), **({"emulated": True} if emulated else {})).results[0]
     return tl.tensor(handle, result)
 
 
@@ -81,14 +89,9 @@ def _check_shapes(a: tuple[int, int], b: tuple[int, int], dtype: tl.dtype) -> No
 
 
 def _precision(dtype: tl.dtype, name: str | None, semantic):
-    """How f32 operands are read. wgmma reads them as tf32; more precise forms are sums of several dots, which `tl.dot` makes."""
-    if name is not None:
-        semantic._str_to_dot_input_precision(name)
-        if dtype == tl.float32 and name != "tf32":
-            raise wrong(semantic, f"async_dot: input_precision {name!r} is not offered: wgmma reads float32 operands as tf32",
-                        hint=f"use tl.dot(tlx.local_load(A), tlx.local_load(B), acc, input_precision={name!r})")
-    return semantic._str_to_dot_input_precision("tf32" if dtype == tl.float32 else name or
-                                                semantic.builder.options.default_dot_input_precision)
+    """How f32 operands are read: wgmma reads them as tf32."""
+    default = "tf32" if dtype == tl.float32 else semantic.builder.options.default_dot_input_precision
+    return semantic._str_to_dot_input_precision(name or default)
 
 
 def _check_contiguous(A, B, semantic) -> None:

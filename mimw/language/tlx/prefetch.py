@@ -13,7 +13,7 @@ from .tma import checked_offsets
 def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: tl.constexpr = "", _semantic=None) -> None:
     """Prefetch one block of `desc` into L2; one thread of the task issues it. Arguments as of `async_descriptor_load`.
 
-    not:       a descriptor made in the kernel has no address that PTX can name; then nothing is emitted
+    not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
     lowers to: PTX cp.async.bulk.prefetch.tensor.L2.global.tile, one for each box of the block
     """
     needs_hopper("async_descriptor_prefetch_tensor", _semantic, amd="amd_descriptor_prefetch_tensor")
@@ -31,7 +31,7 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
                level     - "L1" or "L2"
                mask      - (opt) i1, broadcast: only where true
                tensormap - prefetch the descriptor; `level` and `mask` are ignored
-    not:       a descriptor made in the kernel has no address that PTX can name; then nothing is emitted
+    not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
     lowers to: PTX prefetch.global.L1, prefetch.global.L2, prefetch.param.tensormap
     """
     if tensormap:

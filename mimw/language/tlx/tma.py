@@ -38,8 +38,8 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                pred    - (opt) scalar; nothing happens when false
                eviction_policy - "", "evict_first" or "evict_last"
                multicast_targets - (opt) ranks of CTAs of the cluster, ints or i32 scalars: the block lands at the same place in
-                                   each of them and completes its bytes on the same barrier there. `desc` is then one that
-                                   the host made. Needs a launch with ctas_per_cga.
+                                   each of them and completes its bytes on the same barrier there. Not with a `desc`
+                                   that an `if` or a loop hands on. Needs a launch with ctas_per_cga.
                two_ctas - not offered yet
     orders:    the block -> what a task does after waiting on `barrier`
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster
@@ -68,10 +68,11 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
     args:      desc    - tensor descriptor
                source  - one buffer of the block's shape and dtype
                offsets - first element of the block, one i32 a dimension; out of bounds elements are not written
-               eviction_policy - "", "evict_first" or "evict_last"
+               eviction_policy - "", "evict_first" or "evict_last"; left out of a reduction whose `desc` an `if` or a loop hands on
                store_reduce    - "", or "add", "min", "max", "and", "or", "xor": combine atomically with what is there
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before the store wait.
-    lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce
+    lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce; a reduction with a policy PTX
+               cp.reduce.async.bulk.tensor with .L2::cache_hint
     """
     needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store")
     offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic)

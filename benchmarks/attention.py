@@ -1,0 +1,164 @@
+"""Attention forward against cuDNN, and FlashAttention where it is installed, on one GPU.
+
+    python -m benchmarks.attention                       batch 4, 48 heads, head dim 128, seq 1024 to 16384, bf16, full and causal
+    python -m benchmarks.attention --dim 64 --seq 4096   another head dim, some lengths
+    python -m benchmarks.attention --kv-heads 8          grouped queries
+    python -m benchmarks.attention --tune                try every candidate configuration
+
+Inputs are standard normal. Ours and the baselines alternate with a cold L2 (`mimw.testing.benchmark.alternate`); every timed result
+is checked against fp64 on some rows of every head. Causal counts half the operations.
+"""
+
+from __future__ import annotations
+
+import argparse
+from math import prod
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from mimw.kernels import attention
+from mimw.kernels.attention import Configuration
+from mimw.testing.benchmark import Row, alternate, versions
+
+SEQS = (1024, 2048, 4096, 8192, 16384)
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+CANDIDATES = {
+    64: [Configuration(), Configuration(ping_pong=False)],
+    128: [Configuration(), Configuration(ping_pong=False)],
+    256: [Configuration(bn=64, ahead=False), Configuration(bn=64, ahead=False, ping_pong=False)],
+}
+_RESULTS = Path(__file__).parent / "results"
+_ROWS = 16
+
+
+def problem(shape: dict[str, int], dtype: torch.dtype):
+    """(q, k, v) of standard normal inputs."""
+    torch.manual_seed(0)
+    sizes = [(shape["batch"], heads, shape["seq"], shape["dim"]) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"])]
+    return tuple(torch.randn(size, device="cuda", dtype=dtype) for size in sizes)
+
+
+def flash_attention():
+    """FlashAttention's forward on (batch, heads, seq, dim) tensors, or None where it is not installed."""
+    try:
+        from flash_attn.cute import flash_attn_func
+    except ImportError:
+        return None
+
+    def run(q, k, v, causal):
+        out = flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)
+        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+    return run
+
+
+def baselines(q, k, v, causal: bool) -> dict:
+    """Calls without arguments that compute the same, by name."""
+
+    def cudnn():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+    found = {"cuDNN": cudnn}
+    if (flash := flash_attention()) is not None:
+        # FlashAttention takes (batch, seq, heads, dim): give it that layout, contiguous.
+        laid = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+        found["FlashAttention"] = lambda: flash(*laid, causal)
+    return found
+
+
+def launcher(q, k, v, o, lse, causal: bool, chosen: Configuration | None):
+    """A call without arguments that computes o and lse, its descriptors made beforehand."""
+    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
+    grid, args, meta = attention.arguments(q, k, v, o, lse, torch.zeros(1, dtype=torch.int32, device="cuda"), programs, causal, None, chosen)
+    launch = attention.kernel[grid]
+    return lambda: launch(*args, **meta)
+
+
+def reference(q, k, v, rows: torch.Tensor, causal: bool):
+    """(o, lse) in fp64 for some rows of every head."""
+    group = q.shape[1] // k.shape[1]
+    o, lse = [], []
+    for head in range(q.shape[1]):
+        keys, values = k[:, head // group].double(), v[:, head // group].double()
+        scores = q[:, head, rows].double() @ keys.mT / q.shape[-1]**0.5
+        if causal:
+            scores.masked_fill_(torch.arange(k.shape[2], device="cuda") > rows[:, None] + k.shape[2] - q.shape[2], float("-inf"))
+        o.append(scores.softmax(-1) @ values)
+        lse.append(scores.logsumexp(-1))
+    return torch.stack(o, 1), torch.stack(lse, 1)
+
+
+def check(q, k, v, o, lse, causal: bool) -> float:
+    """||o - reference|| / ||reference|| on some rows of every head; an error if it is larger than 16-bit types allow."""
+    rows = torch.randperm(q.shape[2], device="cuda")[:_ROWS].sort().values
+    rows[0], rows[-1] = 0, q.shape[2] - 1
+    wanted, wanted_lse = reference(q, k, v, rows, causal)
+    error = ((o[:, :, rows].double() - wanted).norm() / wanted.norm()).item()
+    lse_error = (lse[:, :, rows] - wanted_lse).abs().max().item()
+    if not (error < 5e-3 and lse_error < 1e-3):
+        raise AssertionError(f"wrong: error {error:.2e} of O (allowed 5e-3), {lse_error:.2e} of log-sum-exp (allowed 1e-3)")
+    return error
+
+
+def measure(shape: dict[str, int], dtype_name: str, causal: bool, chosen: Configuration | None = None,
+            at_least_ms: float = 200.0) -> Row:
+    """One row, checked."""
+    q, k, v = problem(shape, DTYPES[dtype_name])
+    o, lse = torch.full_like(q, float("nan")), torch.empty(q.shape[:3], device="cuda")
+    run = launcher(q, k, v, o, lse, causal, chosen)
+    run()
+    torch.cuda.synchronize()
+    error = check(q, k, v, o, lse, causal)
+    times = alternate({"mimw": run, **baselines(q, k, v, causal)}, at_least_ms)
+    used = chosen or attention.configuration(shape["dim"], causal)
+    return Row(f"attention-{dtype_name}-{'causal' if causal else 'full'}", shape, vars(used), times.pop("mimw"), times, error,
+               "standard normal", torch.cuda.get_device_name(), versions())
+
+
+def line(row: Row) -> str:
+    """A row for people."""
+    shape = row.shape
+    flops = 4 * shape["batch"] * shape["heads"] * shape["seq"]**2 * shape["dim"] * (0.5 if "causal" in row.name else 1)
+    others = "  ".join(f"{name} {flops / time / 1e6:.0f} ratio {row.ratios()[name]:.3f}" for name, time in row.baselines.items())
+    used = ", ".join(f"{name} {value}" for name, value in row.configuration.items())
+    return (f"{row.name:<22} seq {shape['seq']:<6} dim {shape['dim']:<4} {row.microseconds:9.1f} us "
+            f"{flops / row.microseconds / 1e6:6.0f} TFLOP/s  {others}  error {row.error:.1e}  {used}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtype", choices=DTYPES, default="bf16")
+    parser.add_argument("--dim", type=int, choices=CANDIDATES, default=128)
+    parser.add_argument("--seq", type=int, nargs="*", default=SEQS)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=48)
+    parser.add_argument("--kv-heads", type=int)
+    parser.add_argument("--mask", choices=["full", "causal", "both"], default="both")
+    parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--ms", type=float, default=200.0, help="how long each candidate is timed at least")
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the raw rows")
+    options = parser.parse_args()
+    options.results.mkdir(parents=True, exist_ok=True)
+    ratios: dict[str, list[float]] = {}
+    for causal in {"full": [False], "causal": [True], "both": [False, True]}[options.mask]:
+        for seq in options.seq:
+            shape = dict(batch=options.batch, heads=options.heads, kv_heads=options.kv_heads or options.heads, seq=seq,
+                         dim=options.dim)
+            rows = []
+            for chosen in CANDIDATES[options.dim] if options.tune else [None]:
+                rows.append(measure(shape, options.dtype, causal, chosen, options.ms))
+                rows[-1].write(options.results / f"attention-{options.dtype}.jsonl")
+                print(line(rows[-1]), flush=True)
+            fastest = min(rows, key=lambda row: row.microseconds)
+            for name, ratio in fastest.ratios().items():
+                ratios.setdefault(name, []).append(ratio)
+    for name, found in ratios.items():
+        print(f"geometric mean of {len(found)} ratios to {name}: {prod(found) ** (1 / len(found)):.3f}, lowest {min(found):.3f}")
+
+
+if __name__ == "__main__":
+    main()

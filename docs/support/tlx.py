@@ -1,0 +1,198 @@
+"""Writes docs/tlx.md: each TLX name, its parameters, and where it works, found out by compiling a probe for each chip.
+
+    python docs/support/tlx.py            write the table
+    python docs/support/tlx.py --check    exit with 1 if it is stale
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import os
+import sys
+import tempfile
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
+
+import probes  # noqa: E402
+import triton  # noqa: E402
+
+import mimw  # noqa: E402
+import mimw.tlx as tlx  # noqa: E402
+from mimw.compile import compile_kernel  # noqa: E402
+from mimw.errors import NotYet, TargetError  # noqa: E402
+from mimw.passes.check_target import word_targets  # noqa: E402
+from mimw.target import target as chip  # noqa: E402
+
+TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
+YES, NO, LATER = "yes", "-", "NotYet"
+_OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-capable")
+
+FAMILIES = {
+    "Tasks": "async_tasks async_task async_task_replica_id",
+    "Local memory": "local_alloc local_alloc__tmem local_view local_slice subslice local_load local_store local_gather "
+                    "local_scatter local_trans local_reinterpret local_reshape zeros tmem_copy storage_alias_spec "
+                    "reuse_group reuse_group_type",
+    "Barriers and fences": "alloc_barriers alloc_warp_barrier barrier_expect_bytes barrier_wait barrier_arrive "
+                           "barrier_arrive__remote named_barrier_wait named_barrier_arrive cluster_barrier "
+                           "fence_mbarrier_init_cluster fence fence_async_shared",
+    "Copies": "async_load async_load__bulk async_load_commit_group async_load_wait_group async_store async_descriptor_load "
+              "async_descriptor_load__multicast async_descriptor_store async_descriptor_store_wait "
+              "async_descriptor_prefetch_tensor prefetch prefetch__tensormap allocate_tensor_descriptor "
+              "make_tensor_descriptor reinterpret_tensor_descriptor",
+    "Clusters": "cluster_cta_rank cluster_size_1d remote_view remote_shmem_store async_remote_shmem_store "
+                "async_remote_shmem_copy",
+    "Matrix multiply": "async_dot async_dot_wait async_dot_scaled tcgen05_commit dot_scaled",
+    "Cluster launch control": "clc_create_context clc_producer clc_consumer _alloc_clc_responses _clc_issue _clc_query",
+    "Layouts": "require_layout release_layout assert_same_layout dump_layout require_amd_wmma_layout layout swizzled_layout "
+               "swizzled_shared_layout_encoding nv_mma_shared_layout_encoding padded_shared_layout_encoding "
+               "shared_linear_layout_encoding amd_mfma_layout dot_operand_layout",
+    "Utilities": "thread_id dtype_of size_of get_fp8_format_name clock64 vote_ballot_sync stoch_round warp_redux "
+                 "_to_mxfp8_block",
+    "AMD": "buffer_load buffer_store buffer_atomic_add buffer_load_to_local assume_uniform async_amd_descriptor_load "
+           "async_amd_descriptor_load_fused async_amd_descriptor_store async_amd_descriptor_wait "
+           "amd_descriptor_prefetch_tensor update_tensor_descriptor extract_slice rematerialized_range "
+           "amd_register_resident amd_register_handoff amd_scheduled_mfma amd_mfma_commit amd_sched_barrier "
+           "warp_pipeline_stage",
+}
+
+PREFACE = """# TLX: what works where
+
+Made by `python docs/support/tlx.py`, which compiles a probe of each name (docs/support/probes.py) to a binary for each chip, and
+runs it on the simulator. Do not edit by hand; a test compares.
+
+`yes`: compiles, or runs on the simulator (as an sm_90a). `-`: the chip cannot do it, and the call is refused with its line.
+`NotYet`: can be imported and is checked, and the call is refused with `mimw.errors.NotYet`.
+"""
+
+NOTES = """## Said once
+
+* `async_tasks(mbarrier_try_wait_suspend_ns=)` becomes the suspend-time hint of every barrier wait of the kernel.
+  `no_ending_cluster_sync` has nothing to leave out below sm_100. `async_task(warp_group_start_id=)` is checked and is a hint:
+  Triton numbers the warps.
+* `local_load(relaxed=, rematerialize_coordinates=)` and `require_layout(late_address_compute=)` are hints for AMD, without
+  effect elsewhere.
+* Launch: `ctas_per_cga` or `cluster_dims` up to 16 CTAs on sm_90a, sm_100a and sm_103a (above 8 the driver is asked for the size
+  that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100 and a hint without effect from there on.
+  `launch_cluster` is accepted. `launch_cooperative_grid` is Triton's own.
+* `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper.
+* `async_dot(input_precision="tf32x3" or "ieee")` waits for the accumulator given to it, and has computed its own
+  when it returns: the tensor core multiplies float32 as tf32 only.
+* `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and
+  `async_descriptor_store(store_reduce=)` with an `eviction_policy` need the descriptor's address. They have it for descriptors of
+  the host and for those made in the kernel, unless an `if` or a loop hands the descriptor on: then the multicast is refused,
+  and the hints are left out.
+"""
+
+
+def works(name: str, target: str) -> str:
+    """One cell of the table."""
+    kernel = probes.PROBES[name]
+    signature = {parameter: probes.SIGNATURE[parameter] for parameter in kernel.arg_names if parameter in probes.SIGNATURE}
+    options = {"num_warps": 128 // chip(target).warp_size}
+    if probes.CLUSTERED.get(name):
+        options["ctas_per_cga"] = (2, 1, 1)
+    return _answer(lambda: compile_kernel(kernel, signature, target=target, options=options), name, target)
+
+
+def simulates(name: str) -> str:
+    kernel = probes.PROBES[name]
+    made = {"x": np.zeros(4096, np.float32), "y": np.zeros(4096, np.float32), "h": np.zeros(4096, np.float16), "n": 64,
+            "d": mimw.TensorDescriptor.from_tensor(np.zeros((64, 64), np.float16), [64, 64])}
+    options = {"ctas_per_cga": (2, 1, 1)} if probes.CLUSTERED.get(name) else {}
+    arguments = [made[parameter] for parameter in kernel.arg_names if parameter in made]
+    return _answer(lambda: mimw.simulate(kernel, (2, ), *arguments, **options), name, "the simulator")
+
+
+def _answer(attempt, name: str, where: str) -> str:
+    """What an attempt says; an error that is no refusal is a mistake of the probe, and goes up."""
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # dump_layout
+            attempt()
+    except Exception as error:
+        causes = list(_causes(error))
+        if any(isinstance(cause, NotYet) for cause in causes):
+            return LATER
+        if any(isinstance(cause, (TargetError, NotImplementedError)) or any(text in str(cause) for text in _OTHER_CHIP)
+               for cause in causes):
+            return NO
+        raise RuntimeError(f"the probe {name} failed on {where}, and not because the chip lacks the word") from error
+    return YES
+
+
+def _causes(error: BaseException | None):
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def parameters(name: str) -> str:
+    """How a name is called, as in a signature."""
+    item = getattr(tlx, name)
+    if isinstance(item, type) and issubclass(item, Enum):
+        return ": " + ", ".join(item.__members__)
+    shown, named_only = [], False
+    for parameter in inspect.signature(item).parameters.values():
+        if parameter.name.startswith("_") or parameter.name == "self":
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            named_only = True
+        elif parameter.kind is parameter.KEYWORD_ONLY and not named_only:
+            shown.append("*")
+            named_only = True
+        star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f"={_value(parameter.default)}"
+        shown.append(f"{star}{parameter.name}{default}")
+    return f"({', '.join(shown)})"
+
+
+def _value(value) -> str:
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value).replace("triton.language", "tl")
+
+
+def table() -> str:
+    """The whole page."""
+    lines = [PREFACE]
+    shown = set()
+    for family, names in FAMILIES.items():
+        lines += [f"## {family}", "", f"| Name | {' | '.join(TARGETS)} | simulator |", "|---" * (len(TARGETS) + 2) + "|"]
+        for name in names.split():
+            word, _, more = name.partition("__")
+            shown.add(word)
+            call = f"`{word}{'' if more else parameters(word)}`{f', {more}' if more else ''}"
+            cells = [works(name, target) for target in TARGETS] + [simulates(name)]
+            lines.append(f"| {call} | {' | '.join(cells)} |")
+        lines.append("")
+    rest = sorted(set(tlx.__all__) - shown, key=str.lower)
+    assert all(isinstance(getattr(tlx, name), type) for name in rest), f"words in no family: {rest}"
+    lines += ["## Types and values", "", "Plain values, wherever Python runs.", "", "| Name | |", "|---|---|"]
+    for name in rest:
+        lines.append(f"| `{name}{parameters(name)}` | {inspect.getdoc(getattr(tlx, name)).splitlines()[0]} |")
+    lines += ["", "## What the chips lack", "", "Refused before anything else is looked at (`mimw.passes.check_target`).", "",
+              "| Word | Chips that have it |", "|---|---|"]
+    lines += [f"| `{word}` | {', '.join(chips)} |" for word, chips in word_targets().items()]
+    return "\n".join([*lines, "", NOTES])
+
+
+def main(arguments: list[str]) -> int:
+    page = HERE.parent / "tlx.md"
+    with tempfile.TemporaryDirectory() as cache:
+        triton.knobs.cache.dir = cache
+        os.environ["MIMW_SIMULATE"] = "1"
+        text = table()
+    if arguments == ["--check"]:
+        stale = not page.exists() or page.read_text() != text
+        print("docs/tlx.md is stale: run python docs/support/tlx.py" if stale else "docs/tlx.md is up to date")
+        return int(stale)
+    page.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

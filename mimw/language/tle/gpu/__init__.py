@@ -1,0 +1,11 @@
+"""TLE-Struct for GPUs: shared memory named, pointed into and copied; partitions that run side by side. `mimw.tle.gpu`."""
+
+from .layouts import layout, nv_mma_shared_layout, shared_layout, swizzled_shared_layout, tensor_memory_layout
+from .memory import alloc, memory_space
+from .pointers import local_ptr
+from .types import buffered_tensor, buffered_tensor_type, scope, smem, storage_kind, tmem
+
+__all__ = [
+    "alloc", "buffered_tensor", "buffered_tensor_type", "layout", "local_ptr", "memory_space", "nv_mma_shared_layout", "scope",
+    "shared_layout", "smem", "storage_kind", "swizzled_shared_layout", "tensor_memory_layout", "tmem",
+]

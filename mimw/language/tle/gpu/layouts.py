@@ -1,0 +1,11 @@
+"""The layout classes of TLE: those of TLX under TLE's names."""
+
+from ...tlx.layouts import (
+    layout_encoding as layout,
+    nv_mma_shared_layout_encoding as nv_mma_shared_layout,
+    shared_layout_encoding as shared_layout,
+    swizzled_shared_layout_encoding as swizzled_shared_layout,
+    tensor_memory_layout_encoding as tensor_memory_layout,
+)
+
+__all__ = ["layout", "nv_mma_shared_layout", "shared_layout", "swizzled_shared_layout", "tensor_memory_layout"]

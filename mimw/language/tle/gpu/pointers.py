@@ -1,0 +1,67 @@
+"""`local_ptr`: pointers into shared memory, which Triton's own loads, stores and atomics take."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ...core import word
+from ...tlx import types as tlx
+from ...tlx.arguments import is_int
+
+
+@word
+def local_ptr(buffer, indices=None, _semantic=None):
+    """Pointers to elements of an array in shared memory.
+
+    args:      buffer  - an array of `tle.gpu.alloc`, a `slot` of one, or a buffer of TLX
+               indices - (opt) one entry a dimension: integer tensors of one shape, or integer scalars; without, every element
+    returns:   a tile of pointers of the indices' shape (of the buffer's, without indices), or a scalar pointer. They are
+               Triton pointers: add to them (row-major, in elements), broadcast, carry them through loops, pass them on.
+    orders:    within one partition, program order; between partitions nothing
+    not:       checked at run time: an index out of range is undefined (the simulator refuses it)
+    errors:    ValueError
+    lowers to: ttg.local_load, local_store, local_gather, local_scatter and local_atomic_scatter_rmw where it is used
+    """
+    if not isinstance(buffer, tlx.buffered_tensor):
+        raise ValueError(f"tle.gpu.local_ptr: `buffer` must be a buffered_tensor, got {buffer}")
+    if buffer.type.storage is not tlx.storage_kind.smem:
+        raise ValueError(f"tle.gpu.local_ptr: `buffer` must be in shared memory, it is in {buffer.type.storage.value}")
+    shape, dtype, builder = logical_shape(buffer), buffer.dtype, _semantic.builder
+    handles = None
+    if indices is None:
+        block = shape
+        if block:
+            tl.block_type(dtype, list(block))  # Triton's own rule for tiles: powers of two
+    else:
+        handles, block = _indices(indices, shape, _semantic)
+    handle = builder.record("local_ptr", buffer.handle, handles, shape, dtype.to_ir(builder)).results[0]
+    pointer = tl.pointer_type(dtype, "shared")
+    return tl.tensor(handle, tl.block_type(pointer, list(block)) if block else pointer)
+
+
+def logical_shape(buffer) -> tuple[int, ...]:
+    """The extents that indices run over; an array of TLX has its number of buffers in front."""
+    if type(buffer) is tlx.buffered_tensor and buffer.num:
+        return (buffer.num, *buffer.shape)
+    return tuple(buffer.shape)
+
+
+def _indices(indices, shape: tuple[int, ...], semantic) -> tuple[tuple, tuple[int, ...]]:
+    """The indices as i32 handles, and the shape of the pointers."""
+    if not isinstance(indices, (tuple, list)):
+        raise ValueError(f"tle.gpu.local_ptr: `indices` must be a tuple or list, one entry a dimension, got {indices}")
+    if len(indices) != len(shape):
+        raise ValueError(f"tle.gpu.local_ptr: {len(indices)} indices for a buffer of rank {len(shape)}, {list(shape)}")
+    values = [semantic.to_tensor(index) if is_int(index) else index for index in indices]
+    for position, value in enumerate(values):
+        if not isinstance(value, tl.tensor) or not value.dtype.is_int():
+            raise ValueError(f"tle.gpu.local_ptr: index {position} must be an integer or a tensor of integers, got "
+                             f"{value.type if isinstance(value, tl.tensor) else value}")
+    shapes = [tuple(value.type.shape) if value.type.is_block() else () for value in values]
+    if len(set(shapes)) > 1:
+        if () in shapes:
+            raise ValueError("tle.gpu.local_ptr: the indices mix scalars and tensors; spread the scalars with tl.full or "
+                             "tl.broadcast_to")
+        raise ValueError(f"tle.gpu.local_ptr: all indices must have one shape, got {[list(one) for one in shapes]}; spread them "
+                         "with tl.broadcast_to")
+    return tuple(semantic.cast(value, tl.int32).handle for value in values), shapes[0] if shapes else ()

@@ -1,0 +1,156 @@
+"""Loads, stores and atomics through pointers into shared memory, as ops on buffers.
+
+Where the pointers are a box of the buffer, in its order, a view of the buffer is read or written whole: in wide pieces, and in the
+form that a dot takes directly. Any other access picks elements of the flat buffer, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..analysis.boxes import Box, pointed_box
+from ..analysis.pointers import Family
+from ..analysis.uses import Uses
+from ..errors import KernelError
+from ..ir import I32, Buffer, Op, Scalar, Tensor, Type, Value
+from ..ir.types import element_of
+from .writer import Writer
+
+
+@dataclass(frozen=True)
+class Access:
+    """How an op through a pointer, its argument number `pointer`, is rewritten."""
+
+    pointer: int
+    rewrite: Callable[[Accesses, Op], None]
+
+
+class Accesses:
+    """What rewriting needs: where ops are written, and what is known of pointers."""
+
+    def __init__(self, writer: Writer, uses: Uses, families: dict[Value, Family]):
+        self.writer, self.uses, self.families = writer, uses, families
+
+    # ---- where ------------------------------------------------------------------------------------------------------
+
+    def view(self, op: Op, pointer: Value, element: Scalar) -> Value | None:
+        """The part of the buffer that a tile of pointers is, as a buffer of the same elements in the same order."""
+        family = self.families[pointer]
+        box = pointed_box(self.uses, pointer, family)
+        return None if box is None else self.seen_as(op, self.boxed(family.buffer, box, op), element)
+
+    def boxed(self, buffer: Value, box: Box, op: Op) -> Value:
+        buffer = self.writer.now(buffer)
+        if box.index is not None:
+            index = self.writer.now(box.index) if isinstance(box.index, Value) else self.writer.constant(box.index, I32, op.site)
+            buffer = self.writer.emit("buffer_index", (buffer, index), op.site)
+        if buffer.type.shape != box.shape:
+            buffer = self.writer.emit("buffer_slice", (buffer, box.offsets, box.shape), op.site)
+        return buffer
+
+    def flat(self, op: Op, pointer: Value, element: Scalar) -> tuple[Value, Value]:
+        """The flat buffer, and the positions that pointers have in it: a tile of rank 1."""
+        family = self.families[pointer]
+        buffer, position = self.writer.now(family.buffer), self.writer.now(pointer)
+        extent = prod(position.type.shape) if isinstance(position.type, Tensor) else 1
+        position = self.writer.reshaped(position, (extent, ), op.site)
+        position = self._stored(position, family, buffer.type, op)
+        return self.writer.emit("buffer_flat", (self.seen_as(op, buffer, element), ), op.site), position
+
+    def _stored(self, position: Value, family: Family, stored: Buffer, op: Op) -> Value:
+        """A position in the logical array as one in the padded array that holds it."""
+        have = (stored.count, *stored.shape) if stored.count else stored.shape
+        if not family.shape or family.shape[1:] == have[1:]:
+            return position
+        writer, total, rest = self.writer, None, position
+        for dim, (extent, padded) in enumerate(zip(family.shape, have)):
+            below, room = prod(family.shape[dim + 1:]), prod(have[dim + 1:])
+            index = rest if below == 1 else writer.number("udiv", rest, below, op.site)
+            if below > 1:
+                rest = writer.number("urem", rest, below, op.site)
+            term = writer.scaled(index, room, op.site)
+            total = term if total is None else writer.emit("add", (total, term), op.site)
+        return total
+
+    def seen_as(self, op: Op, buffer: Value, element: Scalar) -> Value:
+        if buffer.type.element == element:
+            return buffer
+        if buffer.type.element.bits != element.bits:
+            raise KernelError(f"{op.name} takes {element} through a pointer into a buffer of {buffer.type.element}.", op.site,
+                              hint="the elements of a pointer that was cast must be as wide as those of the buffer.")
+        return self.writer.emit("buffer_reinterpret", (buffer, replace(buffer.type, element=element)), op.site, layout=None)
+
+    # ---- what -------------------------------------------------------------------------------------------------------
+
+    def row(self, value: Value, op: Op) -> Value:
+        """A value of the old program as a tile of rank 1."""
+        value = self.writer.now(value)
+        extent = prod(value.type.shape) if isinstance(value.type, Tensor) else 1
+        return self.writer.reshaped(value, (extent, ), op.site)
+
+    def give(self, op: Op, row: Value) -> None:
+        """The result of `op` is this tile, in its own shape."""
+        shape = op.result.type.shape if isinstance(op.result.type, Tensor) else ()
+        self.writer.env[op.result] = self.writer.reshaped(row, shape, op.site)
+
+
+def _load(accesses: Accesses, op: Op) -> None:
+    pointer, writer = op.args[0], accesses.writer
+    mask, other = op.args[1:3] if op.name == "masked_load" else (op.args[1] if op.name == "atomic_load" else None, None)
+    element = element_of(op.result.type)
+    view = accesses.view(op, pointer, element)
+    if view is not None:
+        loaded = writer.reshaped(writer.emit("local_load", (view, None), op.site, label=op.result.name), op.result.type.shape, op.site)
+        if mask is not None:
+            loaded = writer.emit("select", (writer.now(mask), loaded, _filler(writer, other, loaded.type, op)), op.site)
+        writer.env[op.result] = loaded
+        return
+    flat, position = accesses.flat(op, pointer, element)
+    if mask is not None:
+        mask = accesses.row(mask, op)
+        position = writer.emit("select", (mask, position, writer.constant(0, position.type, op.site)), op.site)
+    row = writer.emit("local_gather", (flat, position, 0, None), op.site)
+    if mask is not None:
+        other = None if other is None else accesses.row(other, op)
+        row = writer.emit("select", (mask, row, _filler(writer, other, row.type, op)), op.site)
+    accesses.give(op, row)
+
+
+def _filler(writer: Writer, other: Value | None, type_: Type, op: Op) -> Value:
+    return writer.constant(0.0 if element_of(type_).is_float else 0, type_, op.site) if other is None else writer.now(other)
+
+
+def _store(accesses: Accesses, op: Op) -> None:
+    pointer, value, writer = op.args[0], op.args[1], accesses.writer
+    mask = op.args[2] if op.name in ("masked_store", "atomic_store") else None
+    element = element_of(value.type)
+    view = accesses.view(op, pointer, element) if mask is None else None
+    if view is not None:
+        writer.emit("local_store", (view, writer.reshaped(writer.now(value), view.type.shape, op.site)), op.site)
+        return
+    flat, position = accesses.flat(op, pointer, element)
+    if mask is None:
+        writer.emit("local_scatter", (flat, accesses.row(value, op), position, 0, None), op.site)
+    else:
+        writer.emit("local_masked_scatter", (flat, accesses.row(value, op), position, accesses.row(mask, op)), op.site)
+
+
+def _rmw(accesses: Accesses, op: Op) -> None:
+    kind, pointer, value, mask = op.args[:4]
+    flat, position = accesses.flat(op, pointer, element_of(value.type))
+    row = None if mask is None else accesses.row(mask, op)
+    accesses.give(op, accesses.writer.emit("local_atomic_rmw", (kind, flat, accesses.row(value, op), position, row), op.site))
+
+
+def _cas(accesses: Accesses, op: Op) -> None:
+    pointer, compare, value = op.args[:3]
+    flat, position = accesses.flat(op, pointer, element_of(value.type))
+    args = (flat, accesses.row(compare, op), accesses.row(value, op), position)
+    accesses.give(op, accesses.writer.emit("local_atomic_cas", args, op.site))
+
+
+ACCESSES = {"load": Access(0, _load), "masked_load": Access(0, _load), "atomic_load": Access(0, _load),
+            "store": Access(0, _store), "masked_store": Access(0, _store), "atomic_store": Access(0, _store),
+            "atomic_rmw": Access(1, _rmw), "atomic_cas": Access(0, _cas)}

@@ -1,0 +1,118 @@
+"""Pointers into shared memory become offsets, and what goes through them becomes reads and writes of buffers.
+
+A `tle.gpu.local_ptr` is a pointer for the author and for Triton's semantics. Here each of them is followed to its buffer: the
+value that is left is a 32-bit number, the element's row-major position in the buffer. A load or store whose positions are a box of
+the buffer becomes one of a view of it; anything else picks elements (`picked_elements`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from ..analysis.pointers import Family, pointer_families
+from ..analysis.uses import Uses
+from ..constraints.flow import all_carries
+from ..errors import KernelError
+from ..ir import I32, Block, Op, Pointer, Program, Tensor, Type, Value, like
+from ..ir.types import element_of
+from .pointer_accesses import ACCESSES, Accesses
+from .writer import Writer
+
+_FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "select", "join", "split", "cat", "poison", "gather",
+            "for", "while", "if", "yield", "condition")
+
+
+def shared_pointers(program: Program) -> Program:
+    """The program without pointers into shared memory. Raises `KernelError` for what cannot be done with one."""
+    if not any(op.name == "local_ptr" for op in program.walk()):
+        return program
+    uses = Uses(program)
+    families = pointer_families(program, uses, [(carry.source, carry.target) for carry in all_carries(program)])
+    return replace(program, body=_Rewriter(uses, families).block(program.body))
+
+
+class _Rewriter:
+    """Rebuilds blocks. `writer.env` holds what each value of the old program is in the new one, where that differs."""
+
+    def __init__(self, uses: Uses, families: dict[Value, Family]):
+        self.families = families
+        self.writer = Writer()
+        self.accesses = Accesses(self.writer, uses, families)
+
+    def block(self, block: Block) -> Block:
+        args = tuple(self.defined(arg) for arg in block.args)
+        outside = self.writer.open()
+        for op in block.ops:
+            self.op(op)
+        return Block(args, self.writer.close(outside))
+
+    def defined(self, value: Value) -> Value:
+        """A block argument or result: an offset if it was a pointer."""
+        if value not in self.families:
+            return value
+        offset = Value(_offset_type(value.type), value.name, value.number)
+        self.writer.env[value] = offset
+        return offset
+
+    def op(self, op: Op) -> None:
+        pointers = [value for value in op.operands if value in self.families]
+        if op.name == "local_ptr":
+            self.writer.env[op.result] = self.position(op)
+        elif not pointers and not any(result in self.families for result in op.results) and not op.blocks:
+            self.writer.copy(op, op.args)
+        elif op.name == "addptr":
+            pointer, step = (self.writer.now(arg) for arg in op.args)
+            step = self.writer.cast_i32(step, op.site)
+            self.writer.env[op.result] = self.writer.emit("add", (pointer, step), op.site, label=op.result.name)
+        elif op.name == "bitcast" and isinstance(element_of(op.result.type), Pointer):
+            self.writer.env[op.result] = self.writer.now(op.args[0])
+        elif op.name in ACCESSES and op.args[ACCESSES[op.name].pointer] in self.families:
+            ACCESSES[op.name].rewrite(self.accesses, op)
+        elif pointers and op.name not in _FOLLOWS and not op.blocks:
+            raise KernelError(f"a pointer into shared memory cannot be used by {op.name}.", op.site,
+                              hint="load, store and atomics take it; so do pointer arithmetic, shape words and `where`.")
+        else:
+            self.follow(op)
+
+    def follow(self, op: Op) -> None:
+        """The same op on offsets; control flow around rewritten blocks."""
+        args = self.writer.now(_retyped(op.args) if any(value in self.families for value in (*op.operands, *op.results)) else op.args)
+        blocks = tuple(self.block(block) for block in op.blocks)
+        results = tuple(self.defined(result) for result in op.results)
+        self.writer.ops.append(replace(op, args=args, blocks=blocks, results=results))
+
+    def position(self, op: Op) -> Value:
+        """The row-major position that a `local_ptr` points to, in the buffer of its family."""
+        buffer, indices, shape, _ = op.args
+        writer, site = self.writer, op.site
+        if indices is None:
+            position = writer.positions(shape, site)
+        else:
+            position = writer.constant(0, I32, site) if not indices else None
+            for index, step in zip(indices, _steps(shape)):
+                term = writer.scaled(writer.now(index), step, site)
+                position = term if position is None else writer.emit("add", (position, term), site)
+        for index, size in self.families[op.result].above[op]:
+            term = writer.scaled(writer.now(index), size, site)
+            if isinstance(position.type, Tensor):
+                term = writer.emit("splat", (position.type, term), site)
+            position = writer.emit("add", (position, term), site)
+        return position
+
+
+def _steps(shape: tuple[int, ...]) -> list[int]:
+    return [prod(shape[dim + 1:]) for dim in range(len(shape))]
+
+
+def _offset_type(type_: Type) -> Type:
+    return like(type_, I32)
+
+
+def _retyped(arg):
+    """Arguments of an op on pointers: types of shared pointers become those of offsets."""
+    if isinstance(arg, tuple):
+        return tuple(_retyped(item) for item in arg)
+    if isinstance(arg, Type) and isinstance(element_of(arg), Pointer) and element_of(arg).space == "shared":
+        return _offset_type(arg)
+    return arg
