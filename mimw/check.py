@@ -129,12 +129,18 @@ class Search:
             if search != "random":
                 complete = self._explore(limit)
             findings = []
-            for what, finding in self.found.items():
+            for what, finding in self._causes():
                 finding, launch = self._shrunk(what, finding) if shrink else (finding, self.launch)
                 findings.append(finding if what in self.begun else self._diagnosed(finding, launch))
         finally:
             self.saved.restore()
         return Report(tuple(findings), self.runs, complete, self.ops)
+
+    def _causes(self) -> list[tuple[tuple, Finding]]:
+        """What was found, without reads of what nobody has written where a race says who should have."""
+        raced = {str(site) for finding in self.found.values() if "DataRace" in finding.kinds for site in finding.sites[:2]}
+        return [(what, finding) for what, finding in self.found.items()
+                if finding.kind != "UnwrittenRead" or str(finding.sites[0]) not in raced]
 
     def attempt(self, seed, launch: Launch | None = None, count: bool = False) -> SimulationError | None:
         """One run; the error it ends in. Misuse is raised."""
