@@ -61,7 +61,7 @@ def _layer_norm() -> tuple:
 def _tutorial_attention() -> tuple:
     module = _tutorial("06_attention")
     q, k, v = _numbers(*[(1, 1, 256, 64)] * 3)
-    return module.attention, *module.arguments(q, k, v, np.zeros_like(q), np.zeros(q.shape[:3], np.float32), True, BN=64)
+    return module.attention, *module.arguments(q, k, v, np.zeros_like(q), np.zeros(q.shape[:3], np.float32), BN=64)
 
 
 def _attention(seq: int, causal: bool, **configuration) -> tuple:

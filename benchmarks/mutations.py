@@ -21,8 +21,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from mimw.check import Search
 from mimw.errors import InvalidProgram, MimwError
 from mimw.passes import run_passes
@@ -82,7 +80,7 @@ def _fault(launch: Launch, program, search: Search) -> str:
             run(program, launch.grid, launch.values, seed=seed)
         except MimwError as error:
             return f"seed {seed}: {error.kind}"
-        if not all(np.array_equal(one, other) for one, other in zip(arrays, wanted)):
+        if any(one.tobytes() != other.tobytes() for one, other in zip(arrays, wanted)):
             return (f"seed {seed}: another result, by a protocol without a fault: every access is ordered, and the data are "
                     "another's. Only comparing results shows it")
     return ""

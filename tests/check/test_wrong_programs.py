@@ -1,6 +1,9 @@
 """What `mimw.check` says of wrong programs: the class, the lines, a seed that replays, a smaller launch; nothing of right ones."""
 
 import inspect
+import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw import errors
+from mimw.cli import main
 from mimw.kernels import gemm
 
 from .kernels import gemm_arguments, pipeline, pipeline_arguments
@@ -54,6 +58,33 @@ def test_a_store_to_shared_memory_and_a_tma_store_without_a_fence():
     assert finding.kind == "MissingFence"
     assert [site.line for site in finding.sites] == [line_of("tlx.local_store(c_tile"), line_of("tlx.async_descriptor_store(c_desc")]
     assert 'fence("async_shared")' in finding.hint
+
+
+@pytest.mark.parametrize("name, kind, lines", [
+    ("released_before_the_wait", "OperandOverwritten", ("acc = tlx.async_dot(a_tiles", "tlx.async_descriptor_load(a_desc")),
+    ("first_wait_with_parity_0", "PhaseOffByOne", ("tlx.barrier_wait(free[slot]", "tlx.barrier_wait(full[slot]")),
+    ("store_without_fence", "MissingFence", ("tlx.local_store(c_tile", "tlx.async_descriptor_store(c_desc")),
+])
+def test_the_command_says_the_same(capsys, name, kind, lines):
+    """As JSON for programs, and as text with the source lines of all tasks involved."""
+    file = str(Path(__file__).with_name("kernels.py"))
+    assert main(["check", f"{file}:{name}", "--json"]) == 1
+    (finding, ) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["kind"] == kind
+    assert [(site["file"], site["line"]) for site in finding["sites"][:2]] == [(file, line_of(text)) for text in lines]
+    assert main(["check", f"{file}:{name}"]) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{kind}: ") and "\nMend: " in shown and "Shown by grid=(1,), K=" in shown
+    assert all(text in shown for text in lines)
+
+
+def test_the_walk_through_quotes_what_is_said():
+    """docs/DEBUGGING.md shows these three: each first line and mend, up to paths."""
+    text = " ".join((Path(__file__).parents[2] / "docs" / "DEBUGGING.md").read_text().split())
+    for changes in (dict(RELEASE_FIRST=True), dict(FIRST_PARITY=0), dict(FENCE=False)):
+        (finding, ) = checked(**changes).findings
+        said = re.sub(r"\S*/kernels\.py", "kernels.py", f"{finding.kind}: {finding.message}").splitlines()
+        assert " ".join(said[0].split()) in text, said[0]
 
 
 @pytest.mark.parametrize("changes, kinds", [
