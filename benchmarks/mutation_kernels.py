@@ -66,8 +66,9 @@ def _tutorial_attention() -> tuple:
 
 def _attention(seq: int, causal: bool, **configuration) -> tuple:
     q, k, v = _numbers(*[(1, 2, seq, 64)] * 3)
-    grid, args, meta = attention.arguments(q, k, v, np.zeros_like(q), np.zeros(q.shape[:3], np.float32), np.zeros(1, np.int32), 2, causal,
-                                           chosen=attention.Configuration(bm=128, bn=64, **configuration))
+    o, lse, counter = np.zeros_like(q), np.zeros(q.shape[:3], np.float32), np.zeros(1, np.int32)
+    chosen = attention.Configuration(bm=128, bn=64, **configuration)
+    grid, args, meta = attention.arguments(q, k, v, o, lse, counter, 2, causal, chosen=chosen)
     return attention.kernel, grid, args, meta
 
 

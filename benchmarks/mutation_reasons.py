@@ -21,7 +21,8 @@ REASONS = (
     (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
      "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),
     (lambda m: m.change == "duplicate" and m.word == "barrier_wait",
-     "The second wait finds the phase over that the first has waited for: nobody can complete the next one before this task goes on."),
+     "The second wait finds the phase over that the first has waited for: nobody can complete the next one before this task "
+     "goes on."),
     (lambda m: m.change == "drop" and m.word == "barrier_wait",
      "What it waits for is over without it: the barrier is fresh, or an earlier wait of the task says so."),
     (lambda m: m.change == "swap barriers",

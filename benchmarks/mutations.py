@@ -2,11 +2,11 @@
 
     python -m benchmarks.mutations [--kernels TEXT...] [--seeds 200] [--out docs/MUTATIONS.md]
 
-The kernel itself is checked on `--seeds` seeds. A mutant changes one source line in every place where it was inlined. One is
-*caught* if the compiler refuses it or a few seeds and the systematic search find something. One that is not caught runs on 50
-interleavings and is *missed* if one of these ends in an error or another result; else it is *equivalent*, and listed with the reason
-why it is no mistake (mutation_reasons.py). Rows go to `--rows`; `--kernels` runs only the kernels whose names hold one of
-the texts: rows of the others stay, and the table is of all.
+The kernel itself is checked on `--seeds` seeds. A mutant changes one source line in every place where it was inlined. One
+is *caught* if the compiler refuses it or a few seeds and the systematic search find something. One that is not caught
+runs on 50 interleavings and is *missed* if one of these ends in an error or another result; else it is *equivalent*, and
+listed with the reason why it is no mistake (mutation_reasons.py). Rows go to `--rows`; `--kernels` runs only the kernels
+whose names hold one of the texts: rows of the others stay, and the table is of all.
 """
 
 from __future__ import annotations

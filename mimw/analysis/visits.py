@@ -1,8 +1,8 @@
 """Waits that certainly need one more completed phase each time they come back to a barrier.
 
-The wait of a consumer, or of a producer, goes round a ring of barriers with a counter or a flag that it carries through its loops. Where slot
-and phase are written in one of the usual ways, the wait's visit number `v` (from 0) of a barrier asks for parity `v &
-1`, so it returns only after `v + 1` phases. Any other way of writing them is not recognised, and nothing is claimed.
+The wait of a consumer, or of a producer, goes round a ring of barriers with a counter or a flag that it carries through its
+loops. Where slot and phase are written in one of the usual ways, the wait's visit number `v` (from 0) of a barrier asks for
+parity `v & 1`, so it returns only after `v + 1` phases. Any other way of writing them is not recognised, and nothing is claimed.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value,
         return False
     inner = loops[-1]
     if value is inner.blocks[0].args[0]:
-        return step is _counts and first == 0 and len(loops) == 1 and [constant_of(uses, arg) for arg in inner.args[::2][:2]] == [0, 1]
+        from_0_by_1 = [constant_of(uses, arg) for arg in inner.args[::2][:2]] == [0, 1]
+        return step is _counts and first == 0 and len(loops) == 1 and from_0_by_1
     after: Value | None = None
     for loop in reversed(loops):
         if value not in loop.blocks[0].args[1:]:

@@ -1,7 +1,8 @@
 """Look for races, deadlocks and protocol errors of a kernel under many interleavings, without a GPU.
 
 Arguments are made up: arrays by type and shape, filled with random numbers (integers with zeros), and numbers. Exit status 0:
-nothing found; 1: something found, by a run or by the compiler; 2: not checked, for wrong arguments or a kernel that does not compile.
+nothing found; 1: something found, by a run or by the compiler; 2: not checked, for wrong arguments or a kernel that does not
+compile.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ from .sync_clusters import sync_clusters
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
-    "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "narrow_releases", "place_aliases",
+    "check_waits", "check_warpgroups",
+    "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "narrow_releases", "place_aliases",
     "run_passes", "shared_pointers", "sync_clusters",
 ]
 

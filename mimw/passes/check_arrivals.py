@@ -114,8 +114,9 @@ def _unreleased(uses: Uses, array: BarrierArray, wait: Access) -> None:
     who = "".join(f"; a round brings {_what(one)} of task '{task_label(one.task)}' at {one.op.site}" for one in arrivals)
     raise TooFewArrivals(
         f"the slots of '{array.name}' are not given back: a phase takes {_arrivals(array.arrive_count)}"
-        f"{who or ', and nothing ever arrives there'}. The wait of task '{task_label(wait.task)}' at {wait.op.site} passes once for "
-        f"each of the {array.count} barriers, and never again.", array.op.site, wait.op.site, *(one.op.site for one in arrivals),
+        f"{who or ', and nothing ever arrives there'}. The wait of task '{task_label(wait.task)}' at {wait.op.site} passes "
+        f"once for each of the {array.count} barriers, and never again.",
+        array.op.site, wait.op.site, *(one.op.site for one in arrivals),
         hint="let who has used a slot arrive on its barrier, or leave the wait out if every slot is used once.")
 
 

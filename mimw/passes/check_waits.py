@@ -43,6 +43,6 @@ def _behind(uses: Uses, wait: Access, one: Access) -> bool:
 def _refuse(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
     places = ", ".join(str(one.op.site) for one in arrivals)
     raise WaitCycle(
-        f"the wait of task '{task_label(wait.task)}' for '{array.name}' never returns: what completes the phase comes from the same task, "
-        f"behind the wait, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
+        f"the wait of task '{task_label(wait.task)}' for '{array.name}' never returns: what completes the phase comes from the "
+        f"same task, behind the wait, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
         hint="arrive before the wait, or let another task arrive; who is to pass a fresh barrier at once waits for parity 1.")

@@ -45,9 +45,9 @@ def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
     """The error for a copy that the CTA of `task`, its last one, need not outlive."""
     wait = _FINISHED_BY.get(operation.kind)
     if task.cta is not operation.task.cta:
-        return fail(PeerExited, operation.task, operation.op, f"CTA {task.cta.index} may leave before the {operation.kind} that was "
-                    f"started at {operation.op.site} has landed in its shared memory", hint=f"let CTA {task.cta.index} wait for the "
-                    "phase of its barrier that this completes, before it ends")
+        return fail(PeerExited, operation.task, operation.op, f"CTA {task.cta.index} may leave before the {operation.kind} that "
+                    f"was started at {operation.op.site} has landed in its shared memory",
+                    hint=f"let CTA {task.cta.index} wait for the phase of its barrier that this completes, before it ends")
     mend = f"call {wait}(0) in {operation.task.name!r} before it ends" if wait else \
         "wait for the phase of the barrier that it completes, or do not start it"
     return fail(UnfinishedAtExit, operation.task, operation.op, f"the CTA may end before the {operation.kind} that was started at "
@@ -76,8 +76,8 @@ def _side(access) -> str:
     verb = ("updates" if access.scope else "writes") if access.write else "reads"
     how = f"{access.proxy} proxy" + (", in flight after the op" if strand.issued is not None else "")
     low, high = access.bytes
-    return (f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}, bytes {low} to {high - 1} of its memory "
-            f"({how})")
+    return (f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}, bytes {low} to {high - 1} of its "
+            f"memory ({how})")
 
 
 def _fence(earlier, later):
@@ -107,9 +107,9 @@ def _between(machine, earlier, later):
     one, other = earlier.strand.task, later.strand.task
     if one.cta is not other.cta and (one.cta.cluster is not other.cta.cluster):
         return (f"nothing orders {one.where} before {other.where}",
-                f"order them by an atomic with release in {one.name!r} after {earlier.op.site} and one with acquire in {other.name!r} "
-                f"before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or let each CTA write a "
-                "place of its own", ())
+                f"order them by an atomic with release in {one.name!r} after {earlier.op.site} and one with acquire in "
+                f"{other.name!r} before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or "
+                "let each CTA write a place of its own", ())
     near = one.cta is other.cta
     edges = _edges(machine, one, other, near)
     if not edges:
@@ -118,9 +118,9 @@ def _between(machine, earlier, later):
                     f"let {one.name!r} arrive on a barrier after {earlier.op.site} and {other.name!r} wait for it before "
                     f"{later.op.site}", ())
         return (f"no barrier leads from {one.where} to {other.where}",
-                f"call cluster_barrier after {earlier.op.site} and before {later.op.site}, or let {one.name!r} of CTA {one.cta.index} "
-                f"call barrier_arrive(..., remote_cta_rank={other.cta.rank}) after the first, and {other.name!r} of CTA "
-                f"{other.cta.index} wait on that barrier before the second", ())
+                f"call cluster_barrier after {earlier.op.site} and before {later.op.site}, or let {one.name!r} of CTA "
+                f"{one.cta.index} call barrier_arrive(..., remote_cta_rank={other.cta.rank}) after the first, and {other.name!r} "
+                f"of CTA {other.cta.index} wait on that barrier before the second", ())
     arrive, wait = edges[0]
     name = arrive.place.root.name or "the barrier"
     return (f"no arrival of {one.where} after its access is waited for by {other.where} before its own, though {name!r} goes "

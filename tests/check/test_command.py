@@ -71,7 +71,8 @@ def test_a_finding_is_replayed(ring, capsys):
         assert again["kind"] == finding["kind"] and again["seed"] == finding["seed"]
 
 
-@pytest.mark.parametrize("words", [["--args", "float[4]"], ["--args"], ["--args", "fp16[64,32]", "fp16[64,32]", "4", "ARRIVE=True"]])
+@pytest.mark.parametrize("words", [["--args", "float[4]"], ["--args"],
+                                   ["--args", "fp16[64,32]", "fp16[64,32]", "4", "ARRIVE=True"]])
 def test_what_cannot_be_checked_is_told_apart_from_what_is_wrong(ring, capsys, words):
     """Status 2: no such type, too few arguments, an array in place of a descriptor."""
     assert main(["check", f"{ring}:ring", *words]) == 2

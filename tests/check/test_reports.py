@@ -80,16 +80,16 @@ def test_shared_memory(barrier):
     finding = found(in_shared, 1, barrier)
     assert finding.kind == "DataRace"
     says(finding, "'tile'[1][64:128], bytes 768 to 1023: two accesses",
-         f"task 'task 1' of CTA (0, 0, 0): local_store at {at(in_shared, 'write')} writes 'tile'[1], bytes 512 to 1023 of its memory "
-         "(generic proxy)",
-         f"task 'default' of CTA (0, 0, 0): local_load at {at(in_shared, 'read')} reads 'tile'[1][64:128], bytes 768 to 1023 of its "
-         "memory (generic proxy)")
+         f"task 'task 1' of CTA (0, 0, 0): local_store at {at(in_shared, 'write')} writes 'tile'[1], bytes 512 to 1023 of its "
+         "memory (generic proxy)",
+         f"task 'default' of CTA (0, 0, 0): local_load at {at(in_shared, 'read')} reads 'tile'[1][64:128], bytes 768 to 1023 "
+         "of its memory (generic proxy)")
     if barrier:
-        says(finding, "though 'full' goes from the one to the other", f"Mend: the arrive at {at(in_shared, 'arrive')} must come after "
-             f"{at(in_shared, 'write')}, and the wait at {at(in_shared, 'wait')} before {at(in_shared, 'read')}")
+        says(finding, "though 'full' goes from the one to the other", f"Mend: the arrive at {at(in_shared, 'arrive')} must come "
+             f"after {at(in_shared, 'write')}, and the wait at {at(in_shared, 'wait')} before {at(in_shared, 'read')}")
     else:
-        says(finding, "no barrier leads from 'task 1' to 'default' of CTA (0, 0, 0)", "Mend: let 'task 1' arrive on a barrier after "
-             f"{at(in_shared, 'write')} and 'default' wait for it before {at(in_shared, 'read')}")
+        says(finding, "no barrier leads from 'task 1' to 'default' of CTA (0, 0, 0)", "Mend: let 'task 1' arrive on a barrier "
+             f"after {at(in_shared, 'write')} and 'default' wait for it before {at(in_shared, 'read')}")
 
 
 @pytest.mark.parametrize("barrier", [False, True])
@@ -102,8 +102,8 @@ def test_memory_of_another_cta(barrier):
          f"task 'default' of CTA (1, 0, 0): local_store at {at(in_another_cta, 'other write')} writes 'tile'[1] of CTA (1, 0, 0), "
          "bytes 512 to 1023 of its memory (generic proxy)")
     if barrier:
-        says(finding, "though 'full' goes from the one to the other", f"Mend: the arrive at {at(in_another_cta, 'arrive')} must come "
-             f"after {at(in_another_cta, 'write')}, and the wait at {at(in_another_cta, 'wait')} before "
+        says(finding, "though 'full' goes from the one to the other", f"Mend: the arrive at {at(in_another_cta, 'arrive')} must "
+             f"come after {at(in_another_cta, 'write')}, and the wait at {at(in_another_cta, 'wait')} before "
              f"{at(in_another_cta, 'other write')}")
     else:
         says(finding, "no barrier leads from task 'default' of CTA (", "Mend: call cluster_barrier after ",
@@ -123,7 +123,8 @@ def test_global_memory_of_two_tasks():
     """Tasks of one CTA need no atomics: a barrier is enough, from the write to the read."""
     finding = found(in_global, 1, True)
     assert finding.kind == "DataRace"
-    says(finding, "argument 'x_ptr', bytes 128 to 383: two accesses, and no barrier leads from 'default' to 'task 1' of CTA (0, 0, 0)",
+    says(finding, "argument 'x_ptr', bytes 128 to 383: two accesses, and no barrier leads from 'default' to 'task 1' of CTA "
+         "(0, 0, 0)",
          f"load at {at(in_global, 'read')} reads argument 'x_ptr', bytes 128 to 383 of its memory",
          f"store at {at(in_global, 'write')} writes argument 'x_ptr', bytes 0 to 511 of its memory",
          f"Mend: let 'default' arrive on a barrier after {at(in_global, 'write')} and 'task 1' wait for it before "

@@ -56,7 +56,8 @@ def test_a_producer_whose_first_wait_uses_parity_0():
 def test_a_store_to_shared_memory_and_a_tma_store_without_a_fence():
     (finding, ) = checked(FENCE=False).findings
     assert finding.kind == "MissingFence"
-    assert [site.line for site in finding.sites] == [line_of("tlx.local_store(c_tile"), line_of("tlx.async_descriptor_store(c_desc")]
+    stored, sent = line_of("tlx.local_store(c_tile"), line_of("tlx.async_descriptor_store(c_desc")
+    assert [site.line for site in finding.sites] == [stored, sent]
     assert 'fence("async_shared")' in finding.hint
 
 
