@@ -230,9 +230,11 @@ class Search:
 
 
 def _halves(launch: Launch) -> Iterator[Launch]:
-    for axis, extent in enumerate(launch.grid):
-        if extent > 1 and launch.program.cluster[axis] == 1:
-            yield replace(launch, grid=(*launch.grid[:axis], extent // 2, *launch.grid[axis + 1:]))
+    """Smaller launches: an extent of the grid, in whole clusters, or an integer argument halved."""
+    for axis, (extent, ctas) in enumerate(zip(launch.grid, launch.program.cluster)):
+        half = extent // 2 // ctas * ctas
+        if half:
+            yield replace(launch, grid=(*launch.grid[:axis], half, *launch.grid[axis + 1:]))
     for path, value in launch.values.items():
         if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)) and value > 1:
             yield replace(launch, values={**launch.values, path: int(value) // 2})

@@ -200,6 +200,38 @@ def test_the_search_finds_what_one_order_in_six_shows():
         mimw.simulate(picky, 3, x, x, seed=finding.seed, races=True)
 
 
+@mimw.jit
+def second_first(x_ptr, n):
+    """Goes wrong where program 1 counts before program 0 has begun."""
+    for _ in range(n):
+        turn = tl.atomic_add(x_ptr, 1)
+        tl.device_assert((tl.program_id(0) == 0) | (turn > 0), "the rare order")
+    tlx.fence("gpu")
+
+
+def test_a_schedule_is_shrunk_too():
+    """A schedule counts steps, so a smaller launch is searched for one of its own."""
+    x = np.zeros(8, np.int32)
+    (finding, ) = mimw.check(second_first, 4, x, 8, search="systematic").findings
+    assert isinstance(finding.seed, tuple) and finding.grid == (2, ) and finding.sizes == {"n": 1}
+    with pytest.raises(errors.SimulationError, match="the rare order"):
+        mimw.simulate(second_first, finding.grid, x, finding.sizes["n"], seed=finding.seed, races=True)
+
+
+def test_clusters_are_shrunk_as_wholes():
+    grid, args, meta = 8, (np.ones(32, np.float32), ), dict(ctas_per_cga=(2, 1, 1))
+    (finding, ) = mimw.check(left, grid, *args, **meta).findings
+    assert finding.kind == "PeerExited" and finding.grid == (2, )
+
+
+@mimw.jit
+def left(x_ptr):
+    tile = tlx.local_alloc((32, ), tl.float32, 1)
+    full = tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], 128)
+    tlx.async_remote_shmem_store(tile[0], tl.load(x_ptr + tl.arange(0, 32)), tlx.cluster_cta_rank() ^ 1, full[0])
+
+
 def test_misuse_is_raised():
     with pytest.raises(errors.SimulatorMisuse, match="'random', 'systematic' or 'both'"):
         mimw.check(turns, 1, np.zeros(1, np.float32), 1, True, search="all")
