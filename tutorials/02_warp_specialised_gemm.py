@@ -125,9 +125,9 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
     return grid, args, dict(BM=BM, BN=BN, BK=BK, GROUP_M=GROUP_M, STAGES=STAGES, num_warps=4)
 
 
-# Measured on an H200 (this program, M = N = K = 8192, fp16):
+# Measured on an H200 (this program, M = N = K = 8192, fp16, torch 2.11.0, 2026-11-21; only the ratio means much):
 #
-#     MEASURED-02
+#     1638.9 us 671 TFLOP/s; cuBLAS 1678.5 us 655 TFLOP/s (ratio 1.024)
 
 
 def simulate_one():

@@ -8,10 +8,10 @@ the CTAs of a cluster split the row. Each keeps its part in shared memory, and t
 `async_remote_shmem_store` writes into another CTA's shared memory and counts the bytes on a barrier there, as a TMA
 load does.
 
-Such an exchange takes about a microsecond, and the memory delivers a row in two. So nobody waits for it: as in tutorial
-01 the art is to be early, here with the statistics of the next row.
+Such an exchange takes about a microsecond, and the memory delivers a part of a row in two. So two tasks take the rows
+in turn, as in tutorial 03: while one waits for what the other CTAs say, the other one computes.
 
-Next: 06_attention_forward.py, with three roles.
+Next: 06_attention.py, with three roles.
 """
 
 import sys
@@ -22,9 +22,6 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-# Step 5 says why four.
-TURNS = tl.constexpr(4)
-
 
 @mimw.jit
 def start_load(x_ptr, tile, row, ROWS, N, columns):
@@ -34,28 +31,27 @@ def start_load(x_ptr, tile, row, ROWS, N, columns):
 
 
 @mimw.jit
-def send_statistics(tile, parts, arrived, turn, rank, columns, N, BLOCK: tl.constexpr, CLUSTER: tl.constexpr):
-    """Tell every CTA of the cluster, this one included, the statistics of this CTA's part of a row."""
-    # Step 1. The mean of this part, and the sum of squares about it. A second pass over shared memory costs little, and
-    # the shortcut E[x^2] - E[x]^2, which loses all digits where the mean is large, is not needed.
-    x = tlx.local_load(tile).to(tl.float32)
+def send_statistics(x, parts, arrived, rank, columns, N, BLOCK: tl.constexpr, CLUSTER: tl.constexpr):
+    """Tell every CTA of the cluster, this one included, the statistics of x, this CTA's part of a row."""
+    # Step 1. The mean of this part, and the sum of squares about it. A second pass over registers costs little, and the
+    # shortcut E[x^2] - E[x]^2, which loses all digits where the mean is large, is not needed.
     mean = tl.sum(x) / tl.maximum(tl.minimum(N - rank * BLOCK, BLOCK), 1)
     centred = tl.where(columns < N, x - mean, 0.0)
     both = tl.where(tl.arange(0, 2) == 0, mean, tl.sum(centred * centred))
     # Step 2. Each CTA expects 8 bytes from each, and writes its 8 into the place of its own rank in each. An early
     # sender's bytes may come before they are expected: the phase ends when arrivals and bytes both add up.
-    tlx.barrier_expect_bytes(arrived[turn], 8 * CLUSTER)
+    tlx.barrier_expect_bytes(arrived, 8 * CLUSTER)
     for cta in tl.static_range(CLUSTER):
-        tlx.async_remote_shmem_store(parts[turn][rank], both, cta, arrived[turn])
+        tlx.async_remote_shmem_store(parts[rank], both, cta, arrived)
 
 
 @mimw.jit
-def row_statistics(parts, arrived, turn, phase, N, BLOCK: tl.constexpr, CLUSTER: tl.constexpr):
+def row_statistics(parts, arrived, phase, N, BLOCK: tl.constexpr, CLUSTER: tl.constexpr):
     """Mean and variance of a whole row, from all CTAs' parts."""
-    tlx.barrier_wait(arrived[turn], phase)
+    tlx.barrier_wait(arrived, phase)
     # Step 3. The pairs that arrived, as one small tile. Chan's rule puts parts together without loss: squares about the
     # common mean are those about the part's own, and the distance of the two, once for each element.
-    means, squares = tlx.local_load(parts[turn]).split()
+    means, squares = tlx.local_load(parts).split()
     counts = tl.maximum(tl.minimum(N - tl.arange(0, CLUSTER) * BLOCK, BLOCK), 0)
     mean = tl.sum(means * counts) / N
     return mean, tl.sum(squares + (means - mean) * (means - mean) * counts) / N
@@ -65,53 +61,64 @@ def row_statistics(parts, arrived, turn, phase, N, BLOCK: tl.constexpr, CLUSTER:
 def layer_norm(x_ptr, w_ptr, b_ptr, y_ptr, ROWS, N, eps, BLOCK: tl.constexpr, CLUSTER: tl.constexpr,
                STAGES: tl.constexpr):
     """y = layer norm of each row of x[ROWS, N]; CLUSTER CTAs a row, BLOCK columns a CTA."""
-    # Step 4. Who am I? Cluster c takes the rows c, c + clusters, ...; its CTA of rank r has the columns from r BLOCK
-    # on.
+    # Step 4. Who am I? Cluster c takes the rows c, c + clusters, ...; its CTA of rank r has the columns r BLOCK and on.
     rank = tlx.cluster_cta_rank()
-    first, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
-    columns = rank * BLOCK + tl.arange(0, BLOCK)
+    cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
 
-    # Step 5. The nouns: a ring of row parts; w and b, which stay; and what the CTAs say. A CTA sends for row i + 1
-    # before it reads what came for row i, and others may be a row ahead of it or behind: four rows' messages can be
-    # under way, from i - 1 to i + 2.
-    tiles = tlx.local_alloc((BLOCK, ), tlx.dtype_of(x_ptr), STAGES)
+    # Step 5. The nouns: w and b, which stay; and for each of the two tasks a ring of row parts, and room for what the
+    # CTAs say about two rows. Two, because who has sent for row i + 1 has read what came for row i - 1, not for row i.
     w_tile = tlx.local_alloc((BLOCK, ), tlx.dtype_of(w_ptr), 1)
     b_tile = tlx.local_alloc((BLOCK, ), tlx.dtype_of(b_ptr), 1)
-    parts = tlx.local_alloc((CLUSTER, 2), tl.float32, TURNS)
-    arrived = tlx.alloc_barriers(TURNS)
+    tiles = tlx.local_alloc((BLOCK, ), tlx.dtype_of(x_ptr), 2 * STAGES)
+    parts = tlx.local_alloc((CLUSTER, 2), tl.float32, 2 * 2)
+    arrived = tlx.alloc_barriers(2 * 2)
+    w_and_b_arrived = tlx.alloc_barriers(1)
 
-    # Step 6. The prologue. Row parts are loaded STAGES ahead. Of all groups the first row's is waited for alone; w and
-    # b come second.
-    start_load(x_ptr, tiles[0], first, ROWS, N, columns)
-    tlx.async_load(w_ptr + columns, w_tile[0], mask=columns < N)
-    tlx.async_load(b_ptr + columns, b_tile[0], mask=columns < N)
-    tlx.async_load_commit_group()
-    for stage in tl.static_range(1, STAGES):
-        start_load(x_ptr, tiles[stage], first + stage * clusters, ROWS, N, columns)
-    tlx.async_load_wait_group(STAGES)
-    send_statistics(tiles[0], parts, arrived, 0, rank, columns, N, BLOCK, CLUSTER)
+    with tlx.async_tasks():
+        with tlx.async_task("default", replicate=2):
+            me: tl.constexpr = tlx.async_task_replica_id()
+            columns = rank * BLOCK + tl.arange(0, BLOCK)
+            first, stride = cluster + me * clusters, 2 * clusters
 
-    for row in range(first, ROWS, clusters):
-        step = (row - first) // clusters
-        # Step 7. First the next row's statistics, then what the others said of this row: that was sent a row ago and is
-        # there by now.
-        tlx.async_load_wait_group(STAGES - 2)
-        if row + clusters < ROWS:
-            send_statistics(tiles[(step + 1) % STAGES], parts, arrived, (step + 1) % TURNS, rank, columns, N, BLOCK,
-                            CLUSTER)
-        mean, variance = row_statistics(parts, arrived, step % TURNS, step // TURNS % 2, N, BLOCK, CLUSTER)
-        # Step 8. The row is still in shared memory. Then its place is free for the row that is STAGES rows ahead.
-        x = tlx.local_load(tiles[step % STAGES]).to(tl.float32)
-        w, b = tlx.local_load(w_tile[0]).to(tl.float32), tlx.local_load(b_tile[0]).to(tl.float32)
-        y = (x - mean) * tl.rsqrt(variance + eps) * w + b
-        start_load(x_ptr, tiles[step % STAGES], row + STAGES * clusters, ROWS, N, columns)
-        tl.store(y_ptr + row.to(tl.int64) * N + columns, y.to(tlx.dtype_of(y_ptr)), mask=columns < N)
-    # Step 9. The last copies, of no rows, still write their zeros here: nobody leaves before. That others may still
-    # write to it is the compiler's care: it makes the CTAs of a cluster meet at the end.
-    tlx.async_load_wait_group(0)
+            # Step 6. Be early: this task's first STAGES rows. Task 0 also loads w and b, together with its first row.
+            if me == 0:
+                tlx.async_load(w_ptr + columns, w_tile[0], mask=columns < N)
+                tlx.async_load(b_ptr + columns, b_tile[0], mask=columns < N)
+            for stage in tl.static_range(STAGES):
+                start_load(x_ptr, tiles[me * STAGES + stage], first + stage * stride, ROWS, N, columns)
+
+            for row in range(first, ROWS, stride):
+                step = (row - first) // stride
+                slot, turn = me * STAGES + step % STAGES, me * 2 + step % 2
+                # Step 7. Only who issued a cp.async can wait for it: task 0 does, then its arrival tells the other.
+                tlx.async_load_wait_group(STAGES - 1)
+                if me == 0:
+                    tlx.barrier_arrive(w_and_b_arrived[0], pred=row == first)
+                x = tlx.local_load(tiles[slot]).to(tl.float32)
+                send_statistics(x, parts[turn], arrived[turn], rank, columns, N, BLOCK, CLUSTER)
+                mean, variance = row_statistics(parts[turn], arrived[turn], step // 2 % 2, N, BLOCK, CLUSTER)
+                # Step 8. Now y. x is read again, which is cheaper than to keep it in registers over the wait; then its
+                # place is free for the row that is STAGES rows ahead. The first phase of this barrier is its only one.
+                tlx.barrier_wait(w_and_b_arrived[0], 0)
+                x = tlx.local_load(tiles[slot]).to(tl.float32)
+                w, b = tlx.local_load(w_tile[0]).to(tl.float32), tlx.local_load(b_tile[0]).to(tl.float32)
+                y = (x - mean) * tl.rsqrt(variance + eps) * w + b
+                start_load(x_ptr, tiles[slot], row + STAGES * stride, ROWS, N, columns)
+                tl.store(y_ptr + row.to(tl.int64) * N + columns, y.to(tlx.dtype_of(y_ptr)), mask=columns < N)
+            # Step 9. The last copies, of no rows, still write their zeros here: nobody leaves before. That other CTAs
+            # may still write here is the compiler's care: it makes the CTAs of a cluster meet at the end.
+            tlx.async_load_wait_group(0)
 
 
-def arguments(x, w, b, y, clusters, CLUSTER=4, STAGES=4, num_warps=16, eps=1e-5):
+# Step 10. What if? One edit each, and what `mimw.check` says:
+#
+#     `turn = me * 2`, room for one row     CopyReadEarly       a fast CTA's word on the next row replaces one not yet read
+#     `wait_group(STAGES)`                  CopyReadEarly       the row is still on its way
+#     `8 * (CLUSTER - 1)` bytes             CopyReadEarly       the phase may end before the last word is there
+#     no `wait_group(0)`                    UnfinishedAtExit    cp.async writes into what is another CTA's memory by then
+
+
+def arguments(x, w, b, y, clusters, CLUSTER=8, STAGES=2, num_warps=8, eps=1e-5):
     """(grid, args, meta) of the launch that writes the layer norm of each row of x into y; both are contiguous."""
     rows, n = x.shape
     BLOCK = max(16, 1 << (-(-n // CLUSTER) - 1).bit_length())
@@ -129,7 +136,7 @@ def simulate_one():
     random = np.random.default_rng(0)
     x, w, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((7, 500), 500, 500))
     y = np.zeros_like(x)
-    grid, args, meta = arguments(x, w, b, y, clusters=2, STAGES=3, num_warps=4)
+    grid, args, meta = arguments(x, w, b, y, clusters=2, CLUSTER=4, num_warps=4)
     print("checked:", mimw.check(layer_norm, grid, *args, seeds=3, **meta))
     mimw.simulate(layer_norm, grid, *args, **meta)
     wide = x.astype(np.float64)
@@ -142,15 +149,15 @@ def main():
     if not gpu_available():
         return simulate_one()
     import torch
-    from measure import measured
+    from measure import measured, resident_clusters
     shapes = [tuple(map(int, sys.argv[1:]))] if len(sys.argv) > 1 else [(1152, 65536), (1152, 131072), (4, 65536)]
     for rows, n in shapes:
         x, w, b = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in ((rows, n), n, n))
         y, copied = torch.empty_like(x), torch.empty_like(x)
-        CLUSTER = 8 if n > 65536 else 4
-        # One CTA an SM. An H200 has room for 32 clusters of 4, or 16 of 8: they do not reach over the borders of its
-        # GPCs.
-        grid, args, meta = arguments(x, w, b, y, clusters=128 // CLUSTER, CLUSTER=CLUSTER)
+        # As many clusters as run at a time, and all with as many rows.
+        grid, args, meta = arguments(x, w, b, y, clusters=1)
+        room = resident_clusters(layer_norm[grid](*args, **meta), meta["CLUSTER"])
+        grid, args, meta = arguments(x, w, b, y, clusters=-(-rows // -(-rows // room)))
         expected = torch.nn.functional.layer_norm(x.double(), (n, ), w.double(), b.double())
         print(measured("cluster layer norm", dict(B=rows, N=n), meta, lambda: layer_norm[grid](*args, **meta),
                        {"torch": lambda: torch.nn.functional.layer_norm(x, (n, ), w, b),

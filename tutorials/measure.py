@@ -1,5 +1,6 @@
 """The row that a tutorial prints on a GPU: checked, and measured in turn with its baseline."""
 
+import ctypes
 from collections.abc import Callable
 
 from mimw.testing.benchmark import Row, alternate, versions
@@ -31,3 +32,29 @@ def measured(name: str, shape: dict, configuration: dict, run: Callable, baselin
 
 def _rate(flops: float, moved: float, microseconds: float) -> str:
     return f"{moved / microseconds / 1e3:.0f} GB/s" if moved else f"{flops / microseconds / 1e6:.0f} TFLOP/s"
+
+
+class _LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig of the CUDA driver API."""
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+                ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("count", ctypes.c_uint)]
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute, as long as the cluster's extents are the value."""
+    _fields_ = [("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16)]
+
+
+def resident_clusters(kernel, size: int) -> int:
+    """How many clusters of `size` CTAs of a compiled kernel, as a launch returns it, the GPU runs at a time.
+
+    Fewer than its SMs have room for: a cluster stays within one GPC, and GPCs differ in their number of SMs.
+    """
+    attribute = _Attribute(4, 0, (ctypes.c_uint * 16)(size, 1, 1))  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    config = _LaunchConfig((size, 1, 1), (32 * kernel.metadata.num_warps, 1, 1), kernel.metadata.shared, None,
+                           ctypes.addressof(attribute), 1)
+    clusters = ctypes.c_int()
+    ask = ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveClusters
+    failed = ask(ctypes.byref(clusters), ctypes.c_void_p(kernel.function), ctypes.byref(config))
+    assert not failed, f"cuOccupancyMaxActiveClusters gives error {failed}"
+    return clusters.value

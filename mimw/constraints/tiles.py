@@ -22,10 +22,11 @@ class Strength(IntEnum):
     """Who wins when two layouts meet: the higher one."""
 
     DEFAULT = 0
-    SLICE = 1
-    SLICE_OF_MMA = 2
-    PINNED = 3
-    MMA = 4
+    VECTOR = 1
+    SLICE = 2
+    SLICE_OF_MMA = 3
+    PINNED = 4
+    MMA = 5
 
 
 def strength_of(layout: RegisterLayout) -> Strength:

@@ -254,3 +254,27 @@ def test_atomics_and_stores_take_defaults_and_scalars_take_nothing():
     layouts = solve_layouts(program)
     assert layouts.registers[named(program, "filled")] == ROW
     assert named(program, "scalar") not in layouts.registers
+
+
+def read(shape, element, **options):
+    """The layout of a tile read from a buffer, and of its sum with a tile that nobody has a wish about."""
+    k = Kernel()
+    x = k("local_load", k("buffer_index", k.alloc(shape, element), k.number()), None, name="x", at=3)
+    k("fadd", k.tile(shape), x, name="sum")
+    program = k.finish()
+    layouts = solve_layouts(program, **options)
+    return layouts, layouts.registers[named(program, "x")], layouts.registers[named(program, "sum")], program
+
+
+def test_a_row_of_shared_memory_is_read_in_vectors():
+    for element, extent, each in ((BF16, 2048, 8), (FP32, 2048, 4), (BF16, 256, 2)):
+        layouts, loaded, total, program = read((extent, ), element)
+        assert loaded == total == Blocked((each, ), (32, ), (4, ), (0, ))
+        size = each * (4 if element is FP32 else 2)
+        assert layouts.reasons[named(program, "x")] == f"k.py:3 local_load reads {size} bytes a thread"
+    assert read((2048, ), BF16, warp_size=64)[1] == Blocked((8, ), (64, ), (4, ), (0, ))
+
+
+def test_a_short_row_or_a_tile_of_rank_two_is_read_in_the_default():
+    assert read((64, ), BF16)[1] == ROW
+    assert read((64, 128), BF16)[1] == TILE

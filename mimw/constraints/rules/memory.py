@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from ...ir.core import Op
+from ...ir.layouts import Blocked
 from ..explain import at
 from ..pinned import resolved
 from ..tiles import Choice, Strength, Tiles
 from .registry import rule
+
+_WIDEST = 16  # bytes: PTX ISA, ld.shared.v4.b32
 
 
 @rule("memory")
@@ -24,7 +27,21 @@ def free(op: Op, tiles: Tiles) -> None:
     pinned = op.attrs.get("layout")
     for result in tiles.results(op):
         if pinned is None:
-            tiles.give(result, tiles.default(result.type.shape))
+            tiles.give(result, vectors(op, tiles) if op.name == "local_load" else tiles.default(result.type.shape))
         else:
             layout = resolved(pinned, op, result.type.shape, tiles)
             tiles.give(result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} pins it"))
+
+
+def vectors(op: Op, tiles: Tiles) -> Choice:
+    """Rows of shared memory are read 16 bytes at a time if every thread has as much; what is computed from them follows.
+
+    Of rank 1 only: from rank 2 on swizzles and what the tile is for decide, and Triton's passes look after it.
+    """
+    shape, size = op.result.type.shape, op.result.type.element.bytes
+    default = tiles.default(shape)
+    each = min(_WIDEST // size, shape[0] // (tiles.warp_size * tiles.num_warps)) if len(shape) == 1 else 1
+    if each <= 1:
+        return default
+    layout = Blocked((each, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, ))
+    return Choice(layout, Strength.VECTOR, op, f"{at(op.site)} local_load reads {each * size} bytes a thread")
