@@ -29,12 +29,14 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     band = L2_BYTES // (4 * seq_k * dim) * (heads // kv_heads) if causal else 1
     band = max(1, min(band, batch * heads))
     describe = mimw.TensorDescriptor.from_tensor
-    rows, keys = [1, 1, chosen.bm // 2, dim], [1, 1, chosen.bn, dim]
+    rows, keys = [1, 1, chosen.bm // chosen.consumers, dim], [1, 1, chosen.bn, dim // chosen.cluster]
     scale = 1 / sqrt(dim) if scale is None else scale
     args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(o, rows), lse, counter, scale * log2(e),
             batch, heads, seq_q, seq_k, chosen.band or band)
-    tiles = -(-seq_q // chosen.bm) * batch * heads
-    return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
+    tiles = -(-seq_q // (chosen.bm * chosen.cluster)) * batch * heads
+    grid = (min(programs // chosen.cluster, tiles) * chosen.cluster, )
+    cluster = dict(ctas_per_cga=(chosen.cluster, 1, 1)) if chosen.cluster > 1 else {}
+    return grid, args, {**meta, **cluster, "num_warps": 4}
 
 
 def attention(q, k, v, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None):

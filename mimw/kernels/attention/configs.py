@@ -13,16 +13,19 @@ class Configuration:
     bn: int = 128
     stages: int = 2
     band: int = 0
-    ping_pong: bool = True
+    ping_pong: int = 1
     ahead: bool = True
+    consumers: int = 2
+    cluster: int = 1
+    v_stages: int = 2
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_q: int, seq_k: int) -> dict:
         """The kernel's compile-time arguments."""
         masked = int(seq_k % self.bn != 0)
         if causal:
-            masked = 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
+            masked = 1 if self.bn % (self.bm * self.cluster) == 0 and (seq_k - seq_q) % self.bn == 0 else 2
         return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, CAUSAL=causal,
-                    MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead)
+                    MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead, CONSUMERS=self.consumers, CLUSTER=self.cluster, DYNAMIC=self.cluster == 1, V_STAGES=self.v_stages)
 
 
 def configuration(head_dim: int, causal: bool) -> Configuration:

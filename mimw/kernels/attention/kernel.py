@@ -41,8 +41,10 @@ def draw(counter, tiles):
 
 
 @mimw.jit
-def drawn_after(order, turn):
-    """Which tile follows number `turn` of this program."""
+def following(tile, programs, order, turn, DYNAMIC: tl.constexpr):
+    """Which tile follows `tile`, this program's number `turn`."""
+    if not DYNAMIC:
+        return tile + programs
     slot, full, free = order
     tlx.barrier_wait(full[0], turn % 2)
     tile = tl.max(tlx.local_load(slot[0]), 0)
@@ -60,13 +62,39 @@ def key_blocks(query, seq_q, seq_k, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: 
 
 
 @mimw.jit
-def load(desc, ring, used, batch, head, row, D: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr):
-    """Fill slot number `used` of a ring with ROWS rows from `row` on."""
+def fill(desc, ring, slot, phase, batch, head, row):
+    """Fill a slot of a ring with the rows from `row` on."""
     tiles, full, free = ring
-    slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
+    ROWS: tl.constexpr = desc.block_shape[2]
+    D: tl.constexpr = desc.block_shape[3]
     tlx.barrier_wait(free[slot], phase ^ 1)
     tlx.barrier_expect_bytes(full[slot], ROWS * D * tlx.size_of(tlx.dtype_of(desc)))
     tlx.async_descriptor_load(desc, tlx.local_reshape(tiles[slot], (1, 1, ROWS, D)), [batch, head, row, 0], full[slot])
+
+
+@mimw.jit
+def load(desc, ring, used, batch, head, row, rank, STAGES: tl.constexpr, CLUSTER: tl.constexpr):
+    """Load tile number `used` of a ring. In a cluster each CTA loads its share of the columns for all."""
+    tiles, full, free = ring
+    slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
+    if CLUSTER == 1:
+        fill(desc, ring, slot, phase, batch, head, row)
+    else:
+        ROWS: tl.constexpr = desc.block_shape[2]
+        SHARE: tl.constexpr = desc.block_shape[3]
+        tlx.barrier_wait(free[slot], phase ^ 1)
+        tlx.barrier_expect_bytes(full[slot], CLUSTER * ROWS * SHARE * tlx.size_of(tlx.dtype_of(desc)))
+        tile = tlx.local_reshape(tiles[slot], (1, 1, ROWS, CLUSTER * SHARE))
+        tlx.async_descriptor_load(desc, tlx.local_slice(tile, [0, 0, 0, rank * SHARE], [1, 1, ROWS, SHARE]),
+                                  [batch, head, row, rank * SHARE], full[slot], multicast_targets=[0, 1])
+
+
+@mimw.jit
+def release(barrier, rank, CLUSTER: tl.constexpr):
+    """A slot may be filled again, as far as this consumer is concerned."""
+    tlx.barrier_arrive(barrier)
+    if CLUSTER == 2:
+        tlx.barrier_arrive(barrier, remote_cta_rank=rank ^ 1)
 
 
 @mimw.jit
@@ -92,36 +120,39 @@ def softmax(scores, highest, total, scale, MASKED: tl.constexpr):
 
 
 @mimw.jit
-def score(q, keys, used, STAGES: tl.constexpr):
+def score(q, keys, used, rank, STAGES: tl.constexpr, CLUSTER: tl.constexpr):
     """q K^T for block number `used`, alone."""
     tiles, full, free = keys
     slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
     tlx.barrier_wait(full[slot], phase)
     scores = tlx.async_dot(q, tlx.local_trans(tiles[slot]))
     scores = tlx.async_dot_wait(0, scores)
-    tlx.barrier_arrive(free[slot])
+    release(free[slot], rank, CLUSTER)
     return scores
 
 
 @mimw.jit
-def score_and_weigh(q, keys, p, values, acc, used, me: tl.constexpr, STAGES: tl.constexpr, PING_PONG: tl.constexpr):
+def score_and_weigh(q, keys, p, values, acc, used, next_turn: tl.constexpr, my_turn: tl.constexpr,
+                    STAGES: tl.constexpr, V_STAGES: tl.constexpr, PING_PONG: tl.constexpr, rank, CLUSTER: tl.constexpr):
     """(q K^T for block number `used`, acc + p V for the block before, which still runs), both started in this consumer's turn."""
     tiles, full, free = keys
     slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
     tlx.barrier_wait(full[slot], phase)
     if PING_PONG:
-        tlx.named_barrier_wait(TURN + me, 256)
+        tlx.named_barrier_wait(my_turn, 256)
     scores = tlx.async_dot(q, tlx.local_trans(tiles[slot]))
-    acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
-    if PING_PONG:
-        tlx.named_barrier_arrive(TURN + 1 - me, 256)
+    if PING_PONG == 2:
+        tlx.named_barrier_arrive(next_turn, 256)
+    acc = tlx.async_dot(p, values[0][(used - 1) % V_STAGES], acc)
+    if PING_PONG == 1:
+        tlx.named_barrier_arrive(next_turn, 256)
     scores = tlx.async_dot_wait(1, scores)
-    tlx.barrier_arrive(free[slot])
+    release(free[slot], rank, CLUSTER)
     return scores, acc
 
 
 @mimw.jit
-def weighed(values, acc, used, STAGES: tl.constexpr):
+def weighed(values, acc, used, rank, STAGES: tl.constexpr, CLUSTER: tl.constexpr):
     """acc when the product that `score_and_weigh` of block `used` started is over, and the values of `used` are there.
 
     The values are needed next. Waiting for them before the product also keeps the assembler from moving the wait for the product
@@ -131,7 +162,7 @@ def weighed(values, acc, used, STAGES: tl.constexpr):
     slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
     tlx.barrier_wait(full[slot], phase)
     acc = tlx.async_dot_wait(0, acc)
-    tlx.barrier_arrive(free[(used - 1) % STAGES])
+    release(free[(used - 1) % STAGES], rank, CLUSTER)
     return acc
 
 
@@ -149,7 +180,8 @@ def first_block(scores, query, count, scale, seq_q, seq_k, BN: tl.constexpr, CAU
 @mimw.jit
 def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, heads, seq_q, seq_k, band, BM: tl.constexpr,
               BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, STAGES: tl.constexpr, CAUSAL: tl.constexpr,
-              MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+              MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr, V_STAGES: tl.constexpr,
+              CONSUMERS: tl.constexpr, CLUSTER: tl.constexpr, DYNAMIC: tl.constexpr):
     """O (batches, heads, seq_q, D) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      counter int32, 0 before and after a launch; one launch at a time may use it
@@ -159,144 +191,165 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
                MASKED  how many blocks of keys of a tile may need a mask: 0, 1, or 2 for any number
                AHEAD   start a tile before the last one is finished
     """
-    ROWS: tl.constexpr = BM // 2
+    ROWS: tl.constexpr = BM // CONSUMERS
+    CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
+    PRODUCER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     Q_STAGES: tl.constexpr = 2 if AHEAD else 1
-    q_rings = [(tlx.local_alloc((ROWS, D), DTYPE, Q_STAGES), tlx.alloc_barriers(Q_STAGES), tlx.alloc_barriers(Q_STAGES)),
-               (tlx.local_alloc((ROWS, D), DTYPE, Q_STAGES), tlx.alloc_barriers(Q_STAGES), tlx.alloc_barriers(Q_STAGES))]
-    keys = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
-    values = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=2)
-    order = tlx.local_alloc((1, ), tl.int32, 1), tlx.alloc_barriers(1), tlx.alloc_barriers(1, arrive_count=3)
-    if AHEAD:
-        o_tiles = tlx.local_alloc((ROWS, D), DTYPE, 2)
+    Q_SLOTS: tl.constexpr = Q_STAGES * CONSUMERS
+    queries = tlx.local_alloc((ROWS, D), DTYPE, Q_SLOTS), tlx.alloc_barriers(Q_SLOTS), tlx.alloc_barriers(Q_SLOTS)
+    keys = tlx.local_alloc((BN, D), DTYPE, STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, arrive_count=CONSUMERS * CLUSTER)
+    values = tlx.local_alloc((BN, D), DTYPE, V_STAGES), tlx.alloc_barriers(V_STAGES), tlx.alloc_barriers(V_STAGES, arrive_count=CONSUMERS * CLUSTER)
+    order = tlx.local_alloc((1, ), tl.int32, 1), tlx.alloc_barriers(1), tlx.alloc_barriers(1, arrive_count=CONSUMERS + 2)
+    o_full = tlx.alloc_barriers(Q_SLOTS)
 
-    blocks, all_heads = tl.cdiv(seq_q, BM), batches * heads
+    HEIGHT: tl.constexpr = BM * CLUSTER  # a tile's queries
+    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
+    program, programs = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
+    blocks, all_heads = tl.cdiv(seq_q, HEIGHT), batches * heads
     tiles = blocks * all_heads
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
+        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            q_tiles, q_full, q_free = q_rings[me]
-            tile = tl.program_id(0)
+            q_tiles, q_full, _ = queries
+            tile = program
             used = 0  # blocks of keys scored
             turn = 0  # tiles begun
-            if PING_PONG and me == 1:
+            my_turn: tl.constexpr = TURN + me
+            next_turn: tl.constexpr = TURN + (me + 1) % CONSUMERS
+            if PING_PONG and me == CONSUMERS - 1:
                 tlx.named_barrier_arrive(TURN, 256)
             if AHEAD:
-                _, _, query = tile_origin(tile, blocks, all_heads, heads, band, BM)
-                count, _ = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
-                tlx.barrier_wait(q_full[0], 0)
-                scores = score(q_tiles[0], keys, used, STAGES)
-                p, highest, total = first_block(scores, query + me * ROWS, count, scale, seq_q, seq_k, BN, CAUSAL, MASKED)
+                _, _, query = tile_origin(tile, blocks, all_heads, heads, band, HEIGHT)
+                count, _ = key_blocks(query, seq_q, seq_k, HEIGHT, BN, CAUSAL)
+                tlx.barrier_wait(q_full[me], 0)
+                scores = score(q_tiles[me], keys, used, rank, STAGES, CLUSTER)
+                p, highest, total = first_block(scores, query + rank * BM + me * ROWS, count, scale, seq_q, seq_k, BN, CAUSAL, MASKED)
                 p = p.to(DTYPE)
-                tlx.barrier_wait(values[1][0], 0)
                 used += 1
             while tile < tiles:
-                batch, head, query = tile_origin(tile, blocks, all_heads, heads, band, BM)
-                count, plain = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
-                query += me * ROWS
+                batch, head, query = tile_origin(tile, blocks, all_heads, heads, band, HEIGHT)
+                count, plain = key_blocks(query, seq_q, seq_k, HEIGHT, BN, CAUSAL)
+                query += rank * BM + me * ROWS
                 q_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
+                q_slot = q_slot * CONSUMERS + me
                 q = q_tiles[q_slot]
                 if not AHEAD:
                     tlx.barrier_wait(q_full[q_slot], q_phase)
-                    scores = score(q, keys, used, STAGES)
+                    scores = score(q, keys, used, rank, STAGES, CLUSTER)
                     p, highest, total = first_block(scores, query, count, scale, seq_q, seq_k, BN, CAUSAL, MASKED)
                     p = p.to(DTYPE)
-                    slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
-                    tlx.barrier_wait(values[1][slot], phase)
                     used += 1
+                slot, phase = tlx.warp_spec.get_bufidx_phase(used - 1, V_STAGES)
+                tlx.barrier_wait(values[1][slot], phase)
                 acc = tl.zeros((ROWS, D), tl.float32)
 
                 if MASKED > 1:
                     for n in range(plain, count - 1):
-                        scores, acc = score_and_weigh(q, keys, p, values, acc, used, me, STAGES, PING_PONG)
+                        scores, acc = score_and_weigh(q, keys, p, values, acc, used, next_turn, my_turn, STAGES, V_STAGES, PING_PONG, rank, CLUSTER)
                         scores = masked(scores, query, (count - 2 - (n - plain)) * BN, seq_q, seq_k, CAUSAL)
                         p, highest, total, shrink = softmax(scores, highest, total, scale, True)
-                        acc = weighed(values, acc, used, STAGES) * shrink[:, None]
+                        acc = weighed(values, acc, used, rank, V_STAGES, CLUSTER) * shrink[:, None]
                         p = p.to(DTYPE)
                         used += 1
                     count = min(count, plain + 1)
                 for n in range(1, count):
-                    scores, acc = score_and_weigh(q, keys, p, values, acc, used, me, STAGES, PING_PONG)
+                    scores, acc = score_and_weigh(q, keys, p, values, acc, used, next_turn, my_turn, STAGES, V_STAGES, PING_PONG, rank, CLUSTER)
                     p, highest, total, shrink = softmax(scores, highest, total, scale, False)
-                    acc = weighed(values, acc, used, STAGES) * shrink[:, None]
+                    acc = weighed(values, acc, used, rank, V_STAGES, CLUSTER) * shrink[:, None]
                     p = p.to(DTYPE)
                     used += 1
 
-                tile = drawn_after(order, turn)
+                tile = following(tile, programs, order, turn, DYNAMIC)
                 turn += 1
                 logarithm = (highest * scale + tl.log2(total)) * LN2
                 inverse = 1 / total
                 if AHEAD:
-                    tlx.barrier_arrive(q_free[q_slot])
                     if tile < tiles:
-                        _, _, next_query = tile_origin(tile, blocks, all_heads, heads, band, BM)
-                        next_count, _ = key_blocks(next_query, seq_q, seq_k, BM, BN, CAUSAL)
-                        q_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
-                        tlx.barrier_wait(q_full[q_slot], q_phase)
-                        scores, acc = score_and_weigh(q_tiles[q_slot], keys, p, values, acc, used, me, STAGES, PING_PONG)
-                        p, highest, total = first_block(scores, next_query + me * ROWS, next_count, scale, seq_q, seq_k, BN, CAUSAL,
+                        _, _, next_query = tile_origin(tile, blocks, all_heads, heads, band, HEIGHT)
+                        next_count, _ = key_blocks(next_query, seq_q, seq_k, HEIGHT, BN, CAUSAL)
+                        next_slot, q_phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
+                        next_slot = next_slot * CONSUMERS + me
+                        tlx.barrier_wait(q_full[next_slot], q_phase)
+                        scores, acc = score_and_weigh(q_tiles[next_slot], keys, p, values, acc, used, next_turn, my_turn, STAGES, V_STAGES, PING_PONG, rank, CLUSTER)
+                        p, highest, total = first_block(scores, next_query + rank * BM + me * ROWS, next_count, scale, seq_q, seq_k, BN, CAUSAL,
                                                         MASKED)
-                        acc = weighed(values, acc, used, STAGES)
+                        # As in `weighed`; its values may come only after this tile's queries have made room.
+                        tlx.barrier_wait(q_full[next_slot], q_phase)
+                        acc = tlx.async_dot_wait(0, acc)
+                        release(values[2][(used - 1) % V_STAGES], rank, CLUSTER)
                         p = p.to(DTYPE)
                         used += 1
                     else:
-                        acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
+                        acc = tlx.async_dot(p, values[0][(used - 1) % V_STAGES], acc)
                         acc = tlx.async_dot_wait(0, acc)
-                    o_tile = o_tiles[me]
-                    tlx.async_descriptor_store_wait(0)
                 else:
-                    acc = tlx.async_dot(p, values[0][(used - 1) % STAGES], acc)
+                    acc = tlx.async_dot(p, values[0][(used - 1) % V_STAGES], acc)
                     acc = tlx.async_dot_wait(0, acc)
-                    tlx.barrier_arrive(values[2][(used - 1) % STAGES])
-                    o_tile = q
+                    release(values[2][(used - 1) % V_STAGES], rank, CLUSTER)
                 rows = query + tl.arange(0, ROWS)
                 tl.store(lse + (batch * heads + head).to(tl.int64) * seq_q + rows, logarithm, mask=rows < seq_q)
-                tlx.local_store(o_tile, (acc * inverse[:, None]).to(DTYPE))
+                tlx.local_store(q, (acc * inverse[:, None]).to(DTYPE))
                 tlx.fence("async_shared")
-                tlx.async_descriptor_store(o_desc, tlx.local_reshape(o_tile, (1, 1, ROWS, D)), [batch, head, query, 0])
-                if not AHEAD:
-                    tlx.async_descriptor_store_wait(0)
-                    tlx.barrier_arrive(q_free[q_slot])
-            tlx.async_descriptor_store_wait(0)
+                tlx.barrier_arrive(o_full[q_slot])
 
-        with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            tile = tl.program_id(0)
+        with tlx.async_task(num_warps=1, num_regs=PRODUCER_REGS):  # producer
+            tile = program
             filled = 0
             turn = 0
             before_batch = 0
             before_head = 0
             while tile < tiles:
-                batch, head, query = tile_origin(tile, blocks, all_heads, heads, band, BM)
-                count, _ = key_blocks(query, seq_q, seq_k, BM, BN, CAUSAL)
+                batch, head, query = tile_origin(tile, blocks, all_heads, heads, band, HEIGHT)
+                count, _ = key_blocks(query, seq_q, seq_k, HEIGHT, BN, CAUSAL)
                 kv_head = head // GROUP
-                for c in tl.static_range(2):
-                    load(q_desc, q_rings[c], turn, batch, head, query + c * ROWS, D, ROWS, Q_STAGES)
-                load(k_desc, keys, filled, batch, kv_head, (count - 1) * BN, D, BN, STAGES)
+                slot, phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
+                for c in tl.static_range(CONSUMERS):
+                    fill(q_desc, queries, slot * CONSUMERS + c, phase, batch, head, query + rank * BM + c * ROWS)
+                load(k_desc, keys, filled, batch, kv_head, (count - 1) * BN, rank, STAGES, CLUSTER)
                 if AHEAD:
                     if filled > 0:  # a tile's last values come after the first keys of the next one
-                        load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, STAGES)
+                        load(v_desc, values, filled - 1, before_batch, before_head, 0, rank, V_STAGES, CLUSTER)
                 for n in range(1, count):
-                    load(k_desc, keys, filled + n, batch, kv_head, (count - 1 - n) * BN, D, BN, STAGES)
-                    load(v_desc, values, filled + n - 1, batch, kv_head, (count - n) * BN, D, BN, STAGES)
+                    load(k_desc, keys, filled + n, batch, kv_head, (count - 1 - n) * BN, rank, STAGES, CLUSTER)
+                    load(v_desc, values, filled + n - 1, batch, kv_head, (count - n) * BN, rank, V_STAGES, CLUSTER)
                 filled += count
                 if AHEAD:
                     before_batch = batch
                     before_head = kv_head
                 else:
-                    load(v_desc, values, filled - 1, batch, kv_head, 0, D, BN, STAGES)
-                tile = drawn_after(order, turn)
+                    load(v_desc, values, filled - 1, batch, kv_head, 0, rank, V_STAGES, CLUSTER)
+                tile = following(tile, programs, order, turn, DYNAMIC)
                 turn += 1
             if AHEAD:
-                load(v_desc, values, filled - 1, before_batch, before_head, 0, D, BN, STAGES)
+                load(v_desc, values, filled - 1, before_batch, before_head, 0, rank, V_STAGES, CLUSTER)
 
-        with tlx.async_task(num_warps=1, num_regs=24):  # scheduler
-            slot, full, free = order
-            tile = tl.program_id(0)
+        if DYNAMIC:
+            with tlx.async_task(num_warps=1, num_regs=PRODUCER_REGS):  # scheduler
+                slot, full, free = order
+                tile = program
+                turn = 0
+                while tile < tiles:
+                    tile = draw(counter, tiles)
+                    tlx.barrier_wait(free[0], turn % 2 ^ 1)
+                    tlx.local_store(slot[0], tl.full((1, ), tile, tl.int32))
+                    tlx.barrier_arrive(full[0])
+                    turn += 1
+
+        with tlx.async_task(num_warps=1, num_regs=PRODUCER_REGS):  # writer
+            tile = program
             turn = 0
             while tile < tiles:
-                tile = draw(counter, tiles)
-                tlx.barrier_wait(free[0], turn % 2 ^ 1)
-                tlx.local_store(slot[0], tl.full((1, ), tile, tl.int32))
-                tlx.barrier_arrive(full[0])
+                batch, head, query = tile_origin(tile, blocks, all_heads, heads, band, HEIGHT)
+                # Before the waits: the scheduler goes on only when all have read.
+                tile = following(tile, programs, order, turn, DYNAMIC)
+                slot, phase = tlx.warp_spec.get_bufidx_phase(turn, Q_STAGES)
+                q_tiles, _, q_free = queries
+                for c in tl.static_range(CONSUMERS):
+                    tlx.barrier_wait(o_full[slot * CONSUMERS + c], phase)
+                    tlx.async_descriptor_store(o_desc, tlx.local_reshape(q_tiles[slot * CONSUMERS + c], (1, 1, ROWS, D)),
+                                               [batch, head, query + rank * BM + c * ROWS, 0])
+                    tlx.async_descriptor_store_wait(0)
+                    tlx.barrier_arrive(q_free[slot * CONSUMERS + c])
                 turn += 1
