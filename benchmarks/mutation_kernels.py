@@ -65,7 +65,7 @@ def _tutorial_attention() -> tuple:
 
 
 def _attention(seq: int, causal: bool, **configuration) -> tuple:
-    q, k, v = _numbers(*[(1, 2, seq, 64)] * 3)
+    q, k, v = _numbers(*[(1, 1, seq, 64)] * 3)
     o, lse, counter = np.zeros_like(q), np.zeros(q.shape[:3], np.float32), np.zeros(1, np.int32)
     chosen = attention.Configuration(bm=128, bn=64, **configuration)
     grid, args, meta = attention.arguments(q, k, v, o, lse, counter, 2, causal, chosen=chosen)
@@ -79,7 +79,7 @@ CASES = (
          lambda: _library_gemm(bm=128, bn=128, stages=2, consumers=2, staging=2)),
     Case("GEMM, ping-pong", "mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
-    Case("Attention", "mimw/kernels/attention/kernel.py", lambda: _attention(256, False)),
+    Case("Attention, a tile ahead", "mimw/kernels/attention/kernel.py", lambda: _attention(256, False)),
     Case("Attention, causal, one tile at a time", "mimw/kernels/attention/kernel.py", lambda: _attention(256, True, ahead=False)),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),

@@ -24,7 +24,8 @@ REASONS = (
      "The second wait finds the phase over that the first has waited for: nobody can complete the next one before this task "
      "goes on."),
     (lambda m: m.change == "drop" and m.word == "barrier_wait",
-     "What it waits for is over without it: the barrier is fresh, or an earlier wait of the task says so."),
+     "What it waits for is over without it: the barrier is fresh, or an earlier wait of the task says so, which is behind one of a "
+     "task that waited for the same phase."),
     (lambda m: m.change == "swap barriers",
      "The other barrier is as fresh as the one that was meant, or all barriers of the array are served alike."),
     (lambda m: m.change == "swap buffers", "The ring is turned by one slot for who writes and who reads alike."),
@@ -32,6 +33,8 @@ REASONS = (
      "The arrival that the expect itself is keeps the phase open, so bytes may land before they are announced."),
     (lambda m: _swapped(m, ("barrier_wait", ), ("barrier_expect", )),
      "Announcing bytes is no access. The phase before is over by an earlier wait, and the copy still comes behind this one."),
+    (lambda m: _swapped(m, ("barrier_wait", ), ("local_load", )),
+     "What is read is there without the wait: an earlier wait of the task is behind one of a task that waited for the same phase."),
     (lambda m: _swapped(m, ARRIVALS, ARRIVALS), "Two arrivals side by side, each for somebody else: either may be first."),
     (lambda m: _swapped(m, WAITS, WAITS), "Two waits side by side: what needs either comes behind both."),
     (lambda m: _swapped(m, LOADS, ("barrier_wait", "barrier_expect")),

@@ -34,8 +34,8 @@ from .mutation_reasons import reason
 from .mutation_table import table
 
 ROWS = Path(__file__).parent / "results" / "mutations.jsonl"
-QUICK = 4         # seeds, and systematic runs at most, that a mutant has to be caught in
-TRIED = 50        # interleavings that one which is not caught has to be right in
+SEEDS, RUNS = 8, 16       # seeds, and then systematic runs at most, that a mutant has to be caught in; 8 is `check`'s own number
+TRIED = 50                # interleavings that one which is not caught has to be right in
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ def judge(launch: Launch, mutant: Mutant) -> Outcome:
     except MimwError as error:
         return Outcome(mutant, "caught", f"{error.kind} (compiler)")
     search = Search(replace(launch, program=program))
-    report = search.all(QUICK, "both", QUICK, shrink=False)
-    if report.findings:
-        return Outcome(mutant, "caught", report.findings[0].kind)
+    for seeds, how in (*(([seed], "random") for seed in range(SEEDS)), ((), "systematic")):
+        report = search.all(seeds, how, RUNS, shrink=False)
+        if report.findings:
+            return Outcome(mutant, "caught", report.findings[0].kind)
     try:
         fault = _fault(launch, program, search)
     finally:
@@ -90,7 +91,7 @@ def measure(case: Case, seeds: int) -> list[dict]:
     """The rows of one kernel: first its sums, then one for each mutant."""
     start = time.perf_counter()
     launch = prepare(*_arguments(*case.make()))
-    clean = Search(launch).all(seeds, "both", QUICK, shrink=False)
+    clean = Search(launch).all(seeds, "both", RUNS, shrink=False)
     rows = []
     for mutant in mutants(launch.recorded):
         outcome = judge(launch, mutant)
