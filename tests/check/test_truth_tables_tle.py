@@ -112,8 +112,8 @@ def take(reader, y_ptr, steps, RELEASE: tl.constexpr, COPIES: tl.constexpr):
 @mimw.jit
 def piping(x_desc, y_ptr, steps, RELEASE: tl.constexpr, COPIES: tl.constexpr):
     pipe = tle.pipe(capacity=2, name="x", x=tle.gpu.alloc([2, 16, 32], tl.float16), flag=tle.gpu.alloc([2, 32], tl.int32))
-    tle.gpu.warp_specialize([(take, (pipe.reader(), y_ptr, steps, RELEASE, COPIES)), (give, (pipe.writer(), x_desc, steps, COPIES))],
-                            [1], [24])
+    tle.gpu.warp_specialize([(take, (pipe.reader(), y_ptr, steps, RELEASE, COPIES)),
+                             (give, (pipe.writer(), x_desc, steps, COPIES))], [1], [24])
 
 
 def piped(steps=5, release=True, copies=True):
