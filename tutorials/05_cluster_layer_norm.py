@@ -90,27 +90,28 @@ def layer_norm(x_ptr, w_ptr, b_ptr, y_ptr, ROWS, N, eps, BLOCK: tl.constexpr, CL
             for row in range(first, ROWS, stride):
                 step = (row - first) // stride
                 slot, turn = me * STAGES + step % STAGES, me * 2 + step % 2
-                # Step 7. Only who issued a cp.async can wait for it: task 0 does, then its arrival tells the other.
+                # Step 7. Once the row is in registers its place is free for the row that is STAGES rows ahead.
                 tlx.async_load_wait_group(STAGES - 1)
-                if me == 0:
-                    tlx.barrier_arrive(w_and_b_arrived[0], pred=row == first)
                 x = tlx.local_load(tiles[slot]).to(tl.float32)
+                start_load(x_ptr, tiles[slot], row + STAGES * stride, ROWS, N, columns)
                 send_statistics(x, parts[turn], arrived[turn], rank, columns, N, BLOCK, CLUSTER)
                 mean, variance = row_statistics(parts[turn], arrived[turn], step // 2 % 2, N, BLOCK, CLUSTER)
-                # Step 8. Now y. x is read again, which is cheaper than to keep it in registers over the wait; then its
-                # place is free for the row that is STAGES rows ahead. The first phase of this barrier is its only one.
+                # Step 8. Only who issued a cp.async can wait for it: task 0 has, and its arrival tells the other. The first
+                # phase of this barrier is its only one, so every later wait for parity 0 returns at once.
+                if me == 0:
+                    tlx.barrier_arrive(w_and_b_arrived[0], pred=row == first)
                 tlx.barrier_wait(w_and_b_arrived[0], 0)
-                x = tlx.local_load(tiles[slot]).to(tl.float32)
                 w, b = tlx.local_load(w_tile[0]).to(tl.float32), tlx.local_load(b_tile[0]).to(tl.float32)
-                y = (x - mean) * tl.rsqrt(variance + eps) * w + b
-                start_load(x_ptr, tiles[slot], row + STAGES * stride, ROWS, N, columns)
+                # Step 9. One fused multiply and add normalises an element, another one scales and shifts it.
+                scale = tl.rsqrt(variance + eps)
+                y = (x * scale - mean * scale) * w + b
                 tl.store(y_ptr + row.to(tl.int64) * N + columns, y.to(tlx.dtype_of(y_ptr)), mask=columns < N)
-            # Step 9. The last copies, of no rows, still write their zeros here: nobody leaves before. That other CTAs
+            # Step 10. The last copies, of no rows, still write their zeros here: nobody leaves before. That other CTAs
             # may still write here is the compiler's care: it makes the CTAs of a cluster meet at the end.
             tlx.async_load_wait_group(0)
 
 
-# Step 10. What if? One edit each, and what `mimw.check` says:
+# Step 11. What if? One edit each, and what `mimw.check` says:
 #
 #     `turn = me * 2`, room for one row     CopyReadEarly       a fast CTA's word on the next row replaces one not yet read
 #     `wait_group(STAGES)`                  CopyReadEarly       the row is still on its way
