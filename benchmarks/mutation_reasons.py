@@ -26,6 +26,8 @@ REASONS = (
     (lambda m: m.change == "drop" and m.word == "barrier_wait",
      "What it waits for is over without it: the barrier is fresh, or an earlier wait of the task says so, which is behind one of a "
      "task that waited for the same phase."),
+    (lambda m: m.word in OWN_WAITS and m.change in ("drop", "wait for one less"),
+     "An earlier wait of the task has left nothing for this one to wait for."),
     (lambda m: m.change == "swap barriers",
      "The other barrier is as fresh as the one that was meant, or all barriers of the array are served alike."),
     (lambda m: m.change == "swap buffers", "The ring is turned by one slot for who writes and who reads alike."),

@@ -4,7 +4,7 @@
 
 The kernel itself is checked on `--seeds` seeds. A mutant changes one source line in every place where it was inlined. One
 is *caught* if the compiler refuses it or a few seeds and the systematic search find something. One that is not caught
-runs on 40 interleavings and is *missed* if one of these ends in an error or another result; else it is *equivalent*, and
+runs on 30 interleavings and is *missed* if one of these ends in an error or another result; else it is *equivalent*, and
 listed with the reason why it is no mistake (mutation_reasons.py). Rows go to `--rows`; `--kernels` runs only the kernels
 whose names hold one of the texts: rows of the others stay, and the table is of all.
 """
@@ -35,7 +35,7 @@ from .mutation_table import table
 
 ROWS = Path(__file__).parent / "results" / "mutations.jsonl"
 SEEDS, RUNS = 8, 8       # seeds, and then systematic runs at most, that a mutant has to be caught in; 8 is `check`'s own number
-TRIED = 40                # interleavings that one which is not caught has to be right in
+TRIED = 30                # interleavings that one which is not caught has to be right in
 
 
 @dataclass(frozen=True)
