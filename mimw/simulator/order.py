@@ -28,7 +28,7 @@ from ..ir import Op
 from .barriers_in_order import BarrierOrder
 from .clocks import Clock, Epoch, Message, join
 from .race_report import race, unfinished
-from .shadow import Shadow, address_of, owner_of
+from .shadow import Shadow, owner_of
 
 GENERIC, ASYNC = "generic", "async"
 
@@ -180,11 +180,9 @@ class Order(BarrierOrder):
         if not data.size:
             return
         shadow = self._shadow(owner_of(data), data.itemsize)
-        cells = shadow.view(data)
+        cells, extent = shadow.view(data)
         first = cells.flat[0]
-        start = address_of(data) - shadow.start
-        end = start + sum((extent - 1) * stride for extent, stride in zip(data.shape, data.strides)) + data.itemsize
-        access = Access(actor.strand, actor.strand.epoch, op, name, write, proxy, scope, space, (start, end))
+        access = Access(actor.strand, actor.strand.epoch, op, name, write, proxy, scope, space, extent)
         self.operations += 1
         if (cells == first).all():
             cells[...] = self._next(int(first), access, lambda number: shadow.span(cells, cells == number))
