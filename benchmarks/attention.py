@@ -26,9 +26,11 @@ from mimw.testing.benchmark import Row, alternate, versions
 SEQS = (1024, 2048, 4096, 8192, 16384)
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 CANDIDATES = {
-    64: [Configuration(), Configuration(ping_pong=False)],
-    128: [Configuration(), Configuration(ping_pong=False)],
-    256: [Configuration(bn=64, ahead=False), Configuration(bn=64, ahead=False, ping_pong=False)],
+    64: [Configuration(k_stages=4, v_stages=4, ping_pong=turns) for turns in (False, True)] + [
+        Configuration(bm=192, consumers=3, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)],
+    128: [Configuration(k_stages=k, v_stages=v, ping_pong=turns) for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)],
+    256: [Configuration(bn=64, k_stages=k, v_stages=v, ahead=False, ping_pong=turns)
+          for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)],
 }
 _RESULTS = Path(__file__).parent / "results"
 _ROWS = 16
@@ -73,7 +75,8 @@ def baselines(q, k, v, causal: bool) -> dict:
 def launcher(q, k, v, o, lse, causal: bool, chosen: Configuration | None):
     """A call without arguments that computes o and lse, its descriptors made beforehand."""
     programs = torch.cuda.get_device_properties(q.device).multi_processor_count
-    grid, args, meta = attention.arguments(q, k, v, o, lse, torch.zeros(1, dtype=torch.int32, device="cuda"), programs, causal, None, chosen)
+    counter = torch.zeros(1, dtype=torch.int32, device="cuda")
+    grid, args, meta = attention.arguments(q, k, v, o, lse, counter, programs, causal, None, chosen)
     launch = attention.kernel[grid]
     return lambda: launch(*args, **meta)
 

@@ -31,11 +31,19 @@ def reference(q, k, v, causal, scale):
     return np.exp(scores - lse[..., None]) @ v, lse
 
 
-def check(machine, *shape, dtype=np.float16, causal=False, scale=None, chosen=None, programs=3):
-    q, k, v, o, lse = inputs(*shape, dtype)
-    grid, args, meta = attention.arguments(q, k, v, o, lse, programs, causal, scale, chosen)
+def launch(machine, arrays, programs=3, **options):
+    q, k, v, o, lse = arrays
+    counter = np.zeros(1, np.int32)
+    grid, args, meta = attention.arguments(q, k, v, o, lse, counter, programs, **options)
     machine.launch(attention.kernel, grid, *args, **meta)
-    expected, expected_lse = reference(q, k, v, causal, shape[-1]**-0.5 if scale is None else scale)
+    assert counter[0] == 0, "a launch must leave the counter at 0"
+
+
+def check(machine, *shape, dtype=np.float16, **options):
+    arrays = q, k, v, o, lse = inputs(*shape, dtype)
+    launch(machine, arrays, **options)
+    scale = options.get("scale") or shape[-1]**-0.5
+    expected, expected_lse = reference(q, k, v, options.get("causal", False), scale)
     np.testing.assert_allclose(o.astype(np.float32), expected, rtol=0, atol=ALLOWED[dtype])
     np.testing.assert_allclose(lse, expected_lse, rtol=0, atol=1e-4)
 
@@ -59,36 +67,80 @@ def test_grouped_queries(machine, heads, kv_heads, causal):
     check(machine, 2, heads, kv_heads, 150, 150, 64, causal=causal)
 
 
-@pytest.mark.parametrize("chosen", [Configuration(ping_pong=False), Configuration(bn=64, stages=3), Configuration(ahead=False),
-                                    Configuration(band=3), Configuration(stages=4)], ids=str)
-def test_configurations(machine, chosen):
-    check(machine, 2, 2, 1, 300, 300, 64, causal=True, chosen=chosen)
+CONFIGURATIONS = {
+    "plain": Configuration(),
+    "ping_pong": Configuration(ping_pong=True),
+    "narrow": Configuration(bn=64, k_stages=3),
+    "one_slot": Configuration(ahead=False),
+    "deep": Configuration(k_stages=4, v_stages=3),
+    "three_consumers": Configuration(bm=192, consumers=3, ping_pong=True),
+}
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_configurations(machine, name, causal):
+    check(machine, 2, 2, 1, 300, 300, 64, causal=causal, chosen=CONFIGURATIONS[name])
+
+
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("programs", [1, 2, 132])
-def test_any_number_of_programs(machine, programs):
-    check(machine, 1, 3, 3, 384, 256, 64, dtype=BF16, programs=programs)
+def test_any_number_of_programs(machine, programs, causal):
+    """One program computes tiles of one block between longer ones: rings must go round without waiting for themselves."""
+    check(machine, 1, 4, 4, 256, 256, 64, dtype=BF16, programs=programs, causal=causal)
 
 
 def test_a_scale_of_ones_own(machine):
     check(machine, 1, 1, 1, 128, 256, 64, scale=0.5)
 
 
-def test_heads_last_but_one(machine):
-    """(batch, seq, heads, dim) in memory, seen as (batch, heads, seq, dim)."""
-    q, k, v, o, lse = (x.swapaxes(1, 2) for x in inputs(2, 160, 160, 3, 3, 64, np.float16)[:4]), 0, 0, 0, 0
-    q, k, v, o = q
-    lse = np.zeros(q.shape[:3], np.float32)
-    grid, args, meta = attention.arguments(q, k, v, o, lse, 2)
-    machine.launch(attention.kernel, grid, *args, **meta)
-    expected, expected_lse = reference(q, k, v, False, 1 / 8)
-    np.testing.assert_allclose(o.astype(np.float32), expected, rtol=0, atol=ALLOWED[np.float16])
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+def test_torch_tensors_with_heads_last_but_one(causal):
+    import torch
+    q, k, v = (torch.randn(2, 200, heads, 128, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for heads in (8, 2, 2))
+    o, lse = attention.attention(q, k, v, causal)
+    expected, expected_lse = reference(*(x.float().cpu().numpy() for x in (q, k, v)), causal, 128**-0.5)
+    np.testing.assert_allclose(o.float().cpu().numpy(), expected, rtol=0, atol=ALLOWED[BF16])
+    np.testing.assert_allclose(lse.cpu().numpy(), expected_lse, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("ping_pong", [False, True])
-def test_every_interleaving_is_right(causal, ping_pong):
-    q, k, v, o, lse = inputs(1, 2, 1, 200, 300, 64, np.float16)
-    grid, args, meta = attention.arguments(q, k, v, o, lse, 3, causal, chosen=Configuration(ping_pong=ping_pong))
+@pytest.mark.parametrize("name", ["plain", "ping_pong", "one_slot"])
+def test_every_interleaving_is_right(name, causal):
+    q, k, v, o, lse = inputs(1, 3, 1, 200, 200, 64, np.float16)
+    grid, args, meta = attention.arguments(q, k, v, o, lse, np.zeros(1, np.int32), 2, causal, chosen=CONFIGURATIONS[name])
     report = mimw.check(attention.kernel, grid, *args, seeds=2, **meta)
     assert report.ok, str(report)
+
+
+SHAPE = (1, 2, 128, 64)
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict(k=(1, 2, 128, 128)), "k and v must be alike"),
+    (dict(k=(1, 3, 128, 64), v=(1, 3, 128, 64)), "their heads must divide q's"),
+    (dict(o=(1, 2, 128, 128)), "o is 1 x 2 x 128 x 128"),
+    (dict(lse=(1, 2, 127)), "must be that and 1 x 2 x 128"),
+    (dict(q=(1, 2, 128, 32), k=(1, 2, 128, 32), v=(1, 2, 128, 32), o=(1, 2, 128, 32)), "the head dim is 32; it may be 64, 128, 256"),
+    (dict(causal=True, k=(1, 2, 64, 64), v=(1, 2, 64, 64)), "the first 64 would see none"),
+    (dict(scale=-1.0), "scale is -1.0"),
+])
+def test_refused_shapes(change, text):
+    options = {name: change.pop(name) for name in ("causal", "scale") if name in change}
+    shapes = {**dict.fromkeys("qkvo", SHAPE), "lse": SHAPE[:3], **change}
+    arrays = [np.zeros(shape, np.float32 if name == "lse" else np.float16) for name, shape in shapes.items()]
+    with pytest.raises(ValueError, match=text):
+        attention.arguments(*arrays, np.zeros(1, np.int32), 1, **options)
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict(v=np.zeros(SHAPE, BF16)), "all must be bf16 or all fp16"),
+    (dict.fromkeys("qkvo", np.zeros(SHAPE, np.float32)), "q, k, v and o are float32"),
+    (dict(k=np.zeros((1, 2, 128, 128), np.float16)[..., ::2]), "k must be contiguous along the head dim"),
+    (dict(q=np.zeros((1, 2, 128, 68), np.float16)[..., :64]), "q must be contiguous .* strides are 34816, 17408, 136, 2 bytes"),
+])
+def test_refused_arrays(change, text):
+    arrays = {**dict.fromkeys("qkvo", np.zeros(SHAPE, np.float16)), **change}
+    with pytest.raises(ValueError, match=text):
+        attention.arguments(*arrays.values(), np.zeros(SHAPE[:3], np.float32), np.zeros(1, np.int32), 1)

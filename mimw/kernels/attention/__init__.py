@@ -1,50 +1,89 @@
-"""Attention forward for Hopper: bf16 and fp16, head dims 64, 128 and 256, causal or not, grouped queries.
+"""Attention forward for Hopper: bf16 and fp16, head dims 64, 128 and 256, causal or not, grouped queries, any lengths.
 
-    attention(q, k, v)                          on torch tensors of a GPU
-    arguments(q, k, v, o, lse, programs)        what a launch or `mimw.simulate` of `kernel` takes, for numpy or torch arrays
+    attention(q, k, v)                              on torch tensors of a GPU
+    arguments(q, k, v, o, lse, counter, programs)   what a launch or `mimw.simulate` of `kernel` takes, for numpy or torch arrays
 """
 
 from __future__ import annotations
 
-from math import log2, e, sqrt
+from math import e, log2, sqrt
 
 import mimw
 
-from .configs import Configuration, configuration
+from .configs import HEAD_DIMS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
 __all__ = ["Configuration", "arguments", "attention", "configuration", "kernel"]
 
-L2_BYTES = 16 << 20  # of keys and values that the programs work on at a time
-HEAD_DIMS = (64, 128, 256)
-
 
 def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, scale: float | None = None,
               chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
-    """(grid, args, meta) that compute o and lse."""
+    """(grid, args, meta) that compute o = softmax(scale q k^T) v and the logarithms of the softmax's denominators.
+
+    args:      q         (batch, heads, seq_q, dim) of bf16 or fp16, dim 64, 128 or 256, contiguous along dim; the other strides
+                         are multiples of 16 bytes
+               k, v      (batch, kv_heads, seq_k, dim); kv_heads divides heads, and head h reads kv head h * kv_heads // heads
+               o         like q
+               lse       (batch, heads, seq_q) fp32, contiguous
+               counter   one int32, 0 before and after a launch, for one launch at a time
+               programs  how many persistent programs: one per SM, never more than output tiles
+               causal    query i sees keys up to i + seq_k - seq_q: the last query sees all
+               scale     of the scores, more than 0; by default 1 / sqrt(dim)
+               chosen    by default the measured configuration of the head dim
+    errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
+    """
     batch, heads, seq_q, dim = q.shape
-    _, kv_heads, seq_k, _ = k.shape
-    chosen = chosen or configuration(dim, causal)
-    meta = chosen.meta(dim, heads // kv_heads, causal, seq_q, seq_k)
-    band = L2_BYTES // (4 * seq_k * dim) * (heads // kv_heads) if causal else 1
-    band = max(1, min(band, batch * heads))
-    describe = mimw.TensorDescriptor.from_tensor
-    rows, keys = [1, 1, chosen.bm // chosen.consumers, dim], [1, 1, chosen.bn, dim // chosen.cluster]
+    kv_heads, seq_k = k.shape[1], k.shape[2]
+    _check_shapes(q, k, v, o, lse)
+    for name, x in (("q", q), ("k", k), ("v", v), ("o", o)):
+        _check_strides(name, x)
+    if causal and seq_k < seq_q:
+        raise ValueError(f"causal: {seq_q} queries on {seq_k} keys; the first {seq_q - seq_k} would see none")
     scale = 1 / sqrt(dim) if scale is None else scale
-    args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(o, rows), lse, counter, scale * log2(e),
-            batch, heads, seq_q, seq_k, chosen.band or band)
-    tiles = -(-seq_q // (chosen.bm * chosen.cluster)) * batch * heads
-    grid = (min(programs // chosen.cluster, tiles) * chosen.cluster, )
-    cluster = dict(ctas_per_cga=(chosen.cluster, 1, 1)) if chosen.cluster > 1 else {}
-    return grid, args, {**meta, **cluster, "num_warps": 4}
+    if not scale > 0:
+        raise ValueError(f"scale is {scale}, it must be more than 0")
+    chosen = chosen or configuration(dim, causal)
+    group = heads // kv_heads
+    describe = mimw.TensorDescriptor.from_tensor
+    rows, keys = [1, 1, chosen.bm // chosen.consumers, dim], [1, 1, chosen.bn, dim]
+    band = heads_in_band(batch * heads, group, seq_k, dim, causal)
+    args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(o, rows), lse, counter, scale * log2(e), batch, heads,
+            seq_q, seq_k, band)
+    tiles = -(-seq_q // chosen.bm) * batch * heads
+    return (min(programs, tiles), ), args, {**chosen.meta(dim, group, causal, seq_q, seq_k), "num_warps": 4}
+
+
+def _check_shapes(q, k, v, o, lse) -> None:
+    batch, heads, seq_q, dim = q.shape
+    if tuple(k.shape) != tuple(v.shape) or (k.shape[0], k.shape[3]) != (batch, dim) or heads % k.shape[1]:
+        raise ValueError(f"q is {_by(q)}, k {_by(k)} and v {_by(v)}: k and v must be alike, of q's batch and head dim, and their "
+                         "heads must divide q's")
+    if tuple(o.shape) != tuple(q.shape) or tuple(lse.shape) != (batch, heads, seq_q):
+        raise ValueError(f"o is {_by(o)} and lse {_by(lse)}; for q {_by(q)} they must be that and {batch} x {heads} x {seq_q}")
+    if dim not in HEAD_DIMS:
+        raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
+    if q.dtype.itemsize != 2 or any(x.dtype != q.dtype for x in (k, v, o)):
+        raise ValueError(f"q, k, v and o are {q.dtype}, {k.dtype}, {v.dtype} and {o.dtype}: all must be bf16 or all fp16")
+
+
+def _check_strides(name: str, x) -> None:
+    strides = tuple(x.strides) if not callable(getattr(x, "stride", None)) else tuple(s * x.dtype.itemsize for s in x.stride())
+    if strides[3] != x.dtype.itemsize or any(stride % 16 for stride in strides[:3]):
+        raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
+                         f"strides are {', '.join(map(str, strides))} bytes")
+
+
+def _by(x) -> str:
+    return " x ".join(map(str, x.shape))
 
 
 def attention(q, k, v, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None):
+    """(o, lse) on the GPU that holds q, k and v; arguments and errors as `arguments`."""
     import torch
     o = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)
+    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
     grid, args, meta = arguments(q, k, v, o, lse, counter, programs, causal, scale, chosen)
     kernel[grid](*args, **meta)
     return o, lse

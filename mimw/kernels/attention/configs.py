@@ -1,34 +1,57 @@
-"""Tile sizes and schedules of the attention kernel."""
+"""Which configuration for which problem. The measured choices are data, in `configs.json`, with the command that made them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+HEAD_DIMS = (64, 128, 256)
+L2_BYTES = 32 << 20  # of keys and values that the programs work on at a time; an H200 has 50 MB
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """BM queries by two warpgroups, BN keys at a time; the rest as in kernel.py."""
+    """Tiles of BM queries by `consumers` warpgroups, BN keys at a time; the rest as in kernel.py."""
 
     bm: int = 128
     bn: int = 128
-    stages: int = 2
-    band: int = 0
-    ping_pong: int = 1
-    ahead: bool = True
-    consumers: int = 2
-    cluster: int = 1
+    k_stages: int = 2
     v_stages: int = 2
+    consumers: int = 2
+    ping_pong: bool = False
+    ahead: bool = True
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_q: int, seq_k: int) -> dict:
         """The kernel's compile-time arguments."""
         masked = int(seq_k % self.bn != 0)
         if causal:
-            masked = 1 if self.bn % (self.bm * self.cluster) == 0 and (seq_k - seq_q) % self.bn == 0 else 2
-        return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, CAUSAL=causal,
-                    MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead, CONSUMERS=self.consumers, CLUSTER=self.cluster, DYNAMIC=self.cluster == 1, V_STAGES=self.v_stages)
+            masked = 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
+        return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, K_STAGES=self.k_stages, V_STAGES=self.v_stages, CAUSAL=causal,
+                    MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead, CONSUMERS=self.consumers)
+
+
+def heads_in_band(all_heads: int, group: int, seq_k: int, head_dim: int, causal: bool) -> int:
+    """How many heads' tiles are drawn together. Causal tiles differ in length, and the more heads the better they even out, for
+    as long as the keys and values of these heads stay in the L2 cache; without a mask one head after the other is best."""
+    if not causal:
+        return 1
+    return max(1, min(all_heads, L2_BYTES // (4 * seq_k * head_dim) * group))
+
+
+@cache
+def _measured() -> dict[tuple[int, bool], Configuration]:
+    """(head dim, causal) -> the fastest configuration found on the chip that the file names."""
+    data = json.loads((Path(__file__).parent / "configs.json").read_text())
+    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in data["rows"]}
 
 
 def configuration(head_dim: int, causal: bool) -> Configuration:
-    if head_dim == 256:
-        return Configuration(bn=64, ahead=False)
-    return Configuration()
+    """The measured configuration for a head dim."""
+    return _measured()[head_dim, causal]
+
+
+def as_row(head_dim: int, causal: bool, chosen: Configuration) -> dict:
+    """One row of `configs.json`."""
+    return {"head_dim": head_dim, "causal": causal, "configuration": asdict(chosen)}
