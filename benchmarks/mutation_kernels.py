@@ -79,7 +79,7 @@ CASES = (
          lambda: _library_gemm(bm=128, bn=128, stages=2, consumers=2, staging=2)),
     Case("GEMM, ping-pong", "mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
-    Case("Attention, causal", "mimw/kernels/attention/kernel.py", _attention),
+    Case("Attention", "mimw/kernels/attention/kernel.py", _attention),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",

@@ -46,7 +46,8 @@ def _row(name: str, head: dict, outcomes: list[dict]) -> str:
 
 def _section(name: str, head: dict, outcomes: list[dict]) -> str:
     """The classes that caught, then the mutants that were not caught."""
-    lines = [f"## {name} (`{head['file']}`)\n", "| Class | Mutants |", "|---|---|"]
+    lines = [f"## {name} (`{head['file']}`)\n", *([head["note"].capitalize() + ".\n"] if "note" in head else []),
+             "| Class | Mutants |", "|---|---|"]
     caught = Counter(row["by"] for row in outcomes if row["verdict"] == "caught")
     lines += [f"| {kind} | {number} |" for kind, number in caught.most_common()]
     lines += ["", "| Not caught | Line | Change | Verdict | Reason |", "|---|---|---|---|---|"]
