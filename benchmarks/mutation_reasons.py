@@ -43,7 +43,10 @@ REASONS = (
      "The copy starts later than it could, behind what has nothing to do with it: slower, and right."),
     (lambda m: _swapped(m, ("async_commit", ), ("async_load", )) or _swapped(m, ("async_load", ), ("async_commit", )),
      "The copy moves to the neighbouring group, and that is waited for before the copy is used, too."),
-    (lambda m: _swapped(m, ARRIVALS, OWN_WAITS),
+    (lambda m: m.word.startswith("atomic") and m.change == "scope cta", "This launch has one program: its CTA is all there is."),
+    (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),
+     "At the size of this launch the slot is not filled again, so nobody waits for the arrival. On a larger one it is wrong."),
+    (lambda m: _swapped(m, ARRIVALS, (*OWN_WAITS, "barrier_wait")),
      "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
 )
 
