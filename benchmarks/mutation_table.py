@@ -10,8 +10,8 @@ Made by `python -m benchmarks.mutations --out docs/MUTATIONS.md`, with the rows 
 ({dates}; {minutes} minutes on one core of a shared machine). Each mutant changes one synchronising line of a kernel, in every
 place where it was inlined: drop, duplicate, swap with its neighbour (which moves releases early and waits late), shift the phase,
 change a count or bytes, drop a fence, take the next buffer or barrier, weaken an atomic. *Wrong* ones are caught or missed, and
-the score is caught / wrong; *equivalent* ones are listed below with the argument. *Alarms* are findings on the unchanged kernel, over so
-many runs.
+the score is caught / wrong; *equivalent* ones are listed below with the argument. *Alarms* are findings on the unchanged kernel,
+over so many runs.
 
 | Kernel | Mutants | Caught | Missed | Equivalent | Score | Alarms (runs) |
 |---|---|---|---|---|---|---|
