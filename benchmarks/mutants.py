@@ -95,7 +95,8 @@ def _edits(op: Op, ctas: int) -> Iterator[tuple[str, Callable[[Op], list[Op]]]]:
         if op.args[1] > 1:
             yield "count - 1", lambda op: [_with(op, "arrive_count", op.args[1] - 1)]
     if name == "barrier_expect" and isinstance(_of(op, "bytes"), int):
-        for label, change in (("bytes + 16", lambda n: n + 16), ("bytes - 16", lambda n: n - 16), ("half the bytes", lambda n: n // 2)):
+        for label, change in (("bytes + 16", lambda n: n + 16), ("bytes - 16", lambda n: n - 16),
+                              ("half the bytes", lambda n: n // 2)):
             yield label, lambda op, change=change: [_with(op, "bytes", change(_of(op, "bytes")))]
     if name in _INDEXED and op.args[0].type.count > 1:
         yield f"swap {name.partition('_')[0]}s", _next_index

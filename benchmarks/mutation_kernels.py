@@ -11,7 +11,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from mimw.kernels import gemm
+from mimw.kernels import attention, gemm
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
@@ -52,6 +52,26 @@ def _tutorial_gemm(stem: str, m: int, n: int, k: int, *further, **meta) -> tuple
     return module.gemm, *module.arguments(a, b, np.zeros((m, n), np.float16), *further, **meta)
 
 
+def _layer_norm() -> tuple:
+    module = _tutorial("05_cluster_layer_norm")
+    x, w, b = _numbers((9, 200), 200, 200)
+    return module.layer_norm, *module.arguments(x, w, b, np.zeros_like(x), clusters=2, CLUSTER=2, STAGES=2, num_warps=4)
+
+
+def _tutorial_attention() -> tuple:
+    module = _tutorial("06_attention")
+    q, k, v = _numbers(*[(1, 1, 256, 64)] * 3)
+    return module.attention, *module.arguments(q, k, v, np.zeros_like(q), np.zeros(q.shape[:3], np.float32), BN=64)
+
+
+def _attention() -> tuple:
+    """Two tiles in one program, so that it starts the second before it has finished the first."""
+    q, k, v = _numbers(*[(1, 1, 256, 64)] * 3)
+    o, lse, counter = np.zeros_like(q), np.zeros(q.shape[:3], np.float32), np.zeros(1, np.int32)
+    chosen = attention.Configuration(bm=128, bn=64)
+    return attention.kernel, *attention.arguments(q, k, v, o, lse, counter, 1, True, chosen=chosen)
+
+
 CASES = (
     Case("GEMM, one consumer", "mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
@@ -59,6 +79,15 @@ CASES = (
          lambda: _library_gemm(bm=128, bn=128, stages=2, consumers=2, staging=2)),
     Case("GEMM, ping-pong", "mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
+    Case("Attention", "mimw/kernels/attention/kernel.py", _attention),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
+    Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",
+         lambda: _tutorial_gemm("02_warp_specialised_gemm", 384, 128, 320, 2, BN=128, STAGES=2)),
+    Case("Tutorial 03", "tutorials/03_ping_pong_gemm.py",
+         lambda: _tutorial_gemm("03_ping_pong_gemm", 128, 256, 320, 2, BM=64, BN=64, STAGES=2)),
+    Case("Tutorial 04", "tutorials/04_multicast_gemm.py",
+         lambda: _tutorial_gemm("04_multicast_gemm", 256, 256, 320, 2, BN=128, STAGES=2)),
+    Case("Tutorial 05", "tutorials/05_cluster_layer_norm.py", _layer_norm),
+    Case("Tutorial 06", "tutorials/06_attention.py", _tutorial_attention),
 )

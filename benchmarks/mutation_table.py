@@ -6,11 +6,12 @@ from collections import Counter
 
 HEAD = """# Mutation score of `mimw check`
 
-Made by `python -m benchmarks.mutations --out docs/MUTATIONS.md` from `benchmarks/results/mutations.jsonl` ({dates}; {minutes} minutes on
-one core). Each mutant changes one synchronising line of a kernel, in every place where it was inlined: drop, duplicate, swap with
-its neighbour (which moves releases early and waits late), shift the phase, change a count or bytes, drop a fence, take the next buffer
-or barrier, weaken an atomic. *Wrong* ones are caught or missed, and the score is caught / wrong; *equivalent* ones are listed below with the
-argument. *Alarms* are findings on the unchanged kernel, over so many runs.
+Made by `python -m benchmarks.mutations --out docs/MUTATIONS.md`, with the rows in `benchmarks/results/mutations.jsonl`
+({dates}; {minutes} minutes on one core of a shared machine). Each mutant changes one synchronising line of a kernel, in every
+place where it was inlined: drop, duplicate, swap with its neighbour (which moves releases early and waits late), shift the phase,
+change a count or bytes, drop a fence, take the next buffer or barrier, weaken an atomic. *Wrong* ones are caught or missed, and
+the score is caught / wrong; *equivalent* ones are listed below with the argument. *Alarms* are findings on the unchanged kernel,
+over so many runs.
 
 | Kernel | Mutants | Caught | Missed | Equivalent | Score | Alarms (runs) |
 |---|---|---|---|---|---|---|
@@ -45,7 +46,8 @@ def _row(name: str, head: dict, outcomes: list[dict]) -> str:
 
 def _section(name: str, head: dict, outcomes: list[dict]) -> str:
     """The classes that caught, then the mutants that were not caught."""
-    lines = [f"## {name} (`{head['file']}`)\n", "| Class | Mutants |", "|---|---|"]
+    lines = [f"## {name} (`{head['file']}`)\n", *([head["note"].capitalize() + ".\n"] if "note" in head else []),
+             "| Class | Mutants |", "|---|---|"]
     caught = Counter(row["by"] for row in outcomes if row["verdict"] == "caught")
     lines += [f"| {kind} | {number} |" for kind, number in caught.most_common()]
     lines += ["", "| Not caught | Line | Change | Verdict | Reason |", "|---|---|---|---|---|"]

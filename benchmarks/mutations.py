@@ -1,11 +1,12 @@
 """How many wrong kernels does `mimw.check` notice? Every synchronising word of a kernel is changed, one at a time.
 
-    python -m benchmarks.mutations [--kernels TEXT...] [--seeds 200] [--out docs/MUTATIONS.md] [--rows benchmarks/results/mutations.jsonl]
+    python -m benchmarks.mutations [--kernels TEXT...] [--seeds 200] [--out docs/MUTATIONS.md]
 
-A mutant changes one source line in every place where it was inlined. One is *caught* if the compiler refuses it or a few seeds
-and the systematic search find something. One that is not caught runs on `--seeds` interleavings and is *missed* if one of these
-ends in an error or another result; else it is *equivalent*, and listed with the reason why it is no mistake (`_REASONS`, matched in
-order). `--kernels` runs only the kernels whose names hold one of the texts; rows of the others stay, and the table is of all.
+The kernel itself is checked on `--seeds` seeds. A mutant changes one source line in every place where it was inlined. One
+is *caught* if the compiler refuses it or a few seeds and the systematic search find something. One that is not caught
+runs on 30 interleavings and is *missed* if one of these ends in an error or another result; else it is *equivalent*, and
+listed with the reason why it is no mistake (mutation_reasons.py). Rows go to `--rows`; `--kernels` runs only the kernels
+whose names hold one of the texts: rows of the others stay, and the table is of all.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from mimw.check import Search
 from mimw.errors import InvalidProgram, MimwError
 from mimw.passes import run_passes
@@ -31,10 +30,12 @@ from mimw.target import target
 
 from .mutants import Mutant, mutants
 from .mutation_kernels import CASES, Case
+from .mutation_reasons import reason
 from .mutation_table import table
 
 ROWS = Path(__file__).parent / "results" / "mutations.jsonl"
-QUICK = 4                                   # seeds, and systematic runs at most, that a mutant has to be caught in
+SEEDS, RUNS = 8, 8       # seeds, and then systematic runs at most, that a mutant has to be caught in; 8 is `check`'s own number
+TRIED = 30                # interleavings that one which is not caught has to be right in
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Outcome:
     by: str
 
 
-def judge(launch: Launch, mutant: Mutant, seeds: int) -> Outcome:
+def judge(launch: Launch, mutant: Mutant) -> Outcome:
     """What becomes of one mutant of the program in `launch`."""
     try:
         with warnings.catch_warnings():
@@ -57,58 +58,43 @@ def judge(launch: Launch, mutant: Mutant, seeds: int) -> Outcome:
     except MimwError as error:
         return Outcome(mutant, "caught", f"{error.kind} (compiler)")
     search = Search(replace(launch, program=program))
-    report = search.all(QUICK, "both", QUICK, shrink=False)
-    if report.findings:
-        return Outcome(mutant, "caught", report.findings[0].kind)
+    for seeds, how in (*(([seed], "random") for seed in range(SEEDS)), ((), "systematic")):
+        report = search.all(seeds, how, RUNS, shrink=False)
+        if report.findings:
+            return Outcome(mutant, "caught", report.findings[0].kind)
     try:
-        fault = _fault(launch, program, search, seeds)
+        fault = _fault(launch, program, search)
     finally:
         search.saved.restore()
-    return Outcome(mutant, "missed", fault) if fault else Outcome(mutant, "equivalent", _reason(mutant))
+    return Outcome(mutant, "missed", fault) if fault else Outcome(mutant, "equivalent", reason(mutant))
 
 
-def _fault(launch: Launch, program, search: Search, seeds: int) -> str:
+def _fault(launch: Launch, program, search: Search) -> str:
     """What goes wrong with `program` on one of so many seeds; nothing if its results are those of the launch's own."""
     arrays = [array for array, _ in search.saved.copies]
     search.saved.restore()
     run(launch.program, launch.grid, launch.values)
     wanted = [array.copy() for array in arrays]
-    for seed in range(seeds):
+    for seed in range(TRIED):
         search.saved.restore()
         try:
             run(program, launch.grid, launch.values, seed=seed)
         except MimwError as error:
             return f"seed {seed}: {error.kind}"
-        if not all(np.array_equal(one, other) for one, other in zip(arrays, wanted)):
+        if any(one.tobytes() != other.tobytes() for one, other in zip(arrays, wanted)):
             return (f"seed {seed}: another result, by a protocol without a fault: every access is ordered, and the data are "
                     "another's. Only comparing results shows it")
     return ""
-
-
-_REASONS = (
-    (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
-    (lambda m: m.change == "duplicate" and m.word == "barrier_wait",
-     "The second wait finds the phase over that the first has waited for: nobody can complete the next one before this task goes on."),
-    (lambda m: m.change == "swap buffers", "The ring is turned by one slot for who writes and who reads alike."),
-    (lambda m: m.word == "barrier_expect" and "tma_load" in m.change,
-     "The arrival that the expect itself is keeps the phase open, so bytes may land before they are announced."),
-    (lambda m: m.word == "barrier_arrive" and m.change.startswith("swap"),
-     "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
-)
-
-
-def _reason(mutant: Mutant) -> str:
-    return next((reason for matches, reason in _REASONS if matches(mutant)), "not argued: look at it")
 
 
 def measure(case: Case, seeds: int) -> list[dict]:
     """The rows of one kernel: first its sums, then one for each mutant."""
     start = time.perf_counter()
     launch = prepare(*_arguments(*case.make()))
-    clean = Search(launch).all(seeds, "both", QUICK, shrink=False)
+    clean = Search(launch).all(seeds, "both", RUNS, shrink=False)
     rows = []
     for mutant in mutants(launch.recorded):
-        outcome = judge(launch, mutant, seeds)
+        outcome = judge(launch, mutant)
         rows.append({"kind": "mutant", "kernel": case.name, "word": mutant.word, "line": mutant.site.line, "change": mutant.change,
                      "called_from": [site.line for site in mutant.site.chain()[1:]], "verdict": outcome.verdict, "by": outcome.by})
     head = {"kind": "kernel", "kernel": case.name, "file": case.file, "alarms": len(clean.findings), "runs": clean.runs,

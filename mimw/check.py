@@ -60,7 +60,7 @@ class Finding:
 @dataclass(frozen=True)
 class Report:
     """What was run and what was found. `runs` counts the runs before shrinking; `complete` says that a systematic search
-    went through all interleavings that can matter; `accesses` and `ops` are sums over the runs."""
+    went through all interleavings that can matter; `ops` counts the simulated operations of these runs."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -87,7 +87,8 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
     args:      kernel, grid, args, target, meta   as for `mimw.simulate`
-               seeds     how many seeds, or which; each is one random interleaving. 0 lands every copy as late as can be
+               seeds     how many seeds, or which; each is one random interleaving. 0 lands every copy as late as can be;
+                         the schedule of a finding may stand among them, too
                search    "random": the seeds. "systematic": all interleavings that can matter, by partial-order reduction,
                          `limit` runs at most. "both"
                shrink    whether to look for a smaller grid and smaller integer arguments that still show a finding
@@ -114,6 +115,7 @@ class Search:
         self.launch, self.progress = launch, progress
         self.saved = _Arrays(launch.values.values())
         self.found: dict[tuple, Finding] = {}
+        self.begun: set[tuple] = set()            # deadlocks in a phase that is the right one
         self.runs = self.ops = self.planned = 0
 
     def all(self, seeds, search: str, limit: int, shrink: bool) -> Report:
@@ -126,11 +128,19 @@ class Search:
                     self._note(self.attempt(seed, count=True), seed)
             if search != "random":
                 complete = self._explore(limit)
-            found = [self._shrunk(what, finding) if shrink else (finding, self.launch) for what, finding in self.found.items()]
-            findings = [self._diagnosed(finding, launch) for finding, launch in found]
+            findings = []
+            for what, finding in self._causes():
+                finding, launch = self._shrunk(what, finding) if shrink else (finding, self.launch)
+                findings.append(finding if what in self.begun else self._diagnosed(finding, launch))
         finally:
             self.saved.restore()
         return Report(tuple(findings), self.runs, complete, self.ops)
+
+    def _causes(self) -> list[tuple[tuple, Finding]]:
+        """What was found, without reads of what nobody has written where a race says who should have."""
+        raced = {str(site) for finding in self.found.values() if "DataRace" in finding.kinds for site in finding.sites[:2]}
+        return [(what, finding) for what, finding in self.found.items()
+                if finding.kind != "UnwrittenRead" or str(finding.sites[0]) not in raced]
 
     def attempt(self, seed, launch: Launch | None = None, count: bool = False) -> SimulationError | None:
         """One run; the error it ends in. Misuse is raised."""
@@ -150,6 +160,7 @@ class Search:
         self.runs += 1
         if error is not None:
             self.found.setdefault(_same(error), _finding(error, seed, self.launch.grid))
+            self.begun |= {_same(error)} if getattr(error, "begun", False) else set()
         if self.progress is not None:
             self.progress(self.runs, self.planned, len(self.found))
 
@@ -219,9 +230,11 @@ class Search:
 
 
 def _halves(launch: Launch) -> Iterator[Launch]:
-    for axis, extent in enumerate(launch.grid):
-        if extent > 1 and launch.program.cluster[axis] == 1:
-            yield replace(launch, grid=(*launch.grid[:axis], extent // 2, *launch.grid[axis + 1:]))
+    """Smaller launches: an extent of the grid, in whole clusters, or an integer argument halved."""
+    for axis, (extent, ctas) in enumerate(zip(launch.grid, launch.program.cluster)):
+        half = extent // 2 // ctas * ctas
+        if half:
+            yield replace(launch, grid=(*launch.grid[:axis], half, *launch.grid[axis + 1:]))
     for path, value in launch.values.items():
         if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)) and value > 1:
             yield replace(launch, values={**launch.values, path: int(value) // 2})

@@ -6,10 +6,11 @@
     │   │   ├── OutOfSharedMemory
     │   │   ├── TooManyWarps
     │   │   └── TooManyRegisters
-    │   ├── ProtocolError      barriers that can never work out
-    │   │   ├── ArriveCountMismatch     (also what the simulator finds: TooFewArrivals, TooManyArrivals)
-    │   │   ├── ExpectedBytesMismatch   (BytesNeverSent, BytesNotExpected)
-    │   │   └── AsyncDotMisuse          (AsyncDotReadEarly)
+    │   ├── ProtocolError      barriers that can never work out; the compiler raises the kinds of the simulator:
+    │   │   ├── ArriveCountMismatch     TooFewArrivals, TooManyArrivals
+    │   │   ├── ExpectedBytesMismatch   BytesNeverSent, BytesNotExpected
+    │   │   ├── AsyncDotMisuse          AsyncDotReadEarly
+    │   │   └── WaitCycle
     │   ├── TaskError          what tasks may hold and capture
     │   ├── AliasError         buffers that share storage in a way that cannot be
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
@@ -138,11 +139,13 @@ class NotYet(KernelError, NotImplementedError):
 
 
 class SimulationError(MimwError):
-    """Something a run on the simulator found. `sites` are the source positions involved."""
+    """Something a run on the simulator found; kinds that are a `KernelError`, too, are what the compiler raises where it knows
+    without running. `sites` are the source positions involved."""
 
     def __init__(self, message: str, *sites, hint: str = ""):
         self.message, self.sites, self.hint = message, tuple(site for site in sites if site is not None), hint
-        parts = [f"{type(self).__name__}: {message}"]
+        where = f" at {self.sites[0]}" if isinstance(self, KernelError) and self.sites else ""
+        parts = [f"{type(self).__name__}{where}: {message}"]
         if hint:
             parts.append(f"Mend: {hint}")
         parts += dict.fromkeys(excerpt(site) for site in self.sites)
@@ -150,10 +153,13 @@ class SimulationError(MimwError):
 
 
 class Deadlock(SimulationError):
-    """No task can go on: who waits for what, where, in which phase, and who could have arrived."""
+    """No task can go on: who waits for what, where, in which phase, and who could have arrived. `begun` says that the phase waited
+    for has got some of its arrivals, so that it is the right one."""
+
+    begun = False
 
 
-class WaitCycle(Deadlock):
+class WaitCycle(Deadlock, ProtocolError):
     """Tasks that wait in a ring: each for an arrival that would come after the wait of the next."""
 
 

@@ -8,10 +8,10 @@ from .resources import TaskResources, task_resources
 from .shared import BARRIER_BYTES, SharedEntry, SharedPlan, shared_plan
 from .symbols import Symbols
 from .uses import Place, Use, Uses, task_label
-from .visits import ring_of_wait, split_offset
+from .visits import ring_of_filler, ring_of_wait, split_offset
 
 __all__ = [
-    "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Place", "SharedEntry", "SharedPlan", "Symbols", "TaskRegisters", "TaskResources",
-    "Use", "Uses", "barrier_arrays", "constant_of", "crosses_ctas", "first_value", "launch_registers",
-    "register_plan", "ring_of_wait", "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
+    "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Place", "SharedEntry", "SharedPlan", "Symbols",
+    "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays", "constant_of", "crosses_ctas", "first_value",
+    "launch_registers", "register_plan", "ring_of_filler", "ring_of_wait", "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
 ]

@@ -1,8 +1,8 @@
 """Waits that certainly need one more completed phase each time they come back to a barrier.
 
-A consumer's wait goes round a ring of barriers with a counter or a flag that it carries through its loops. Where slot
-and phase are written in one of the usual ways, the wait's visit number `v` (from 0) of a barrier asks for parity `v &
-1`, so it returns only after `v + 1` phases. Any other way of writing them is not recognised, and nothing is claimed.
+The wait of a consumer, or of a producer, goes round a ring of barriers with a counter or a flag that it carries through its
+loops. Where slot and phase are written in one of the usual ways, the wait's visit number `v` (from 0) of a barrier asks for
+parity `v & 1`, so it returns only after `v + 1` phases. Any other way of writing them is not recognised, and nothing is claimed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,33 @@ def ring_of_wait(uses: Uses, wait: Access) -> int | None:
     * slot `x % n` (plus a constant) with phase `(x // n) & 1`, where `x` counts the rounds from 0: n;
     * one fixed barrier with phase `x & 1`, or with a flag that starts at 0 and is flipped every round: 1.
     """
+    return _ring(uses, wait, _plain(uses, wait.op.args[1]), 0)
+
+
+def ring_of_filler(uses: Uses, wait: Access) -> int | None:
+    """As `ring_of_wait`, for who fills empty slots: visit `v` certainly needs `v` completed phases, so the first one passes at
+    once. Recognised are the same phases, flipped: `((x // n) & 1) ^ 1`, `1 - (x & 1)`, a flag that starts at 1."""
+    phase = _plain(uses, wait.op.args[1])
+    op = uses.definition[phase] if isinstance(phase, Value) else None
+    if op is not None and (op.name == "xor" and constant_of(uses, op.args[1]) == 1):
+        return _ring(uses, wait, _plain(uses, op.args[0]), 0)
+    if op is not None and op.name == "sub" and constant_of(uses, op.args[0]) == 1:
+        return _ring(uses, wait, _plain(uses, op.args[1]), 0)
+    return _ring(uses, wait, phase, 1)
+
+
+def _ring(uses: Uses, wait: Access, phase, first: int) -> int | None:
+    """The ring of a wait whose flag, if it carries one, starts at `first`, and whose counter, if that is what it has, at 0."""
     if wait.predicate is not None or uses.conditional(wait.op) or wait.index is None:
         return None
-    phase = _plain(uses, wait.op.args[1])
     if constant_of(uses, wait.index) is not None:
         counter = _parity_of(uses, phase)
-        certain = _through_loops(uses, wait, phase, _flips) or (
-            counter is not None and _through_loops(uses, wait, counter, _counts))
+        certain = _through_loops(uses, wait, phase, _flips, first) or (
+            not first and counter is not None and _through_loops(uses, wait, counter, _counts))
         return 1 if certain else None
     remainder = _binary(uses, split_offset(uses, wait.index)[0], "srem", "urem")
     quotient = _binary(uses, _parity_of(uses, phase), "sdiv", "udiv")
-    if remainder is None or remainder != quotient or not _through_loops(uses, wait, remainder[0], _counts):
+    if first or remainder is None or remainder != quotient or not _through_loops(uses, wait, remainder[0], _counts):
         return None
     return remainder[1]
 
@@ -89,17 +105,18 @@ def _flips(uses: Uses, carried: Value, after: Value) -> bool:
     return _binary(uses, after, "xor") == (carried, 1)
 
 
-def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value, Value], bool]) -> bool:
-    """True if `value` starts at 0, takes one `step` in every round of the innermost loop around the wait, and is handed
+def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value, Value], bool], first: int = 0) -> bool:
+    """True if `value` starts at `first`, takes one `step` in every round of the innermost loop around the wait, and is handed
     on through all loops around that one."""
     loops = uses.loops(wait.op)
     if not loops:
-        return constant_of(uses, value) == 0
+        return constant_of(uses, value) == first
     if not isinstance(value, Value) or any(loop.name != "for" for loop in loops):
         return False
     inner = loops[-1]
     if value is inner.blocks[0].args[0]:
-        return step is _counts and len(loops) == 1 and [constant_of(uses, arg) for arg in inner.args[::2][:2]] == [0, 1]
+        from_0_by_1 = [constant_of(uses, arg) for arg in inner.args[::2][:2]] == [0, 1]
+        return step is _counts and first == 0 and len(loops) == 1 and from_0_by_1
     after: Value | None = None
     for loop in reversed(loops):
         if value not in loop.blocks[0].args[1:]:
@@ -109,4 +126,4 @@ def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value,
         if not (step(uses, value, yielded) if after is None else yielded is after):
             return False
         value, after = loop.args[3][carry], loop.results[carry]
-    return constant_of(uses, value) == 0
+    return constant_of(uses, value) == first

@@ -28,7 +28,8 @@ MIMW_TRACEBACK=1 shows the Python traceback of an error. `mimw COMMAND --help` h
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit status: 0 done, 1 refused with a message, 2 wrong arguments (by argparse)."""
+    """Run one command and return its exit status: 0 done, 1 refused with a message, 2 wrong arguments (by argparse). A command that
+    has a meaning of its own for 1 says by `REFUSED` what else it is."""
     own, rest = split_at_script(list(sys.argv[1:] if argv is None else argv))
     options = _parser().parse_args(own)
     options.rest = rest
@@ -39,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         if ours is None or os.environ.get("MIMW_TRACEBACK"):
             raise
         print(f"mimw: {ours}", file=sys.stderr)
-        return 1
+        return options.refused
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
                                     epilog=f"examples:\n{command.EXAMPLES}",
                                     formatter_class=argparse.RawDescriptionHelpFormatter)
         command.add_arguments(child)
-        child.set_defaults(execute=command.execute)
+        child.set_defaults(execute=command.execute, refused=getattr(command, "REFUSED", 1))
     return parser
 
 

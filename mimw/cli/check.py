@@ -1,7 +1,8 @@
 """Look for races, deadlocks and protocol errors of a kernel under many interleavings, without a GPU.
 
 Arguments are made up: arrays by type and shape, filled with random numbers (integers with zeros), and numbers. Exit status 0:
-nothing found; 1: something found, or refused; 2: wrong arguments.
+nothing found; 1: something found, by a run or by the compiler; 2: not checked, for wrong arguments or a kernel that does not
+compile.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from typing import Any
 from .errors import CommandError
 from .load import load
 
+REFUSED = 2
 HELP = "races, deadlocks and protocol errors of a kernel, under many interleavings"
 EXAMPLES = """\
   mimw check ring.py:double --args 'fp16[224,64]/32,64' 'fp16[224,64]' 7 ROWS=32 COLS=64 STAGES=2
   mimw check gemm.py:kernel --grid 2 --search systematic --args 'bf16[256,256]/128,64' ... BM=128
   mimw check ring.py:case                    case() returns (kernel, grid, args, meta)
   mimw check ring.py:case --seeds 200 --json
+  mimw check ring.py:case --replay 17        the seed, or the schedule, that a finding names
 
 Arguments: TYPE[SHAPE] an array, TYPE[SHAPE]/BLOCK a tensor descriptor with that block, a number, or NAME=VALUE of these.
 """
@@ -42,6 +45,7 @@ def add_launch_arguments(parser: ArgumentParser) -> None:
 def add_arguments(parser: ArgumentParser) -> None:
     add_launch_arguments(parser)
     parser.add_argument("--seeds", type=int, default=8, metavar="N", help="how many random interleavings (default 8)")
+    parser.add_argument("--replay", type=_seed, metavar="SEED", help="run only this seed or schedule, as a finding names it")
     parser.add_argument("--search", choices=("random", "systematic", "both"), default="random",
                         help="systematic: all interleavings that can matter, by partial-order reduction")
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="runs of the systematic search at most (default 200)")
@@ -53,11 +57,17 @@ def execute(options: Namespace) -> int:
     from ..check import check
 
     kernel, grid, args, meta = launch_of(options)
+    how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
     with _Bar(sys.stderr.isatty() and not options.json) as bar:
-        report = check(kernel, grid, *args, seeds=options.seeds, search=options.search, limit=options.limit,
-                       target=options.target, progress=bar.show, **meta)
+        report = check(kernel, grid, *args, **how, limit=options.limit, target=options.target, progress=bar.show, **meta)
     print(json.dumps(report.as_json(), indent=2) if options.json else report)
     return 0 if report.ok else 1
+
+
+def _seed(text: str) -> int | tuple:
+    """A seed is a number, a schedule a sequence of (step, choice) pairs."""
+    found = ast.literal_eval(text)
+    return found if isinstance(found, int) else tuple((int(step), int(choice)) for step, choice in found)
 
 
 def launch_of(options: Namespace, filled: bool = True) -> tuple:
@@ -71,6 +81,11 @@ def launch_of(options: Namespace, filled: bool = True) -> tuple:
                 meta[name] = argument(value, filled)
             else:
                 args.append(argument(text, filled))
+        if hasattr(found, "signature"):
+            try:
+                found.signature.bind(*args, **{name: value for name, value in meta.items() if name in found.arg_names})
+            except TypeError as error:
+                raise CommandError(f"--args of {options.kernel}: {error}.") from None
         return found, tuple(_numbers(options.grid)), args, meta
     if options.args:
         raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no --args.")

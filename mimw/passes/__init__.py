@@ -19,6 +19,7 @@ from .check_registers import Remark, check_registers
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
+from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
 from .cut_copies import cut_copies
 from .drop_unused import drop_unused
@@ -38,9 +39,9 @@ from .sync_clusters import sync_clusters
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
-    "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "join_copies", "narrow_releases",
-    "place_aliases", "place_meetings", "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays",
-    "stamp_time", "sync_clusters",
+    "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "join_copies",
+    "narrow_releases", "place_aliases", "place_meetings", "run_passes", "share_captures", "shared_operands", "shared_pointers",
+    "slot_arrays", "stamp_time", "sync_clusters",
 ]
 
 
@@ -71,6 +72,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("shared", check=check_shared),
     Pass("arrivals", check=check_arrivals),
     Pass("bytes", check=check_bytes),
+    Pass("waits", check=check_waits),
     Pass("async_dot", check=check_async_dot),
     Pass("warpgroups", check=check_warpgroups),
     Pass("join_copies", rewrite=lambda program, target: join_copies(program)),

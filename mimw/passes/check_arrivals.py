@@ -1,9 +1,10 @@
 """Barriers that wait for arrivals which cannot come.
 
 A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it
-lets pass may still hang, and the simulator is the place to find that. It is certain of two things: more arrivals at
-once than a phase takes, and a wait for a phase that all the arrivals of the kernel together, each as often as its loops
-go round, do not complete.
+lets pass may still hang, and the simulator is the place to find that. It is certain of three things: more arrivals at
+once than a phase takes; a wait for a phase that all the arrivals of the kernel together, each as often as its loops
+go round, do not complete; and slots that nobody gives back, so that who fills them passes once round the ring and then
+never again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from ..analysis import (
     barrier_arrays,
     constant_of,
     first_value,
+    ring_of_filler,
     ring_of_wait,
     split_offset,
     task_label,
 )
-from ..errors import ArriveCountMismatch
+from ..errors import TooFewArrivals, TooManyArrivals
 from ..ir import Program
 from ..target import Target
 
@@ -29,7 +31,7 @@ _PER_THREAD = ("each thread of the arriving task counts: give alloc_warp_barrier
 
 
 def check_arrivals(program: Program, target: Target) -> None:
-    """Raise `ArriveCountMismatch` for the first array whose phases certainly get too few or too many arrivals."""
+    """Raise `TooFewArrivals` or `TooManyArrivals` for the first array whose phases certainly get so."""
     uses = Uses(program)
     for array in barrier_arrays(program, uses):
         if array.escapes or uses.loops(array.op):
@@ -43,6 +45,7 @@ def check_arrivals(program: Program, target: Target) -> None:
                 arrivals = _every_phase(uses, array, wait)
             if arrivals is not None and sum(one.count for one in arrivals) < array.arrive_count:
                 _too_few(array, wait, arrivals)
+            _unreleased(uses, array, wait)
 
 
 def _arriving(uses: Uses, array: BarrierArray) -> list[Access]:
@@ -75,7 +78,11 @@ def _first_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] 
 
 def _every_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] | None:
     """The arrivals at the wait's barrier in each round, if they go round with the wait through the same slots; else None."""
-    symbols, ring = Symbols(uses), ring_of_wait(uses, wait)
+    return _with_the_wait(uses, array, wait, ring_of_wait(uses, wait))
+
+
+def _with_the_wait(uses: Uses, array: BarrierArray, wait: Access, ring: int | None) -> list[Access] | None:
+    symbols = Symbols(uses)
     rounds = symbols.loops(wait.op)
     if rounds is None or ring is None:
         return None
@@ -93,6 +100,35 @@ def _every_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] 
     return found
 
 
+def _unreleased(uses: Uses, array: BarrierArray, wait: Access) -> None:
+    """Refuse a ring whose slots get fewer arrivals a round than a phase takes, unless it is certainly used only once round."""
+    ring = ring_of_filler(uses, wait)
+    if ring is None or not uses.loops(wait.op):
+        return
+    arrivals = _with_the_wait(uses, array, wait, ring) if _arriving(uses, array) else []
+    if arrivals is None or sum(one.count for one in arrivals) >= array.arrive_count:
+        return
+    rounds = _rounds(uses, wait)
+    if rounds is not None and rounds <= ring:
+        return
+    who = "".join(f"; a round brings {_what(one)} of task '{task_label(one.task)}' at {one.op.site}" for one in arrivals)
+    raise TooFewArrivals(
+        f"the slots of '{array.name}' are not given back: a phase takes {_arrivals(array.arrive_count)}"
+        f"{who or ', and nothing ever arrives there'}. The wait of task '{task_label(wait.task)}' at {wait.op.site} passes "
+        f"once for each of the {array.count} barriers, and never again.",
+        array.op.site, wait.op.site, *(one.op.site for one in arrivals),
+        hint="let who has used a slot arrive on its barrier, or leave the wait out if every slot is used once.")
+
+
+def _rounds(uses: Uses, access: Access) -> int | None:
+    """How often an op in one loop is passed, if that is certain."""
+    loops = uses.loops(access.op)
+    if len(loops) != 1 or loops[0].name != "for":
+        return None
+    start, end, step = (constant_of(uses, value) for value in loops[0].args[:3])
+    return None if None in (start, end, step) or step <= 0 else max(0, -(-(end - start) // step))
+
+
 def _slot(uses: Uses, symbols: Symbols, access: Access) -> tuple[tuple | None, int]:
     """Which barrier of its ring an access is at, comparable (None: unknown), and where in the array the ring starts."""
     if access.index is None:
@@ -104,7 +140,7 @@ def _slot(uses: Uses, symbols: Symbols, access: Access) -> tuple[tuple | None, i
 def _too_many(uses: Uses, array: BarrierArray) -> None:
     for one in array.of_kind("arrive"):
         if one.count > array.arrive_count and not _never(uses, one):
-            raise ArriveCountMismatch(
+            raise TooManyArrivals(
                 f"'{array.name}' takes {_arrivals(array.arrive_count)} a phase, and task '{task_label(one.task)}' arrives "
                 f"{one.count} times at once. What is too much corrupts the barrier.", one.op.site, array.op.site,
                 hint=_PER_THREAD if array.root.type.per_thread else
@@ -119,8 +155,8 @@ def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
     hint = f"Allocate with arrive_count={come}, or add the other arrive." if arrivals else \
         "Add the barrier_arrive or barrier_expect_bytes that completes it."
     hint = _PER_THREAD if arrivals and array.root.type.per_thread else hint
-    raise ArriveCountMismatch(f"'{array.name}' waits for {_arrivals(array.arrive_count)}, {facts}. {waiting}",
-                              array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=hint)
+    raise TooFewArrivals(f"'{array.name}' waits for {_arrivals(array.arrive_count)}, {facts}. {waiting}",
+                         array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=hint)
 
 
 def _what(one: Access) -> str:

@@ -8,13 +8,13 @@ round a loop or through an `if`, and nothing else (PTX ISA, `wgmma.mma_async`: a
 from __future__ import annotations
 
 from ..analysis import Uses
-from ..errors import AsyncDotMisuse
+from ..errors import AsyncDotReadEarly
 from ..ir import OPS, Op, Program, Value
 from ..target import Target
 
 
 def check_async_dot(program: Program, target: Target) -> None:
-    """Raise `AsyncDotMisuse` at the first op that reads a result still being computed; names that op, the dot, and the
+    """Raise `AsyncDotReadEarly` at the first op that reads a result still being computed; names that op, the dot, and the
     wait between them if one waits for too little."""
     uses = Uses(program)
     running = _running(uses)
@@ -98,11 +98,11 @@ def _may_take(op: Op, index: int) -> bool:
 def _refuse(op: Op, value: Value, dot: Op, wait: Op | None) -> None:
     name = f"'{value.name}'" if value.name else "a value"
     if wait is None:
-        raise AsyncDotMisuse(
+        raise AsyncDotReadEarly(
             f"'{op.name}' uses {name} while the asynchronous dot at {dot.site} is still computing it.", op.site, dot.site,
             hint="pass the result through async_dot_wait(0, ...) first; until then it may only be the accumulator of another "
             "async_dot or be carried through a loop.")
-    raise AsyncDotMisuse(
+    raise AsyncDotReadEarly(
         f"'{op.name}' uses {name}, which async_dot_wait({wait.args[0]}, ...) at {wait.site} has not finished: "
         f"the dot at {dot.site} is among the newest {wait.args[0]}, which that wait leaves running.", op.site, dot.site, wait.site,
         hint="wait with async_dot_wait(0, ...) before this use.")

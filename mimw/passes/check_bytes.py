@@ -8,13 +8,13 @@ line, or one of the two kinds is missing in the whole kernel.
 from __future__ import annotations
 
 from ..analysis import Access, BarrierArray, Uses, barrier_arrays, constant_of, task_label
-from ..errors import ExpectedBytesMismatch
+from ..errors import BytesNeverSent, BytesNotExpected
 from ..ir import Program
 from ..target import Target
 
 
 def check_bytes(program: Program, target: Target) -> None:
-    """Raise `ExpectedBytesMismatch` for the first array whose expected bytes certainly differ from those copied."""
+    """Raise `BytesNeverSent` or `BytesNotExpected` for the first array whose expected bytes certainly differ from those copied."""
     uses = Uses(program)
     for array in barrier_arrays(program, uses):
         if array.escapes or not array.of_kind("wait"):
@@ -58,7 +58,7 @@ def _refuse(array: BarrierArray, group: list[Access], expected: int, copied: int
     copies = [one for one in group if one.kind == "complete"]
     first = (expects or copies)[0]
     sums = f"{_sum(expects)} are expected, {_sum(copies)} are copied"
-    raise ExpectedBytesMismatch(
+    raise (BytesNeverSent if expected > copied else BytesNotExpected)(
         f"task '{task_label(first.task)}' expects another number of bytes on '{array.name}' than is copied there: {sums}. "
         "The phase never completes.", *(one.op.site for one in (*expects, *copies)), array.op.site,
         hint=f"expect {copied} bytes: a TMA load always brings its whole block." if copied else

@@ -44,8 +44,8 @@ class BarrierOrder:
         if not made.before(task.strand.clock):
             raise self._not_ready(task, op, barrier, "whose initialisation at {} nothing orders before it")
         if remote and not (barrier in self._fenced and self._fenced[barrier].before(task.strand.clock)):
-            raise self._not_ready(task, op, barrier, "whose initialisation at {} no fence_mbarrier_init_cluster has made one for the "
-                                  "cluster")
+            raise self._not_ready(task, op, barrier, "whose initialisation at {} no fence_mbarrier_init_cluster has made one for "
+                                  "the cluster")
 
     def _not_ready(self, task, op: Op, barrier, why: str) -> BarrierNotReady:
         cta = self._keys[barrier][0]

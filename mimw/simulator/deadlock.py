@@ -118,7 +118,9 @@ def deadlock(machine) -> Deadlock:
         lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
     kind, culprit = _cause(stuck, able)
     first = [culprit.wait.op.site] if culprit else []
-    return kind("\n".join(lines), *dict.fromkeys(first + sites))
+    error = kind("\n".join(lines), *dict.fromkeys(first + sites))
+    error.begun = culprit is not None and culprit.wait.resource.arrived > 0
+    return error
 
 
 def _cause(stuck, able: list[Bringer]):

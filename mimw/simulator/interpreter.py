@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from ..errors import MimwError, SimulatorMisuse
 from ..ir import Block, Op, print_op
@@ -27,8 +28,18 @@ class Code:
     runs: int = 0
 
 
+_READY: WeakKeyDictionary[Block, dict[int, tuple[list, bool]]] = WeakKeyDictionary()    # the same in every run of a program
+
+
 def prepare(block: Block, num_warps: int) -> Code:
     """Look up handlers and costs of a block's ops. `num_warps` is what its task runs on."""
+    ready = _READY.setdefault(block, {})
+    if num_warps not in ready:
+        ready[num_warps] = _prepared(block, num_warps)
+    return Code(*ready[num_warps])
+
+
+def _prepared(block: Block, num_warps: int) -> tuple[list, bool]:
     steps, switches = [], False
     for op in block.ops:
         handler = HANDLERS.get(op.name)
@@ -40,7 +51,7 @@ def prepare(block: Block, num_warps: int) -> Code:
         switches |= switching or blocking
         mode = GENERATOR if handler.generator else SWITCHING if switching else PLAIN
         steps.append((op, handler.run, mode, cost(op, num_warps)))
-    return Code(steps, switches or any(op.name == REGION for op in block.ops))
+    return steps, switches or any(op.name == REGION for op in block.ops)
 
 
 def _switches(op: Op) -> bool:

@@ -34,6 +34,8 @@ class NamedBarrier:
         if not self.come:
             self.threads, self.began, self.opened_at = threads, op, 0.0
         task.machine.order.release(task, (self, self.rounds))
+        if task.machine.guide is not None:      # which of several tasks' arrivals make a round may differ
+            task.machine.guide.touched((task.cta.index, "named barrier", self.number), "arrive", self.rounds)
         self.come += WARP * task.num_warps
         if self.come > threads:
             raise fail(BarrierMisuse, task, op, f"{self.come} threads have come to named barrier {self.number}, which opens for "

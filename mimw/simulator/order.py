@@ -28,7 +28,7 @@ from ..ir import Op
 from .barriers_in_order import BarrierOrder
 from .clocks import Clock, Epoch, Message, join
 from .race_report import race, unfinished
-from .shadow import Shadow, address_of, owner_of
+from .shadow import Shadow, owner_of
 
 GENERIC, ASYNC = "generic", "async"
 
@@ -61,6 +61,7 @@ class Access:
     scope: str                              # of an atomic access: cta, gpu or sys; else empty
     space: str
     bytes: tuple[int, int]                  # the first byte of its memory that it touches, and the one behind the last
+    over: tuple[Epoch, ...] = ()            # of a write: those that it took the place of
 
 
 class Order(BarrierOrder):
@@ -179,11 +180,9 @@ class Order(BarrierOrder):
         if not data.size:
             return
         shadow = self._shadow(owner_of(data), data.itemsize)
-        cells = shadow.view(data)
+        cells, extent = shadow.view(data)
         first = cells.flat[0]
-        start = address_of(data) - shadow.start
-        end = start + sum((extent - 1) * stride for extent, stride in zip(data.shape, data.strides)) + data.itemsize
-        access = Access(actor.strand, actor.strand.epoch, op, name, write, proxy, scope, space, (start, end))
+        access = Access(actor.strand, actor.strand.epoch, op, name, write, proxy, scope, space, extent)
         self.operations += 1
         if (cells == first).all():
             cells[...] = self._next(int(first), access, lambda number: shadow.span(cells, cells == number))
@@ -228,6 +227,7 @@ class Order(BarrierOrder):
         if access.write:
             for earlier in reads:
                 self._check(earlier, access, number, span)
+            access.over = tuple(earlier.epoch for earlier in writes)
             # Atomic accesses do not order each other: the writes that a later plain access must follow are all of them.
             state = ((*(one for one in writes if access.scope and not self._superseded(one, access)), access), ())
         else:

@@ -21,6 +21,8 @@ _FINISHED_BY = {"async_dot": "async_dot_wait", "TMA store": "async_descriptor_st
 
 def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) -> DataRace:
     """The error for `later`, which conflicts with `earlier` in the bytes `span` of their memory."""
+    if not fence and _taken_away(earlier, later):
+        earlier, later = later, earlier
     kind = MissingFence if fence else _kind(earlier, later)
     missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
     low, high = span
@@ -29,13 +31,23 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) ->
     return kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
 
 
+def _taken_away(earlier, later) -> bool:
+    """Whether `earlier` wrote where `later` reads what was there before: the read should have come first. The reader knows of a
+    write that this one took the place of, and not that this one has begun."""
+    first, second = earlier.strand, later.strand
+    if later.write or not earlier.write or later.space != "shared" or first.task is second.task:
+        return False
+    begun = first.issued if first.issued is not None else earlier.epoch
+    return not begun.before(second.clock) and any(epoch.before(second.clock) for epoch in earlier.over)
+
+
 def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
     """The error for a copy that the CTA of `task`, its last one, need not outlive."""
     wait = _FINISHED_BY.get(operation.kind)
     if task.cta is not operation.task.cta:
-        return fail(PeerExited, operation.task, operation.op, f"CTA {task.cta.index} may leave before the {operation.kind} that was "
-                    f"started at {operation.op.site} has landed in its shared memory", hint=f"let CTA {task.cta.index} wait for the "
-                    "phase of its barrier that this completes, before it ends")
+        return fail(PeerExited, operation.task, operation.op, f"CTA {task.cta.index} may leave before the {operation.kind} that "
+                    f"was started at {operation.op.site} has landed in its shared memory",
+                    hint=f"let CTA {task.cta.index} wait for the phase of its barrier that this completes, before it ends")
     mend = f"call {wait}(0) in {operation.task.name!r} before it ends" if wait else \
         "wait for the phase of the barrier that it completes, or do not start it"
     return fail(UnfinishedAtExit, operation.task, operation.op, f"the CTA may end before the {operation.kind} that was started at "
@@ -45,6 +57,8 @@ def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
 def _kind(earlier, later) -> type[DataRace]:
     if earlier.space != "shared":
         return DataRace
+    if not earlier.write and earlier.op.name != "async_dot" and earlier.strand.kind not in ("TMA store", "bulk store"):
+        return SlotReusedEarly if earlier.strand.task is not later.strand.task else DataRace
     copied = earlier.write and earlier.strand.issued is not None
     if copied:
         return CopyReadEarly
@@ -54,8 +68,6 @@ def _kind(earlier, later) -> type[DataRace]:
         return DataRace
     if earlier.strand.kind in ("TMA store", "bulk store") and later.write:
         return SourceOverwritten
-    if not earlier.write and later.write and earlier.strand.task is not later.strand.task:
-        return SlotReusedEarly
     return DataRace
 
 
@@ -64,8 +76,8 @@ def _side(access) -> str:
     verb = ("updates" if access.scope else "writes") if access.write else "reads"
     how = f"{access.proxy} proxy" + (", in flight after the op" if strand.issued is not None else "")
     low, high = access.bytes
-    return (f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}, bytes {low} to {high - 1} of its memory "
-            f"({how})")
+    return (f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}, bytes {low} to {high - 1} of its "
+            f"memory ({how})")
 
 
 def _fence(earlier, later):
@@ -95,9 +107,9 @@ def _between(machine, earlier, later):
     one, other = earlier.strand.task, later.strand.task
     if one.cta is not other.cta and (one.cta.cluster is not other.cta.cluster):
         return (f"nothing orders {one.where} before {other.where}",
-                f"order them by an atomic with release in {one.name!r} after {earlier.op.site} and one with acquire in {other.name!r} "
-                f"before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or let each CTA write a "
-                "place of its own", ())
+                f"order them by an atomic with release in {one.name!r} after {earlier.op.site} and one with acquire in "
+                f"{other.name!r} before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or "
+                "let each CTA write a place of its own", ())
     near = one.cta is other.cta
     edges = _edges(machine, one, other, near)
     if not edges:
@@ -106,9 +118,9 @@ def _between(machine, earlier, later):
                     f"let {one.name!r} arrive on a barrier after {earlier.op.site} and {other.name!r} wait for it before "
                     f"{later.op.site}", ())
         return (f"no barrier leads from {one.where} to {other.where}",
-                f"call cluster_barrier after {earlier.op.site} and before {later.op.site}, or let {one.name!r} of CTA {one.cta.index} "
-                f"call barrier_arrive(..., remote_cta_rank={other.cta.rank}) after the first, and {other.name!r} of CTA "
-                f"{other.cta.index} wait on that barrier before the second", ())
+                f"call cluster_barrier after {earlier.op.site} and before {later.op.site}, or let {one.name!r} of CTA "
+                f"{one.cta.index} call barrier_arrive(..., remote_cta_rank={other.cta.rank}) after the first, and {other.name!r} "
+                f"of CTA {other.cta.index} wait on that barrier before the second", ())
     arrive, wait = edges[0]
     name = arrive.place.root.name or "the barrier"
     return (f"no arrival of {one.where} after its access is waited for by {other.where} before its own, though {name!r} goes "

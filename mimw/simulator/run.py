@@ -15,6 +15,7 @@ from .guide import Guide, Schedule
 from .host import bind
 from .machine import Machine
 from .memory import GlobalMemory
+from .one_thread import one_thread
 from .trace import Trace
 
 
@@ -55,6 +56,6 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
         space.register(array, f"memory[{index}]")
     machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace,
                       check_unwritten=check_unwritten, races=races)
-    with np.errstate(all="ignore"):       # overflow, division by zero and NaN are values on the GPU, not events
+    with one_thread(), np.errstate(all="ignore"):       # overflow, division by zero and NaN are values on the GPU, not events
         machine.run()
     return Run(machine.end, machine.counts(), machine.trace)

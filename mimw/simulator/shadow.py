@@ -29,8 +29,8 @@ class Shadow:
         self.cells = np.zeros(-(-self.size // grain), np.int32)
         self._views: dict[tuple, np.ndarray] = {}
 
-    def view(self, data: np.ndarray) -> np.ndarray:
-        """The cells under a view of the memory, as a view of the cells."""
+    def view(self, data: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
+        """The cells under a view of the memory, as a view of the cells; its first byte and the one behind its last."""
         key = (address_of(data), data.shape, data.strides, data.itemsize)
         found = self._views.get(key)
         if found is None:
@@ -38,7 +38,8 @@ class Shadow:
             self._fit(offset, data.itemsize, *data.strides)
             per, grain = data.itemsize // self.grain, self.grain
             shape, strides = (*data.shape, per), (*(4 * (stride // grain) for stride in data.strides), 4)
-            found = np.ndarray(shape, np.int32, self.cells, offset // grain * 4, strides)
+            end = offset + sum((extent - 1) * stride for extent, stride in zip(data.shape, data.strides)) + data.itemsize
+            found = np.ndarray(shape, np.int32, self.cells, offset // grain * 4, strides), (offset, end)
             self._views[key] = found
         return found
 

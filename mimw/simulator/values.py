@@ -12,6 +12,8 @@ An asynchronous dot that no wait has finished is a `PendingDot` in place of its 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from ..errors import SimulatorMisuse
@@ -43,8 +45,13 @@ def filled(value, type_: Type, site=None):
 def wrapped(value, dtype: np.dtype):
     """A Python number as a numpy scalar of `dtype`; integers keep their low bits."""
     if dtype.kind == "i":
-        bits = 8 * dtype.itemsize
-        return np.array(int(value) & (1 << bits) - 1, f"u{dtype.itemsize}").view(dtype)[()]
+        return _integer(int(value), dtype)
     if dtype.kind == "u":
         return dtype.type(int(value))
     return dtype.type(value)
+
+
+@cache
+def _integer(value: int, dtype: np.dtype):
+    bits = 8 * dtype.itemsize
+    return np.array(value & (1 << bits) - 1, f"u{dtype.itemsize}").view(dtype)[()]

@@ -64,6 +64,20 @@ def pipeline_arguments(steps: int = 6, **changes):
     return (1, ), args, {**RIGHT, **changes}
 
 
+# The three wrong programs of docs/DEBUGGING.md, for `mimw check tests/check/kernels.py:NAME`.
+
+def released_before_the_wait():
+    return pipeline, *pipeline_arguments(RELEASE_FIRST=True)
+
+
+def first_wait_with_parity_0():
+    return pipeline, *pipeline_arguments(FIRST_PARITY=0)
+
+
+def store_without_fence():
+    return pipeline, *pipeline_arguments(FENCE=False)
+
+
 def gemm_arguments(m=256, n=256, k=256, programs=2, dtype=ml_dtypes.bfloat16, **configuration):
     """(grid, args, meta) of the library's GEMM at a small size."""
     from mimw.kernels.gemm import Configuration, arguments

@@ -6,7 +6,7 @@ import pytest
 
 import mimw
 from mimw.cli import main
-from mimw.cli.check import argument
+from mimw.cli.check import _Bar, argument
 from mimw.cli.errors import CommandError
 
 from .kernels import pipeline, pipeline_arguments
@@ -34,7 +34,7 @@ def ring(x_desc, y_ptr, steps, ARRIVE: tl.constexpr):
                 tlx.async_descriptor_load(x_desc, tile[0], [step * 16, 0], full[0])
 
 def case():
-    from mimw.cli.check import argument
+    from mimw.cli.check import _Bar, argument
     return ring, (1, ), (argument("fp16[64,32]/16,32"), argument("fp16[64,32]"), 4), dict(ARRIVE=False)
 '''
 
@@ -60,6 +60,37 @@ def test_a_function_may_name_the_launch_and_the_report_may_be_json(ring, capsys)
     assert not report["ok"] and report["runs"] == 8
     assert {finding["kind"] for finding in report["findings"]} <= {"TooManyArrivals", "SlotReusedEarly", "CopyReadEarly"}
     assert all(site["file"] == ring and site["line"] for finding in report["findings"] for site in finding["sites"])
+
+
+def test_a_finding_is_replayed(ring, capsys):
+    """By its seed; by another one the interleaving, and what is found first, may differ."""
+    main(["check", f"{ring}:case", "--seeds", "3", "--json"])
+    for finding in json.loads(capsys.readouterr().out)["findings"]:
+        assert main(["check", f"{ring}:case", "--replay", json.dumps(finding["seed"]), "--json"]) == 1
+        (again, ) = json.loads(capsys.readouterr().out)["findings"]
+        assert again["kind"] == finding["kind"] and again["seed"] == finding["seed"]
+
+
+@pytest.mark.parametrize("words", [["--args", "float[4]"], ["--args"],
+                                   ["--args", "fp16[64,32]", "fp16[64,32]", "4", "ARRIVE=True"]])
+def test_what_cannot_be_checked_is_told_apart_from_what_is_wrong(ring, capsys, words):
+    """Status 2: no such type, too few arguments, an array in place of a descriptor."""
+    assert main(["check", f"{ring}:ring", *words]) == 2
+    assert capsys.readouterr().err.startswith("mimw: ")
+
+
+def test_what_the_compiler_refuses_is_found(ring, capsys):
+    assert main(["check", f"{ring}:ring", "--args", "fp16[64,32]/32,32", "fp16[64,32]", "4", "ARRIVE=True"]) == 1
+
+
+def test_a_bar_on_a_terminal():
+    with _Bar(True) as bar:
+        bar.show(3, 8, 1)
+        (task, ) = bar.bar.tasks
+        assert (task.completed, task.total, task.description) == (3, 8, "interleavings, 1 found")
+    with _Bar(False) as none:
+        none.show(3, 8, 1)
+        assert none.bar is None
 
 
 def test_arguments_are_made_up():

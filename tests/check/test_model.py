@@ -12,7 +12,8 @@ import mimw.tlx as tlx
 
 
 def kinds(kernel, grid, *args, **meta):
-    return {finding.kind for finding in mimw.check(kernel, grid, *args, seeds=4, search="both", limit=20, shrink=False, **meta).findings}
+    report = mimw.check(kernel, grid, *args, seeds=4, search="both", limit=20, shrink=False, **meta)
+    return {finding.kind for finding in report.findings}
 
 
 @mimw.jit

@@ -126,7 +126,8 @@ def test_remote_copies(fence, expect, wait):
 
 
 @mimw.jit
-def casting(x_desc, y_ptr, EXPECT: tl.constexpr, WAIT: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, WAIT_FREE: tl.constexpr):
+def casting(x_desc, y_ptr, EXPECT: tl.constexpr, WAIT: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr,
+            WAIT_FREE: tl.constexpr):
     """CTA 0 loads two tiles into one slot of both CTAs, each of which gives the slot back to it."""
     tile = tlx.local_alloc((16, 32), tl.float16, 1)
     full = tlx.alloc_barriers(1)

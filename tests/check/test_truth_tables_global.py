@@ -89,8 +89,8 @@ def fenced():
     return flagged("atomic_rmw", "relaxed", "atomic_rmw", "relaxed", "gpu")
 
 
-PAIRS = [("atomic_rmw", "atomic_rmw"), ("atomic_cas", "atomic_cas"), ("atomic_store", "atomic_load"), ("atomic_store", "atomic_poll"),
-         ("atomic_rmw", "atomic_load"), ("atomic_cas", "atomic_poll")]
+PAIRS = [("atomic_rmw", "atomic_rmw"), ("atomic_cas", "atomic_cas"), ("atomic_store", "atomic_load"),
+         ("atomic_store", "atomic_poll"), ("atomic_rmw", "atomic_load"), ("atomic_cas", "atomic_poll")]
 
 
 @pytest.mark.parametrize("scope", ["gpu", "cta", "sys"])

@@ -1,6 +1,7 @@
 """When a program with pipes is right."""
 
 import numpy as np
+import pytest
 import triton
 import triton.language as tl
 
@@ -53,3 +54,48 @@ def pipe(commit=True, wait=True, release=True):
 def test_a_pipe(commit, wait, release):
     """Right iff each chunk is committed, waited for and released."""
     assert right(pipe(commit, wait, release)) == (commit and wait and release)
+
+
+@triton.jit
+def give(writer, x_desc, steps, COPIES: tl.constexpr):
+    """Every chunk has a number, and every second one a tile by TMA."""
+    for k in range(steps):
+        slot = writer.acquire(k)
+        copied = k % 2 == 0
+        if COPIES and copied:
+            tle.gpu.copy(x_desc, slot.x, [16, 32], [k * 16, 0])
+        tl.store(tle.gpu.local_ptr(slot.flag), tl.full((32, ), 1, tl.int32) * copied.to(tl.int32))
+        writer.commit(k)
+
+
+@triton.jit
+def take(reader, y_ptr, steps, RELEASE: tl.constexpr, COPIES: tl.constexpr):
+    at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    for k in range(steps):
+        slot = reader.wait(k).slot
+        if tl.load(tle.gpu.local_ptr(slot.flag, (0, ))) > 0:
+            if COPIES:
+                tl.store(y_ptr + k * 512 + at, tl.load(tle.gpu.local_ptr(slot.x)))
+        if RELEASE:
+            reader.release(k)
+
+
+@mimw.jit
+def piping(x_desc, y_ptr, steps, RELEASE: tl.constexpr, COPIES: tl.constexpr):
+    pipe = tle.pipe(capacity=2, name="x", x=tle.gpu.alloc([2, 16, 32], tl.float16), flag=tle.gpu.alloc([2, 32], tl.int32))
+    tle.gpu.warp_specialize([(take, (pipe.reader(), y_ptr, steps, RELEASE, COPIES)),
+                             (give, (pipe.writer(), x_desc, steps, COPIES))], [1], [24])
+
+
+@states("barrier_bytes")
+def piped(steps=5, release=True, copies=True):
+    x, y = np.ones((80, 32), np.float16), np.zeros((80, 32), np.float16)
+    return piping, 1, (describe(x, [16, 32]), y, steps, release, copies), {}
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+@rows("release", "copies")
+def test_pipes(steps, release, copies):
+    """Right iff slots are released, whether or not a chunk brings a tile. Where nothing ever is, the compiler refuses the ring,
+    also for a launch that would use each slot once."""
+    assert right(piped(steps, release, copies)) == release

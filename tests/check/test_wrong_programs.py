@@ -1,6 +1,9 @@
 """What `mimw.check` says of wrong programs: the class, the lines, a seed that replays, a smaller launch; nothing of right ones."""
 
 import inspect
+import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw import errors
+from mimw.cli import main
 from mimw.kernels import gemm
 
 from .kernels import gemm_arguments, pipeline, pipeline_arguments
@@ -52,8 +56,36 @@ def test_a_producer_whose_first_wait_uses_parity_0():
 def test_a_store_to_shared_memory_and_a_tma_store_without_a_fence():
     (finding, ) = checked(FENCE=False).findings
     assert finding.kind == "MissingFence"
-    assert [site.line for site in finding.sites] == [line_of("tlx.local_store(c_tile"), line_of("tlx.async_descriptor_store(c_desc")]
+    stored, sent = line_of("tlx.local_store(c_tile"), line_of("tlx.async_descriptor_store(c_desc")
+    assert [site.line for site in finding.sites] == [stored, sent]
     assert 'fence("async_shared")' in finding.hint
+
+
+@pytest.mark.parametrize("name, kind, lines", [
+    ("released_before_the_wait", "OperandOverwritten", ("acc = tlx.async_dot(a_tiles", "tlx.async_descriptor_load(a_desc")),
+    ("first_wait_with_parity_0", "PhaseOffByOne", ("tlx.barrier_wait(free[slot]", "tlx.barrier_wait(full[slot]")),
+    ("store_without_fence", "MissingFence", ("tlx.local_store(c_tile", "tlx.async_descriptor_store(c_desc")),
+])
+def test_the_command_says_the_same(capsys, name, kind, lines):
+    """As JSON for programs, and as text with the source lines of all tasks involved."""
+    file = str(Path(__file__).with_name("kernels.py"))
+    assert main(["check", f"{file}:{name}", "--json"]) == 1
+    (finding, ) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["kind"] == kind
+    assert [(site["file"], site["line"]) for site in finding["sites"][:2]] == [(file, line_of(text)) for text in lines]
+    assert main(["check", f"{file}:{name}"]) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{kind}: ") and "\nMend: " in shown and "Shown by grid=(1,), K=" in shown
+    assert all(text in shown for text in lines)
+
+
+def test_the_walk_through_quotes_what_is_said():
+    """docs/DEBUGGING.md shows these three: each first line and mend, up to paths."""
+    text = " ".join((Path(__file__).parents[2] / "docs" / "DEBUGGING.md").read_text().split())
+    for changes in (dict(RELEASE_FIRST=True), dict(FIRST_PARITY=0), dict(FENCE=False)):
+        (finding, ) = checked(**changes).findings
+        said = re.sub(r"\S*/kernels\.py", "kernels.py", f"{finding.kind}: {finding.message}").splitlines()
+        assert " ".join(said[0].split()) in text, said[0]
 
 
 @pytest.mark.parametrize("changes, kinds", [
@@ -62,7 +94,8 @@ def test_a_store_to_shared_memory_and_a_tma_store_without_a_fence():
     (dict(WAIT_DOT=False), {"OperandOverwritten"}),
     (dict(RELEASE=False), {"TooFewArrivals"}),
     (dict(WAIT_FREE=False), {"TooManyArrivals", "CopyReadEarly", "OperandOverwritten"}),
-    (dict(EXPECT=100), {"ExpectedBytesMismatch"}),
+    (dict(EXPECT=100), {"BytesNotExpected"}),
+    (dict(EXPECT=20000), {"BytesNeverSent"}),
 ], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
 def test_each_switch_alone(changes, kinds):
     found = {finding.kind for finding in checked(**changes).findings}
@@ -165,6 +198,38 @@ def test_the_search_finds_what_one_order_in_six_shows():
     assert "the rare order" in finding.message and isinstance(finding.seed, tuple)
     with pytest.raises(errors.SimulationError, match="the rare order"):
         mimw.simulate(picky, 3, x, x, seed=finding.seed, races=True)
+
+
+@mimw.jit
+def second_first(x_ptr, n):
+    """Goes wrong where program 1 counts before program 0 has begun."""
+    for _ in range(n):
+        turn = tl.atomic_add(x_ptr, 1)
+        tl.device_assert((tl.program_id(0) == 0) | (turn > 0), "the rare order")
+    tlx.fence("gpu")
+
+
+def test_a_schedule_is_shrunk_too():
+    """A schedule counts steps, so a smaller launch is searched for one of its own."""
+    x = np.zeros(8, np.int32)
+    (finding, ) = mimw.check(second_first, 4, x, 8, search="systematic").findings
+    assert isinstance(finding.seed, tuple) and finding.grid == (2, ) and finding.sizes == {"n": 1}
+    with pytest.raises(errors.SimulationError, match="the rare order"):
+        mimw.simulate(second_first, finding.grid, x, finding.sizes["n"], seed=finding.seed, races=True)
+
+
+def test_clusters_are_shrunk_as_wholes():
+    grid, args, meta = 8, (np.ones(32, np.float32), ), dict(ctas_per_cga=(2, 1, 1))
+    (finding, ) = mimw.check(left, grid, *args, **meta).findings
+    assert finding.kind == "PeerExited" and finding.grid == (2, )
+
+
+@mimw.jit
+def left(x_ptr):
+    tile = tlx.local_alloc((32, ), tl.float32, 1)
+    full = tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], 128)
+    tlx.async_remote_shmem_store(tile[0], tl.load(x_ptr + tl.arange(0, 32)), tlx.cluster_cta_rank() ^ 1, full[0])
 
 
 def test_misuse_is_raised():

@@ -138,7 +138,7 @@ def test_a_protocol_error_names_the_line_and_the_mend(script, tmp_path):
     run = subprocess.run([sys.executable, "-m", "mimw", "compile", f"{wrong}:scaled", *_KERNEL_ARGUMENTS],
                          capture_output=True, text=True)
     assert run.returncode == 1 and "Traceback" not in run.stderr
-    assert run.stderr.startswith(f"mimw: ArriveCountMismatch at {wrong}:")
+    assert run.stderr.startswith(f"mimw: TooFewArrivals at {wrong}:")
 
 
 def test_doctor_tries_all_of_it():

@@ -31,7 +31,7 @@ def one_barrier(arrive_count: int = 1, phase: int = 0):
 def test_nothing_arrives():
     k, _ = one_barrier()
     assert refused(k).splitlines()[:2] == [
-        "ArriveCountMismatch at kernel.py:2: 'ready' waits for 1 arrival, nothing ever arrives there. "
+        "TooFewArrivals at kernel.py:2: 'ready' waits for 1 arrival, nothing ever arrives there. "
         "The wait of task 'kernel' at kernel.py:5 never returns.",
         "Mend: Add the barrier_arrive or barrier_expect_bytes that completes it.",
     ]
@@ -74,7 +74,7 @@ def test_more_at_once_than_a_phase_takes():
     k, bar = one_barrier()
     k.at(9).arrive(k.one(bar, 0), 2)
     assert refused(k).splitlines()[:2] == [
-        "ArriveCountMismatch at kernel.py:9: 'ready' takes 1 arrival a phase, and task 'kernel' arrives 2 times at once. "
+        "TooManyArrivals at kernel.py:9: 'ready' takes 1 arrival a phase, and task 'kernel' arrives 2 times at once. "
         "What is too much corrupts the barrier.",
         "Mend: allocate with arrive_count=2, or arrive once.",
     ]
@@ -86,7 +86,7 @@ def test_a_ring_with_its_counts_right():
 
 def test_a_ring_that_waits_for_an_arrival_too_many():
     assert refused(ring_copy(arrive_count=2)).splitlines()[:2] == [
-        "ArriveCountMismatch at kernel.py:3: 'full' waits for 2 arrivals, 1 can come (task 'load': one expect at kernel.py:13). "
+        "TooFewArrivals at kernel.py:3: 'full' waits for 2 arrivals, 1 can come (task 'load': one expect at kernel.py:13). "
         "The wait of task 'mma' at kernel.py:22 never returns.",
         "Mend: Allocate with arrive_count=1, or add the other arrive.",
     ]
@@ -260,3 +260,42 @@ def test_a_barrier_that_goes_out_of_sight_is_left_alone():
         k.carry(carried)
     k.wait(one, 0)
     assert accepted(k)
+
+
+def filler(count=1, readers=0, rounds=None, stages=2, flag=False):
+    """A producer that waits with the phase of an empty ring, and tasks that give the slots back."""
+    k = Kernel()
+    n = k.param("n")
+    free = k.at(2).barriers("free", stages, count)
+    end = k.number(rounds) if rounds else n
+
+    def slot_and_phase(it):
+        ring = k.number(stages)
+        return k.op("srem", it, ring), k.op("and", k.op("sdiv", it, ring), k.number(1))
+
+    with k.task("fill", warps=1):
+        with k.loop(end, [k.number(0), k.number(1)]) as (_, (it, carried)):
+            slot, phase = slot_and_phase(it)
+            flipped = k.op("xor", phase, k.number(1))
+            k.at(5).wait(k.one(free, 0) if flag else k.one(free, slot), carried if flag else flipped)
+            k.carry(k.op("add", it, k.number(1)), k.op("sub", k.number(1), carried))
+    for reader in range(readers):
+        with k.task(f"read{reader}", warps=4):
+            with k.loop(end, [k.number(0)]) as (_, (it, )):
+                k.at(7 + reader).arrive(k.one(free, 0 if flag else slot_and_phase(it)[0]))
+                k.carry(k.op("add", it, k.number(1)))
+    return k
+
+
+@pytest.mark.parametrize("count, readers, rounds, flag, right", [
+    (1, 1, None, False, True), (1, 0, None, False, False), (2, 1, None, False, False), (2, 2, None, False, True),
+    (1, 0, 2, False, True), (1, 0, 3, False, False), (2, 1, 2, False, True), (1, 1, None, True, True), (1, 0, None, True, False),
+    (2, 1, None, True, False)])
+def test_slots_that_are_given_back(count, readers, rounds, flag, right):
+    """Right iff a round brings as many arrivals as a phase takes, or no slot is used twice."""
+    if right:
+        assert accepted(filler(count, readers, rounds, flag=flag))
+        return
+    text = refused(filler(count, readers, rounds, flag=flag))
+    assert text.startswith("TooFewArrivals at kernel.py:2: the slots of 'free' are not given back: a phase takes ")
+    assert ("a round brings one arrive of task 'read0' at kernel.py:7" in text) == bool(readers)

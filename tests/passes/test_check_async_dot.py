@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.errors import AsyncDotMisuse
+from mimw.errors import AsyncDotReadEarly
 from mimw.passes import check_async_dot
 from mimw.target import target
 from tests.analysis.building import ACC, Kernel
@@ -26,7 +26,7 @@ class Dots(Kernel):
         self.op("fneg", value)
 
     def refused(self) -> str:
-        with pytest.raises(AsyncDotMisuse) as caught:
+        with pytest.raises(AsyncDotReadEarly) as caught:
             check_async_dot(self.program(), SM90)
         return str(caught.value)
 
@@ -40,7 +40,7 @@ def test_a_use_before_the_wait():
     k.at(6).use(acc)
     text = k.refused()
     assert text.splitlines()[:2] == [
-        "AsyncDotMisuse at kernel.py:6: 'fneg' uses 'acc' while the asynchronous dot at kernel.py:5 is still computing it.",
+        "AsyncDotReadEarly at kernel.py:6: 'fneg' uses 'acc' while the asynchronous dot at kernel.py:5 is still computing it.",
         "Mend: pass the result through async_dot_wait(0, ...) first; until then it may only be the accumulator of another "
         "async_dot or be carried through a loop.",
     ]
@@ -101,7 +101,7 @@ def rounds_behind(pending):
 def test_a_wait_that_leaves_the_newest_dot_running():
     assert rounds_behind(0).accepted()
     assert rounds_behind(1).refused().splitlines()[:2] == [
-        "AsyncDotMisuse at kernel.py:9: 'fneg' uses a value, which async_dot_wait(1, ...) at kernel.py:8 has not finished: the dot "
+        "AsyncDotReadEarly at kernel.py:9: 'fneg' uses a value, which async_dot_wait(1, ...) at kernel.py:8 has not finished: the dot "
         "at kernel.py:7 is among the newest 1, which that wait leaves running.",
         "Mend: wait with async_dot_wait(0, ...) before this use.",
     ]

@@ -40,7 +40,7 @@ def straight(expects, copies, predicate=None):
 def test_one_expect_for_several_copies():
     assert accepted(straight([(0, 24576)], [(0, BLOCK), (0, HALF)]))
     assert refused(straight([(0, 16384)], [(0, BLOCK), (0, HALF)])).splitlines()[:2] == [
-        "ExpectedBytesMismatch at kernel.py:10: task 'kernel' expects another number of bytes on 'full' than is copied there: "
+        "BytesNotExpected at kernel.py:10: task 'kernel' expects another number of bytes on 'full' than is copied there: "
         "16384 bytes are expected, 16384 + 8192 = 24576 bytes are copied. The phase never completes.",
         "Mend: expect 24576 bytes: a TMA load always brings its whole block.",
     ]

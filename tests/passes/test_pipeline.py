@@ -14,7 +14,7 @@ def test_the_order():
     assert [step.name for step in PASSES] == [
         "target", "slot_arrays", "shared_pointers", "share_captures", "tasks", "cluster", "exclusive", "named_barriers",
         "drop_unused", "aliases", "place_aliases", "accumulate_dots", "shared_operands", "registers", "shared", "arrivals", "bytes",
-        "async_dot", "warpgroups", "join_copies", "meetings", "sync_clusters", "fence_barriers", "narrow_releases",
+        "waits", "async_dot", "warpgroups", "join_copies", "meetings", "sync_clusters", "fence_barriers", "narrow_releases",
         "grant_registers"]
 
 

@@ -192,3 +192,24 @@ def test_what_cannot_be_simulated_names_the_line():
     k.op("extern_elementwise", "", "", "__nv_j0f", (k.const(1.0, FP32), ), FP32, True)
     with pytest.raises(SimulatorMisuse, match="__nv_j0f"):
         k.run()
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "and", "or", "xor", "sdiv", "srem", "icmpSLT", "icmpSLE", "icmpSGT", "icmpSGE",
+                                  "icmpEQ", "icmpNE"])
+def test_integers_are_computed_as_tiles_are(name):
+    """Scalar integers take a way of their own; a tile of the same numbers takes Triton's."""
+    numbers = [0, 1, 7, -1, -7, 2**31 - 1, -2**31 + 1]
+    pairs = [(a, b) for a in numbers for b in numbers if b or name not in ("sdiv", "srem")]
+    result = I1 if name.startswith("icmp") else I32
+    for a, b in pairs:
+        k = Sketch()
+        y, z = k.pointer(I32, "y"), k.pointer(I32, "z")
+        one = k.op(name, k.const(a), k.const(b))
+        tile = k.op(name, k.op("constant", a, Tensor(I32, (1, ))), k.op("constant", b, Tensor(I32, (1, ))))
+        if result is I1:
+            one, tile = k.op("int_cast", one, I32, False), k.op("int_cast", tile, Tensor(I32, (1, )), False)
+        k.store(y, one)
+        k.store(z, tile)
+        out = np.zeros(2, np.int32)
+        k.run(out[:1], out[1:])
+        assert out[0] == out[1], (a, b)

@@ -1,0 +1,56 @@
+"""Why a mutant that nothing catches, and that computes the same, is no mistake: matched in order, by what was changed."""
+
+from __future__ import annotations
+
+from .mutants import Mutant
+
+NOT_ARGUED = "not argued: look at it"
+ARRIVALS = ("barrier_arrive", "remote_arrive", "named_barrier_arrive")
+OWN_WAITS = ("async_dot_wait", "tma_store_wait", "async_wait")
+WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
+LOADS = ("tma_load", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy")
+
+
+def _swapped(mutant: Mutant, first, second) -> bool:
+    """Whether an op of `first` went past one of `second`."""
+    return mutant.word in first and any(f"past {word}," in mutant.change for word in second)
+
+
+REASONS = (
+    (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
+    (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
+     "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),
+    (lambda m: m.change == "duplicate" and m.word == "barrier_wait",
+     "The second wait finds the phase over that the first has waited for: nobody can complete the next one before this task "
+     "goes on."),
+    (lambda m: m.change == "drop" and m.word == "barrier_wait",
+     "What it waits for is over without it: the barrier is fresh, or an earlier wait of the task says so, which is behind one of a "
+     "task that waited for the same phase."),
+    (lambda m: m.word in OWN_WAITS and m.change in ("drop", "wait for one less"),
+     "An earlier wait of the task has left nothing for this one to wait for."),
+    (lambda m: m.change == "swap barriers",
+     "The other barrier is as fresh as the one that was meant, or all barriers of the array are served alike."),
+    (lambda m: m.change == "swap buffers", "The ring is turned by one slot for who writes and who reads alike."),
+    (lambda m: _swapped(m, ("barrier_expect", ), LOADS),
+     "The arrival that the expect itself is keeps the phase open, so bytes may land before they are announced."),
+    (lambda m: _swapped(m, ("barrier_wait", ), ("barrier_expect", )),
+     "Announcing bytes is no access. The phase before is over by an earlier wait, and the copy still comes behind this one."),
+    (lambda m: _swapped(m, ("barrier_wait", ), ("local_load", )),
+     "What is read is there without the wait: an earlier wait of the task is behind one of a task that waited for the same phase."),
+    (lambda m: _swapped(m, ARRIVALS, ARRIVALS), "Two arrivals side by side, each for somebody else: either may be first."),
+    (lambda m: _swapped(m, WAITS, WAITS), "Two waits side by side: what needs either comes behind both."),
+    (lambda m: _swapped(m, LOADS, ("barrier_wait", "barrier_expect")),
+     "The copy starts later than it could, behind what has nothing to do with it: slower, and right."),
+    (lambda m: _swapped(m, ("async_commit", ), ("async_load", )) or _swapped(m, ("async_load", ), ("async_commit", )),
+     "The copy moves to the neighbouring group, and that is waited for before the copy is used, too."),
+    (lambda m: m.word.startswith("atomic") and m.change == "scope cta", "This launch has one program: its CTA is all there is."),
+    (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),
+     "At the size of this launch the slot is not filled again, so nobody waits for the arrival. On a larger one it is wrong."),
+    (lambda m: _swapped(m, ARRIVALS, (*OWN_WAITS, "barrier_wait")),
+     "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
+)
+
+
+def reason(mutant: Mutant) -> str:
+    """The argument for a mutant that nothing is wrong with."""
+    return next((text for matches, text in REASONS if matches(mutant)), NOT_ARGUED)

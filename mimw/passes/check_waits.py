@@ -1,0 +1,48 @@
+"""Waits that cannot return because the task itself brings, later, what they wait for.
+
+The first phase of a barrier needs its arrivals. If all ops that could bring them stand in the waiting task, behind the wait, none
+of them is ever reached. Cycles through several tasks depend on who goes first and are the simulator's to find.
+"""
+
+from __future__ import annotations
+
+from ..analysis import Access, BarrierArray, Uses, barrier_arrays, constant_of, first_value, task_label
+from ..errors import WaitCycle
+from ..ir import Program
+from ..target import Target
+
+
+def check_waits(program: Program, target: Target) -> None:
+    """Raise `WaitCycle` for the first wait that only its own task could let pass, and only after it."""
+    uses = Uses(program)
+    for array in barrier_arrays(program, uses):
+        if array.escapes or uses.loops(array.op):
+            continue
+        for wait in array.of_kind("wait"):
+            arrivals = _could_come(uses, array, wait)
+            if arrivals and _first_phase(uses, wait) and all(_behind(uses, wait, one) for one in arrivals):
+                _refuse(array, wait, arrivals)
+
+
+def _first_phase(uses: Uses, wait: Access) -> bool:
+    """Whether the wait is reached for certain, and is for the first phase the first time."""
+    return not uses.conditional(wait.op) and wait.predicate is None and first_value(uses, wait.op.args[1]) == 0
+
+
+def _could_come(uses: Uses, array: BarrierArray, wait: Access) -> list[Access]:
+    """The arrivals on what may be the barrier that is waited for first."""
+    slot = first_value(uses, wait.index)
+    numbers = [(one, constant_of(uses, one.index)) for one in array.of_kind("arrive", "expect")]
+    return [one for one, number in numbers if slot is None or number is None or number == slot]
+
+
+def _behind(uses: Uses, wait: Access, one: Access) -> bool:
+    return one.task is wait.task and uses.position[one.op] > uses.position[wait.op]
+
+
+def _refuse(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+    places = ", ".join(str(one.op.site) for one in arrivals)
+    raise WaitCycle(
+        f"the wait of task '{task_label(wait.task)}' for '{array.name}' never returns: what completes the phase comes from the "
+        f"same task, behind the wait, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
+        hint="arrive before the wait, or let another task arrive; who is to pass a fresh barrier at once waits for parity 1.")

@@ -1,0 +1,50 @@
+"""The mutation score: of a small ring here and now, and of the tutorials and the library as last measured."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutants import mutants
+from benchmarks.mutation_kernels import CASES
+from benchmarks.mutation_reasons import NOT_ARGUED
+from benchmarks.mutation_table import score, table
+from benchmarks.mutations import ROWS, judge, read_rows
+from mimw.simulate import prepare
+
+from .kernels import pipeline, pipeline_arguments
+
+ROOT = Path(__file__).parents[2]
+GOAL = 0.97
+
+
+def test_wrong_rings_are_noticed():
+    """Every mutant of the ring of tests/check/kernels.py is caught, or right and argued for."""
+    grid, args, meta = pipeline_arguments(5)
+    launch = prepare(pipeline, grid, args, dict(meta))
+    outcomes = [judge(launch, mutant) for mutant in mutants(launch.recorded)]
+    assert len(outcomes) >= 40
+    assert [one for one in outcomes if one.verdict == "missed" or one.by == NOT_ARGUED] == []
+    assert sum(one.verdict == "caught" for one in outcomes) > 0.8 * len(outcomes)
+
+
+def test_every_kernel_is_among_those_that_are_mutated():
+    kernels = [*ROOT.glob("tutorials/[0-9]*.py"), *ROOT.glob("mimw/kernels/*/kernel.py")]
+    assert {str(path.relative_to(ROOT)) for path in kernels} <= {case.file for case in CASES}
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return read_rows(ROWS)
+
+
+def test_the_score_as_measured(measured):
+    """At least 97 % of the wrong mutants are caught, and none of the kernels as they are raises an alarm on 200 seeds."""
+    heads = [row for row in measured if row["kind"] == "kernel"]
+    assert {row["kernel"] for row in heads} == {case.name for case in CASES}
+    assert all(row["alarms"] == 0 and row["seeds"] >= 200 for row in heads)
+    assert score([row for row in measured if row["kind"] == "mutant"]) >= GOAL
+    assert [row for row in measured if row.get("by") == NOT_ARGUED] == []
+
+
+def test_the_page_is_what_was_measured(measured):
+    assert (ROOT / "docs" / "MUTATIONS.md").read_text() == table(measured, [case.name for case in CASES])
