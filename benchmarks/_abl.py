@@ -1,5 +1,7 @@
 """Makes mimw/kernels/attn_NAME from the two versions."""
-import pathlib, shutil, re
+import pathlib
+import shutil
+
 root=pathlib.Path("mimw/kernels")
 src={"early":pathlib.Path("benchmarks/_early.txt").read_text(),"late":pathlib.Path("benchmarks/_late.txt").read_text()}
 def clock(s):

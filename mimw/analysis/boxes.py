@@ -11,7 +11,6 @@ from .mask_runs import divisor
 from .pointers import Family
 from .uses import Uses
 
-
 _MOST_POSITIONS = 16  # of a box whose place is known at run time only, where each is a view of its own
 
 

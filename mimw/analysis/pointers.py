@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import KernelError
-from ..ir import OPS, Op, Pointer, Program, Site, Value
+from ..ir import Op, Pointer, Program, Site, Value
 from ..ir.types import element_of
 from .uses import Uses
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ..errors import LayoutConflict
+from ..ir.byte_maps import agree
 from ..ir.core import Op, Program, Value
 from ..ir.layouts import SharedLayout
 from ..ir.site import Site
 from ..ir.types import Buffer
-from ..ir.byte_maps import agree
 from .defaults import default_shared, plain_shared
 from .explain import at
 from .requirements import Requirement, StartsAt

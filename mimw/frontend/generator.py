@@ -14,7 +14,6 @@ from ..triton_port.codegen import (
     flatten_values_to_ir,
     normalize_value,
     parse,
-    tensor,
 )
 from .carries import DistinctCarries
 from .partitions import Partitions

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir.byte_maps import byte_map
 from ..errors import NotYet
 from ..ir import Op, Value
+from ..ir.byte_maps import byte_map
 from ..ir.layouts import NvmmaShared, SwizzledShared
 from .emitter import Emitter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir import Op
 from ..target import Target
-from .asm import flag, ptx, thread_in_task, sync
+from .asm import flag, ptx, sync, thread_in_task
 from .emitter import Emitter, emits
 
 

@@ -17,8 +17,19 @@ from triton.experimental.gluon.language import (
 )
 from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
 
-from ..ir.layouts import (Blocked, DotOperand, Linear, LinearShared, Mma, NvmmaShared, PaddedShared, RegisterLayout, SharedLayout,
-                          Slice, SwizzledShared)
+from ..ir.layouts import (
+    Blocked,
+    DotOperand,
+    Linear,
+    LinearShared,
+    Mma,
+    NvmmaShared,
+    PaddedShared,
+    RegisterLayout,
+    SharedLayout,
+    Slice,
+    SwizzledShared,
+)
 
 __all__ = ["GluonOpBuilder", "barrier_layout", "bytes_layout", "mlir", "new_module", "to_gluon"]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from mimw.constraints import solve_layouts, wanted_alignments
-from mimw.ir.byte_maps import agree, byte_map
 from mimw.errors import LayoutConflict
 from mimw.ir import Buffer
+from mimw.ir.byte_maps import agree, byte_map
 from mimw.ir.layouts import NvmmaShared, SwizzledShared
 from mimw.passes import place_aliases
 

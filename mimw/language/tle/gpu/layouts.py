@@ -2,9 +2,17 @@
 
 from ...tlx.layouts import (
     layout_encoding as layout,
+)
+from ...tlx.layouts import (
     nv_mma_shared_layout_encoding as nv_mma_shared_layout,
+)
+from ...tlx.layouts import (
     shared_layout_encoding as shared_layout,
+)
+from ...tlx.layouts import (
     swizzled_shared_layout_encoding as swizzled_shared_layout,
+)
+from ...tlx.layouts import (
     tensor_memory_layout_encoding as tensor_memory_layout,
 )
 
