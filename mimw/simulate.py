@@ -38,7 +38,7 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
                args     numpy arrays, torch CPU tensors, numbers, tensor descriptors (`mimw.TensorDescriptor` takes numpy)
                seed     picks the interleaving of tasks and the landing times of copies; same seed, same run;
                         by default MIMW_SEED or 0; a tuple is a schedule as `mimw.check` finds them
-               trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html, .svg, .json) it is also drawn there
+               trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html, .svg, .json) also drawn there
                races    also look for accesses that nothing orders, whether or not they went wrong in this run;
                         by default MIMW_RACES or False
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a

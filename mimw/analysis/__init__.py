@@ -13,5 +13,6 @@ from .visits import ring_of_filler, ring_of_wait, split_offset
 __all__ = [
     "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Place", "SharedEntry", "SharedPlan", "Symbols",
     "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays", "constant_of", "crosses_ctas", "first_value",
-    "launch_registers", "register_plan", "ring_of_filler", "ring_of_wait", "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
+    "launch_registers", "register_plan", "ring_of_filler", "ring_of_wait", "shared_plan", "split_offset", "task_label",
+    "task_resources", "total_warps",
 ]

@@ -27,7 +27,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_script_arguments(parser, "the script to run, or FILE:FUNCTION to import the file and call the function")
     parser.add_argument("--seed", type=int, metavar="N",
                         help="picks the interleaving of the tasks; the same seed, the same run")
-    parser.add_argument("--timeline", metavar="OUT", help="write the timeline of the last launch, as .html, .svg or .json (for Perfetto)")
+    parser.add_argument("--timeline", metavar="OUT",
+                        help="write the timeline of the last launch, as .html, .svg or .json (for Perfetto)")
 
 
 def execute(options: Namespace) -> int:

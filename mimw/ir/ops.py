@@ -252,8 +252,9 @@ _define("yield", "values", None, "none", "control")
 # ---- orchestration: what the tasks are, where tiles live, who waits for what -----------------------------------------
 
 _define("warp_specialize", "", lambda args, attrs: attrs.get("types", ()), "none", "control sync", ours=True,
-        doc="attrs: tasks, one `Task` a block; block 0 is the default task, whose `yield` gives the results, of the `types`. All start "
-        "together; the op ends when all have ended. shares_captures: tiles from outside may be used (`passes.share_captures`).")
+        doc="attrs: tasks, one `Task` a block; block 0 is the default task, whose `yield` gives the results, of the `types`. All "
+        "start together; the op ends when all have ended. shares_captures: tiles from outside may be used "
+        "(`passes.share_captures`).")
 
 _define("alias_storage", "space limit", lambda args, attrs: (Storage(*args), ), "none", "write", ours=True,
         doc="Memory for buffer arrays to share. attrs: bytes and alignment, once `place_aliases` has run.")

@@ -1,7 +1,7 @@
 """A run as Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-A CTA is a process and each of its lanes a thread. Times are microseconds, or where the trace's unit is cycles, these. With the events
-goes a summary: for each lane how much of the run it was busy, and its bubbles, the stretches in which it waited.
+A CTA is a process and each of its lanes a thread. Times are microseconds, or where the trace's unit is cycles, these. With the
+events goes a summary: for each lane how much of the run it was busy, and its bubbles, the stretches in which it waited.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ def chrome_trace(trace: Trace, title: str) -> str:
     number = {lane: index for index, lane in enumerate(lanes)}
     events = [{"ph": "M", "name": "process_name", "pid": cta, "args": {"name": f"CTA {cta}"}}
               for cta in dict.fromkeys(cta for cta, _ in lanes)]
-    events += [{"ph": "M", "name": "thread_name", "pid": cta, "tid": number[cta, name], "args": {"name": name}} for cta, name in lanes]
+    events += [{"ph": "M", "name": "thread_name", "pid": cta, "tid": number[cta, name], "args": {"name": name}}
+               for cta, name in lanes]
     for event in trace.events:
         details = {"line": str(event.site)} if event.site else {}
         details |= {"bytes": event.bytes} if event.bytes else {}

@@ -25,8 +25,8 @@ FREE = frozenset("""
     make_range assume
 """.split())
 SYNCS = frozenset("""
-    barrier barrier_wait barrier_arrive barrier_expect barrier_bytes named_barrier_wait named_barrier_arrive fence tma_load tma_store
-    tma_store_wait tma_prefetch prefetch_descriptor bulk_load bulk_store async_commit async_wait async_dot async_dot_wait
+    barrier barrier_wait barrier_arrive barrier_expect barrier_bytes named_barrier_wait named_barrier_arrive fence tma_load
+    tma_store tma_store_wait tma_prefetch prefetch_descriptor bulk_load bulk_store async_commit async_wait async_dot async_dot_wait
     cluster_barrier remote_arrive tma_load_multicast async_remote_copy
 """.split())
 LOADS = frozenset("""

@@ -18,8 +18,9 @@ def applied(images, number):
 
 
 @pytest.mark.parametrize("layout, shape, count", [
-    (PLAIN, (8, 16), 0), (PLAIN, (8, 16), 4), (SwizzledShared(1, 1, 1, (0, 1)), (4, 8), 0), (NvmmaShared(128, 16, 2), (16, 64), 0),
-    (NvmmaShared(128, 16, 2), (8, 128), 2), (NvmmaShared(32, 16, 2, True), (16, 8), 0), (SwizzledShared(8, 1, 8, (1, 0)), (8, 64), 0)])
+    (PLAIN, (8, 16), 0), (PLAIN, (8, 16), 4), (SwizzledShared(1, 1, 1, (0, 1)), (4, 8), 0),
+    (NvmmaShared(128, 16, 2), (16, 64), 0), (NvmmaShared(128, 16, 2), (8, 128), 2), (NvmmaShared(32, 16, 2, True), (16, 8), 0),
+    (SwizzledShared(8, 1, 8, (1, 0)), (8, 64), 0)])
 def test_every_element(layout, shape, count):
     images = list(byte_map(layout, Buffer(Scalar("fp16"), shape, count)))[1:]
     back = inverse([image // 2 for image in images])

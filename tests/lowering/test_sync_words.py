@@ -241,7 +241,8 @@ def in_tasks(d, o, y, n):
 
 def test_descriptor_words_sync_only_their_task():
     """Barrier 2 is the first worker's, of 4 warps; the one-warp task needs none but the warp's own."""
-    found = lines(Case(in_tasks, {"d": "tensordesc<fp16[16,64]>", "o": "tensordesc<fp16[16,64]>", "y": "*i32", "n": "i32"}).compiled())
+    signature = {"d": "tensordesc<fp16[16,64]>", "o": "tensordesc<fp16[16,64]>", "y": "*i32", "n": "i32"}
+    found = lines(Case(in_tasks, signature).compiled())
     syncs = {line for line in found if re.match(r"bar\.(sync|warp)", line)}
     assert {re.sub(r"\s+", " ", line) for line in syncs} == {"bar.sync 2, 128;", "bar.warp.sync -1;"}
     assert sum("cp.reduce.async.bulk.tensor" in line for line in found) == 1

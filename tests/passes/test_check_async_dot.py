@@ -101,8 +101,8 @@ def rounds_behind(pending):
 def test_a_wait_that_leaves_the_newest_dot_running():
     assert rounds_behind(0).accepted()
     assert rounds_behind(1).refused().splitlines()[:2] == [
-        "AsyncDotReadEarly at kernel.py:9: 'fneg' uses a value, which async_dot_wait(1, ...) at kernel.py:8 has not finished: the dot "
-        "at kernel.py:7 is among the newest 1, which that wait leaves running.",
+        "AsyncDotReadEarly at kernel.py:9: 'fneg' uses a value, which async_dot_wait(1, ...) at kernel.py:8 has not finished: the "
+        "dot at kernel.py:7 is among the newest 1, which that wait leaves running.",
         "Mend: wait with async_dot_wait(0, ...) before this use.",
     ]
 

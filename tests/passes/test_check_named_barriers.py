@@ -19,8 +19,8 @@ def kernel_with(number: int, workers: int):
 
 
 @pytest.mark.parametrize("number, workers, right", [
-    (0, 0, False), (1, 0, True), (1, 1, False), (2, 1, False), (3, 1, True), (3, 2, False), (4, 2, True), (8, 6, True), (8, 7, False),
-    (15, 6, True)])
+    (0, 0, False), (1, 0, True), (1, 1, False), (2, 1, False), (3, 1, True), (3, 2, False), (4, 2, True), (8, 6, True),
+    (8, 7, False), (15, 6, True)])
 def test_numbers(number, workers, right):
     program = kernel_with(number, workers)
     if right:

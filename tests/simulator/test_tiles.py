@@ -194,8 +194,8 @@ def test_what_cannot_be_simulated_names_the_line():
         k.run()
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "and", "or", "xor", "sdiv", "srem", "icmpSLT", "icmpSLE", "icmpSGT", "icmpSGE",
-                                  "icmpEQ", "icmpNE"])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "and", "or", "xor", "sdiv", "srem", "icmpSLT", "icmpSLE", "icmpSGT",
+                                  "icmpSGE", "icmpEQ", "icmpNE"])
 def test_integers_are_computed_as_tiles_are(name):
     """Scalar integers take a way of their own; a tile of the same numbers takes Triton's."""
     numbers = [0, 1, 7, -1, -7, 2**31 - 1, -2**31 + 1]

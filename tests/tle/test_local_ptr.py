@@ -202,7 +202,7 @@ def exchange(x, y, N: tl.constexpr):
     """Two tasks, each of its own warps, that hand a tile on through pointers and barriers."""
     buffer = tle.gpu.alloc([N], tl.float32)
     full = tlx.alloc_barriers(1)
-    pointers = tle.gpu.local_ptr(buffer)
+    tle.gpu.local_ptr(buffer)  # nobody uses it
     with tlx.async_tasks():
         with tlx.async_task("default"):
             at = tl.arange(0, N)

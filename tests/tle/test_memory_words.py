@@ -185,7 +185,8 @@ class TestCopy:
     def test_refusals(self, kernel, buffer, desc, pointers):
         other = kernel(tle.gpu.alloc, [8, 16], tl.float16)
         wide, shared = kernel.descriptor("wide", tl.float32, 8, 16), kernel(tle.gpu.local_ptr, other)
-        narrow, floats = kernel.tensor("n", tl.pointer_type(tl.float16), 4, 16), kernel.tensor("f", tl.pointer_type(tl.float32), 8, 16)
+        narrow = kernel.tensor("n", tl.pointer_type(tl.float16), 4, 16)
+        floats = kernel.tensor("f", tl.pointer_type(tl.float32), 8, 16)
         slice_of_one = kernel(tle.gpu.alloc, [1, 8, 16], tl.float16)
         cases = [
             ((buffer, other, [8, 16]), "both operands are buffers"),

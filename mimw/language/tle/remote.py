@@ -31,8 +31,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     orders:    nothing: the owner writes, all meet in a distributed_barrier, others read, all meet before the owner writes again
     not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
     errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative
-               int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is no
-               scalar, a tensor that is remote
+               int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is
+               no scalar, a tensor that is remote
     lowers to: PTX mapa, ld/st/atom.shared::cluster
     """
     shard_id = unwrap(shard_id)

@@ -9,6 +9,6 @@ from .warp_specialize import warp_specialize
 
 __all__ = [
     "alloc", "buffered_tensor", "buffered_tensor_type", "copy", "layout", "local_ptr", "memory_space",
-    "nv_mma_shared_layout", "scope", "shared_layout", "smem", "storage_kind", "swizzled_shared_layout", "tensor_memory_layout", "tmem",
-    "warp_specialize",
+    "nv_mma_shared_layout", "scope", "shared_layout", "smem", "storage_kind", "swizzled_shared_layout", "tensor_memory_layout",
+    "tmem", "warp_specialize",
 ]
