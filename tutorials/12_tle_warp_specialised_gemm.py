@@ -136,7 +136,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
 #     both readers are tiles.reader("low")              refused              one reader in two partitions
 #     `chunk - 1` becomes `chunk` in the loop           refused              a product may still read what is given back
 #     `tiles.release(chunk - 1)` after it is left out   WaitCycle            the producer waits for a place nobody gives back
-#     `piece += 1` in `save` is left out                ArriveCountMismatch  the second place is never given back
+#     `piece += 1` in `save` is left out                TooFewArrivals       the second place is never given back
 
 
 def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, PIECES=4, ROOM=2):

@@ -25,7 +25,6 @@ ORDER_NOTHING = {
     "barrier": "tl.debug_barrier holds up the threads of a task, which is one strand of the memory model",
     "grid_dependency_wait": "every launch is over before the next one starts",
     "grid_dependency_launch_dependents": "every launch is over before the next one starts",
-    "time_stamp": "as clock64, for `mimw.profile`",
     "clock64": "reads a clock; it keeps its place among the other ops, which is all that its effect says",
     "vote_ballot": "a vote of one warp",
 }

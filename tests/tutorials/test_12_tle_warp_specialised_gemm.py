@@ -37,7 +37,7 @@ def test_refused(edited, old, new, text):
 @pytest.mark.parametrize("old, new, kind", [
     ("        acc = tlx.async_dot_wait(0, acc)\n        tiles.release(chunk - 1)\n", "        acc = tlx.async_dot_wait(0, acc)\n",
      "WaitCycle"),
-    ("            out.release(piece)\n            piece += 1", "            out.release(piece)", "ArriveCountMismatch")],
+    ("            out.release(piece)\n            piece += 1", "            out.release(piece)", "TooFewArrivals")],
     ids=["last release", "count"])
 def test_what_if(edited, old, new, kind):
     assert kind in kinds(checked(edited(old, new), (256, 128, 256), 1, BN=128, STAGES=2))
