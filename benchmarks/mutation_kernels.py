@@ -11,6 +11,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+import mimw.tle
 from mimw.kernels import attention, gemm
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
@@ -64,6 +65,20 @@ def _tutorial_attention() -> tuple:
     return module.attention, *module.arguments(q, k, v, np.zeros_like(q), np.zeros(q.shape[:3], np.float32), BN=64)
 
 
+def _histogram() -> tuple:
+    module = _tutorial("07_radix_histogram")
+    keys = np.random.default_rng(0).integers(0, 1 << 8, 600).astype(np.int32)
+    meta = dict(BITS=4, COPIES=2, BLOCK=256, programs=2, num_warps=4)
+    return module.histogram, *module.arguments(keys, np.zeros(16, np.int32), 0, **meta)
+
+
+def _softmax() -> tuple:
+    """A mesh of two CTAs."""
+    module = _tutorial("16_cluster_reduction")
+    (x, ) = _numbers((2, 100))
+    return module.softmax, *module.arguments(x, np.zeros_like(x), mimw.tle.device_mesh({"cluster": 2}), num_warps=4)
+
+
 def _attention() -> tuple:
     """Two tiles in one program, so that it starts the second before it has finished the first."""
     q, k, v = _numbers(*[(1, 1, 256, 64)] * 3)
@@ -90,4 +105,12 @@ CASES = (
          lambda: _tutorial_gemm("04_multicast_gemm", 256, 256, 320, 2, BN=128, STAGES=2)),
     Case("Tutorial 05", "tutorials/05_cluster_layer_norm.py", _layer_norm),
     Case("Tutorial 06", "tutorials/06_attention.py", _tutorial_attention),
+    Case("Tutorial 07", "tutorials/07_radix_histogram.py", _histogram),
+    Case("Tutorial 11", "tutorials/11_tle_pipe_gemm.py",
+         lambda: _tutorial_gemm("11_tle_pipe_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
+    Case("Tutorial 12", "tutorials/12_tle_warp_specialised_gemm.py",
+         lambda: _tutorial_gemm("12_tle_warp_specialised_gemm", 256, 128, 256, 1, BN=128, STAGES=2)),
+    Case("Tutorial 16", "tutorials/16_cluster_reduction.py", _softmax),
+    Case("Tutorial 17", "tutorials/17_distributed_dot.py",
+         lambda: _tutorial_gemm("17_distributed_dot", 32, 64, 192, BM=32, BN=64, BK=32, STAGES=3, num_warps=4)),
 )

@@ -16,7 +16,16 @@ def _swapped(mutant: Mutant, first, second) -> bool:
     return mutant.word in first and any(f"past {word}," in mutant.change for word in second)
 
 
+def _in_shared_memory(mutant: Mutant) -> bool:
+    """Whether an atomic goes to its own CTA's shared memory."""
+    return mutant.word.startswith("atomic") and any(
+        op.operands[0].type.element.space == "shared" for op in mutant.program.walk()
+        if op.name == mutant.word and op.site == mutant.site)
+
+
 REASONS = (
+    (_in_shared_memory,
+     "The counts are one task's own, in its CTA's memory: additions commute, and no other task or CTA reads what lies around them."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
      "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),

@@ -15,6 +15,7 @@ from .kernels import pipeline, pipeline_arguments
 
 ROOT = Path(__file__).parents[2]
 GOAL = 0.97
+ORDERS_NOTHING = {"tutorials/13_stream_compaction.py"}  # its programs share nothing, and `cumsum` orders its own exchange
 
 
 def test_wrong_rings_are_noticed():
@@ -29,7 +30,7 @@ def test_wrong_rings_are_noticed():
 
 def test_every_kernel_is_among_those_that_are_mutated():
     kernels = [*ROOT.glob("tutorials/[0-9]*.py"), *ROOT.glob("mimw/kernels/*/kernel.py")]
-    assert {str(path.relative_to(ROOT)) for path in kernels} <= {case.file for case in CASES}
+    assert {str(path.relative_to(ROOT)) for path in kernels} == {case.file for case in CASES} | ORDERS_NOTHING
 
 
 @pytest.fixture(scope="module")
