@@ -25,7 +25,7 @@ class Configuration:
 
     ctas: int = 1
     warps: int = 8
-    copies: int = 4
+    copies: int = 1
     digit: int = 8
 
     def meta(self, n: int, k: int, in_bytes: int) -> dict:
@@ -42,13 +42,11 @@ class Configuration:
 
 def configuration(n: int) -> Configuration:
     """The configuration for rows of n elements."""
-    if n <= 128:
-        return Configuration(warps=1, copies=1)
-    if n <= 1024:
-        return Configuration(warps=4, copies=2)
     if n <= 8192:
-        return Configuration(warps=16)
-    return Configuration(ctas=min(MOST_CTAS, max(1, _power_of_two(n) // MOST_A_CTA)), warps=32)
+        return Configuration(warps=4 if n <= 128 else 8 if n <= 1024 else 16)
+    if n <= 16384:
+        return Configuration(warps=32)
+    return Configuration(ctas=min(MOST_CTAS, _power_of_two(n) // (MOST_A_CTA // 2)), warps=32)
 
 
 def _power_of_two(n: int) -> int:

@@ -24,15 +24,6 @@ def keys_of(x, BITS: tl.constexpr):
 
 
 @mimw.jit
-def values_of(keys, BITS: tl.constexpr, TYPE: tl.constexpr):
-    """The values whose keys these are."""
-    SIGN: tl.constexpr = 1 << (BITS - 1)
-    ONES: tl.constexpr = (1 << BITS) - 1
-    bits = tl.where(keys >= SIGN, keys ^ SIGN, keys ^ ONES)
-    return bits.to(tl.uint16 if BITS == 16 else tl.uint32).to(TYPE, bitcast=True)
-
-
-@mimw.jit
 def everywhere(counts, sums, mesh: tl.constexpr):
     """Counts summed over the CTAs of the cluster, in each of them. `sums` must be used once only."""
     SIZE: tl.constexpr = mesh.size
@@ -74,21 +65,23 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
     column = rank * BLOCK + element
     x = tl.load(x_ptr + row.to(tl.int64) * stride + column, mask=column < N, other=0)
     # Nothing below moves keys between threads: each counts its own. The pin keeps the compiler from dealing them out anew.
-    key = keys_of(tlx.require_layout(x, layout), BITS)
-    inside = column < N
+    key = tl.maximum(keys_of(tlx.require_layout(x, layout), BITS), 1)
+    key = tl.where(column < N, key, 0)  # below all that is there, -inf too: never among the K largest of N >= K
     thread = element // EACH % THREADS
 
     # A count has COPIES places, neighbouring threads add to different ones: shared memory has 32 banks, and the high digits of
     # numbers of one size are few.
     table = tle.gpu.alloc([BINS, COPIES], tl.int32)
-    wanted, prefix, asked = K, tl.full((), 0, tl.uint32), inside
+    wanted, prefix = K, tl.full((), 0, tl.uint32)
     for step in tl.static_range(BITS // DIGIT):
         shift = BITS - DIGIT * (step + 1)
-        if step > 0:
-            asked = inside & (key >> (shift + DIGIT) == prefix)
         tl.store(tle.gpu.local_ptr(table), tl.zeros((BINS, COPIES), tl.int32))
         digits = (key >> shift & (BINS - 1)).to(tl.int32)
-        tl.atomic_add(tle.gpu.local_ptr(table, (digits, thread % COPIES)), 1, mask=asked, sem="relaxed")
+        counted = tle.gpu.local_ptr(table, (digits, thread % COPIES))
+        if step == 0:
+            tl.atomic_add(counted, 1, sem="relaxed")
+        else:
+            tl.atomic_add(counted, 1, mask=key >> (shift + DIGIT) == prefix, sem="relaxed")
         counts = tl.sum(tl.load(tle.gpu.local_ptr(table)), 1)
         if mesh is not None:
             counts = everywhere(counts, tle.gpu.alloc([BINS], tl.int32), mesh)
@@ -96,16 +89,16 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
         wanted -= above
         prefix = (prefix << DIGIT) | digit.to(tl.uint32)
 
-    # Now `prefix` is the K-th largest key, and `wanted` of the keys equal to it belong to the K largest. Each thread counts what it
+    # Now `prefix` is the K-th largest key, and `wanted` of the keys equal to it belong to the K largest. Each thread numbers what it
     # holds, larger ones in the low half of a word and equal ones in the high half; the sums before it are where its own begin.
-    larger, equal = inside & (key > prefix), inside & (key == prefix)
-    flags = tl.where(larger, 1, 1 << 16)
+    larger, found_here = key > prefix, key >= prefix
     cursors = tle.gpu.alloc([THREADS], tl.int32)
     tl.store(tle.gpu.local_ptr(cursors), tl.zeros((THREADS, ), tl.int32))
     own = tle.gpu.local_ptr(cursors, (thread, ))
-    tl.atomic_add(own, flags, mask=larger | equal, sem="relaxed")
+    place = tl.atomic_add(own, tl.where(larger, 1, 1 << 16), mask=found_here, sem="relaxed")
     before, total = tle.cumsum(tl.load(tle.gpu.local_ptr(cursors)))
     tl.store(tle.gpu.local_ptr(cursors), before)
+    place += tl.load(own)
     larger_before, equal_before = 0, 0
     if mesh is not None:
         totals = tle.gpu.alloc([SIZE], tl.int32)
@@ -117,21 +110,18 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
     found = total & 0xFFFF
     ties = tl.minimum(total >> 16 & 0xFFFF, tl.maximum(wanted - equal_before, 0))
 
-    # What is taken goes into a list in shared memory, LIST at a time, and from there in whole lines to global memory.
-    place = tl.atomic_add(own, flags, mask=larger | equal, sem="relaxed")
+    # Where the taken ones are goes into a list in shared memory, LIST at a time, and from there in whole lines to global memory.
     tie = place >> 16 & 0xFFFF
-    taken = larger | (equal & (tie < ties))
+    taken = found_here & (larger | (tie < ties))
     place = tl.where(larger, place & 0xFFFF, found + tie)
-    list_keys = tle.gpu.alloc([LIST], tl.uint32, init_value=tl.zeros((LIST, ), tl.uint32))
-    list_columns = tle.gpu.alloc([LIST], tl.int32, init_value=tl.zeros((LIST, ), tl.int32))
-    entry = tl.arange(0, LIST)
-    out = row.to(tl.int64) * K
+    columns = tle.gpu.alloc([LIST], tl.int32, init_value=tl.zeros((LIST, ), tl.int32))
+    out, number = row.to(tl.int64) * K, tl.arange(0, LIST)
     for start in range(0, found + ties, LIST):
         now = taken & (place >= start) & (place < start + LIST)
-        tl.atomic_xchg(tle.gpu.local_ptr(list_keys, (place - start, )), key, mask=now, sem="relaxed")
-        tl.atomic_xchg(tle.gpu.local_ptr(list_columns, (place - start, )), column, mask=now, sem="relaxed")
-        number = start + entry
-        to = out + tl.where(number < found, larger_before + number, K - wanted + equal_before + number - found)
-        filled = number < found + ties
-        tl.store(values_ptr + to, values_of(tl.load(tle.gpu.local_ptr(list_keys), mask=filled, other=0), BITS, TYPE), mask=filled)
-        tl.store(indices_ptr + to, tl.load(tle.gpu.local_ptr(list_columns), mask=filled, other=0), mask=filled)
+        tl.atomic_xchg(tle.gpu.local_ptr(columns, (place - start, )), column, mask=now, sem="relaxed")
+        entry = start + number
+        to = out + tl.where(entry < found, larger_before + entry, K - wanted + equal_before + entry - found)
+        filled = entry < found + ties
+        where = tl.load(tle.gpu.local_ptr(columns))
+        tl.store(values_ptr + to, tl.load(x_ptr + row.to(tl.int64) * stride + where, mask=filled), mask=filled)
+        tl.store(indices_ptr + to, where, mask=filled)
