@@ -67,7 +67,7 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
     # Nothing below moves keys between threads: each counts its own. The pin keeps the compiler from dealing them out anew.
     key = tl.maximum(keys_of(tlx.require_layout(x, layout), BITS), 1)
     key = tl.where(column < N, key, 0)  # below all that is there, -inf too: never among the K largest of N >= K
-    thread = element // EACH % THREADS
+    thread = tlx.require_layout(element, layout, pin=False) // EACH % THREADS
 
     # A count has COPIES places, neighbouring threads add to different ones: shared memory has 32 banks, and the high digits of
     # numbers of one size are few.
