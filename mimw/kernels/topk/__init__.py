@@ -1,0 +1,64 @@
+"""The k largest of each row, with their indices, for Hopper: fp16, bf16 and fp32, rows of up to 524288.
+
+    topk(x, k)                              on a torch tensor of a GPU
+    arguments(x, values, indices)           what a launch or `mimw.simulate` of `kernel` takes, for numpy or torch arrays
+"""
+
+from __future__ import annotations
+
+from .configs import MOST_A_CTA, MOST_CTAS, Configuration, configuration
+from .kernel import topk as kernel
+
+__all__ = ["Configuration", "arguments", "configuration", "kernel", "topk"]
+
+
+def arguments(x, values, indices, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) that fill values and indices with the k largest of each row, in any order.
+
+    args:      x        (M, N), rows contiguous, fp16, bf16 or fp32; no NaN
+               values   (M, k) of x's type, k <= N, contiguous
+               indices  (M, k), int32, contiguous
+               chosen   by default the one for N
+    errors:    ValueError where a shape, a stride or a type does not fit, with the numbers
+    """
+    if len(x.shape) != 2 or len(values.shape) != 2:
+        raise ValueError(f"x and values must be matrices, their shapes are {tuple(x.shape)} and {tuple(values.shape)}")
+    (m, n), k = x.shape, values.shape[1]
+    if not 1 <= k <= n:
+        raise ValueError(f"k must be from 1 to the {n} numbers of a row, got {k}")
+    if tuple(values.shape) != (m, k) or tuple(indices.shape) != (m, k):
+        raise ValueError(f"values and indices must be {m} x {k}, they are {' x '.join(map(str, values.shape))} and "
+                         f"{' x '.join(map(str, indices.shape))}")
+    name = str(x.dtype).removeprefix("torch.")
+    if name not in ("float16", "bfloat16", "float32"):
+        raise ValueError(f"x must be fp16, bf16 or fp32, it is {x.dtype}")
+    if values.dtype != x.dtype or str(indices.dtype).removeprefix("torch.") != "int32":
+        raise ValueError(f"values must be {x.dtype} as x is, and indices int32; they are {values.dtype} and {indices.dtype}")
+    row, step = _strides(x)
+    if step != 1 and n > 1:
+        raise ValueError(f"the rows of x must be contiguous; their elements are {step} apart")
+    for what, matrix in (("values", values), ("indices", indices)):
+        if _strides(matrix) != (k, 1) and matrix.shape[0] * k > 1:
+            raise ValueError(f"{what} must be contiguous, with strides {k} and 1; they are {_strides(matrix)}")
+    chosen = chosen or configuration(n)
+    if n > chosen.ctas * MOST_A_CTA:
+        raise ValueError(f"rows of {n} numbers do not fit: {chosen.ctas} x {MOST_A_CTA} do, and a cluster has at most "
+                         f"{MOST_CTAS} CTAs")
+    return (m, ), (x, values, indices, n, k, row), chosen.meta(n, k, x.dtype.itemsize)
+
+
+def _strides(matrix) -> tuple[int, int]:
+    """Strides in elements of a numpy or torch matrix."""
+    if hasattr(matrix, "strides"):
+        return tuple(step // matrix.itemsize for step in matrix.strides)
+    return tuple(matrix.stride())
+
+
+def topk(x, k: int, chosen: Configuration | None = None):
+    """(values, indices) of the k largest of each row of x, in any order; arguments and errors as `arguments`."""
+    import torch
+    values = torch.empty(x.shape[0], k, dtype=x.dtype, device=x.device)
+    indices = torch.empty(x.shape[0], k, dtype=torch.int32, device=x.device)
+    grid, args, meta = arguments(x, values, indices, chosen)
+    kernel[grid](*args, **meta)
+    return values, indices

@@ -1,0 +1,53 @@
+"""Which launch for which row length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+WIDEST = 16             # bytes that a thread loads at once
+MOST_A_CTA = 1 << 15    # keys: the kernel counts them in half a word
+MOST_CTAS = 16          # of one cluster
+LONGEST_LIST = 1 << 12  # results that are written together
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How a row is spread.
+
+    ctas    CTAs that share it; 1, or a cluster of a power of two of them, 16 at most
+    warps   of each
+    copies  places of each count, a power of two
+    digit   bits found at a time: 4 or 8
+    """
+
+    ctas: int = 1
+    warps: int = 8
+    copies: int = 1
+    digit: int = 8
+
+    def meta(self, n: int, k: int, in_bytes: int) -> dict:
+        """The kernel's compile-time arguments for the k largest of rows of n elements."""
+        threads = 32 * self.warps
+        block = max(threads, _power_of_two(-(-n // self.ctas)))
+        each = min(WIDEST // in_bytes, block // threads)
+        chunks = block // (threads * each)
+        layout = tlx.layout(((32, self.warps), (each, chunks)), ((each, 32 * each), (1, threads * each)))
+        mesh = tle.device_mesh({"cluster": self.ctas}) if self.ctas > 1 else None
+        return dict(mesh=mesh, layout=layout, BLOCK=block, THREADS=threads, EACH=each, COPIES=self.copies, DIGIT=self.digit,
+                    LIST=min(block, LONGEST_LIST, _power_of_two(k)), num_warps=self.warps)
+
+
+def configuration(n: int) -> Configuration:
+    """The configuration for rows of n elements."""
+    if n <= 8192:
+        return Configuration(warps=4 if n <= 128 else 8 if n <= 1024 else 16)
+    if n <= 16384:
+        return Configuration(warps=32)
+    return Configuration(ctas=min(MOST_CTAS, _power_of_two(n) // (MOST_A_CTA // 2)), warps=32)
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, (n - 1).bit_length())

@@ -1,0 +1,127 @@
+"""Radix select: the K largest of each row, by counting digits in shared memory.
+
+A row is read once and stays in registers, as unsigned keys in the order of its values. The K-th largest key is found digit by
+digit, the highest first: count the digits of all keys that share the digits found so far, and take the one at which the sums
+from above reach K. Then what is larger goes out, and as many of the equal ones as are missing.
+
+A row too long for one CTA is shared by the CTAs of a cluster, which read each other's counts.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+
+@mimw.jit
+def keys_of(x, BITS: tl.constexpr):
+    """Unsigned numbers in 32 bits that are ordered as the values are: -0.0 is below 0.0."""
+    SIGN: tl.constexpr = 1 << (BITS - 1)
+    ONES: tl.constexpr = (1 << BITS) - 1
+    bits = x.to(tl.uint16 if BITS == 16 else tl.uint32, bitcast=True).to(tl.uint32)
+    return tl.where(bits >= SIGN, bits ^ ONES, bits ^ SIGN)
+
+
+@mimw.jit
+def everywhere(counts, sums, mesh: tl.constexpr):
+    """Counts summed over the CTAs of the cluster, in each of them. `sums` must be used once only."""
+    SIZE: tl.constexpr = mesh.size
+    bins = tl.arange(0, counts.shape[0])
+    tl.store(tle.gpu.local_ptr(sums), counts)
+    tle.distributed_barrier(mesh)
+    total = tl.zeros_like(counts)
+    for cta in tl.static_range(SIZE):
+        total += tl.load(tle.gpu.local_ptr(tle.remote(sums, cta, mesh), (bins, )))
+    return total
+
+
+@mimw.jit
+def digit_of(counts, wanted):
+    """(the digit of the wanted-th largest key, how many keys have larger ones), of the counts of all digits."""
+    above, _ = tle.cumsum(counts, reverse=True)
+    bins = tl.arange(0, counts.shape[0])
+    found = tl.sum(tl.where((above < wanted) & (above + counts >= wanted), above * counts.shape[0] + bins, 0))
+    return found % counts.shape[0], found // counts.shape[0]
+
+
+@mimw.jit
+def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
+         THREADS: tl.constexpr, EACH: tl.constexpr, COPIES: tl.constexpr, DIGIT: tl.constexpr, LIST: tl.constexpr):
+    """values[row], indices[row] = the K largest of x[row, :N] and where they are, in any order.
+
+    BLOCK numbers are in the registers of a CTA, in `layout`: thread t of THREADS has EACH neighbours of every THREADS * EACH. With
+    a mesh, a row is spread over a cluster.
+    """
+    TYPE: tl.constexpr = x_ptr.dtype.element_ty
+    BITS: tl.constexpr = TYPE.primitive_bitwidth
+    BINS: tl.constexpr = 1 << DIGIT
+    SIZE: tl.constexpr = 1 if mesh is None else mesh.size
+    rank, row = 0, tl.program_id(0)
+    if mesh is not None:
+        rank = tle.shard_id(mesh, "cluster")
+        row = tl.program_id(0) // SIZE
+    element = tl.arange(0, BLOCK)
+    column = rank * BLOCK + element
+    x = tl.load(x_ptr + row.to(tl.int64) * stride + column, mask=column < N, other=0)
+    # Nothing below moves keys between threads: each counts its own. The pin keeps the compiler from dealing them out anew.
+    key = tl.maximum(keys_of(tlx.require_layout(x, layout), BITS), 1)
+    key = tl.where(column < N, key, 0)  # below all that is there, -inf too: never among the K largest of N >= K
+    thread = tlx.require_layout(element, layout, pin=False) // EACH % THREADS
+
+    # A count has COPIES places, neighbouring threads add to different ones: shared memory has 32 banks, and the high digits of
+    # numbers of one size are few.
+    table = tle.gpu.alloc([BINS, COPIES], tl.int32)
+    wanted, prefix = K, tl.full((), 0, tl.uint32)
+    for step in tl.static_range(BITS // DIGIT):
+        shift = BITS - DIGIT * (step + 1)
+        tl.store(tle.gpu.local_ptr(table), tl.zeros((BINS, COPIES), tl.int32))
+        digits = (key >> shift & (BINS - 1)).to(tl.int32)
+        counted = tle.gpu.local_ptr(table, (digits, thread % COPIES))
+        if step == 0:
+            tl.atomic_add(counted, 1, sem="relaxed")
+        else:
+            tl.atomic_add(counted, 1, mask=key >> (shift + DIGIT) == prefix, sem="relaxed")
+        counts = tl.sum(tl.load(tle.gpu.local_ptr(table)), 1)
+        if mesh is not None:
+            counts = everywhere(counts, tle.gpu.alloc([BINS], tl.int32), mesh)
+        digit, above = digit_of(counts, wanted)
+        wanted -= above
+        prefix = (prefix << DIGIT) | digit.to(tl.uint32)
+
+    # Now `prefix` is the K-th largest key, and `wanted` of the keys equal to it belong to the K largest. Each thread numbers what it
+    # holds, larger ones in the low half of a word and equal ones in the high half; the sums before it are where its own begin.
+    larger, found_here = key > prefix, key >= prefix
+    cursors = tle.gpu.alloc([THREADS], tl.int32)
+    tl.store(tle.gpu.local_ptr(cursors), tl.zeros((THREADS, ), tl.int32))
+    own = tle.gpu.local_ptr(cursors, (thread, ))
+    place = tl.atomic_add(own, tl.where(larger, 1, 1 << 16), mask=found_here, sem="relaxed")
+    before, total = tle.cumsum(tl.load(tle.gpu.local_ptr(cursors)))
+    tl.store(tle.gpu.local_ptr(cursors), before)
+    place += tl.load(own)
+    larger_before, equal_before = 0, 0
+    if mesh is not None:
+        totals = tle.gpu.alloc([SIZE], tl.int32)
+        for cta in tl.static_range(SIZE):
+            tl.store(tle.gpu.local_ptr(tle.remote(totals, cta, mesh), [rank]), total)
+        tle.distributed_barrier(mesh)
+        earlier = tl.where(tl.arange(0, SIZE) < rank, tl.load(tle.gpu.local_ptr(totals)), 0)
+        larger_before, equal_before = tl.sum(earlier & 0xFFFF), tl.sum(earlier >> 16 & 0xFFFF)
+    found = total & 0xFFFF
+    ties = tl.minimum(total >> 16 & 0xFFFF, tl.maximum(wanted - equal_before, 0))
+
+    # Where the taken ones are goes into a list in shared memory, LIST at a time, and from there in whole lines to global memory.
+    tie = place >> 16 & 0xFFFF
+    taken = found_here & (larger | (tie < ties))
+    place = tl.where(larger, place & 0xFFFF, found + tie)
+    columns = tle.gpu.alloc([LIST], tl.int32, init_value=tl.zeros((LIST, ), tl.int32))
+    out, number = row.to(tl.int64) * K, tl.arange(0, LIST)
+    for start in range(0, found + ties, LIST):
+        now = taken & (place >= start) & (place < start + LIST)
+        tl.atomic_xchg(tle.gpu.local_ptr(columns, (place - start, )), column, mask=now, sem="relaxed")
+        entry = start + number
+        to = out + tl.where(entry < found, larger_before + entry, K - wanted + equal_before + entry - found)
+        filled = entry < found + ties
+        where = tl.load(tle.gpu.local_ptr(columns))
+        tl.store(values_ptr + to, tl.load(x_ptr + row.to(tl.int64) * stride + where, mask=filled), mask=filled)
+        tl.store(indices_ptr + to, where, mask=filled)
