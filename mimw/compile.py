@@ -17,7 +17,6 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ from .target import target as find_target
 from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
-from .triton_port.passes import amd_passes, unfit_copies, nvidia_passes, optimise
+from .triton_port.passes import amd_passes, nvidia_passes, optimise, unfit_copies
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, make_backend, stock_compile
 

@@ -340,8 +340,8 @@ _define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ou
 _define("cluster_barrier", "", None, "none", "sync", ours=True,
         doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
 _define("distributed_barrier", "", None, "none", "sync", ours=True,
-        doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the cluster (None: "
-        "all).")
+        doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the cluster "
+        "(None: all).")
 _define("group_barrier", "barrier", None, "none", "sync", ours=True,
         doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.")
 _define("grid_barrier", "", None, "none", "sync", ours=True, doc="Among all CTAs of a cooperative launch.")
@@ -353,21 +353,22 @@ _define("remote_arrive", "barrier count rank predicate", None, "none", "sync", o
         doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster.")
 _define("remote_store", "buffer value rank", None, "linear", "write", ours=True,
         doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and an acquire.")
-_define("remote_ptr", "pointer rank", lambda args, attrs: (like(args[0].type, Pointer(element_of(args[0].type).pointee, "cluster")), ),
-        "same", "pure", ours=True,
+_define("remote_ptr", "pointer rank", lambda args, attrs: (
+    like(args[0].type, Pointer(element_of(args[0].type).pointee, "cluster")), ), "same", "pure", ours=True,
         doc="Pointers to the same elements of CTA `rank`'s buffer; `rank` is i32, or a tile with one for each. Gone once "
         "`shared_pointers` has run. attrs: run, if so many neighbours are known to lie one after the other.")
 _define("remote_load", "buffer position rank mask other", lambda args, attrs: (
     Tensor(args[0].type.element, args[1].type.shape), ), "run", "read", ours=True,
-        doc="result[i] = buffer[position[i]] of CTA rank[i] where mask[i], else other[i] or 0; row-major positions, flat tiles. attrs: "
-        "run, as many neighbours lie in one aligned stretch and are masked together.")
+        doc="result[i] = buffer[position[i]] of CTA rank[i] where mask[i], else other[i] or 0; row-major positions, flat tiles. "
+        "attrs: run, as many neighbours lie in one aligned stretch and are masked together.")
 _define("remote_scatter", "buffer position rank value mask", None, "run", "write", ours=True,
         doc="buffer[position[i]] of CTA rank[i] = value[i] where mask[i]. attrs: run.")
 _define("remote_rmw", "kind buffer position rank value mask order scope", lambda args, attrs: (args[4].type, ), "run", "read write",
         ours=True, doc="buffer[position[i]] of CTA rank[i] becomes kind(it, value[i]) where mask[i], each i once; gives what was "
         "there. attrs: run (1); used, whether anybody wants to know.")
 _define("remote_cas", "buffer position rank compare value order scope", lambda args, attrs: (args[4].type, ), "run", "read write",
-        ours=True, doc="buffer[position[i]] of CTA rank[i] becomes value[i] if it is compare[i]; gives what was there. attrs: as above.")
+        ours=True, doc="buffer[position[i]] of CTA rank[i] becomes value[i] if it is compare[i]; gives what was there. attrs: as "
+        "above.")
 _define("async_remote_store", "buffer value rank barrier", None, "linear", "write async", ours=True,
         doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
 _define("async_remote_copy", "buffer source rank barrier", None, "none", "read write async", ours=True,

@@ -194,7 +194,8 @@ def _atomic(emitter: Emitter, op: Op, buffer: Value, place, values, mask, instru
         if size == 2:
             halves = ["wanted", "new"][-len(names):]
             thread.lines += [f"cvt.u16.u32 {half}, {name};" for half, name in zip(halves, names)]
-            thread.lines += [f"{guard}atom.{what} old, [to], {', '.join(halves)};", f"{guard}cvt.u32.u16 {thread.results[at]}, old;"]
+            thread.lines += [f"{guard}atom.{what} old, [to], {', '.join(halves)};",
+                             f"{guard}cvt.u32.u16 {thread.results[at]}, old;"]
         else:
             thread.lines.append(f"{guard}atom.{what} {thread.results[at]}, [to], {', '.join(names)};")
     old = thread.emit(_integers(emitter, op))

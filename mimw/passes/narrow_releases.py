@@ -2,8 +2,8 @@
 
 Release at cluster scope waits until the thread's writes have reached the L2 cache, about half a microsecond; in a
 multicast GEMM once a slot. There nothing is written but the CTA's own shared memory, which no instruction of another
-CTA reads (a load through `tle.remote` would), and what the copy engines move, which barriers and bulk groups finish. Such arrivals tell that reads are
-over, and for that release at CTA scope is enough (so does CUTLASS, `ClusterBarrier::arrive`).
+CTA reads (a load through `tle.remote` would), and what the copy engines move, which barriers and bulk groups finish.
+Such arrivals tell that reads are over, and for that release at CTA scope is enough (so does CUTLASS, `ClusterBarrier::arrive`).
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ def _update(task, op, place, function, *operands) -> None:
         for turn in turns(at, np.arange(at.size)):
             old = view.data[at[turn]]
             result[lanes[turn]] = old
-            view.data[at[turn]] = np.asarray(function(old, *(operand[lanes[turn]] for operand in operands))).astype(old.dtype, copy=False)
+            new = function(old, *(operand[lanes[turn]] for operand in operands))
+            view.data[at[turn]] = np.asarray(new).astype(old.dtype, copy=False)
         view.marks[at] = WRITTEN
     task.env[op.result] = result

@@ -29,7 +29,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
-    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "compute_cache_key", "content_key", "create_function_from_signature",
+    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "compute_cache_key", "content_key",
+    "create_function_from_signature",
     "driver", "gpu_is_active", "knobs", "make_backend", "stock_compile", "triton",
 ]
 

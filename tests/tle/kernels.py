@@ -1,9 +1,9 @@
 """What tests of the distributed words share: refusals while recording, and what the launcher would be told."""
 
 import pytest
+from triton.compiler.errors import CompilationError
 
 from mimw.compile import compile_kernel
-from triton.compiler.errors import CompilationError
 
 
 def refused(error, match, kernel, signature, options=None, **constants):

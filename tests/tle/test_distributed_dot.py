@@ -128,7 +128,8 @@ def wrong(x, spec_a: tl.constexpr, spec_b: tl.constexpr, spec_c: tl.constexpr, K
         if C is None:
             tle.distributed_dot(first, tle.make_sharded_tensor(b, spec_b, [K, 32 * spec_b.factor(1)]))
         else:
-            tle.distributed_dot(first, tle.make_sharded_tensor(b, spec_b, [K, 32]), tle.make_sharded_tensor(tl.zeros([32, 32], C), spec_c))
+            second, third = tle.make_sharded_tensor(b, spec_b, [K, 32]), tle.make_sharded_tensor(tl.zeros([32, 32], C), spec_c)
+            tle.distributed_dot(first, second, third)
 
 
 @pytest.mark.parametrize("error, match, a, b, c, k, kind", [
@@ -157,5 +158,5 @@ def test_who_moves():
         return "ld.shared::cluster" in compile_kernel(multiply, signature, constants).stages["ptx"]
 
     assert [case for case in CASES if gathered(case)] == [
-        "K over x in a, over y in b", "x splits M and N", "x splits M and K of b", "x splits K of a and N", "a over both axes, b too",
-        "two axes cut M"]
+        "K over x in a, over y in b", "x splits M and N", "x splits M and K of b", "x splits K of a and N",
+        "a over both axes, b too", "two axes cut M"]

@@ -367,10 +367,11 @@ def test_instructions():
     assert ptx.count("ld.shared::cluster.v4.b32") == 1 and ptx.count("ld.shared::cluster") == 1
     ptx = compile_kernel(push, signature, {"mesh": FOUR, "N": 1024, "KEEP": 1024}).stages["ptx"]
     assert ptx.count("st.shared::cluster.v4.b32") == 1 and ptx.count("st.shared::cluster") == 1
-    ptx = compile_kernel(count, {"out": "*i32"}, {"mesh": FOUR, "KIND": "add", "DTYPE": tl.int32, "N": 512, "BINS": 64}).stages["ptx"]
+    constants = {"mesh": FOUR, "KIND": "add", "DTYPE": tl.int32, "N": 512, "BINS": 64}
+    ptx = compile_kernel(count, {"out": "*i32"}, constants).stages["ptx"]
     assert ptx.count("atom.acq_rel.gpu.shared::cluster.add.u32") == 4
-    pair = compile_kernel(unlaunched, {"out": "*i32"}, {"RANK": 1, "SHARE": True}, options={"ctas_per_cga": (2, 1, 1)}).stages["ptx"]
-    assert pair.count("ld.shared::cluster") == 1
+    pair = compile_kernel(unlaunched, {"out": "*i32"}, {"RANK": 1, "SHARE": True}, options={"ctas_per_cga": (2, 1, 1)})
+    assert pair.stages["ptx"].count("ld.shared::cluster") == 1
 
 
 @mimw.jit

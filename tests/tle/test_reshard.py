@@ -196,8 +196,9 @@ def test_refusals(error, match, have, want, shape, plain):
 def test_instructions():
     """A gather is one wide load an element group, a slice asks nobody."""
     constants = dict(M=M, N=N, M1=8, N1=16, M2=16, N2=32, TIMES=1)
-    gather = compile_kernel(change, {"x": "*fp32", "y": "*fp32"}, {"have": ROWS["gather"][0], "want": ROWS["gather"][1], **constants})
+    signature, (have, want) = {"x": "*fp32", "y": "*fp32"}, ROWS["gather"]
+    gather = compile_kernel(change, signature, {"have": have, "want": want, **constants})
     assert gather.stages["ptx"].count("ld.shared::cluster.v4.b32") == 1 and gather.stages["ptx"].count("ld.shared::cluster") == 1
     constants |= dict(M1=16, N1=32, M2=8, N2=16)
-    own = compile_kernel(change, {"x": "*fp32", "y": "*fp32"}, {"have": spec(SQUARE), "want": spec(SQUARE, ["x", "y"]), **constants})
+    own = compile_kernel(change, signature, {"have": spec(SQUARE), "want": spec(SQUARE, ["x", "y"]), **constants})
     assert "shared::cluster" not in own.stages["ptx"] and "barrier.cluster" not in own.stages["ptx"]

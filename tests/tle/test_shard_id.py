@@ -85,7 +85,8 @@ def test_what_the_compiled_kernel_says(monkeypatch, tmp_path):
         assert kernel.metadata.cluster_dims == (8, 1, 1) and kernel.metadata.num_ctas == 1
         assert ".reqnctapercluster 8" in kernel.stages["ptx"]
     assert launched(ids, {"out": "*i32"}, constants) == (4, 8, 0)
-    alone = compile_kernel(ids, {"out": "*i32"}, {**constants, "mesh": tle.device_mesh({"block": [("block_x", 2), ("block_y", 4)]})})
+    blocks = tle.device_mesh({"block": [("block_x", 2), ("block_y", 4)]})
+    alone = compile_kernel(ids, {"out": "*i32"}, {**constants, "mesh": blocks})
     assert alone.metadata.cluster_dims == (1, 1, 1)
 
 

@@ -43,8 +43,10 @@ def test_right_under_every_interleaving(tutorial):
     assert report.ok, report
 
 
-@pytest.mark.parametrize("old, new", [("    tle.distributed_barrier(mesh)\n", ""),
-                                      ("tle.distributed_barrier(mesh)", "tle.distributed_barrier(mesh[0:4])")], ids=["none", "half"])
+@pytest.mark.parametrize("old, new", [
+    ("    tle.distributed_barrier(mesh)\n", ""),
+    ("tle.distributed_barrier(mesh)", "tle.distributed_barrier(mesh[0:4])"),
+], ids=["none", "half"])
 def test_what_if(edited, old, new):
     kinds = {kind for finding in checked(edited(old, new)).findings for kind in finding.kinds}
     assert kinds & {"UnwrittenRead", "DataRace"}

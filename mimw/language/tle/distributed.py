@@ -32,7 +32,8 @@ def distributed_barrier(mesh=None, _semantic=None) -> None:
         return
     use_mesh(word_name, mesh, _semantic)
     if mesh.size > mesh.launch_size:
-        raise ValueError(f"{word_name}: {mesh!r} has {mesh.size} elements, and the clusters of the launch have {mesh.launch_size} CTAs")
+        raise ValueError(f"{word_name}: {mesh!r} has {mesh.size} elements, and the clusters of the launch have "
+                         f"{mesh.launch_size} CTAs")
     ranks = tuple(sorted(mesh.ranks()))
     _semantic.builder.record("distributed_barrier", grid=False, ranks=None if len(ranks) == mesh.launch_size else ranks)
 

@@ -59,7 +59,8 @@ def plan(a: ShardingSpec, b: ShardingSpec) -> tuple[ShardingSpec, ShardingSpec]:
     for one, other in ((a, b), (b, a)):
         for name in one.partial:
             if other.axis_state(name) != "B":
-                raise ValueError(f"{_NAME}: an operand is partial along {name!r}, where the other one is not whole; reshard it first")
+                raise ValueError(f"{_NAME}: an operand is partial along {name!r}, where the other one is not whole; "
+                                 "reshard it first")
     inner = tuple(name for name in inner if name not in columns)
     columns = tuple(name for name in columns if name not in rows)
     other_inner = tuple(name for name in other_inner if name not in rows)

@@ -6,10 +6,11 @@ from math import prod
 
 import triton.language.core as tl
 
-from ..core import HandleType, unwrap, word
+from ..core import unwrap, word
 from ..tlx import types as tlx
 from .launch import checked_mesh, use_mesh
 from .mesh import device_mesh
+from .remote_buffer import remote_buffer
 from .sharding import ShardedTensor, ShardingSpec
 
 _NAME = "tle.remote"
@@ -29,8 +30,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     returns:   what `tensor` is, remote. Pointers that are remote come back as they are for shard 0.
     orders:    nothing: the owner writes, all meet in a distributed_barrier, others read, all meet before the owner writes again
     not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
-    errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative int,
-               one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is no
+    errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative
+               int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is no
                scalar, a tensor that is remote
     lowers to: PTX mapa, ld/st/atom.shared::cluster
     """
@@ -209,61 +210,3 @@ def _coordinates(number, shard_id, scope: device_mesh, semantic) -> dict:
             found[name] = semantic.mod(number, size)
             number = semantic.floordiv(number, size)
     return found
-
-
-# ---- a buffer of another CTA -----------------------------------------------------------------------------------------
-
-
-class remote_buffer(tl.base_value):
-    """A buffer as it lies in the CTA with rank `rank`: `local_ptr` takes it. `.shape` and `.dtype` are the buffer's."""
-
-    def __init__(self, buffer: tlx.buffered_tensor, rank: tl.tensor) -> None:
-        super().__init__()
-        self.buffer, self.rank = buffer, rank
-        self.shape, self.dtype = buffer.shape, buffer.dtype
-
-    @property
-    def type(self) -> remote_buffer_type:
-        return remote_buffer_type(self.buffer.type)
-
-    def slot(self, stage, _semantic=None) -> remote_buffer:
-        """The remote buffer without its leading dimension, at index `stage` of it."""
-        return remote_buffer(self.buffer.slot(stage, _semantic=_semantic), self.rank)
-
-    def _flatten_ir(self, handles: list) -> None:
-        self.buffer._flatten_ir(handles)
-        self.rank._flatten_ir(handles)
-
-    def _set_name(self, builder, name: str) -> None:
-        """The buffer keeps the name that it has."""
-
-    def __str__(self) -> str:
-        return f"remote {self.buffer}"
-
-
-class remote_buffer_type(tl.base_type):
-    """The type of a `remote_buffer`: its buffer's, and a rank."""
-
-    def __init__(self, buffer: HandleType) -> None:
-        self.buffer = buffer
-
-    def _flatten_ir_types(self, builder, out: list) -> None:
-        self.buffer._flatten_ir_types(builder, out)
-        tl.int32._flatten_ir_types(builder, out)
-
-    def _unflatten_ir(self, handles: list, cursor: int):
-        buffer, cursor = self.buffer._unflatten_ir(handles, cursor)
-        rank, cursor = tl.int32._unflatten_ir(handles, cursor)
-        return remote_buffer(buffer, rank), cursor
-
-    def mangle(self) -> str:
-        return f"remote_{self.buffer.mangle()}"
-
-    def __eq__(self, other) -> bool:
-        return type(other) is type(self) and self.buffer == other.buffer
-
-    def __hash__(self) -> int:
-        return hash(("remote", self.buffer))
-
-    def __str__(self) -> str:
-        return f"remote {self.buffer}"

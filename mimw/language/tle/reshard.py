@@ -83,8 +83,8 @@ def check_transition(name: str, have: ShardingSpec, want: ShardingSpec) -> None:
     for axis in want.partial:
         if axis not in have.partial:
             state = have.axis_state(axis)
-            raise ValueError(f"{name}: {state} -> P along {axis!r}: a value that is {'split' if state == 'S' else 'whole'} does not "
-                             "become a partial sum")
+            what = "split" if state == "S" else "whole"
+            raise ValueError(f"{name}: {state} -> P along {axis!r}: a value that is {what} does not become a partial sum")
 
 
 def _cuts(spec: ShardingSpec) -> tuple:
@@ -109,8 +109,8 @@ def own_shard(name: str, tensor: ShardedTensor, semantic) -> tl.tensor:
         handle = tl.load(handle, _semantic=semantic)
     found = tuple(handle.type.shape) if handle.type.is_block() else ()
     if wanted is not None and found != wanted:
-        raise ValueError(f"{name}: a shard of {tensor.shape} split over {tensor.sharding.split} is {wanted}, and the handle has the "
-                         f"shape {found}")
+        raise ValueError(f"{name}: a shard of {tensor.shape} split over {tensor.sharding.split} is {wanted}, and the "
+                         f"handle has the shape {found}")
     return handle
 
 
@@ -209,7 +209,8 @@ class _Exchange:
         """The rank in the cluster of the owner of each element: a scalar, or a tile of the new shard's shape."""
         semantic, number = self.semantic, self.semantic.to_tensor(0)
         for name, extent in zip(self.mesh.dim_names, self.mesh.shape):
-            number = semantic.add(semantic.mul(number, semantic.to_tensor(extent), False), semantic.to_tensor(coordinates[name]), False)
+            number = semantic.mul(number, semantic.to_tensor(extent), False)
+            number = semantic.add(number, semantic.to_tensor(coordinates[name]), False)
         ranks = self.mesh.ranks()
         if ranks != tuple(range(len(ranks))):
             found = semantic.to_tensor(ranks[0])

@@ -211,8 +211,8 @@ def _is_plain(value: Any) -> bool:
 def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
     """`handle` seen as a shard of a tensor of the logical `shape`, distributed by `sharding`.
 
-    args:      handle - in kernels a register tensor, buffer or shared pointer, this CTA's shard; or a pointer to the whole tensor in
-                        global memory, row-major
+    args:      handle - in kernels a register tensor, buffer or shared pointer, this CTA's shard; or a pointer to the whole tensor
+                        in global memory, row-major
                shape  - the shape of the whole tensor
     errors:    TypeError: `sharding` is no ShardingSpec, `shape` no list or tuple. ValueError: as many split entries as extents are
                needed; an extent that its split factor does not divide

@@ -7,7 +7,8 @@ import triton.language.core as tl
 from ...core import word
 from ...tlx import types as tlx
 from ...tlx.arguments import is_int
-from ..remote import remote_buffer, remote_pointer
+from ..remote import remote_pointer
+from ..remote_buffer import remote_buffer
 
 
 @word

@@ -1,0 +1,63 @@
+"""A buffer of another CTA, as a value that kernels name and hand on: what `tle.remote` makes of a buffer."""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ..core import HandleType
+from ..tlx import types as tlx
+
+
+class remote_buffer(tl.base_value):
+    """A buffer as it lies in the CTA with rank `rank`: `local_ptr` takes it. `.shape` and `.dtype` are the buffer's."""
+
+    def __init__(self, buffer: tlx.buffered_tensor, rank: tl.tensor) -> None:
+        super().__init__()
+        self.buffer, self.rank = buffer, rank
+        self.shape, self.dtype = buffer.shape, buffer.dtype
+
+    @property
+    def type(self) -> remote_buffer_type:
+        return remote_buffer_type(self.buffer.type)
+
+    def slot(self, stage, _semantic=None) -> remote_buffer:
+        """The remote buffer without its leading dimension, at index `stage` of it."""
+        return remote_buffer(self.buffer.slot(stage, _semantic=_semantic), self.rank)
+
+    def _flatten_ir(self, handles: list) -> None:
+        self.buffer._flatten_ir(handles)
+        self.rank._flatten_ir(handles)
+
+    def _set_name(self, builder, name: str) -> None:
+        """The buffer keeps the name that it has."""
+
+    def __str__(self) -> str:
+        return f"remote {self.buffer}"
+
+
+class remote_buffer_type(tl.base_type):
+    """The type of a `remote_buffer`: its buffer's, and a rank."""
+
+    def __init__(self, buffer: HandleType) -> None:
+        self.buffer = buffer
+
+    def _flatten_ir_types(self, builder, out: list) -> None:
+        self.buffer._flatten_ir_types(builder, out)
+        tl.int32._flatten_ir_types(builder, out)
+
+    def _unflatten_ir(self, handles: list, cursor: int):
+        buffer, cursor = self.buffer._unflatten_ir(handles, cursor)
+        rank, cursor = tl.int32._unflatten_ir(handles, cursor)
+        return remote_buffer(buffer, rank), cursor
+
+    def mangle(self) -> str:
+        return f"remote_{self.buffer.mangle()}"
+
+    def __eq__(self, other) -> bool:
+        return type(other) is type(self) and self.buffer == other.buffer
+
+    def __hash__(self) -> int:
+        return hash(("remote", self.buffer))
+
+    def __str__(self) -> str:
+        return f"remote {self.buffer}"
