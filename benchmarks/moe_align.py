@@ -5,8 +5,8 @@
     python -m benchmarks.moe_align --tune        try every candidate configuration and write configs.json
 
 Expert ids follow a Zipf law with exponent 1.2. Both forms and the baselines alternate with a cold L2
-(`mimw.testing.benchmark.alternate`), each launch with the zeroing of its scratch; everything timed is checked first, exactly. Figures
-that the TLE design page gives for an H800 stand beside ours; times of different machines are no ratios.
+(`mimw.testing.benchmark.alternate`), each launch with the zeroing of its scratch; everything timed is checked first, exactly.
+Figures that the TLE design page gives for an H800 stand beside ours; times of different machines are no ratios.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PUBLISHED = {
 CANDIDATES = {
     "grid": [Configuration("grid", block, warps) for block, warps in
              ((128, 4), (256, 8), (512, 8), (512, 16), (1024, 8), (1024, 16), (2048, 16))],
-    "cluster": [Configuration("cluster", block, warps) for block, warps in
+    "cluster": [Configuration("cluster", block, warps, pull) for pull in (False, True) for block, warps in
                 ((128, 4), (256, 8), (512, 16), (1024, 16), (2048, 16), (4096, 16), (4096, 32), (8192, 32))],
 }
 _RESULTS = Path(__file__).parent / "results"
@@ -59,7 +59,8 @@ def buffers(tokens: int, experts: int) -> list[torch.Tensor]:
 def by_torch(ids, experts: int):
     """The three outputs by a stable sort; no synchronisation with the host."""
     length, blocks, _ = moe_align.outputs(ids.numel(), experts, BLOCK_SIZE)
-    counts = torch.zeros(experts, dtype=torch.int64, device=ids.device).scatter_add_(0, ids.long(), torch.ones_like(ids, dtype=torch.int64))
+    ones = torch.ones(ids.numel(), dtype=torch.int64, device=ids.device)
+    counts = torch.zeros(experts, dtype=torch.int64, device=ids.device).scatter_add_(0, ids.long(), ones)
     ends = (counts + BLOCK_SIZE - 1).div(BLOCK_SIZE, rounding_mode="floor").mul(BLOCK_SIZE).cumsum(0)
     shift = torch.cat([ends.new_zeros(1), ends[:-1]]) - (counts.cumsum(0) - counts)
     found, order = ids.sort(stable=True)
@@ -94,7 +95,7 @@ def best_of_form(form: str, tokens: int, experts: int) -> Configuration:
     chosen = moe_align.configuration(tokens, experts)
     if chosen.form == form:
         return chosen
-    block = 1 << max(7, min(12, (tokens // 8 - 1).bit_length() if form == "cluster" else (tokens // 128 - 1).bit_length()))
+    block = 1 << max(7, min(12, (tokens // (8 if form == "cluster" else 128) - 1).bit_length()))
     return Configuration(form, block, max(4, min(16, block // 32)))
 
 
@@ -117,8 +118,9 @@ def measure(tokens: int, experts: int, candidates: list[Configuration], at_least
     runs["torch"] = lambda: by_torch(ids, experts)
     times = alternate(runs, at_least_ms)
     baselines = {name: times.pop(name) for name in ("triton", "torch")}
-    return [Row(f"moe_align-{chosen.form}", dict(tokens=tokens, experts=experts, block_size=BLOCK_SIZE), vars(chosen), time, baselines,
-                0.0, "Zipf 1.2", torch.cuda.get_device_name(), versions()) for chosen, time in times.items()]
+    shape = dict(tokens=tokens, experts=experts, block_size=BLOCK_SIZE)
+    return [Row(f"moe_align-{chosen.form}", shape, vars(chosen), time, baselines, 0.0, "Zipf 1.2", torch.cuda.get_device_name(),
+                versions()) for chosen, time in times.items()]
 
 
 def line(row: Row) -> str:
@@ -127,6 +129,7 @@ def line(row: Row) -> str:
     form = row.configuration["form"]
     published = PUBLISHED[key][1 if form == "grid" else 2]
     return (f"{key[0]:>6} E={key[1]:<3} {form:<7} {row.configuration['block']:>4}/{row.configuration['num_warps']:<2} "
+            f"{'pull' if row.configuration['pull'] else '':<4} "
             f"{row.microseconds:7.1f} us  triton {row.baselines['triton']:6.1f} ratio {row.ratios()['triton']:5.2f}  "
             f"torch {row.baselines['torch']:6.1f} ratio {row.ratios()['torch']:5.2f}  H800 {published:5.1f}, "
             f"its triton {PUBLISHED[key][0]:.1f}, SGLang {PUBLISHED[key][3]:.1f}")
@@ -150,11 +153,13 @@ def main() -> None:
         for row in rows:
             row.write(options.results / "moe_align.jsonl")
         for form in CANDIDATES:
-            print(line(min((row for row in rows if row.configuration["form"] == form), key=lambda row: row.microseconds)), flush=True)
+            of_form = [row for row in rows if row.configuration["form"] == form]
+            print(line(min(of_form, key=lambda row: row.microseconds)), flush=True)
         fastest = min(rows, key=lambda row: row.microseconds)
         ratios.append(fastest.ratios()["triton"])
         best.append(as_row(tokens, experts, Configuration(**fastest.configuration)))
-    print(f"geometric mean of {len(ratios)} ratios to stock Triton: {prod(ratios) ** (1 / len(ratios)):.3f}, lowest {min(ratios):.3f}")
+    mean = prod(ratios) ** (1 / len(ratios))
+    print(f"geometric mean of {len(ratios)} ratios to stock Triton: {mean:.3f}, lowest {min(ratios):.3f}")
     if options.tune:
         data = {"chip": torch.cuda.get_device_name(), "command": "python -m benchmarks.moe_align --tune", "rows": best}
         (options.results / "configs-moe_align.json").write_text(json.dumps(data, indent=1))

@@ -24,8 +24,8 @@ import mimw
 import mimw.tle as tle
 
 # Step 1. Who takes part? A mesh with "cluster" in an axis' name is one cluster, which is quick to meet: 8 CTAs on 8 SMs that lie
-# together. A mesh with "block" in it is the whole grid, 132 SMs on this chip, and the launch becomes a cooperative one: all CTAs are
-# there at once, so that none waits for one that has not begun.
+# together. A mesh with "block" in it is the whole grid, 132 SMs on this chip, and the launch becomes a cooperative one: all CTAs
+# are there at once, so that none waits for one that has not begun.
 CLUSTER = tle.device_mesh({"cluster": 8})
 
 
@@ -39,15 +39,15 @@ def align(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, leng
     token = me * BLOCK + tl.arange(0, BLOCK)
     inside = token < numel
 
-    # Step 2. Count, in shared memory, where atomics are cheap. An atomic gives what was there before: for a token that is how many of
-    # its own expert the program has met before it. So one pass both counts and ranks, and token, expert and rank stay in registers.
+    # Step 2. Count, in shared memory, where atomics are cheap. An atomic gives what was there before: for a token that is how many
+    # of its own expert the program has met before it. So one pass both counts and ranks, and all of it stays in registers.
     mine = tle.gpu.alloc([BINS], tl.int32)
     tl.store(tle.gpu.local_ptr(mine), tl.zeros([BINS], tl.int32))
     ids = tl.load(ids_ptr + token, mask=inside, other=0)
     rank = tl.atomic_add(tle.gpu.local_ptr(mine, (ids, )), 1, mask=inside)
 
-    # Step 3. The counts of all. In a cluster they are in the shared memory of CTA 0, which `remote` points into; in a grid there is no
-    # such thing, and they are in global memory. From here on both are pointers. One program sets them to zero.
+    # Step 3. The counts of all. In a cluster they are in the shared memory of CTA 0, which `remote` points into; in a grid there is
+    # no such thing, and they are in global memory. From here on both are pointers. One program sets them to zero.
     if mesh.is_block_mesh:
         counters = counters_ptr + expert
     else:
@@ -62,13 +62,13 @@ def align(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, leng
     tle.distributed_barrier(mesh)
     counts = tl.load(counters, cache_modifier=".cg")
 
-    # Step 5. Where each expert's list starts: the padded counts, summed. Every program does this sum for itself, which takes less time
-    # than to wait for one that does it for all.
+    # Step 5. Where each expert's list starts: the padded counts, summed. Every program does this sum for itself, which takes less
+    # time than to wait for one that does it for all.
     padded = tl.cdiv(counts, BS) * BS
     starts, total = tle.cumsum(padded)
 
-    # Step 6. A token's place: start of its expert's list + tokens of programs before + rank. Starts are looked up by expert, so they
-    # go through shared memory. And the token that comes to lie at the begin of a block writes whose block it is: each has one.
+    # Step 6. A token's place: start of its expert's list + tokens of programs before + rank. Starts are looked up by expert, so
+    # they go through shared memory. And the token that comes first in a block writes whose block it is: each block has one.
     tl.store(tle.gpu.local_ptr(mine), starts + before)
     place = tl.load(tle.gpu.local_ptr(mine, (ids, )), mask=inside, other=0) + rank
     tl.store(sorted_ptr + place, token, mask=inside)
@@ -157,8 +157,9 @@ def measured(numel: int, in_cluster: bool, E=64) -> str:
     times = alternate({"mimw": lambda: align[grid](*args, **meta), "torch.sort": lambda: ids.sort()})
     row = Row("moe_align tutorial", dict(tokens=numel, E=E), {**meta, "mesh": str(meta["mesh"])}, times.pop("mimw"), times, 0.0,
               "Zipf 1.2", torch.cuda.get_device_name())
-    return (f"{numel} tokens, {'cluster of 8' if in_cluster else f'grid of {grid[0]}'}: {row.microseconds:.1f} us; torch.sort of the ids "
-            f"alone {times['torch.sort']:.1f} us (ratio {row.ratios()['torch.sort']:.2f}); {row.chip}")
+    who = "cluster of 8" if in_cluster else f"grid of {grid[0]}"
+    return (f"{numel} tokens, {who}: {row.microseconds:.1f} us; torch.sort of the ids alone {times['torch.sort']:.1f} us (ratio "
+            f"{row.ratios()['torch.sort']:.2f}); {row.chip}")
 
 
 def main():

@@ -12,6 +12,7 @@ from mimw.kernels.moe_align.configs import CLUSTER_SIZE
 FORMS = {
     "grid": Configuration("grid", 64, 4),
     "cluster": Configuration("cluster", 64, 4),
+    "pull": Configuration("cluster", 64, 4, pull=True),
 }
 
 
@@ -87,17 +88,18 @@ def test_right_under_every_interleaving(check_kernel, form, numel):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_machine_code(form):
-    """Compiles to a cubin without spills; the cluster form adds in another CTA's shared memory, the grid form in global memory."""
-    launched = kernel.cluster_form if form == "cluster" else kernel.grid_form
+    """A cubin without spills; the cluster forms add or load in other CTAs' shared memory, the grid form is cooperative."""
+    launched = kernel.grid_form if form == "grid" else kernel.cluster_form
     pointers = ["ids_ptr", "sorted_ptr", "experts_ptr", "total_ptr"] + ["counters_ptr"] * (form == "grid")
     signature = {name: "*i32" for name in pointers} | {"numel": "i32", "length": "i32"}
-    mesh = kernel.CLUSTER if form == "cluster" else kernel.GRID
-    constants = dict(E=64, BS=16, BLOCK=1024, ONE_TILE=True, mesh=mesh)
+    constants = dict(E=64, BS=16, BLOCK=1024, ONE_TILE=True)
+    constants |= dict(mesh=kernel.GRID) if form == "grid" else dict(mesh=kernel.CLUSTER, PULL=form == "pull")
     stages = compile_kernel(launched, signature, constants, target="sm_90a", options={"num_warps": 8}).stages
     ptx = stages["ptx"]
     assert stages["cubin"] and "st.local" not in ptx
     assert ("shared::cluster.add" in ptx) == (form == "cluster") and ("%envreg2" in ptx) == (form == "grid")
-    if form == "cluster":
+    assert (ptx.count("ld.shared::cluster") == CLUSTER_SIZE) == (form == "pull")
+    if form != "grid":
         assert f".reqnctapercluster {CLUSTER_SIZE}" in ptx
 
 

@@ -21,13 +21,13 @@ def outputs(numel: int, num_experts: int, block_size: int) -> tuple[int, int, in
     return length, -(-length // block_size), 1
 
 
-def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, counters, num_experts: int, block_size: int, sms: int,
-              chosen: Configuration | None = None):
+def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, counters, num_experts: int, block_size: int,
+              sms: int, chosen: Configuration | None = None):
     """(kernel, grid, args, meta) of the one launch that fills the three outputs.
 
     args:      topk_ids             int32, contiguous, values in [0, num_experts); seen as one list of tokens
-               sorted_token_ids     int32; becomes, expert after expert, the numbers of its tokens (in any order), filled up to whole
-                                    blocks, and to its end, with the number of tokens
+               sorted_token_ids     int32; becomes, expert after expert, the numbers of its tokens (in any order), filled up to
+                                    whole blocks, and to its end, with the number of tokens
                expert_ids           int32; becomes the expert of each block, 0 behind the last
                num_tokens_post_pad  int32[1]; becomes the number of tokens with padding
                counters             int32[num_experts], scratch, with any contents; the grid form's
@@ -63,7 +63,7 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
                 num_warps=chosen.num_warps)
     outs, length = (sorted_token_ids, expert_ids, num_tokens_post_pad), needed["sorted_token_ids"]
     if chosen.form == "cluster":
-        return cluster_form, (1, ), (topk_ids, *outs, numel, length), {**meta, "mesh": CLUSTER}
+        return cluster_form, (1, ), (topk_ids, *outs, numel, length), {**meta, "PULL": chosen.pull, "mesh": CLUSTER}
     return grid_form, (programs, ), (topk_ids, *outs, counters, numel, length), {**meta, "mesh": GRID}
 
 

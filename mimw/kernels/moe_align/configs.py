@@ -15,11 +15,12 @@ _THREADS_AN_SM = 512  # of the grid form's programs, which must all be there at 
 
 @dataclass(frozen=True)
 class Configuration:
-    """`block` tokens a tile, by `num_warps` warps; `form` as in kernel.py."""
+    """`block` tokens a tile, by `num_warps` warps; `form` as in kernel.py, and `pull` is the cluster form's."""
 
     form: Literal["grid", "cluster"] = "grid"
     block: int = 512
     num_warps: int = 8
+    pull: bool = False
 
     def programs(self, numel: int, sms: int) -> int:
         """How many programs share the tiles."""

@@ -1,10 +1,12 @@
 """Sort the tokens of a mixture of experts by expert, each expert's list padded to whole blocks: one launch, in two forms.
 
 Every program counts its tokens by expert in shared memory, learns what the programs before it counted, and writes. What the
-programs tell each other is one number an expert, by atomics that give what was there before:
+programs tell each other is one number an expert:
 
-    grid       as many programs as tokens ask for; counters in global memory, barriers of the whole grid (a cooperative launch)
-    cluster    the 8 CTAs of one cluster; counters in the shared memory of CTA 0, barriers of the cluster: quicker, but 8 SMs only
+    grid       as many programs as tokens ask for; each adds to counters in global memory by an atomic, which gives what was there
+               before; barriers of the whole grid (a cooperative launch)
+    cluster    the 8 CTAs of one cluster add to counters in the shared memory of CTA 0; barriers of the cluster: quicker, but 8
+               SMs only. Or, PULL, each reads the counts of all eight: more reads, no atomics and a barrier less
 
 Two things keep the rest short. All padding, with the unused end, is E (BS - 1) elements, so only these are filled with the
 sentinel, and nothing is written twice. And where a token comes to lie at the first place of a block, that token writes the
@@ -64,7 +66,7 @@ def count_all(ids_ptr, numel, counts, me, programs, BLOCK: tl.constexpr, ONE_TIL
 @mimw.jit
 def write_all(ids, rank, counts, before, places, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length,
               BS: tl.constexpr, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr):
-    """All outputs, from `counts` of all programs, `before` of those that came before this one; `places` is room in shared memory."""
+    """All outputs, from `counts` of all programs and `before` of those before this one; `places` is room in shared memory."""
     padded = tl.cdiv(counts, BS) * BS
     starts, total = tle.cumsum(padded)
     tl.store(tle.gpu.local_ptr(places), starts + before)
@@ -104,18 +106,29 @@ def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, 
 
 @mimw.jit
 def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, E: tl.constexpr, BS: tl.constexpr,
-                 BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, mesh: tl.constexpr):
-    """The same by one cluster, whose CTA 0 has the counters in its shared memory."""
+                 BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, PULL: tl.constexpr, mesh: tl.constexpr):
+    """The same by one cluster, through each other's shared memory."""
     BINS: tl.constexpr = triton.next_power_of_2(E)
     SIZE: tl.constexpr = mesh.size
     me = tle.shard_id(mesh, "cluster")
-    mine, counters = tle.gpu.alloc([BINS], tl.int32), tle.gpu.alloc([BINS], tl.int32)
+    mine, other = tle.gpu.alloc([BINS], tl.int32), tle.gpu.alloc([BINS], tl.int32)
     tl.store(tle.gpu.local_ptr(mine), tl.zeros([BINS], tl.int32))
-    tl.store(tle.gpu.local_ptr(counters), tl.zeros([BINS], tl.int32))
+    if not PULL:
+        tl.store(tle.gpu.local_ptr(other), tl.zeros([BINS], tl.int32))
     ids, rank = count_all(ids_ptr, numel, mine, me, SIZE, BLOCK, ONE_TILE)
     tle.distributed_barrier(mesh)
-    everybodys = tle.gpu.local_ptr(tle.remote(counters, 0, mesh))
-    before = tl.atomic_add(everybodys, tl.load(tle.gpu.local_ptr(mine)), sem="relaxed")
-    tle.distributed_barrier(mesh)
-    write_all(ids, rank, tl.load(everybodys), before, mine, me, SIZE, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, BS,
-              BLOCK, ONE_TILE)
+    if PULL:
+        counts, before = tl.zeros([BINS], tl.int32), tl.zeros([BINS], tl.int32)
+        for cta in tl.static_range(SIZE):
+            found = tl.load(tle.gpu.local_ptr(tle.remote(mine, cta, mesh)))
+            counts += found
+            before += tl.where(cta < me, found, 0)
+        places = other  # the others may still read `mine`
+    else:
+        counters = tle.gpu.local_ptr(tle.remote(other, 0, mesh))
+        before = tl.atomic_add(counters, tl.load(tle.gpu.local_ptr(mine)), sem="relaxed")
+        tle.distributed_barrier(mesh)
+        counts = tl.load(counters)
+        places = mine
+    write_all(ids, rank, counts, before, places, me, SIZE, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, BS, BLOCK,
+              ONE_TILE)
