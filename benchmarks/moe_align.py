@@ -90,6 +90,11 @@ def launcher(ids, outs, experts: int, chosen: Configuration | None):
     return lambda: launch(*args, **meta)
 
 
+def fits(chosen: Configuration, tokens: int) -> bool:
+    """Whether the candidate's tiles are not far too large for so many tokens."""
+    return chosen.block <= max(128, 2 * tokens // (8 if chosen.form == "cluster" else 4))
+
+
 def best_of_form(form: str, tokens: int, experts: int) -> Configuration:
     """The candidate that `configs.json` has for this form and problem, or the chosen one if it is of this form."""
     chosen = moe_align.configuration(tokens, experts)
@@ -147,7 +152,7 @@ def main() -> None:
     for tokens, experts in PROBLEMS:
         if tokens not in options.tokens:
             continue
-        candidates = [one for form in CANDIDATES for one in CANDIDATES[form]] if options.tune else [
+        candidates = [one for form in CANDIDATES for one in CANDIDATES[form] if fits(one, tokens)] if options.tune else [
             best_of_form(form, tokens, experts) for form in CANDIDATES]
         rows = measure(tokens, experts, candidates, options.ms)
         for row in rows:
