@@ -142,7 +142,7 @@ def line(row: Row) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tokens", type=int, nargs="*", default=TOKENS, choices=TOKENS)
+    parser.add_argument("tokens", type=int, nargs="*", help="by default all of the table")
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--ms", type=float, default=20.0, help="how long each candidate is timed at least")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the raw rows")
@@ -150,7 +150,7 @@ def main() -> None:
     options.results.mkdir(parents=True, exist_ok=True)
     ratios, best = [], []
     for tokens, experts in PROBLEMS:
-        if tokens not in options.tokens:
+        if options.tokens and tokens not in options.tokens:
             continue
         candidates = [one for form in CANDIDATES for one in CANDIDATES[form] if fits(one, tokens)] if options.tune else [
             best_of_form(form, tokens, experts) for form in CANDIDATES]
