@@ -46,10 +46,19 @@ class Gpu:
         kernel[grid](*(move(arg) for arg in args), **meta)
         torch.cuda.synchronize()
         for array, tensor in on_device.values():
-            array[...] = tensor.view(torch.uint8).cpu().numpy().view(array.dtype).reshape(array.shape)
+            if array.size:
+                array[...] = tensor.contiguous().view(-1).view(torch.uint8).cpu().numpy().view(array.dtype).reshape(array.shape)
 
 
 def _to_torch(torch, array: np.ndarray):
-    tensor = torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).copy()).cuda()
+    """A copy on the GPU, its rows as far apart as the array's: kernels are told the strides."""
     name = _TORCH_TYPES.get(array.dtype.name, array.dtype.name)
-    return tensor.view(getattr(torch, "bool" if name == "bool" else name)).reshape(array.shape)
+    dtype = getattr(torch, "bool" if name == "bool" else name)
+    if not array.size:
+        return torch.empty(array.shape, dtype=dtype, device="cuda")
+    tensor = torch.from_numpy(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()).cuda().view(dtype).reshape(array.shape)
+    if array.flags.c_contiguous:
+        return tensor
+    strides = [stride // array.itemsize for stride in array.strides]
+    return torch.empty_strided(array.shape, strides, dtype=dtype, device="cuda").copy_(tensor)
+

@@ -1,0 +1,56 @@
+"""Which form and which tile for how many tokens. The measured choices are data, in `configs.json`, with the command that made
+them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+CLUSTER_SIZE = 8
+_THREADS_AN_SM = 512  # of the grid form's programs, which must all be there at once; with this few any register count fits
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """`block` tokens a tile, by `num_warps` warps; `form` as in kernel.py, and `pull` is the cluster form's."""
+
+    form: Literal["grid", "cluster"] = "grid"
+    block: int = 512
+    num_warps: int = 8
+    pull: bool = False
+
+    def programs(self, numel: int, sms: int) -> int:
+        """How many programs share the tiles."""
+        if self.form == "cluster":
+            return CLUSTER_SIZE
+        tiles = max(1, -(-numel // self.block))
+        return min(tiles, sms * max(1, _THREADS_AN_SM // (32 * self.num_warps)))
+
+
+@cache
+def _measured() -> dict[tuple[int, int], Configuration]:
+    """(tokens, experts) -> the fastest configuration found on the chip that the file names."""
+    data = json.loads((Path(__file__).parent / "configs.json").read_text())
+    return {(row["numel"], row["experts"]): Configuration(**row["configuration"]) for row in data["rows"]}
+
+
+def configuration(numel: int, experts: int) -> Configuration:
+    """The measured configuration of the nearest problem; nearness counts factors of two."""
+
+    def distance(key: tuple[int, int]) -> float:
+        return sum(abs(_log2(value) - _log2(other)) for value, other in zip((numel, experts), key))
+
+    rows = _measured()
+    return rows[min(rows, key=distance)] if rows else Configuration()
+
+
+def _log2(extent: int) -> int:
+    return max(1, extent - 1).bit_length()
+
+
+def as_row(numel: int, experts: int, chosen: Configuration) -> dict:
+    """One row of `configs.json`."""
+    return {"numel": numel, "experts": experts, "configuration": asdict(chosen)}

@@ -1,0 +1,134 @@
+"""Sort the tokens of a mixture of experts by expert, each expert's list padded to whole blocks: one launch, in two forms.
+
+Every program counts its tokens by expert in shared memory, learns what the programs before it counted, and writes. What the
+programs tell each other is one number an expert:
+
+    grid       as many programs as tokens ask for; each adds to counters in global memory by an atomic, which gives what was there
+               before; barriers of the whole grid (a cooperative launch)
+    cluster    the 8 CTAs of one cluster add to counters in the shared memory of CTA 0; barriers of the cluster: quicker, but 8
+               SMs only. Or, PULL, each reads the counts of all eight: more reads, no atomics and a barrier less
+
+Two things keep the rest short. All padding, with the unused end, is E (BS - 1) elements, so only these are filled with the
+sentinel, and nothing is written twice. And where a token comes to lie at the first place of a block, that token writes the
+block's expert: every used block has one.
+"""
+
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+
+GRID = tle.device_mesh({"block": 1})  # a mesh of blocks is the whole grid, however many they are
+CLUSTER = tle.device_mesh({"cluster": 8})
+
+
+@mimw.jit
+def count(ids_ptr, numel, counts, first, BLOCK: tl.constexpr):
+    """Add one tile of tokens to `counts`; (their experts, what each token found counted of its own expert)."""
+    at = first + tl.arange(0, BLOCK)
+    ids = tl.load(ids_ptr + at, mask=at < numel, other=0)
+    return ids, tl.atomic_add(tle.gpu.local_ptr(counts, (ids, )), 1, mask=at < numel)
+
+
+@mimw.jit
+def place(ids, position, first, numel, sorted_ptr, experts_ptr, BS: tl.constexpr, BLOCK: tl.constexpr):
+    """Write one tile of tokens to its positions, and the expert of each block that one of them begins."""
+    at = first + tl.arange(0, BLOCK)
+    tl.store(sorted_ptr + position, at, mask=at < numel)
+    tl.store(experts_ptr + position // BS, ids, mask=(at < numel) & (position % BS == 0))
+
+
+@mimw.jit
+def pad(starts, counts, padded, total, me, programs, numel, sorted_ptr, experts_ptr, length, BS: tl.constexpr,
+        BLOCK: tl.constexpr):
+    """This program's share of the sentinels behind each expert's tokens and of what is left behind all of them."""
+    for column in range(me, BS - 1, programs):
+        tl.store(sorted_ptr + starts + counts + column, numel, mask=counts + column < padded)
+    lane = tl.arange(0, BLOCK)
+    for first in range(total + me * BLOCK, length, programs * BLOCK):
+        tl.store(sorted_ptr + first + lane, numel, mask=first + lane < length)
+    blocks = tl.cdiv(length, BS)
+    for first in range(total // BS + me * BLOCK, blocks, programs * BLOCK):
+        tl.store(experts_ptr + first + lane, 0, mask=first + lane < blocks)
+
+
+@mimw.jit
+def count_all(ids_ptr, numel, counts, me, programs, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr):
+    """Count this program's tiles; of an only tile the tokens stay in registers, as (experts, ranks)."""
+    if ONE_TILE:
+        return count(ids_ptr, numel, counts, me * BLOCK, BLOCK)
+    for first in range(me * BLOCK, numel, programs * BLOCK):
+        count(ids_ptr, numel, counts, first, BLOCK)
+    return 0, 0
+
+
+@mimw.jit
+def write_all(ids, rank, counts, before, places, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length,
+              BS: tl.constexpr, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr):
+    """All outputs, from `counts` of all programs and `before` of those before this one; `places` is room in shared memory."""
+    padded = tl.cdiv(counts, BS) * BS
+    starts, total = tle.cumsum(padded)
+    tl.store(tle.gpu.local_ptr(places), starts + before)
+    if ONE_TILE:
+        first = me * BLOCK
+        inside = first + tl.arange(0, BLOCK) < numel
+        position = tl.load(tle.gpu.local_ptr(places, (ids, )), mask=inside, other=0) + rank
+        place(ids, position, first, numel, sorted_ptr, experts_ptr, BS, BLOCK)
+    else:
+        for first in range(me * BLOCK, numel, programs * BLOCK):
+            tile, position = count(ids_ptr, numel, places, first, BLOCK)
+            place(tile, position, first, numel, sorted_ptr, experts_ptr, BS, BLOCK)
+    pad(starts, counts, padded, total, me, programs, numel, sorted_ptr, experts_ptr, length, BS, BLOCK)
+    if me == 0:
+        tl.store(total_ptr, total)
+
+
+@mimw.jit
+def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, length, E: tl.constexpr, BS: tl.constexpr,
+              BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, mesh: tl.constexpr):
+    """Program p takes the tiles p, p + programs, ...; `counters_ptr` is room for E numbers, whatever they are."""
+    BINS: tl.constexpr = triton.next_power_of_2(E)
+    me, programs = tl.program_id(0), tl.num_programs(0)
+    expert = tl.arange(0, BINS)
+    mine = tle.gpu.alloc([BINS], tl.int32)
+    tl.store(tle.gpu.local_ptr(mine), tl.zeros([BINS], tl.int32))
+    if me == 0:
+        tl.store(counters_ptr + expert, 0, mask=expert < E)
+    ids, rank = count_all(ids_ptr, numel, mine, me, programs, BLOCK, ONE_TILE)
+    tle.distributed_barrier(mesh)  # the counters are zero
+    before = tl.atomic_add(counters_ptr + expert, tl.load(tle.gpu.local_ptr(mine)), mask=expert < E, sem="relaxed")
+    tle.distributed_barrier(mesh)  # the counters are complete
+    counts = tl.load(counters_ptr + expert, mask=expert < E, other=0, cache_modifier=".cg")
+    write_all(ids, rank, counts, before, mine, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, BS, BLOCK,
+              ONE_TILE)
+
+
+@mimw.jit
+def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, E: tl.constexpr, BS: tl.constexpr,
+                 BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, PULL: tl.constexpr, mesh: tl.constexpr):
+    """The same by one cluster, through each other's shared memory."""
+    BINS: tl.constexpr = triton.next_power_of_2(E)
+    SIZE: tl.constexpr = mesh.size
+    me = tle.shard_id(mesh, "cluster")
+    mine, other = tle.gpu.alloc([BINS], tl.int32), tle.gpu.alloc([BINS], tl.int32)
+    tl.store(tle.gpu.local_ptr(mine), tl.zeros([BINS], tl.int32))
+    if not PULL:
+        tl.store(tle.gpu.local_ptr(other), tl.zeros([BINS], tl.int32))
+    ids, rank = count_all(ids_ptr, numel, mine, me, SIZE, BLOCK, ONE_TILE)
+    tle.distributed_barrier(mesh)
+    if PULL:
+        counts, before = tl.zeros([BINS], tl.int32), tl.zeros([BINS], tl.int32)
+        for cta in tl.static_range(SIZE):
+            found = tl.load(tle.gpu.local_ptr(tle.remote(mine, cta, mesh)))
+            counts += found
+            before += tl.where(cta < me, found, 0)
+        places = other  # the others may still read `mine`
+    else:
+        counters = tle.gpu.local_ptr(tle.remote(other, 0, mesh))
+        before = tl.atomic_add(counters, tl.load(tle.gpu.local_ptr(mine)), sem="relaxed")
+        tle.distributed_barrier(mesh)
+        counts = tl.load(counters)
+        places = mine
+    write_all(ids, rank, counts, before, places, me, SIZE, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, BS, BLOCK,
+              ONE_TILE)
