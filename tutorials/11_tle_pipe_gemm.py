@@ -92,7 +92,8 @@ def arguments(a, b, c, programs=0, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=3, n
 
 # Measured on an H200 (this program, M = N = K = 8192, fp16):
 #
-#     MEASURED-11
+#     TLE pipe GEMM {'M': 8192, 'N': 8192, 'K': 8192}: 1623.6 us 677 TFLOP/s; cuBLAS 1622.6 us 678 TFLOP/s (ratio 0.999);
+#       error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 
 def simulate_one():

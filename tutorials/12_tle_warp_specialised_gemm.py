@@ -150,7 +150,8 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, PIE
 
 # Measured on an H200 (this program, M = N = K = 8192, fp16):
 #
-#     MEASURED-12
+#     TLE warp-specialised GEMM {'M': 8192, 'N': 8192, 'K': 8192}: 1575.1 us 698 TFLOP/s; cuBLAS 1623.8 us 677 TFLOP/s
+#       (ratio 1.031); error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 
 def simulate_one():

@@ -68,7 +68,8 @@ def compact(launch, x, y, counts, starts, threshold, n, BLOCK=2048):
 
 # Measured on an H200 (this program, 2^26 elements, fp32, half of them kept):
 #
-#     MEASURED-13
+#     stream compaction {'n': 67108864}: 225.7 us; torch.masked_select 541.3 us (ratio 2.398); error 0.0e+00; NVIDIA H200,
+#       torch 2.11.0, 2026-11-21
 
 
 def simulate_one():

@@ -73,7 +73,10 @@ def arguments(a, b, c, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=4, num_warps=8):
 
 # Measured on an H200 (this program, fp16):
 #
-#     MEASURED-17
+#     two-CTA GEMM {'M': 1024, 'N': 1024, 'K': 16384}: 61.0 us 563 TFLOP/s; cuBLAS 53.3 us 644 TFLOP/s (ratio 0.874);
+#       error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
+#     two-CTA GEMM {'M': 512, 'N': 2048, 'K': 8192}: 36.8 us 466 TFLOP/s; cuBLAS 30.4 us 565 TFLOP/s (ratio 0.826); error
+#       5.8e-05; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 # What if?
 #   - B_PARTS does not cut K (`split=[None, None]`): refused, for the tile that is loaded is no longer what is said of it;

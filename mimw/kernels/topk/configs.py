@@ -46,7 +46,8 @@ def configuration(n: int) -> Configuration:
         return Configuration(warps=4 if n <= 128 else 8 if n <= 1024 else 16)
     if n <= 16384:
         return Configuration(warps=32)
-    return Configuration(ctas=min(MOST_CTAS, _power_of_two(n) // (MOST_A_CTA // 2)), warps=32)
+    # Longer rows: 16 warps a CTA. With 32 a thread may have 64 registers only, and 32 keys of its own spill.
+    return Configuration(ctas=min(MOST_CTAS, _power_of_two(n) // (MOST_A_CTA // 2)), warps=32 if n <= MOST_A_CTA else 16)
 
 
 def _power_of_two(n: int) -> int:
