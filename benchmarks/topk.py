@@ -4,8 +4,8 @@
     python -m benchmarks.topk 64x1024:32      some of them
     python -m benchmarks.topk --tune          every candidate configuration of every size
 
-Inputs are uniform in [0, 1) (fp16) or standard normal (fp32). Each side is a CUDA graph of 20 calls, replayed in turn with the other
-one (`mimw.testing.benchmark.alternate`), so that host time does not count; the time is that of one call. torch.topk sorts its
+Inputs are uniform in [0, 1) (fp16) or standard normal (fp32). Each side is a CUDA graph of 20 calls, replayed in turn with the
+other one (`mimw.testing.benchmark.alternate`), so that host time does not count; the time is that of one call. torch.topk sorts its
 result, ours is in any order. Every timed result is checked: the same values, each where its index says, no index twice.
 """
 
@@ -92,7 +92,8 @@ def line(row: Row, published: float | None) -> str:
     size = "{M}x{N}:{K}".format(**row.shape)
     used = " ".join(f"{name} {value}" for name, value in row.configuration.items())
     beat = f"  (H800, published: {published:.2f})" if published else ""
-    return f"{row.name} {size:<16} {row.microseconds:8.2f} us  torch {row.baselines['torch']:8.2f}  ratio {row.ratios()['torch']:5.2f}{beat}  {used}"
+    return (f"{row.name} {size:<16} {row.microseconds:8.2f} us  torch {row.baselines['torch']:8.2f}  "
+            f"ratio {row.ratios()['torch']:5.2f}{beat}  {used}")
 
 
 def main() -> None:
@@ -121,7 +122,8 @@ def main() -> None:
         for row in sorted(rows, key=lambda row: -row.ratios()["torch"])[:3 if options.tune else 0]:
             print(line(row, published), flush=True)
         ratios.append(max((row.ratios()["torch"] for row in rows), default=0.0))
-    print(f"geometric mean of {len(ratios)} ratios to torch.topk: {prod(ratios) ** (1 / len(ratios)):.2f}, lowest {min(ratios):.2f}")
+    mean = prod(ratios) ** (1 / len(ratios))
+    print(f"geometric mean of {len(ratios)} ratios to torch.topk: {mean:.2f}, lowest {min(ratios):.2f}")
 
 
 if __name__ == "__main__":

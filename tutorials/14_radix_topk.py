@@ -4,7 +4,8 @@
 
 Who wants the 256 largest of 32768 numbers need not sort any of them. It is enough to know the 256th largest: what is larger goes
 out, and the rest is forgotten. And that one can be found digit by digit, as a word in a dictionary: count how many numbers begin
-with each digit, sum up the counts from above until 256 are reached, and you know its first digit. Two digits of 8 bits make an fp16.
+with each digit, sum up the counts from above until 256 are reached, and you know its first digit. Two digits of 8 bits make a
+fp16.
 
 Counting in shared memory is tutorial 07. New here: `tle.cumsum`, atomics whose result is used, and a tile that stays in registers
 from the first word to the last, so that each number is read once.
@@ -38,8 +39,8 @@ def radix_topk(x_ptr, values_ptr, indices_ptr, N, K, layout: tl.constexpr, BLOCK
     row, column = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = column < N
     x = tl.load(x_ptr + row * N + column, mask=inside, other=0)
-    # Step 2. Who holds what? A load gives each thread EACH neighbours, 16 bytes. Nothing below needs a number in another thread, but
-    # the compiler may not know and deal them out anew, through shared memory. The pin says: as they came, so they stay.
+    # Step 2. Who holds what? A load gives each thread EACH neighbours, 16 bytes. Nothing below needs a number in another thread,
+    # but the compiler may not know and deal them out anew, through shared memory. The pin says: as they came, so they stay.
     key = key_of(tlx.require_layout(x, layout))
     thread = column // EACH % THREADS
 

@@ -32,7 +32,8 @@ def test_types_and_configurations(machine, dtype, choice):
     check_topk(machine, x, 50, CHOICES[choice])
 
 
-@pytest.mark.parametrize("n, k", [(1, 1), (7, 3), (31, 31), (128, 8), (1000, 1), (1000, 999), (1024, 32), (1025, 1025), (8192, 128)])
+@pytest.mark.parametrize("n, k", [(1, 1), (7, 3), (31, 31), (128, 8), (1000, 1), (1000, 999), (1024, 32), (1025, 1025),
+                                  (8192, 128)])
 def test_default_configurations(machine, n, k):
     check_topk(machine, np.random.default_rng(n).standard_normal((2, n)).astype(np.float16), k)
 

@@ -1,4 +1,4 @@
-"""Tutorial 14 on the simulator and the GPU: random rows, ties at the border, infinities, and what its step 6 says of wrong edits."""
+"""Tutorial 14 on the simulator and the GPU: random rows, ties at the border, infinities, and step 6's wrong edits."""
 
 import numpy as np
 import pytest

@@ -89,8 +89,8 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
         wanted -= above
         prefix = (prefix << DIGIT) | digit.to(tl.uint32)
 
-    # Now `prefix` is the K-th largest key, and `wanted` of the keys equal to it belong to the K largest. Each thread numbers what it
-    # holds, larger ones in the low half of a word and equal ones in the high half; the sums before it are where its own begin.
+    # Now `prefix` is the K-th largest key, and `wanted` of the keys equal to it belong to the K largest. Each thread numbers what
+    # it holds, larger ones in the low half of a word and equal ones in the high half; the sums before it are where its own begin.
     larger, found_here = key > prefix, key >= prefix
     cursors = tle.gpu.alloc([THREADS], tl.int32)
     tl.store(tle.gpu.local_ptr(cursors), tl.zeros((THREADS, ), tl.int32))
