@@ -127,12 +127,11 @@ def arguments(x, w, b, y, clusters, CLUSTER=8, STAGES=2, num_warps=8, eps=1e-5):
         BLOCK=BLOCK, CLUSTER=CLUSTER, STAGES=STAGES, num_warps=num_warps, ctas_per_cga=(CLUSTER, 1, 1))
 
 
-# Measured on an H200 (bf16, torch 2.11.0, 2026-11-21), in a form that still read x a second time from shared memory; a
-# device copy reads and writes each byte once, as layer norm does at best:
+# Measured on an H200 (bf16, torch 2.11.0, 2026-11-21); a device copy reads and writes each byte once, as layer norm does at best:
 #
-#     1152 x 65536     89.5 us 3374 GB/s; torch 180.5 us 1673 GB/s (ratio 2.017), copy 74.8 us 4038 GB/s (ratio 0.836)
-#     1152 x 131072    176.0 us 3432 GB/s; torch 350.1 us 1725 GB/s (ratio 1.989), copy 145.8 us 4142 GB/s (ratio 0.829)
-#     4 x 65536        10.0 us 105 GB/s; torch 133.7 us 8 GB/s (ratio 13.345), copy 4.0 us 260 GB/s (ratio 0.403)
+#     1152 x 65536: 87.7 us 3442 GB/s; torch 180.6 us 1672 GB/s (ratio 2.058), copy 74.8 us 4036 GB/s (ratio 0.853)
+#     1152 x 131072: 162.5 us 3717 GB/s; torch 350.3 us 1724 GB/s (ratio 2.156), copy 145.9 us 4140 GB/s (ratio 0.898)
+#     4 x 65536: 7.2 us 145 GB/s; torch 130.9 us 8 GB/s (ratio 18.102), copy 3.9 us 266 GB/s (ratio 0.544)
 #
 # How many clusters fit at a time is worth a factor of two: an H200 has 132 SMs, but room for 15 clusters of 8 only, as no
 # cluster reaches over the border of a GPC and GPCs differ in size. With 16 clusters the sixteenth waits for a whole pass.

@@ -107,10 +107,12 @@ def arguments(ids, outs, E, BS=16, in_cluster=True, BLOCK=None, num_warps=8):
 
 # Measured on an H200 (this program, E = 64, experts chosen by a Zipf law; torch does no more than sort the ids):
 #
-#     1024 tokens, cluster of 8: 5.7 us; torch.sort of the ids alone 26.0 us (ratio 4.54); NVIDIA H200
-#     1024 tokens, grid of 1: 7.6 us; torch.sort of the ids alone 26.2 us (ratio 3.45); NVIDIA H200
+#     1024 tokens, cluster of 8: 5.5 us; torch.sort of the ids alone 25.2 us (ratio 4.59); NVIDIA H200
+#     1024 tokens, grid of 1: 7.3 us; torch.sort of the ids alone 25.3 us (ratio 3.49); NVIDIA H200
+#     65536 tokens, cluster of 8: 12.7 us; torch.sort of the ids alone 52.7 us (ratio 4.16); NVIDIA H200
+#     65536 tokens, grid of 64: 7.7 us; torch.sort of the ids alone 52.7 us (ratio 6.87); NVIDIA H200
 #
-# With many tokens the grid should win, as eight SMs are slower readers than 132; that has not been measured yet.
+# With many tokens the grid wins: eight SMs are slower readers than 132.
 
 # What if?
 #   - the first barrier is left out: an addition may come before the zeros (`mimw check`: DataRace);
