@@ -1,5 +1,7 @@
 """Other CTAs' shared memory: every kind of access, index form and shard id, alone and in helpers, loops and branches."""
 
+import re
+
 import numpy as np
 import pytest
 import triton.language as tl
@@ -432,6 +434,11 @@ def test_instructions():
     constants = {"mesh": FOUR, "KIND": "add", "DTYPE": tl.int32, "N": 512, "BINS": 64}
     ptx = compile_kernel(count, {"out": "*i32"}, constants).stages["ptx"]
     assert ptx.count("atom.acq_rel.gpu.shared::cluster.add.u32") == 4
+    ptx = compile_kernel(count, {"out": "*i64"}, {**constants, "KIND": "xor", "DTYPE": tl.int64}).stages["ptx"]
+    assert ptx.count("atom.acq_rel.gpu.shared::cluster.cas.b64") == 4 and "shared::cluster.xor" not in ptx
+    ptx = compile_kernel(odd, {"out": "*i16"}, {"mesh": FOUR, "A": 4, "B": 4, "C": 8}).stages["ptx"]
+    (own_place, ) = re.findall(r"mapa.shared::cluster.u32 (%r\d+), %r\d+, me;", ptx)
+    assert f"add.u32 at, {own_place}, " in ptx and "st.shared.b16 [at]" in ptx, "a masked store at this CTA's place in the cluster"
     pair = compile_kernel(unlaunched, {"out": "*i32"}, {"RANK": 1, "SHARE": True}, options={"ctas_per_cga": (2, 1, 1)})
     assert pair.stages["ptx"].count("ld.shared::cluster") == 1
 
