@@ -25,7 +25,10 @@ def _in_shared_memory(mutant: Mutant) -> bool:
 
 REASONS = (
     (_in_shared_memory,
-     "The counts are one task's own, in its CTA's memory: additions commute, and no other task or CTA reads what lies around them."),
+     "The counts are one task's own, in its CTA's memory: additions commute, and no other task or CTA reads what lies around "
+     "them."),
+    (lambda m: m.word == "fence" or _swapped(m, ("barrier_wait", ), ("fence", )),
+     "A pipe fences where it commits stores and again where TMA reads them: either fence between the two is enough."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
      "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),
