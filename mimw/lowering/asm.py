@@ -21,6 +21,18 @@ def ptx(emitter: Emitter, assembly: str, constraints: list[str], operands: list,
     return None if result is None else op.get_result(0)
 
 
+def here(emitter: Emitter, shared):
+    """The address of a shared buffer or barrier as an operand of accesses by this CTA.
+
+    Triton hands assembly the offset in the CTA's own window, which in a cluster is an address of CTA 0: in any other one
+    `.shared::cta` accesses at it are illegal instructions. Only mapa, and copies that take the same offset in several CTAs, want it.
+    """
+    if emitter.program.cluster_size == 1:
+        return shared
+    assembly = "{\n.reg .b32 me;\nmov.u32 me, %cluster_ctarank;\nmapa.shared::cluster.u32 $0, $1, me;\n}"
+    return ptx(emitter, assembly, ["=r", "r"], [shared], emitter.builder.get_int32_ty())
+
+
 def sync(emitter: Emitter) -> None:
     """Hold every warp of the task until all are here; their shared memory accesses are then ordered."""
     emitter.builder.create_barrier()

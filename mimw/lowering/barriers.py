@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir import Op
 from ..target import Target
-from .asm import flag, ptx, sync, thread_in_task
+from .asm import flag, here, ptx, sync, thread_in_task
 from .emitter import Emitter, emits
 
 
@@ -44,7 +44,7 @@ def barrier_bytes(emitter: Emitter, op: Op):
     barrier, size = op.args
     ptx(emitter, "{\n.reg .pred first;\nsetp.eq.s32 first, $0, 0;\n"
         f"@first mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$1], {size};\n}}", ["r", "r"],
-        [thread_in_task(emitter), emitter.values[barrier]])
+        [thread_in_task(emitter), here(emitter, emitter.values[barrier])])
 
 
 @emits("barrier_wait")
@@ -52,7 +52,7 @@ def barrier_wait(emitter: Emitter, op: Op):
     barrier, phase, when = op.args
     if emitter.program.suspend_ns:
         ptx(emitter, _WAIT.format(emitter.program.suspend_ns), ["r", "r", "r"],
-            [emitter.values[barrier], emitter.values[phase], flag(emitter, predicate(emitter, when))])
+            [here(emitter, emitter.values[barrier]), emitter.values[phase], flag(emitter, predicate(emitter, when))])
     else:
         emitter.builder.create_mbarrier_wait(emitter.values[barrier], emitter.values[phase], predicate(emitter, when), [])
 
@@ -73,7 +73,7 @@ over:
 def barrier_arrive(emitter: Emitter, op: Op):
     barrier, count, when = op.args
     if barrier.type.per_thread:
-        _arrive_per_thread(emitter, emitter.values[barrier], count, when)
+        _arrive_per_thread(emitter, here(emitter, emitter.values[barrier]), count, when)
     else:
         emitter.builder.create_mbarrier_arrive(emitter.values[barrier], count, predicate(emitter, when))
 

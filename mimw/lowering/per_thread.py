@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..errors import TargetError
 from ..ir import I32, I64, Op, Scalar, Tensor, Type, Value
 from .addresses import moves, places
-from .asm import ptx, registers_of, sync, thread_in_task
+from .asm import here, ptx, registers_of, sync, thread_in_task
 from .emitter import Emitter
 
 
@@ -71,7 +71,7 @@ class PerThread:
         type_ = self.integers(result, max(self.extent, self.threads)) if result else None
         sync(self.emitter)
         made = ptx(self.emitter, "{\n" + "\n".join(lines) + "\n}", constraints,
-                   [thread_in_task(self.emitter), self.emitter.values[self.source], offsets, *tiles], type_)
+                   [thread_in_task(self.emitter), here(self.emitter, self.emitter.values[self.source]), offsets, *tiles], type_)
         sync(self.emitter)
         return made
 

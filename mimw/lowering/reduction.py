@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Op
-from .asm import ptx, sync, thread_in_task
+from .asm import here, ptx, sync, thread_in_task
 from .descriptor_address import Inputs, eviction, point_at
 from .emitter import Emitter
 from .multicast import boxes
@@ -17,7 +17,7 @@ def hinted_reduction(emitter: Emitter, op: Op) -> bool:
     """
     descriptor, offsets, buffer, policy, reduce = op.args
     inputs, rank = Inputs(), len(offsets)
-    thread, source = inputs.add(thread_in_task(emitter)), inputs.add(emitter.values[buffer])
+    thread, source = inputs.add(thread_in_task(emitter)), inputs.add(here(emitter, emitter.values[buffer]))
     starts = [inputs.add(emitter.values[offset]) for offset in offsets]
     pointing = point_at(emitter, descriptor, "map", inputs)
     if pointing is None:

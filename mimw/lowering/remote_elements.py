@@ -155,6 +155,10 @@ def remote_scatter(emitter: Emitter, op: Op):
     thread.emit()
 
 
+# What ptxas (CUDA 13.4) makes of a 64-bit atomic for shared memory is atomic in global memory and in the CTA's own shared memory,
+# and a load and a store in another CTA's: all but these and the additions of floats, which are atomic there too.
+_NATIVE_64 = ("add.f64", "exch.b64", "cas.b64")
+
 _KINDS = {"ADD": "add.u", "FADD": "add.f", "MAX": "max.s", "MIN": "min.s", "UMAX": "max.u", "UMIN": "min.u", "AND": "and.b",
           "OR": "or.b", "XOR": "xor.b", "XCHG": "exch.b"}
 
@@ -183,9 +187,11 @@ def _atomic(emitter: Emitter, op: Op, buffer: Value, place, values, mask, instru
     (base, ) = thread.add(emitter.values[buffer])
     positions, ranks = (thread.tile(value) for value in place)
     operands, flags, owner = [thread.bits(value) for value in values], thread.mask(mask), thread.owns(extent, each)
-    what = f"{_ORDERS[_name(order)]}.{_SCOPES.get(_name(scope), 'cluster')}.shared::cluster.{instruction}"
+    what = f"{_ORDERS[_name(order)]}.{_SCOPES.get(_name(scope), 'cluster')}.shared::cluster"
     if size == 2:
         thread.lines.append(".reg .b16 old, new, wanted;")
+    if size == 8 and instruction not in _NATIVE_64:
+        thread.lines += [".reg .pred again;", ".reg .b64 next, seen;"]
     for at in range(held):
         thread.lines.append(f"mov.b{64 if size == 8 else 32} {thread.results[at]}, 0;")
         thread.address(base, positions[at], ranks[at])
@@ -194,14 +200,24 @@ def _atomic(emitter: Emitter, op: Op, buffer: Value, place, values, mask, instru
         if size == 2:
             halves = ["wanted", "new"][-len(names):]
             thread.lines += [f"cvt.u16.u32 {half}, {name};" for half, name in zip(halves, names)]
-            thread.lines += [f"{guard}atom.{what} old, [to], {', '.join(halves)};",
+            thread.lines += [f"{guard}atom.{what}.{instruction} old, [to], {', '.join(halves)};",
                              f"{guard}cvt.u32.u16 {thread.results[at]}, old;"]
+        elif size == 8 and instruction not in _NATIVE_64:
+            thread.lines += _swapped(guard, instruction, what, thread.results[at], names[0], at)
         else:
-            thread.lines.append(f"{guard}atom.{what} {thread.results[at]}, [to], {', '.join(names)};")
+            thread.lines.append(f"{guard}atom.{what}.{instruction} {thread.results[at]}, [to], {', '.join(names)};")
     old = thread.emit(_integers(emitter, op))
     if owner and op.attrs["used"]:
         old = _told(emitter, op, old, extent, each, size)
     return _as_elements(emitter, op, old)
+
+
+def _swapped(guard: str, instruction: str, what: str, old: str, value: str, at: int) -> list[str]:
+    """A 64-bit update by compare-and-swap, until nobody came between."""
+    skip = [f"@!{guard[1:].strip()} bra done{at};"] if guard else []
+    return [*skip, f"ld.relaxed.cluster.shared::cluster.b64 {old}, [to];", f"again{at}:", f"{instruction} next, {old}, {value};",
+            f"atom.{what}.cas.b64 seen, [to], {old}, next;", f"setp.ne.b64 again, seen, {old};", f"mov.b64 {old}, seen;",
+            f"@again bra again{at};", f"done{at}:"]
 
 
 def _name(argument) -> str:

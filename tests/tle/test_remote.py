@@ -1,5 +1,7 @@
 """Other CTAs' shared memory: every kind of access, index form and shard id, alone and in helpers, loops and branches."""
 
+import re
+
 import numpy as np
 import pytest
 import triton.language as tl
@@ -198,18 +200,20 @@ def count(out, mesh: tl.constexpr, KIND: tl.constexpr, DTYPE: tl.constexpr, N: t
 @pytest.mark.parametrize("kind, dtype", [("add", tl.int32), ("add", tl.uint32), ("add", tl.int64), ("add", tl.uint64),
                                          ("add", tl.float32), ("max", tl.int32), ("min", tl.int64), ("max", tl.uint32),
                                          ("min", tl.uint64), ("or", tl.int32), ("xor", tl.int64), ("and", tl.int32),
-                                         ("max", tl.float32)])
+                                         ("add", tl.float64), ("max", tl.int64), ("max", tl.uint64), ("or", tl.int64),
+                                         ("and", tl.uint64), ("add", tl.float16), ("max", tl.float32)])
 @pytest.mark.parametrize("n", [8, 512])
 def test_each_atomic_is_applied_once(machine, kind, dtype, n):
     """A tile of 8 elements has copies in all threads of the CTA."""
     size = 4
     function = {"add": np.add, "max": np.maximum, "min": np.minimum, "or": np.bitwise_or, "xor": np.bitwise_xor,
                 "and": np.bitwise_and}[kind]
-    kind_of = np.dtype({"fp32": "float32"}.get(dtype.name, dtype.name))
+    kind_of = np.dtype({"fp16": "float16", "fp32": "float32", "fp64": "float64"}.get(dtype.name, dtype.name))
     expected = np.full(size, 7, kind_of)
     values = np.arange(1, 4 * n + 1).astype(kind_of).reshape(4, n // size, size)
-    for row in values.reshape(-1, size):
-        expected = function(expected, row)
+    with np.errstate(over="ignore"):
+        for row in values.reshape(-1, size):
+            expected = function(expected, row)
     out = np.zeros(size, kind_of)
     machine.launch(count, (1, ), out, FOUR, kind, dtype, n, size)
     assert (out == expected).all()
@@ -245,6 +249,66 @@ def test_atomics_give_what_was_there(machine, n):
     assert total == 8 * n
     winners = [rank for rank in range(4) if claims[rank, 1] == -1]
     assert len(winners) == 1 and set(claims[:, 1]) == {-1, winners[0]}
+
+
+@mimw.jit
+def passed_on(start, olds, out, mesh: tl.constexpr, N: tl.constexpr, SWAP: tl.constexpr):
+    """All CTAs exchange one number of shard 2, or count it up by compare-and-swap: those who win have seen all numbers."""
+    me = tle.shard_id(mesh, 0)
+    at = tl.arange(0, N)
+    tile = tle.gpu.alloc([1], start.dtype.element_ty)
+    first = tle.gpu.local_ptr(tile, [0])
+    tl.store(first, tl.load(start))
+    tle.distributed_barrier(mesh)
+    there = tle.remote(first, 2) + tl.zeros([N], tl.int32)
+    if SWAP:
+        number = (N * me + at).to(start.dtype.element_ty)
+        seen = tl.atomic_cas(there, number, number + 1)
+    else:
+        seen = tl.atomic_xchg(there, (N * me + at + 1).to(start.dtype.element_ty))
+    tl.store(olds + N * me + at, seen)
+    tle.distributed_barrier(mesh)
+    if me == 2:
+        tl.store(out, tl.load(first))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("n", [4, 256])
+def test_exchanges_lose_nothing(machine, dtype, n):
+    start, olds, out = np.array([1 << (8 * dtype().itemsize - 2)], dtype), np.zeros(4 * n, dtype), np.zeros(1, dtype)
+    machine.launch(passed_on, (1, ), start, olds, out, FOUR, n, False)
+    assert sorted([*olds, *out]) == sorted([*start, *range(1, 4 * n + 1)])
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("n", [4, 256])
+def test_swaps_happen_where_the_number_is_as_said(machine, dtype, n):
+    start, olds, out = np.zeros(1, dtype), np.full(4 * n, -1, dtype), np.zeros(1, dtype)
+    machine.launch(passed_on, (1, ), start, olds, out, FOUR, n, True)
+    won = olds == np.arange(4 * n)
+    assert won[0] and out[0] == won.sum() and won[:out[0]].all()
+
+
+@mimw.jit
+def own(out, mesh: tl.constexpr, DTYPE: tl.constexpr):
+    """Every CTA swaps and stores some elements of its own buffer, by the addresses that assembly computes."""
+    me = tle.shard_id(mesh, 0)
+    at = tl.arange(0, 64)
+    tile = tle.gpu.alloc([64], DTYPE)
+    place = tle.gpu.local_ptr(tile)
+    tl.store(place, (at % 8).to(DTYPE))
+    tl.atomic_cas(place, tl.full([64], 3, DTYPE), (100 + me).to(DTYPE) + tl.zeros([64], DTYPE))
+    tl.store(place, tl.full([64], 50, DTYPE), mask=at >= 48)
+    tle.distributed_barrier(mesh)
+    tl.store(out + 64 * me + at, tl.load(tle.gpu.local_ptr(tle.remote(tile, (me + 1) % 4))))
+
+
+@pytest.mark.parametrize("dtype", [tl.int16, tl.int32, tl.int64])
+def test_computed_addresses_are_of_the_own_cta(machine, dtype):
+    out = np.zeros((4, 64), dtype.name)
+    machine.launch(own, (1, ), out, FOUR, dtype)
+    at, owner = np.arange(64), (np.arange(4)[:, None] + 1) % 4
+    assert (out == np.where(at >= 48, 50, np.where(at % 8 == 3, 100 + owner, at % 8))).all()
 
 
 @mimw.jit
@@ -370,6 +434,11 @@ def test_instructions():
     constants = {"mesh": FOUR, "KIND": "add", "DTYPE": tl.int32, "N": 512, "BINS": 64}
     ptx = compile_kernel(count, {"out": "*i32"}, constants).stages["ptx"]
     assert ptx.count("atom.acq_rel.gpu.shared::cluster.add.u32") == 4
+    ptx = compile_kernel(count, {"out": "*i64"}, {**constants, "KIND": "xor", "DTYPE": tl.int64}).stages["ptx"]
+    assert ptx.count("atom.acq_rel.gpu.shared::cluster.cas.b64") == 4 and "shared::cluster.xor" not in ptx
+    ptx = compile_kernel(odd, {"out": "*i16"}, {"mesh": FOUR, "A": 4, "B": 4, "C": 8}).stages["ptx"]
+    (own_place, ) = re.findall(r"mapa.shared::cluster.u32 (%r\d+), %r\d+, me;", ptx)
+    assert f"add.u32 at, {own_place}, " in ptx and "st.shared.b16 [at]" in ptx, "a masked store at this CTA's place in the cluster"
     pair = compile_kernel(unlaunched, {"out": "*i32"}, {"RANK": 1, "SHARE": True}, options={"ctas_per_cga": (2, 1, 1)})
     assert pair.stages["ptx"].count("ld.shared::cluster") == 1
 

@@ -44,6 +44,31 @@ def test_results_are_the_same(machine, first, second):
     assert (y == x + 1).all()
 
 
+@mimw.jit
+def relay_in_a_cluster(x_ptr, y_ptr, N: tl.constexpr):
+    """Each CTA waits, with a hint, for its own barriers: one of them of single threads."""
+    tile = tlx.local_alloc((N, ), tl.float32, 1)
+    ready, read = tlx.alloc_barriers(1), tlx.alloc_warp_barrier(1, num_warps=4)
+    first = tl.program_id(0) * N
+    with tlx.async_tasks(mbarrier_try_wait_suspend_ns=100):
+        with tlx.async_task("default"):
+            tlx.barrier_wait(ready[0], 0)
+            tl.store(y_ptr + first + tl.arange(0, N), tlx.local_load(tile[0]))
+            tlx.barrier_arrive(read[0])
+        with tlx.async_task(num_warps=4):
+            tlx.local_store(tile[0], tl.load(x_ptr + first + tl.arange(0, N)) + 1)
+            tlx.barrier_arrive(ready[0])
+            tlx.barrier_wait(read[0], 0)
+            tlx.local_store(tile[0], tl.zeros((N, ), tl.float32))
+
+
+def test_barriers_are_of_the_own_cta(machine):
+    x = np.arange(4 * 64, dtype=np.float32)
+    y = np.zeros_like(x)
+    machine.launch(relay_in_a_cluster, (4, ), x, y, 64, ctas_per_cga=(4, 1, 1))
+    assert (y == x + 1).all()
+
+
 @pytest.mark.parametrize("first, second, hint", [(100, None, "100"), (300, 200, "200"), (0, 200, None), (None, None, None)])
 def test_the_smallest_hint_is_in_every_wait(first, second, hint):
     ptx = compile_kernel(relay, {"x_ptr": "*fp32", "y_ptr": "*fp32", "steps": "i32"},
