@@ -25,7 +25,8 @@ def here(emitter: Emitter, shared):
     """The address of a shared buffer or barrier as an operand of accesses by this CTA.
 
     Triton hands assembly the offset in the CTA's own window, which in a cluster is an address of CTA 0: in any other one
-    `.shared::cta` accesses at it are illegal instructions. Only mapa, and copies that take the same offset in several CTAs, want it.
+    `.shared::cta` accesses at it are illegal instructions. Only mapa, and copies that take the same offset in several CTAs,
+    want it.
     """
     if emitter.program.cluster_size == 1:
         return shared

@@ -1,0 +1,155 @@
+"""The smallest kernel for each TLE word. Parameters by name: `x` and `y` point at 4096 floats, `i` at 4096 ints, `d` is a host
+descriptor of half floats in blocks of 64 x 64."""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+
+SIGNATURE = {"x": "*fp32", "y": "*fp32", "i": "*i32", "d": "tensordesc<fp16[64, 64]>"}
+PAIR = tle.device_mesh({"cluster": 2})
+GRID = tle.device_mesh({"block": 2})
+ROWS = tle.sharding(PAIR, ["cluster", None])
+WHOLE = tle.sharding(PAIR)
+PROBES = {}
+
+
+def probe(name):
+    def keep(function):
+        PROBES[name] = mimw.jit(function)
+        return PROBES[name]
+    return keep
+
+
+@mimw.jit
+def _store(p, value):
+    tl.store(p, value)
+
+
+@probe("load")
+def load(x, y):
+    tl.store(y + tl.arange(0, 128), tle.load(x + tl.arange(0, 128), is_async=True))
+
+
+@probe("extract_tile")
+def extract(x, y):
+    tile = tle.extract_tile(tl.load(x + tl.arange(0, 128)), tl.program_id(0), [32])
+    tl.store(y + tl.arange(0, 32), tile)
+
+
+@probe("insert_tile")
+def insert(x, y):
+    tile = tle.insert_tile(tl.load(x + tl.arange(0, 128)), tl.load(y + tl.arange(0, 32)), tl.program_id(0))
+    tl.store(x + tl.arange(0, 128), tile)
+
+
+@probe("cumsum")
+def cumsum(x, y):
+    exclusive, total = tle.cumsum(tl.load(x + tl.arange(0, 128)))
+    tl.store(y + tl.arange(0, 128), exclusive + total)
+
+
+@probe("pipe")
+def pipe(x, y):
+    at = tl.arange(0, 64)
+    stages = tle.gpu.alloc([2, 64], tl.float32)
+    pipe = tle.pipe(capacity=2, tile=stages)
+    writer, reader = pipe.writer(), pipe.reader()
+    for step in range(2):
+        tl.store(tle.gpu.local_ptr(writer.acquire(step).tile, (at, )), tl.load(x + step * 64 + at))
+        writer.commit(step)
+        tl.store(y + step * 64 + at, tl.load(tle.gpu.local_ptr(reader.wait(step).slot.tile, (at, ))))
+        reader.release(step)
+
+
+@probe("gpu.alloc, gpu.local_ptr")
+def local(x, y):
+    at = tl.arange(0, 128)
+    buffer = tle.gpu.alloc([128], tl.float32)
+    tl.store(tle.gpu.local_ptr(buffer, (at, )), tl.load(x + at))
+    tl.store(y + at, tl.load(tle.gpu.local_ptr(buffer, (127 - at, ))))
+
+
+@probe("gpu.local_ptr: atomics")
+def atomics(i):
+    at = tl.arange(0, 128)
+    bins = tle.gpu.alloc([16], tl.int32)
+    tl.store(tle.gpu.local_ptr(bins), tl.zeros([16], tl.int32))
+    tl.atomic_add(tle.gpu.local_ptr(bins, (tl.load(i + at) & 15, )), 1)
+    tl.store(i + tl.arange(0, 16), tl.load(tle.gpu.local_ptr(bins)))
+
+
+@probe("gpu.local_ptr: compare and swap")
+def swap(i):
+    word = tle.gpu.alloc([1], tl.int32)
+    tl.store(tle.gpu.local_ptr(word, [0]), 0)
+    tl.store(i, tl.atomic_cas(tle.gpu.local_ptr(word, [0]), 0, 1))
+
+
+@probe("gpu.copy, pointers")
+def copy(x, y):
+    at = tl.arange(0, 128)
+    buffer = tle.gpu.alloc([128], tl.float32)
+    tle.gpu.copy(x + at, buffer, [128])
+    tle.gpu.copy(buffer, y + at, [128])
+
+
+@probe("gpu.copy, descriptors")
+def copy_tile(d):
+    buffer = tle.gpu.alloc([64, 64], tl.float16)
+    tle.gpu.copy(d, buffer, [64, 64], [0, 0])
+    tle.gpu.copy(buffer, d, [64, 64], [0, 0])
+
+
+@probe("gpu.warp_specialize")
+def partitions(x, y):
+    tle.gpu.warp_specialize([(_store, (x, 1.0)), (_store, (y, 2.0))], [4], [80])
+
+
+@probe("gpu.memory_space")
+def memory_space(x, y):
+    tl.store(y + tl.arange(0, 128), tle.gpu.memory_space(tl.load(x + tl.arange(0, 128)), "shared_memory"))
+
+
+@probe("shard_id")
+def shard_id(i):
+    tl.store(i + tl.program_id(0), tle.shard_id(PAIR, "cluster"))
+
+
+@probe("distributed_barrier, cluster")
+def meet(x):
+    tle.distributed_barrier(PAIR)
+    tl.store(x, 1.0)
+
+
+@probe("distributed_barrier, grid")
+def meet_all(x):
+    tle.distributed_barrier(GRID)
+    tl.store(x, 1.0)
+
+
+@probe("remote")
+def remote(x, y):
+    at = tl.arange(0, 128)
+    buffer = tle.gpu.alloc([128], tl.float32)
+    tl.store(tle.gpu.local_ptr(buffer, (at, )), tl.load(x + at))
+    tle.distributed_barrier(PAIR)
+    there = tle.remote(buffer, 1 - tle.shard_id(PAIR, 0))
+    tl.store(y + at, tl.load(tle.gpu.local_ptr(there, (at, ))))
+    tle.distributed_barrier(PAIR)
+
+
+@probe("reshard")
+def reshard(x, y):
+    at = tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    whole = tle.reshard(tle.make_sharded_tensor(tl.load(x + at), ROWS, [64, 64]), WHOLE)
+    tl.store(y + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], whole.handle)
+
+
+@probe("distributed_dot")
+def dot(x, y):
+    at = tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    square = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    a = tle.make_sharded_tensor(tl.load(x + at).to(tl.float16), ROWS, [64, 64])
+    b = tle.make_sharded_tensor(tl.load(x + square).to(tl.float16), WHOLE, [64, 64])
+    tl.store(y + at, tle.distributed_dot(a, b).handle)
