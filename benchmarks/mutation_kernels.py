@@ -12,18 +12,22 @@ import ml_dtypes
 import numpy as np
 
 import mimw.tle
-from mimw.kernels import attention, gemm
+from mimw.kernels import attention, gemm, moe_align, topk
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
 
 @dataclass(frozen=True)
 class Case:
-    """`file` is where the kernel stands, from the root of the repository; `make()` gives (kernel, grid, args, meta)."""
+    """`file` is where the kernel stands, from the root of the repository; `make()` gives (kernel, grid, args, meta).
+
+    `settled(arrays)` is what is one and the same for all right results, of the arrays among the args: by default they themselves.
+    """
 
     name: str
     file: str
     make: Callable[[], tuple]
+    settled: Callable[[list[np.ndarray]], list[np.ndarray]] = list
 
 
 def _tutorial(stem: str):
@@ -72,6 +76,45 @@ def _histogram() -> tuple:
     return module.histogram, *module.arguments(keys, np.zeros(16, np.int32), 0, **meta)
 
 
+def _ties() -> tuple:
+    """(x, values, indices): two rows of 100 small numbers, many of them equal, and room for the ten largest."""
+    x = np.random.default_rng(0).integers(-20, 20, (2, 100)).astype(np.float16)
+    return x, np.zeros((2, 10), np.float16), np.zeros((2, 10), np.int32)
+
+
+def _tutorial_topk() -> tuple:
+    module = _tutorial("14_radix_topk")
+    return module.radix_topk, *module.arguments(*_ties())
+
+
+def _library_topk(**configuration) -> tuple:
+    return topk.kernel, *topk.arguments(*_ties(), topk.Configuration(**configuration))
+
+
+def _choices(numel: int) -> np.ndarray:
+    """An expert of eight for each token, the low numbers more often."""
+    return (np.random.default_rng(0).random(numel)**3 * 8).astype(np.int32)
+
+
+def _tutorial_align(in_cluster: bool) -> tuple:
+    module = _tutorial("15_moe_align")
+    outs = [np.full(size, -7, np.int32) for size in module.sizes(300, 8, 4)]
+    return module.align, *module.arguments(_choices(300), outs, 8, 4, in_cluster, BLOCK=128, num_warps=4)
+
+
+def _library_align(numel: int, form: str, **configuration) -> tuple:
+    """Tiles of 64 tokens: one a program up to 512 tokens, more than one above."""
+    outs = [np.full(size, -7, np.int32) for size in (*moe_align.outputs(numel, 8, 4), 8)]
+    return moe_align.arguments(_choices(numel), *outs, 8, 4, 2, moe_align.Configuration(form, 64, 4, **configuration))
+
+
+def _experts_lists(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Of an alignment in blocks of four: an expert's tokens may stand in any order, but in front of its padding."""
+    ids, tokens, experts, total, *_ = arrays
+    expert = experts[np.arange(tokens.size) // 4]
+    return [tokens[np.lexsort((tokens, expert))], tokens == ids.size, experts, total]
+
+
 def _softmax() -> tuple:
     """A mesh of two CTAs."""
     module = _tutorial("16_cluster_reduction")
@@ -95,6 +138,12 @@ CASES = (
     Case("GEMM, ping-pong", "mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
     Case("Attention", "mimw/kernels/attention/kernel.py", _attention),
+    Case("Top-k, one CTA", "mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
+    Case("Top-k, cluster", "mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
+    Case("MoE align, grid", "mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "grid"), _experts_lists),
+    Case("MoE align, many tiles", "mimw/kernels/moe_align/kernel.py", lambda: _library_align(1100, "grid"), _experts_lists),
+    Case("MoE align, cluster", "mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster"), _experts_lists),
+    Case("MoE align, pull", "mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster", pull=True), _experts_lists),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",
@@ -110,6 +159,9 @@ CASES = (
          lambda: _tutorial_gemm("11_tle_pipe_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 12", "tutorials/12_tle_warp_specialised_gemm.py",
          lambda: _tutorial_gemm("12_tle_warp_specialised_gemm", 256, 128, 256, 1, BN=128, STAGES=2)),
+    Case("Tutorial 14", "tutorials/14_radix_topk.py", _tutorial_topk),
+    Case("Tutorial 15, cluster", "tutorials/15_moe_align.py", lambda: _tutorial_align(True), _experts_lists),
+    Case("Tutorial 15, grid", "tutorials/15_moe_align.py", lambda: _tutorial_align(False), _experts_lists),
     Case("Tutorial 16", "tutorials/16_cluster_reduction.py", _softmax),
     Case("Tutorial 17", "tutorials/17_distributed_dot.py",
          lambda: _tutorial_gemm("17_distributed_dot", 32, 64, 192, BM=32, BN=64, BK=32, STAGES=3, num_warps=4)),

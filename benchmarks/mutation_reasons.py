@@ -16,18 +16,26 @@ def _swapped(mutant: Mutant, first, second) -> bool:
     return mutant.word in first and any(f"past {word}," in mutant.change for word in second)
 
 
-def _in_shared_memory(mutant: Mutant) -> bool:
-    """Whether an atomic goes to its own CTA's shared memory."""
-    return mutant.word.startswith("atomic") and any(
-        op.operands[0].type.element.space == "shared" for op in mutant.program.walk()
-        if op.name == mutant.word and op.site == mutant.site)
+def _of(mutant: Mutant, file: str) -> bool:
+    """Whether the changed line belongs to the kernel of this file, maybe by a call."""
+    return mutant.site.chain()[-1].file.endswith(file)
+
+
+def _one_task_counts(mutant: Mutant) -> bool:
+    """Whether an atomic goes to its own CTA's shared memory, in a program that has one task a CTA."""
+    ops = list(mutant.program.walk())
+    return mutant.word.startswith("atomic") and not any(op.name == "warp_specialize" for op in ops) and all(
+        op.operands[0].type.element.space == "shared" for op in ops if op.name == mutant.word and op.site == mutant.site)
 
 
 REASONS = (
-    (_in_shared_memory,
-     "The counts are one task's own, in its CTA's memory: additions commute, and no other task or CTA reads what lies around "
-     "them."),
-    (lambda m: m.word == "fence" or _swapped(m, ("barrier_wait", ), ("fence", )),
+    (lambda m: _one_task_counts(m) and m.change.startswith(("order ", "scope cta")),
+     "All who reach these elements by atomics are of one task of one CTA, which holds the scope; and nobody learns by them that "
+     "something else is there."),
+    (lambda m: _one_task_counts(m) and _swapped(m, ("atomic_rmw", ), ("distributed_barrier", )),
+     "The barrier is for the zeros of the counters of all. The counts are the CTA's own, and it reads them behind both."),
+    (lambda m: _of(m, "tutorials/12_tle_warp_specialised_gemm.py") and (
+        m.word == "fence" or _swapped(m, ("barrier_wait", ), ("fence", ))),
      "A pipe fences where it commits stores and again where TMA reads them: either fence between the two is enough."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
@@ -55,7 +63,8 @@ REASONS = (
      "The copy starts later than it could, behind what has nothing to do with it: slower, and right."),
     (lambda m: _swapped(m, ("async_commit", ), ("async_load", )) or _swapped(m, ("async_load", ), ("async_commit", )),
      "The copy moves to the neighbouring group, and that is waited for before the copy is used, too."),
-    (lambda m: m.word.startswith("atomic") and m.change == "scope cta", "This launch has one program: its CTA is all there is."),
+    (lambda m: _of(m, "kernels/attention/kernel.py") and m.word.startswith("atomic") and m.change == "scope cta",
+     "This launch has one program: its CTA is all there is."),
     (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),
      "At the size of this launch the slot is not filled again, so nobody waits for the arrival. On a larger one it is wrong."),
     (lambda m: _swapped(m, ARRIVALS, (*OWN_WAITS, "barrier_wait")),

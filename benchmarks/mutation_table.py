@@ -40,7 +40,8 @@ def score(outcomes: list[dict]) -> float:
 
 def _row(name: str, head: dict, outcomes: list[dict]) -> str:
     count = Counter(row["verdict"] for row in outcomes)
-    return (f"| {name} | {len(outcomes)} | {count['caught']} | {count['missed']} | {count['equivalent']} | {score(outcomes):.1%} | "
+    caught = f"{score(outcomes):.1%}" if count["caught"] + count["missed"] else "none wrong"
+    return (f"| {name} | {len(outcomes)} | {count['caught']} | {count['missed']} | {count['equivalent']} | {caught} | "
             f"{head['alarms']} ({head['runs']}) |")
 
 

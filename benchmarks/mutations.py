@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,8 +48,8 @@ class Outcome:
     by: str
 
 
-def judge(launch: Launch, mutant: Mutant) -> Outcome:
-    """What becomes of one mutant of the program in `launch`."""
+def judge(launch: Launch, mutant: Mutant, settled: Callable = list) -> Outcome:
+    """What becomes of one mutant of the program in `launch`; `settled` as a case has it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -63,25 +64,25 @@ def judge(launch: Launch, mutant: Mutant) -> Outcome:
         if report.findings:
             return Outcome(mutant, "caught", report.findings[0].kind)
     try:
-        fault = _fault(launch, program, search)
+        fault = _fault(launch, program, search, settled)
     finally:
         search.saved.restore()
     return Outcome(mutant, "missed", fault) if fault else Outcome(mutant, "equivalent", reason(mutant))
 
 
-def _fault(launch: Launch, program, search: Search) -> str:
+def _fault(launch: Launch, program, search: Search, settled: Callable) -> str:
     """What goes wrong with `program` on one of so many seeds; nothing if its results are those of the launch's own."""
     arrays = [array for array, _ in search.saved.copies]
     search.saved.restore()
     run(launch.program, launch.grid, launch.values)
-    wanted = [array.copy() for array in arrays]
+    wanted = [array.copy() for array in settled(arrays)]
     for seed in range(TRIED):
         search.saved.restore()
         try:
             run(program, launch.grid, launch.values, seed=seed)
         except MimwError as error:
             return f"seed {seed}: {error.kind}"
-        if any(one.tobytes() != other.tobytes() for one, other in zip(arrays, wanted)):
+        if any(one.tobytes() != other.tobytes() for one, other in zip(settled(arrays), wanted)):
             return (f"seed {seed}: another result, by a protocol without a fault: every access is ordered, and the data are "
                     "another's. Only comparing results shows it")
     return ""
@@ -94,7 +95,7 @@ def measure(case: Case, seeds: int) -> list[dict]:
     clean = Search(launch).all(seeds, "both", RUNS, shrink=False)
     rows = []
     for mutant in mutants(launch.recorded):
-        outcome = judge(launch, mutant)
+        outcome = judge(launch, mutant, case.settled)
         rows.append({"kind": "mutant", "kernel": case.name, "word": mutant.word, "line": mutant.site.line, "change": mutant.change,
                      "called_from": [site.line for site in mutant.site.chain()[1:]], "verdict": outcome.verdict, "by": outcome.by})
     head = {"kind": "kernel", "kernel": case.name, "file": case.file, "alarms": len(clean.findings), "runs": clean.runs,

@@ -32,8 +32,14 @@ def _optional(task, op, arg):
 
 def _atomic(op, read: bool) -> dict:
     """What the order is told of an atomic op: its last arguments are its order and scope."""
-    order, scope = (getattr(arg, "name", str(arg)).lower() for arg in op.args[-2:])
-    return dict(order={"acquire_release": "acq_rel"}.get(order, order), scope={"system": "sys"}.get(scope, scope), read=read)
+    order = getattr(op.args[-2], "name", str(op.args[-2])).lower()
+    return dict(order={"acquire_release": "acq_rel"}.get(order, order), scope=scope_of(op), read=read)
+
+
+def scope_of(op) -> str:
+    """The scope of an atomic op, its last argument: cta, gpu or sys."""
+    scope = getattr(op.args[-1], "name", str(op.args[-1])).lower()
+    return {"system": "sys"}.get(scope, scope)
 
 
 _VOLATILE = dict(order="relaxed", scope="sys", read=True)     # PTX: a volatile load is relaxed at system scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .globals import KINDS, turns
+from .globals import KINDS, scope_of, turns
 from .pointers import picked
 from .remote import peer, view_of
 from .shared import WRITTEN, View
@@ -72,7 +72,7 @@ def remote_cas(task, op):
 def _update(task, op, place, function, *operands) -> None:
     result = np.zeros(op.result.type.shape, operands[0].dtype)
     for view, lanes, at in _parts(task, op, *place):
-        view.touch(task, op, write=True, where=(at, ), scope="gpu")
+        view.touch(task, op, write=True, where=(at, ), scope=scope_of(op))
         view.check(task, op, (at, ))
         for turn in turns(at, np.arange(at.size)):
             old = view.data[at[turn]]

@@ -54,3 +54,12 @@ def test_main(tutorial, capsys):
     tutorial.simulate_one()
     said = capsys.readouterr().out
     assert said.count("checked: ok") == 2 and said.count("as numpy's: True") == 2
+
+
+@pytest.mark.parametrize("in_cluster", [True, False], ids=["cluster", "grid"])
+def test_counters_of_all_need_a_scope_of_all(edited, in_cluster):
+    """Programs that add to shared counters at the scope of their own CTA race."""
+    wrong = edited('(mine)), sem="relaxed")', '(mine)), sem="relaxed", scope="cta")')
+    _, _, grid, args, meta = problem(wrong, 300, 8, 4, in_cluster)
+    report = mimw.check(wrong.align, grid, *args, seeds=3, shrink=False, **meta)
+    assert any("DataRace" in finding.kinds for finding in report.findings), report
