@@ -33,8 +33,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative
                int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is
                no scalar, a tensor that is remote
-    lowers to: PTX mapa, ld/st/atom.shared::cluster; integer atomics of 64 bits are a loop of atom.cas.b64, since ptxas has a load and
-               a store for them in another CTA's memory
+    lowers to: PTX mapa, ld/st/atom.shared::cluster; integer atomics of 64 bits are a loop of atom.cas.b64, since ptxas has a load
+               and a store for them in another CTA's memory
     """
     shard_id = unwrap(shard_id)
     scope = None if unwrap(scope) is None else checked_mesh(_NAME, scope, "scope")
