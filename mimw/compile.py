@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .analysis.order import may_pipeline, may_sink_reads
 from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, check_mesh_target, cluster_shape
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
@@ -29,6 +30,7 @@ from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
 from .frontend.words import uses_words
+from .guard import optimise_in_order
 from .ir import OPS, Program, print_program
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
@@ -40,7 +42,7 @@ from .triton_port.accesses import buffer_accesses
 from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
-from .triton_port.passes import amd_passes, nvidia_passes, optimise, unfit_copies
+from .triton_port.passes import amd_passes, nvidia_passes, unfit_copies
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, make_backend, stock_compile
 
@@ -117,34 +119,37 @@ class Kernel:
         """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies the chip cannot do, and which
         lanes meet in a bank of shared memory; then lowering starts again, knowing that."""
         self.quiet = {}
-        module, lines = self._optimised(chip, options, backend, context, observer), frozenset()
+        module, copies = self._optimised(chip, options, backend, context, observer), frozenset()
         if unfit := unfit_copies(module, chip.arch):
-            lines = frozenset(op.site for op in self.program.walk() if op.name == "async_load" and _place(op.site) in unfit)
-            module = self._optimised(chip, options, backend, context, observer, lines)
+            copies = frozenset(op for number, op in enumerate(self.program.walk()) if op.name == "async_load" and number in unfit)
+            module = self._optimised(chip, options, backend, context, observer, copies)
         if chip.backend == "cuda" and free_buffers(self.program):
             self.quiet = quiet_layouts(self.program, self.layouts.shared, self._accesses(module))
             if self.quiet:
-                module = self._optimised(chip, options, backend, context, observer, lines)
+                module = self._optimised(chip, options, backend, context, observer, copies)
         return module
 
     def _accesses(self, module) -> dict:
         """The accesses of a finished module to each buffer of which it tells all."""
         found = buffer_accesses(module)
-        return {op.result: [(access.layout, access.turned) for access in found[_place(op.site)]]
-                for op in self.program.walk() if op.name == "local_alloc" and _place(op.site) in found}
+        return {op.result: [(access.layout, access.turned) for access in found[number]]
+                for number, op in enumerate(self.program.walk()) if op.name == "local_alloc" and number in found}
 
     def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
-        module = self.lower(chip, options, backend, context, observer, by_registers)
-        names = {op.name for op in self.program.walk()}
-        if needs_slots(self.program):  # before any pass, which would not know the stand-ins
-            module = place_descriptors(module)
-            if observer:
-                observer("place_descriptors", module)
-        # A kernel with barriers of its own tells others when its products are over: Triton must not leave them under way.
-        pipeline = "dot" in names and not names & {"async_dot", "async_load", "alloc_barriers"}
-        listed = (nvidia_passes(chip.arch, options.num_stages, pipeline) if chip.backend == "cuda" else
-                  amd_passes(chip.arch, options.num_stages, pipeline))
-        return optimise(module, listed, observer)
+        def lowered():
+            module = self.lower(chip, options, backend, context, observer, by_registers)
+            if needs_slots(self.program):  # before any pass, which would not know the stand-ins
+                module = place_descriptors(module)
+                if observer:
+                    observer("place_descriptors", module)
+            return module
+
+        def listed():
+            return (nvidia_passes(chip.arch, options.num_stages, may_pipeline(self.program), may_sink_reads(self.program))
+                    if chip.backend == "cuda" else amd_passes(chip.arch))
+
+        self.program = self.program or self.record(chip, options, backend, observer)
+        return optimise_in_order(self.program, lowered, listed, observer)
 
 
 def _check_plain(program: Program, num_ctas: int) -> None:
@@ -153,10 +158,6 @@ def _check_plain(program: Program, num_ctas: int) -> None:
         if OPS[op.name].ours and op.name != "warp_specialize":
             raise KernelError(f"num_ctas={num_ctas} makes one program of several CTAs, and '{op.name}' is about one CTA", op.site,
                               hint=f"launch with ctas_per_cga=({num_ctas}, 1, 1): each CTA is then a program of its own")
-
-
-def _place(site) -> tuple[str, int, int]:
-    return site.file, site.line, site.column + 1
 
 
 class MimwSource(ASTSource):

@@ -42,6 +42,7 @@
     ├── LaunchError            launch options that cannot be: cluster shapes, grids
     ├── TargetError            an unknown target, or a word that the target cannot do
     └── InvalidProgram         a bug of ours: the IR broke its own rules
+        └── OrderChanged       a pass of Triton's moved an effect past another one
 
 A message says where, the facts with their sum, and the mend.
 """
@@ -265,3 +266,12 @@ class InvalidProgram(MimwError):
     def __init__(self, problem: str, op: str = "", site=None):
         where = f" at {site}" if site else ""
         super().__init__(f"InvalidProgram{where}: {problem}\n  >> {op}\nThis is a bug in mimw, not in your kernel.")
+
+
+class OrderChanged(InvalidProgram):
+    """A bug of ours: we let a pass of Triton's run that changed the order of two effects. `pass_name` is that pass."""
+
+    def __init__(self, pass_name: str, moved: str, beside: str, *sites):
+        self.pass_name, self.sites = pass_name, sites
+        super().__init__(f"Triton's pass '{pass_name}' moved {moved} past {beside}; the kernel would compute something else than "
+                         "what was recorded and simulated, so it is not compiled.\n" + "\n".join(map(excerpt, sites)), moved)

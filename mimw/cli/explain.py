@@ -1,7 +1,7 @@
 """Explain what the compiler made of one kernel.
 
 Who does what with which warps, registers and buffers; which layouts were chosen and why; what lies in
-shared memory and for how long; and who waits for whom. No GPU is needed.
+shared memory and for how long; who waits for whom; and which loops Triton pipelines. No GPU is needed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 from .conflicts import HEADING, conflict_text
 from .kernel import add_kernel_arguments, compile_named
+from .loops import HEADING as LOOPS
+from .loops import loop_text
 from .memory import HEADING as SHARED
 from .memory import memory_text
 
@@ -42,6 +44,8 @@ def execute(options: Namespace) -> int:
         SHARED: memory_text(compiled),
         "Barriers": barrier_graph(program),
     }
+    if loops := loop_text(compiled):
+        sections[LOOPS] = loops
     if conflicts := conflict_text(compiled):
         sections[HEADING] = conflicts
     for title, text in sections.items():

@@ -24,7 +24,7 @@ def async_load(emitter: Emitter, op: Op):
     """cp.async fills what it does not read with zeros and moves 4 bytes at least; all else goes through registers."""
     pointer, buffer, mask, other, policy, is_volatile = op.args
     builder = emitter.builder
-    if op.site in emitter.by_registers or other is not None:
+    if op in emitter.by_registers or other is not None:
         _by_registers(emitter, op)
         return []
     none = mlir.value()

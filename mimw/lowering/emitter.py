@@ -8,10 +8,11 @@ from typing import Any
 
 from ..constraints.solution import Layouts
 from ..errors import LayoutConflict
-from ..ir import UNKNOWN, Block, Op, Place, Program, Site, Tensor, Token, Value
+from ..ir import UNKNOWN, Block, Op, Place, Program, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..target import Target
 from ..triton_port.builder import GluonOpBuilder, new_module
+from ..triton_port.order import numbered
 from .types import Types
 
 Emission = Callable[["Emitter", Op], object]
@@ -52,14 +53,15 @@ class Home:
 
 
 class Emitter:
-    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `by_registers` are the lines whose
-    `async_load`s cp.async cannot do."""
+    """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `by_registers` are the
+    `async_load`s that cp.async cannot do."""
 
     def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program,
-                 by_registers: frozenset[Site] = frozenset()):
+                 by_registers: frozenset[Op] = frozenset()):
         self.builder, self.layouts, self.target = builder, layouts, target
         self.site = UNKNOWN
         self.program, self.by_registers = program, by_registers
+        self.numbers = {op: number for number, op in enumerate(program.walk())}  # what an op's location names it by
         self.num_warps = program.num_warps  # of the task being emitted
         self.types = Types(builder, layouts)
         self.values: dict[Value, object] = {}
@@ -146,7 +148,8 @@ class Emitter:
 
     def op(self, op: Op) -> None:
         self.site = op.site
-        self.builder.set_loc(op.site.file, op.site.line, op.site.column + 1)
+        label = next((value.name for value in op.results if value.name), op.name)
+        numbered(self.builder, label, self.numbers[op], op.site.file, op.site.line, op.site.column + 1)
         results = EMISSIONS[op.name](self, op)
         results = results if isinstance(results, (list, tuple)) else [results] if op.results else []
         kept = [value for value in op.results if not self.is_token(value)]
@@ -161,22 +164,24 @@ class Emitter:
         self.builder.set_insertion_point_to_start(mlir_block)
 
     def region(self, block: Block, yield_to: Callable[[list], object]) -> None:
-        """Emit a block whose `yield` is spelled by `yield_to`."""
+        """Emit a block whose `yield` is spelled by `yield_to`; the builder's location is again that of the op around it."""
+        location = self.builder.get_loc()
         self.yield_to.append(yield_to)
         try:
             self.block(block)
         finally:
             self.yield_to.pop()
+        self.builder.set_loc(location)
 
 
 def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target,
-          by_registers: frozenset[Site] = frozenset()):
+          by_registers: frozenset[Op] = frozenset()):
     """A TTGIR module for `program`.
 
     args:      layouts      what `constraints` chose
                target_name  "cuda:90", "hip:gfx942"
                target       for what differs from chip to chip
-               by_registers lines whose `async_load`s go through registers, because cp.async cannot do them
+               by_registers the `async_load`s that go through registers, because cp.async cannot do them
     """
     from . import (  # noqa: F401
         aliases,

@@ -26,6 +26,7 @@ from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
 from .grant_registers import grant_registers
 from .join_copies import join_copies
+from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
 from .place_aliases import check_aliases, place_aliases
 from .place_meetings import place_meetings
@@ -37,11 +38,12 @@ from .stamp_time import stamp_time
 from .sync_clusters import sync_clusters
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
-    "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target", "check_tasks",
-    "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers", "join_copies",
-    "narrow_releases", "place_aliases", "place_meetings", "run_passes", "share_captures", "shared_operands", "shared_pointers",
-    "slot_arrays", "stamp_time", "sync_clusters",
+    "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot",
+    "check_bytes", "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared",
+    "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers",
+    "grant_registers", "join_copies", "keep_loops", "narrow_releases", "place_aliases", "place_meetings",
+    "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "stamp_time",
+    "sync_clusters",
 ]
 
 
@@ -80,6 +82,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
     Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
     Pass("narrow_releases", rewrite=lambda program, target: narrow_releases(program)),
+    Pass("keep_loops", rewrite=lambda program, target: keep_loops(program)),  # what the passes above put in counts, too
     Pass("grant_registers", rewrite=grant_registers),  # last: the checks speak of what the author asked for
 )
 

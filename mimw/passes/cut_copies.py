@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from ..analysis import Uses
 from ..analysis.mask_runs import mask_run
-from ..ir import Program, Site
+from ..ir import Op, Program
 
 _LEAST_BYTES = 4  # PTX ISA, cp.async: cp-size is 4, 8 or 16
 
 
-def cut_copies(program: Program) -> frozenset[Site]:
-    """The lines of every `async_load` that has to go through registers because of its mask."""
+def cut_copies(program: Program) -> frozenset[Op]:
+    """Every `async_load` that has to go through registers because of its mask."""
     uses, found = Uses(program), set()
     for op in uses.ops:
         if op.name != "async_load" or op.args[2] is None:
             continue
         pointer, mask = op.args[0], op.args[2]
         if mask_run(uses, mask) * pointer.type.element.pointee.bytes < _LEAST_BYTES:
-            found.add(op.site)
+            found.add(op)
     return frozenset(found)

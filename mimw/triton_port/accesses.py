@@ -7,13 +7,11 @@ import re
 from dataclasses import dataclass, field
 
 from ..ir.layouts import Blocked, Linear, RegisterLayout, Slice
+from .order import number_of
 
 _VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans")
 _ACCESSES = ("ttg.local_load", "ttg.local_store")
-_PLACE = re.compile(r'"(.*)":(\d+):(\d+)\)$')
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)[^,]+, (#.*)>$")
-
-Place = tuple[str, int, int]  # file, line, column from 1
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Access:
 class _Walk:
     """What one walk over a module finds: values by their identity."""
 
-    allocs: dict[int, Place | None] = field(default_factory=dict)
+    allocs: dict[int, int | None] = field(default_factory=dict)
     root: dict[int, int] = field(default_factory=dict)  # view -> what it is a view of
     uses: list[tuple] = field(default_factory=list)  # (op, value) for each use of a memory descriptor
     blocks: dict[int, object] = field(default_factory=dict)  # region -> its block
@@ -41,8 +39,7 @@ class _Walk:
         if name == "ttg.warp_specialize.partitions":
             self.partitions.append(op)
         elif name == "ttg.local_alloc":
-            place = _PLACE.search(str(op.get_result(0).get_loc()))
-            self.allocs[op.get_result(0).id()] = (place[1], int(place[2]), int(place[3])) if place else None
+            self.allocs[op.get_result(0).id()] = number_of(op.get_result(0))
         elif name in _VIEWS:
             self.root[op.get_result(0).id()] = op.get_operand(0).id()
         if name not in _VIEWS and name != "ttg.local_dealloc" and name != "ttg.warp_specialize.partitions":
@@ -57,8 +54,8 @@ class _Walk:
         return value if value in self.allocs else None
 
 
-def buffer_accesses(module) -> dict[Place, list[Access]]:
-    """For each line and column that allocates one buffer array, all that the module does to it.
+def buffer_accesses(module) -> dict[int, list[Access]]:
+    """For each recorded op that allocates a buffer array, by its number, all that the module does to the array.
 
     Only arrays that nothing but reads and writes of whole buffers touches; none at all if some access cannot be followed to its
     array.
@@ -80,9 +77,9 @@ def buffer_accesses(module) -> dict[Place, list[Access]]:
         elif found[alloc] is not None:
             tile = op.get_result(0) if op.get_name() == "ttg.local_load" else op.get_operand(0)
             found[alloc].append(Access(_tile(str(tile.get_type())), _is_turned(str(value.get_type()))))
-    places = list(walk.allocs.values())
-    return {place: found[alloc] for alloc, place in walk.allocs.items()
-            if place is not None and places.count(place) == 1 and found[alloc] is not None}
+    numbers = list(walk.allocs.values())
+    return {number: found[alloc] for alloc, number in walk.allocs.items()
+            if number is not None and numbers.count(number) == 1 and found[alloc] is not None}
 
 
 def _is_turned(buffer: str) -> bool:

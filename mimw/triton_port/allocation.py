@@ -58,6 +58,8 @@ def allocation(ttgir: str, capability: int = 90) -> list[Piece]:
 def _pieces(text: str):
     places = {name: (file, int(line), int(column))
               for name, file, line, column in re.findall(r'(#loc\d*) = loc\("(.*)":(\d+):(\d+)\)', text)}
+    places |= {name: places[inside] for name, inside in re.findall(r'(#loc\d*) = loc\(".*"\((#loc\d*)\)\)', text)
+               if inside in places}  # a position inside the name of a recorded op
     around = []  # ops whose regions are open; their attributes stand behind these
     for line in text.splitlines():
         if opened := re.search(r'"(\w+\.\w+)"\(.*\(\{$', line):

@@ -1,8 +1,14 @@
-"""Triton's own passes over our TTGIR, in order, each with the reason it is there.
+"""Triton's own passes over our TTGIR, in order, each with the reason it is there and why it cannot reorder our effects.
 
 The module arrives with a valid but naive layout on every tile. The first group makes layouts good, the second turns the
 remaining `tl` ops into what the hardware has, the third cleans up. Left out on purpose: Triton's automatic warp
 specialisation (the tasks are explicit), `fuse_nested_loops` and `prefetch` (they move work across our barriers).
+
+Our effects are buffer accesses, barriers, copies, meetings and assembly; MLIR sees each as an op that writes, or whose effects it
+does not know. Below, "by effects" means that a pass asks MLIR about effects before it moves, joins or drops an op, and that every
+op we emit answers truly (`tests/lowering/test_order.py` puts each between two reads and finds both reads again). For the
+passes that ask nothing, or not enough, the reason stands beside them. None is believed on its word: `mimw.guard` compares the
+order of all effects after the passes with that before, in every kernel that is compiled.
 """
 
 from __future__ import annotations
@@ -12,59 +18,78 @@ import re
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
+from .order import mark_reads, number_of
 
-def nvidia_passes(capability: int, num_stages: int, pipeline: bool):
+
+def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: bool):
     """(name, how to add it) of each pass for an NVIDIA target.
 
     args:      capability  90, 100, ...
                num_stages  depth of Triton's own load pipelining
-               pipeline    let Triton pipeline `tl.load` and `tl.dot` loops. Off for kernels that wait for their own
-                           asynchronous dots: the pass would put its own waits between theirs.
+               pipeline    let Triton pipeline the loops that are not marked (`analysis.order.may_pipeline`)
+               sink_reads  let Triton move reads of shared memory to their use (`analysis.order.may_sink_reads`)
     """
     ttgpu, ttir, common, ttng = passes.ttgpuir, passes.ttir, passes.common, nvidia.passes.ttnvgpuir
     yield from _tidied()
-    yield "coalesce", ttgpu.add_coalesce  # global accesses: neighbouring lanes, wide vectors
+    yield "coalesce", ttgpu.add_coalesce  # global accesses: neighbouring lanes, wide vectors; each in its place
     yield "f32_dot_tc", lambda pm: ttgpu.add_f32_dot_tc(pm, True)  # tf32x3 and friends become several tf32 dots
-    yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions  # the naive layouts meet: drop what is not needed
+    yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions  # the naive layouts meet: drop what is not needed.
+    #   It computes values again elsewhere, and of accesses only a `tl.load` where nothing between may write (by effects).
     yield "optimize_thread_locality", ttgpu.add_optimize_thread_locality  # reductions inside threads before across them
+    #   The next makes operands of tiles by copies of its own, where the dot stands; the guard finds a dot that reads a buffer.
     yield "accelerate_matmul", ttgpu.add_accelerate_matmul  # tl.dot to wgmma / tcgen05 / mma.sync
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions  # around the new dots
     yield "optimize_dot_operands", lambda pm: ttgpu.add_optimize_dot_operands(pm, True)  # transposes into the operand's view
     yield "tma_lowering", ttng.add_tma_lowering  # device-made descriptors
-    yield "loop_aware_cse", ttir.add_loop_aware_cse
-    yield "licm", ttir.add_triton_licm
-    yield "canonicalizer", passes.gluon.add_canonicalizer
-    yield "combine_tensor_select_and_if", ttgpu.add_combine_tensor_select_and_if
+    yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
+    yield "licm", ttir.add_triton_licm  # by effects: pure ops, and `tl.load`s out of loops in which nothing writes
+    yield "canonicalizer", passes.gluon.add_canonicalizer  # by effects; a read joined with a conversion stays where the read was
+    yield "combine_tensor_select_and_if", ttgpu.add_combine_tensor_select_and_if  # selects, which have no effects, into `if`s
+    #   The pipeliner asks nothing and moves any `if` and any load: loops that hold a fixed op have no stages (passes.keep_loops),
+    #   with which its three passes skip them, and its waits for cp.async are kept from kernels that have some of their own.
     if pipeline:
         yield "assign_latencies", lambda pm: ttgpu.add_assign_latencies(pm, num_stages)
         yield "schedule_loops", ttgpu.add_schedule_loops
         yield "pipeline", lambda pm: ttgpu.add_pipeline(pm, num_stages, False)
         yield "canonicalizer", passes.gluon.add_canonicalizer
-        yield "loop_aware_cse", ttir.add_loop_aware_cse
+        yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
     if capability >= 100:
         yield "remove_tmem_tokens", ttng.add_remove_tmem_tokens  # accelerate_matmul's; no later stage knows them
     yield "coalesce_async_copy", ttgpu.add_coalesce_async_copy  # cp.async in the widest pieces its buffer allows
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "reduce_data_duplication", ttgpu.add_reduce_data_duplication
-    yield "reorder_instructions", ttgpu.add_reorder_instructions  # loads of operands next to their use
-    yield "loop_aware_cse", ttir.add_loop_aware_cse
+    #   The next asks nothing and moves a read of shared memory into a loop, past writes: only where the author reads none.
+    if sink_reads:
+        yield "reorder_instructions", ttgpu.add_reorder_instructions  # loads of operands next to their use
+    yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
     yield "symbol_dce", common.add_symbol_dce
-    yield "fence_insertion", lambda pm: ttng.add_fence_insertion(pm, capability)  # generic writes before wgmma reads
-    yield "lower_mma", ttng.add_lower_mma
-    yield "sccp", common.add_sccp
-    yield "cse", common.add_cse
+    yield "fence_insertion", lambda pm: ttng.add_fence_insertion(pm, capability)  # generic writes before wgmma reads; adds fences
+    yield "lower_mma", ttng.add_lower_mma  # each product in its place
+    yield "sccp", common.add_sccp  # constants only
+    yield from _joined("cse", common.add_cse)
     yield "canonicalizer", passes.gluon.add_canonicalizer
+
+
+def _joined(name: str, add):
+    """A pass that makes equal ops one. It goes by effects, but takes a barrier to concern barriers only, and assembly nothing that
+    Triton knows: so reads with an effect of whatever kind between them are made unequal before."""
+    yield "mark_reads", None
+    yield name, add
 
 
 def _tidied():
     """What stock Triton has done before layouts come in, and coalesce counts on: bounds and steps as plain constants."""
     yield "canonicalizer", passes.gluon.add_canonicalizer
-    yield "loop_aware_cse", passes.ttir.add_loop_aware_cse
-    yield "loop_unroll", passes.ttir.add_loop_unroll  # tl.range(loop_unroll_factor=)
+    yield from _joined("loop_aware_cse", passes.ttir.add_loop_aware_cse)
+    yield "loop_unroll", passes.ttir.add_loop_unroll  # tl.range(loop_unroll_factor=): whole bodies, one after the other
 
 
-def amd_passes(arch: str, num_stages: int, pipeline: bool):
-    """(name, how to add it) of each pass for an AMD target; arguments as `nvidia_passes`."""
+def amd_passes(arch: str):
+    """(name, how to add it) of each pass for an AMD target, "gfx942" and the like.
+
+    Each is one of NVIDIA's, with the same reason, but for AMD's accelerate_matmul (each product in its place) and
+    coalesce_async_copy (each copy in its place). AMD's pipeliner, block ping-pong and instruction reordering are left out: they ask nothing.
+    """
     ttgpu, ttir, common = passes.ttgpuir, passes.ttir, passes.common
     yield from _tidied()
     yield "coalesce", ttgpu.add_coalesce
@@ -72,25 +97,24 @@ def amd_passes(arch: str, num_stages: int, pipeline: bool):
     yield "optimize_thread_locality", ttgpu.add_optimize_thread_locality
     yield "accelerate_matmul", lambda pm: amd.passes.ttgpuir.add_accelerate_matmul(pm, arch, 0, 1)  # tl.dot to MFMA
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
-    yield "loop_aware_cse", ttir.add_loop_aware_cse
+    yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
     yield "licm", ttir.add_triton_licm
     yield "canonicalizer", passes.gluon.add_canonicalizer
     yield "coalesce_async_copy", lambda pm: amd.passes.ttgpuir.add_coalesce_async_copy(pm, arch)  # widths that LDS takes
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions
     yield "reduce_data_duplication", ttgpu.add_reduce_data_duplication
-    yield "loop_aware_cse", ttir.add_loop_aware_cse
+    yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
     yield "symbol_dce", common.add_symbol_dce
     yield "canonicalizer", passes.gluon.add_canonicalizer
 
 
 # Bits of one thread's piece (LLVM AMDGPU: global_load_lds_dword, dwordx3 and dwordx4; gfx1250's asynchronous loads to LDS).
 _LDS_PIECES = {"gfx942": (32, ), "gfx950": (32, 96, 128), "gfx1250": (32, 64, 128)}
-_LOCATION = re.compile(r'"(.*)":(\d+):(\d+)\)$')
 _POINTERS = re.compile(r"x!tt\.ptr<[a-z]+(\d+)\w*>.*?sizePerThread = \[([\d, ]+)\].*?order = \[(\d+)")
 
 
-def unfit_copies(module, arch: int | str) -> frozenset[tuple[str, int, int]]:
-    """(file, line, column from 1) of each asynchronous copy that the chip cannot do in a thread's pieces.
+def unfit_copies(module, arch: int | str) -> frozenset[int]:
+    """The number of each recorded asynchronous copy that the chip cannot do in a thread's pieces.
 
     PTX, cp.async: 4 bytes at least. AMD, global loads into LDS: pieces of certain sizes. A piece of several elements lies
     along the buffer's rows.
@@ -107,9 +131,8 @@ def unfit_copies(module, arch: int | str) -> frozenset[tuple[str, int, int]]:
             fits = int(bits) >= 32 or (piece >= 32 and along)
         else:
             fits = piece in _LDS_PIECES[arch] and along
-        place = _LOCATION.search(str(op.get_result(0).get_loc()))
-        if place and not fits:
-            found.add((place[1], int(place[2]), int(place[3])))
+        if not fits and (number := number_of(op.get_result(0))) is not None:
+            found.add(number)
 
     module.walk(look)
     return frozenset(found)
@@ -125,18 +148,27 @@ def _fastest(buffer: str, rank: int) -> int:
 def optimise(module, listed, observer=None):
     """Run the listed passes over a module in place.
 
-    With an observer, each runs alone and `observer(name, module)` sees the module after it; without, all run at once.
+    With an observer, each runs alone and `observer(name, module)` sees the module after it; without, as many at once as can be.
     """
-    if observer is None:
-        manager = mlir.pass_manager(module.context)
-        manager.enable_debug()
-        for _, add in listed:
-            add(manager)
-        manager.run(module, "mimw")
-        return module
+    manager = None
     for name, add in listed:
-        manager = mlir.pass_manager(module.context)
+        if add is None:
+            _run(manager, module, "mimw")
+            manager = None
+            mark_reads(module)
+            continue
+        if manager is None:
+            manager = mlir.pass_manager(module.context)
+            manager.enable_debug()
         add(manager)
-        manager.run(module, name)
-        observer(name, module)
+        if observer is not None:
+            _run(manager, module, name)
+            manager = None
+            observer(name, module)
+    _run(manager, module, "mimw")
     return module
+
+
+def _run(manager, module, name: str) -> None:
+    if manager is not None:
+        manager.run(module, name)

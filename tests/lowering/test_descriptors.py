@@ -25,7 +25,7 @@ def creation(dtype, block, padding, slot):
                               {"strides": strides, "block": list(block), "padding": padding, "SLOT": slot})
     (line, ) = [line for line in compiled.stages["ttgir"].splitlines() if "ttng.tensormap_create" in line]
     operands = re.sub(r"%c(\d+)_i(32|64)\w*", r"\1:\2", line.split(" loc(")[0])
-    return re.sub(r"%\w+", "%", operands)
+    return re.sub(r"%[\w.]+", "%", operands)
 
 
 CASES = [("fp16", (16, 64)), ("fp16", (8, 16)), ("fp16", (4, 64)), ("bf16", (128, 128)), ("fp32", (64, 32)),

@@ -102,7 +102,7 @@ def test_values_and_blocks():
 
 # ---- passes and backends ------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("listed", [nvidia_passes(90, 3, True), nvidia_passes(100, 3, False), amd_passes("gfx942", 2, True)],
+@pytest.mark.parametrize("listed", [nvidia_passes(90, 3, True, True), nvidia_passes(100, 3, False, False), amd_passes("gfx942")],
                          ids=["sm_90", "sm_100", "gfx942"])
 def test_passes_can_be_added(listed):
     context = mlir.context()
@@ -110,7 +110,8 @@ def test_passes_can_be_added(listed):
     manager = mlir.pass_manager(context)
     names = []
     for name, add in listed:
-        add(manager)
+        if add is not None:  # a step of ours between the passes
+            add(manager)
         names.append(name)
     assert len(names) > 10
 

@@ -1,0 +1,75 @@
+"""Triton's passes under guard: the order of effects after them is that of the recorded program, or nothing is compiled.
+
+Input: a way to lower a program to TTGIR, and the list of passes to run. Output: the module after the passes; or `OrderChanged`,
+which names the pass, the two ops and the user's lines. An example:
+
+    module = optimise_in_order(program, lambda: lower(...), lambda: nvidia_passes(90, 3, True))
+
+Only a finished module is looked at; if its order is wrong, the kernel is lowered once more and looked at after every pass, to
+find the pass. Which ops have a fixed place is `analysis.order`; what may become of a tree of effects, `passes.same_order`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .analysis.order import Order, makes_memory, orders
+from .errors import OrderChanged
+from .ir import Op, Program
+from .passes.same_order import Changed, order_change
+from .triton_port.order import Effects
+from .triton_port.passes import optimise
+
+
+def optimise_in_order(program: Program, lower: Callable[[], Any], listed: Callable[[], Iterable], observer=None):
+    """The module that `lower` gives, after the passes of `listed`; `observer(name, module)` sees it after each of them."""
+    guard = _Guard(program)
+    module = lower()
+    before = guard.effects(module)
+    module = optimise(module, listed(), observer)
+    if guard.change(before, guard.effects(module, before)) is not None:
+        guard.blame(lower(), listed())
+    return module
+
+
+class _Guard:
+    """The numbers of one program's effects, and what is said of a change."""
+
+    def __init__(self, program: Program):
+        self.ops = list(program.walk())
+        found = orders(program)
+        self.numbers = frozenset(found)
+        self.fixed = frozenset(number for number, order in found.items() if order is Order.FIXED)
+        self.memory = frozenset(number for number, op in enumerate(self.ops) if makes_memory(op))
+
+    def effects(self, module, before: Effects | None = None) -> Effects:
+        return Effects(module, self.numbers, self.memory, before)
+
+    def change(self, before: Effects, after: Effects) -> Changed | None:
+        """The first change of order; a product that now reads a buffer in place, where a copy was made of it, is one, too."""
+        late = after.held - before.held
+        return Changed(min(late)) if late else order_change(before.nodes, after.nodes, self.fixed)
+
+    def blame(self, module, listed: Iterable) -> None:
+        """Raise `OrderChanged` for the first pass after which the order is another one."""
+        before = self.effects(module)
+
+        def look(name: str, current) -> None:
+            if (change := self.change(before, self.effects(current, before))) is not None:
+                raise self.error(name, change)
+
+        optimise(module, listed, look)
+        raise OrderChanged("all together", "an op", "another one")
+
+    def error(self, name: str, change: Changed) -> OrderChanged:
+        moved, beside = self._op(change.number), None if change.beside is None else self._op(change.beside)
+        sites = [op.site for op in (moved, beside) if op is not None]
+        return OrderChanged(name, _named(moved), "its place" if beside is None else _named(beside), *sites)
+
+    def _op(self, number: int) -> Op | None:
+        return self.ops[number] if 0 <= number < len(self.ops) else None
+
+
+def _named(op: Op | None) -> str:
+    return "an op" if op is None else f"{op.name} at {op.site}"

@@ -1,0 +1,239 @@
+"""The order of effects in a TTGIR module, read from its text, and how the order after Triton's passes may differ from before.
+
+Input: a module whose ops carry the numbers of the recorded ops (`numbered`), and the numbers of those that have an effect. Output:
+`Effects`, a tree of these numbers in the loops, `if`s and task regions that hold them. An example:
+
+    scf.for ... {                                  loop 1
+      scf.if %f { ttg.local_store %v, %b }             if 2
+      %x = ttg.local_load %b                               op 3
+    }                                                  op 5
+
+What may become of the order is judged by `mimw.passes.same_order`, which knows nothing of MLIR.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from triton._C.libtriton import ir as mlir
+
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
+_NUMBER = re.compile(r'\.(\d+)"\(')
+_REFERENCE = re.compile(r"#loc\d*\b")
+_AT = re.compile(r" loc\((#loc\d*|.*)\)$")
+_OP = re.compile(r'^(?:(%[^=]*) = )?"?([a-z_]\w*(?:\.[\w.]+)?)"?')
+_VALUE = re.compile(r"%[\w.$#-]+")
+
+_FREE_DIALECTS = ("arith.", "math.", "ub.", "cf.", "builtin.", "llvm.mlir.")
+_FREE = frozenset((
+    "tt.addptr", "tt.bitcast", "tt.broadcast", "tt.cat", "tt.clampf", "tt.dot", "tt.dot_scaled", "tt.expand_dims", "tt.fp_to_fp",
+    "tt.gather", "tt.get_num_programs", "tt.get_program_id", "tt.histogram", "tt.int_to_ptr", "tt.join", "tt.make_range",
+    "tt.map_elementwise", "tt.mulhiui", "tt.precise_divf", "tt.precise_sqrt", "tt.ptr_to_int",
+    "tt.reduce", "tt.reshape", "tt.return", "tt.scan", "tt.splat", "tt.split", "tt.trans", "tt.unsplat", "ttg.convert_layout",
+    "ttg.fp4_to_fp", "ttg.global_scratch_alloc", "ttg.local_alloc", "ttg.local_dealloc", "ttg.warp_return", "ttg.warp_yield",
+    "ttng.reinterpret_tensor_descriptor", "ttng.tmem_alloc", "ttng.tmem_subslice", "scf.condition", "scf.yield",
+))
+_VIEWS = ("ttg.memdesc_", )
+_STRUCTURES = {"scf.for": "loop", "scf.while": "loop", "scf.if": "if", "ttg.warp_specialize": "tasks"}
+_ALLOCATIONS = ("ttg.local_alloc", "ttng.tmem_alloc")
+_FENCE = "ttng.fence_async_shared"
+_MARKED = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.local_load", "ttg.local_gather")
+_STRETCH = "mimw.stretch"
+_READS = ("ttg.local_load", "ttg.local_gather")
+_TENSOR_CORE = ("ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled")
+
+
+@dataclass
+class Node:
+    """An op with an effect, or a loop, an `if` or a region of tasks with the nodes in its blocks.
+
+    A pass that joins a read with the conversion behind it leaves a read with the conversion's number: such a node has in `others`
+    the numbers of all reads of the same buffer, one of which it is.
+    """
+
+    kind: str  # op, loop, if, tasks
+    number: int
+    blocks: list[list[Node]] = field(default_factory=list)
+    others: frozenset[int] = frozenset()
+
+    def walk(self) -> Iterator[Node]:
+        """The node and every node inside it, in order."""
+        yield self
+        for block in self.blocks:
+            for node in block:
+                yield from node.walk()
+
+
+def numbered(builder, name: str, number: int, file: str, line: int, column: int) -> None:
+    """Give what `builder` makes from now on the source position and the number of a recorded op, and a name to read.
+
+    Every pass hands locations on, so that a number in the location is found again after all of them; attributes are dropped by
+    some. A debugger and a profiler see the position inside the name.
+    """
+    builder.set_loc(file, line, column)
+    builder.set_loc(builder.create_name_loc(f"{name}.{number}", builder.get_loc()))
+
+
+def number_of(value) -> int | None:
+    """The number of the recorded op that a value of a module comes from, None for what no recorded op made."""
+    found = _NUMBER.search(str(value.get_loc()))
+    return int(found[1]) if found else None
+
+
+def mark_reads(module) -> None:
+    """Number the stretches between effects, in program order, on every read: reads of different stretches are not the same.
+
+    Triton's common subexpression elimination would make one of two reads of shared memory with a named barrier between them, or of
+    two `tl.load`s with an mbarrier wait between; what another task has written meanwhile would then not be seen.
+    """
+    stretch = 0
+    builder = mlir.builder(module.context)
+
+    def look(op) -> None:
+        nonlocal stretch
+        name = op.get_name()
+        if name in _MARKED:
+            op.get_result(0).set_attr(_STRETCH, builder.get_int32_attr(stretch))
+        elif name not in _FREE and not name.startswith((*_FREE_DIALECTS, *_VIEWS, "scf.", "tt.func", "tt.call")):
+            stretch += 1
+
+    module.walk(look)
+
+
+class Effects:
+    """The order of effects of one module: `nodes`, a tree. `held` has the numbers of tensor-core ops that read one of the author's
+    buffers in place, and `readers` those of the ops that read each buffer into registers.
+
+    args:      module    TTGIR
+               effects   the numbers of the recorded ops that are accesses or have a fixed place
+               memory    those of the recorded ops that make buffers
+               before    the effects of the same kernel before the passes, for reads that lost their number
+    """
+
+    def __init__(self, module, effects: Collection[int], memory: Collection[int], before: Effects | None = None):
+        self.effects, self.memory, self.before = effects, memory, before
+        self.held: set[int] = set()
+        self.fences: set[int] = set()
+        self.readers: dict[int | None, set[int]] = {}
+        self.roots: dict[str, str] = {}            # view -> what it is a view of
+        self.buffers: dict[str, int | None] = {}   # allocation -> its number, None for one that Triton made
+        self.nodes: list[Node] = []
+        lines = str(module).splitlines()
+        self.numbers = _numbers(lines)
+        self._read(lines)
+
+    def _read(self, lines: list[str]) -> None:
+        blocks, opened = [self.nodes], []  # where nodes go; per open brace: the structure that it belongs to, or None
+        for line in lines:
+            text = line.strip()
+            if not text or text[0] == "#" or text.startswith(("//", "^bb")):
+                continue
+            location = _AT.search(text)
+            code = text[:location.start()] if location else text
+            opens, closes = code.endswith("{"), code[0] == "}"
+            name, results, rest = _parts(code)
+            if closes:
+                node = opened.pop()
+                if node is not None:
+                    blocks.pop()
+                    if not opens and location:
+                        node.number = self._number(location[1])
+                if opens:  # `} else {`, `} do {`, `}, {`
+                    self._open(node, blocks, opened)
+            elif name == "default" or name.startswith("partition"):  # the regions of the tasks that were begun before
+                self._open(blocks[-1][-1], blocks, opened)
+            elif name in _STRUCTURES:
+                node = Node(_STRUCTURES[name], self._number(location[1]) if location else -1)
+                blocks[-1].append(node)
+                if opens:
+                    self._open(node, blocks, opened)
+            elif opens:
+                opened.append(None)
+            elif location and name:
+                self._op(blocks[-1], results, name, rest, self._number(location[1]))
+
+    @staticmethod
+    def _open(node: Node | None, blocks: list, opened: list) -> None:
+        opened.append(node)
+        if node is not None:
+            node.blocks.append([])
+            blocks.append(node.blocks[-1])
+
+    def _number(self, location: str) -> int:
+        if location in self.numbers:
+            return self.numbers[location]
+        found = _NUMBER.search(location)
+        return int(found[1]) if found else -1
+
+    def _op(self, block: list[Node], result: str, name: str, rest: str, number: int) -> None:
+        if name.startswith(_VIEWS):
+            self.roots[result] = _VALUE.search(rest)[0]
+        elif name in _ALLOCATIONS:
+            self.buffers[result] = number if number in self.memory else None
+        elif name in _TENSOR_CORE and number not in self.effects:
+            if any(self._buffer(value) is not None for value in _memory_operands(rest)):
+                self.held.add(number)
+        if name in _FREE or name.startswith((*_FREE_DIALECTS, *_VIEWS)) or "pure = true" in rest:
+            return
+        if name == _FENCE:  # the pass fence_insertion puts in more, each as early as what the fence is for allows
+            if self.before is None:
+                self.fences.add(number)
+            elif number not in self.before.fences:
+                return
+        others: frozenset[int] = frozenset()
+        if name in _READS:
+            buffer = self._buffer(_VALUE.search(rest)[0])
+            if self.before is None:
+                self.readers.setdefault(buffer, set()).add(number)
+            elif all(number not in numbers for numbers in self.before.readers.values()):
+                if buffer is None:
+                    return  # a copy of Triton's own
+                others = self._reads(buffer)
+                number = min(others, default=number)
+        if (number in self.effects or others) and not (block and block[-1].kind == "op" and block[-1].number == number):
+            block.append(Node("op", number, others=others))
+
+    def _reads(self, buffer: int) -> frozenset[int]:
+        """Every recorded read of a buffer; of any, if it cannot be told which buffer that is."""
+        readers = self.before.readers
+        return frozenset(set().union(*readers.values()) if buffer < 0 else readers.get(buffer, set()) | readers.get(-1, set()))
+
+    def _buffer(self, value: str) -> int | None:
+        """The number of the author's buffer that a value is or shows; -1 for one that came into a task, None for Triton's own."""
+        while value in self.roots:
+            value = self.roots[value]
+        return self.buffers.get(value, -1)
+
+
+def _parts(code: str) -> tuple[str, str, str]:
+    """(name, first result, what follows the name) of one line of code."""
+    found = _OP.match(code)
+    return (found[2], re.split("[:,]", found[1] or "")[0].strip(), code[found.end():]) if found else ("", "", "")
+
+
+def _memory_operands(rest: str) -> list[str]:
+    """Those of a tensor-core op's operands A and B that are memory, not tiles: its types stand in the order of its operands."""
+    values, _, types = rest.partition(" : ")
+    kinds = re.findall(r"tensor<|!ttg\.memdesc<", types)
+    return [value for value, kind in zip(_VALUE.findall(values)[:2], kinds) if kind != "tensor<"]
+
+
+def _numbers(lines: list[str]) -> dict[str, int]:
+    """The number in each location alias; of a fusion, the first of those it holds; -1 where there is none."""
+    texts = {found[1]: found[2] for line in lines if (found := _ALIAS.match(line))}
+    numbers: dict[str, int] = {}
+
+    def look(alias: str) -> int:
+        if alias not in numbers:
+            text = texts.get(alias, "")
+            found = _NUMBER.search(text)
+            numbers[alias] = int(found[1]) if found else -1
+            if not found and text.startswith("fused"):
+                numbers[alias] = next((inner for part in _REFERENCE.findall(text) if (inner := look(part)) >= 0), -1)
+        return numbers[alias]
+
+    for alias in texts:
+        look(alias)
+    return numbers

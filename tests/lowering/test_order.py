@@ -1,0 +1,135 @@
+"""No pass of Triton's changes the order of effects: loops that are left alone, reads that stay, and the guard behind both."""
+
+import numpy as np
+import pytest
+
+from mimw import compile as pipeline
+from mimw.analysis import order
+from mimw.compile import compile_kernel
+from mimw.errors import OrderChanged
+
+from . import ordered
+
+SIGNATURE = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "flag": "*i32", "K": "i32"}
+ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(5)}
+EFFECTS = ("local_store local_scatter local_atomic store atomic acquire barrier_wait barrier_arrive barrier_expect tma_load "
+           "tma_store tma_store_wait async_load async_wait fence_async fence_gpu named_barrier_wait named_barrier_arrive cluster_barrier "
+           "remote_store asm debug_barrier").split()
+
+
+def compiled(kernel, target="sm_90a", **options):
+    return compile_kernel(kernel, SIGNATURE, {"BK": 64}, target, {"num_warps": 4, **options}, attrs=ALIGNED)
+
+
+def code(kernel, *args, **options):
+    text = compiled(kernel, *args, **options).stages["ttgir"]
+    return text[text.index("tt.func"):text.index("\n#loc", text.index("tt.func"))].splitlines()
+
+
+def where(lines, word):
+    return [index for index, line in enumerate(lines) if word in line]
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("kernel", [ordered.filled_under_an_if, ordered.filled_under_an_if_by_pointers], ids=["tlx", "tle"])
+def test_a_fill_under_an_if_stays_before_its_use(kernel, stages):
+    lines = code(kernel, num_stages=stages)
+    (fill, ), (dot, ), *loops = where(lines, "ttg.local_store"), where(lines, "ttng.warp_group_dot "), where(lines, "scf.for")
+    assert loops[0][0] < fill < dot and "isAsync" not in lines[dot] or "warp_group_dot_wait" in lines[dot + 1]
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "gfx942", "gfx950"])
+def test_also_on_other_chips(target):
+    lines = code(ordered.filled_under_an_if, target, num_stages=3)
+    assert where(lines, "ttg.local_store")[0] < where(lines, "ttg.local_load")[0]
+
+
+def test_a_loop_without_effects_of_ours_is_pipelined_beside_one_with():
+    lines = code(ordered.own_loop_beside_words, num_stages=3)
+    first, second = where(lines, "scf.for")
+    ahead = where(lines, "ttg.async_copy_global_to_local")
+    assert ahead and min(ahead) < first and max(ahead) < second
+    assert "tt.num_stages = 0" in "".join(lines[second:]) and "tt.num_stages = 0" not in "".join(lines[first:second])
+
+
+def test_a_kernel_with_a_marked_loop_that_is_unrolled_is_not_pipelined():
+    assert not where(code(ordered.unrolled, num_stages=3), "isAsync = true")
+
+
+def test_the_meetings_of_a_cluster_keep_their_place():
+    lines = code(ordered.meeting_in_a_loop, num_stages=3, ctas_per_cga=(2, 1, 1))
+    assert not where(lines, "async_copy_global_to_local")
+
+
+# ---- the guard, with the fix taken out ----------------------------------------------------------------------------------
+
+@pytest.fixture
+def no_fix(monkeypatch, tmp_path):
+    """Loops are not marked, Triton's pipeliner and its reordering run, and no cache answers."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(order.LoopPlan, "may_pipeline", True)
+    monkeypatch.setattr(pipeline, "may_pipeline", lambda program: True)
+    monkeypatch.setattr(pipeline, "may_sink_reads", lambda program: True)
+
+
+@pytest.mark.parametrize("kernel, moved", [
+    (ordered.filled_under_an_if, "pipeline"), (ordered.filled_under_an_if_by_pointers, "pipeline"),
+    (ordered.read_before_a_loop_that_writes, "reorder_instructions|pipeline"), (ordered.meeting_in_a_loop, "pipeline")],
+    ids=lambda value: getattr(value, "__name__", None))
+def test_the_guard_names_the_pass_and_the_lines(no_fix, kernel, moved):
+    options = {"ctas_per_cga": (2, 1, 1)} if kernel is ordered.meeting_in_a_loop else {}
+    with pytest.raises(OrderChanged, match=f"pass '({moved})'") as caught:
+        compiled(kernel, num_stages=3, **options)
+    assert "ordered.py:" in str(caught.value) and kernel.__name__ in str(caught.value)
+    assert all(site.function == kernel.__name__ for site in caught.value.sites)
+
+
+# ---- what MLIR is told about effects ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("what", EFFECTS)
+def test_two_reads_with_an_effect_between_stay_two(what):
+    options = {"ctas_per_cga": (2, 1, 1)} if what in ("cluster_barrier", "remote_store") else {}
+    text = compile_kernel(ordered.between_reads, {"x": "*i32", "y": "*i32", "desc": "tensordesc<fp16[16,64]>", "K": "i32"},
+                          {"WHAT": what}, "sm_90a", {"num_warps": 4, **options}).stages["ttgir"]
+    lines = text[text.index("tt.func"):].splitlines()
+    kept = [line for line in lines if " = ttg.local_load " in line]
+    assert len(kept) == 2, f"{len(kept)} reads of the buffer"
+    assert len([line for line in lines if " = tt.load " in line]) == 2
+
+
+def test_without_an_effect_between_they_become_one():
+    text = compile_kernel(ordered.between_reads, {"x": "*i32", "y": "*i32", "desc": "tensordesc<fp16[16,64]>", "K": "i32"},
+                          {"WHAT": "nothing"}, "sm_90a", {"num_warps": 4}).stages["ttgir"]
+    assert text.count(" = ttg.local_load ") == 1 and text.count(" = tt.load ") == 1
+
+
+# ---- values -------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", ["filled_under_an_if", "filled_under_an_if_by_pointers", "read_before_a_loop_that_writes",
+                                  "unrolled", "own_loop_beside_words", "meeting_in_a_loop"])
+def test_values(machine, name, stages):
+    K, BK, ctas = 256, 64, 2 if name == "meeting_in_a_loop" else 1
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((64, K)).astype(np.float16), rng.standard_normal((K, 64)).astype(np.float16)
+    c, flag = np.zeros((64 * ctas, 64), np.float32), np.zeros(1, np.int32)
+    options = {"ctas_per_cga": (ctas, 1, 1)} if ctas > 1 else {}
+    machine.launch(getattr(ordered, name), (ctas, ), a, b, c, flag, K, BK, num_stages=stages, num_warps=4, **options)
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    parts = [slice(k, k + BK) for k in range(0, K, BK)]
+    expected = {
+        "read_before_a_loop_that_writes": lambda: a[:, :BK].astype(np.float32) @ sum(b[part].astype(np.float32) for part in parts)
+        + a[:, parts[-1]].astype(np.float32).sum(1, keepdims=True),
+        "own_loop_beside_words": lambda: 2 * product,
+        "meeting_in_a_loop": lambda: np.concatenate([product] * 2),
+    }.get(name, lambda: product)()
+    np.testing.assert_allclose(c, expected, rtol=2e-3, atol=2e-2)
+
+
+def test_explain_says_which_loops_triton_pipelines():
+    from mimw.cli.loops import loop_text
+    first, second = loop_text(compiled(ordered.own_loop_beside_words, num_stages=3)).splitlines()
+    assert "pipelined by Triton: 2 loads start iterations ahead" in first
+    assert "in order, since local_store at" in second and "a pipe" in second
+    (only, ) = loop_text(compiled(ordered.own_loop_beside_words, num_stages=1)).splitlines()[:1]
+    assert "Triton found no load to start ahead" in only
