@@ -175,7 +175,7 @@ class MimwSource(ASTSource):
     def __init__(self, fn, signature, constexprs=None, attrs=None) -> None:
         attrs = dict(attrs or {})
         self.cluster, self.stamps = cluster_shape(attrs.pop(CLUSTER, None)), attrs.pop(STAMPS, None)
-        self.waits = self.stamps is None and bool(attrs.pop(WAITS, None))
+        self.waits = bool(attrs.pop(WAITS, None)) and self.stamps is None
         super().__init__(fn, signature, constexprs, attrs)
         self.kernel = Kernel(fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, self.stamps, self.waits)
         self.target: GPUTarget | None = None

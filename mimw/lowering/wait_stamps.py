@@ -24,7 +24,7 @@ _REGISTERS = """.reg .pred lead, other;
 
 
 def _find(emitter: Emitter, table: WaitTable) -> str:
-    """PTX that leaves for `over`, but for the first active lane of each warp, which gets `cta`, `table` (its CTA's part) and `slot`.
+    """PTX that leaves for `over`, but for each warp's first active lane, which gets `cta`, `table` (its CTA's part) and `slot`.
 
     Where the grid has more CTAs than the table has places, a CTA keeps out of one that another holds (ir/wait_table.py).
     """
