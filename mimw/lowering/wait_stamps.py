@@ -18,9 +18,12 @@ from .emitter import Emitter, emits
 
 PATIENCE, PERIOD = 100_000, 1_000_000       # nanoseconds: a wait that takes less leaves no stamp; between two looks at the words
 
-_REGISTERS = """.reg .pred lead, other;
-.reg .b32 mask, x, y, z, nx, ny, all, cta, place, warp, state, owner;
-.reg .b64 table, slot;"""
+# The lanes that come together leave together: what follows may want whole warps, as they were.
+_ENTER = """.reg .pred lead, other;
+.reg .b32 together, mask, x, y, z, nx, ny, all, cta, place, warp, state, owner;
+.reg .b64 table, slot;
+activemask.b32 together;"""
+_LEAVE = "over:\nbar.warp.sync together;"
 
 
 def _find(emitter: Emitter, table: WaitTable) -> str:
@@ -72,9 +75,9 @@ def wait_stamp(emitter: Emitter, op: Op):
     if op.attrs["state"] == "ends" and op.attrs["lane"] == 0:
         number |= DONE
     ptx(emitter, f"""{{
-{_REGISTERS}
 .reg .b32 number, none;
 .reg .b64 now, free;
+{_ENTER}
 {_find(emitter, table)}
 mov.u32 number, {number};
 mov.u32 none, 0;
@@ -82,7 +85,7 @@ mov.u64 free, 0;
 mov.u64 now, %globaltimer;
 st.volatile.global.v4.b32 [slot], {{number, cta, none, none}};
 st.volatile.global.v2.b64 [slot+16], {{now, free}};
-over:
+{_LEAVE}
 }}""", [], [])
 
 
@@ -93,8 +96,8 @@ def wait_words(emitter: Emitter, op: Op):
     stores = [f"add.u64 address, word, {8 * index};\n"
               f"st.volatile.global.b64 [table+{ROW_BYTES * (op.attrs['first'] + index)}], address;"
               for index in range(barriers.type.count)]
-    ptx(emitter, "\n".join(["{", _REGISTERS, ".reg .b64 word, address;", _find(emitter, table),
-                            "cvt.u64.u32 word, $0;", "or.b64 word, word, 1;", *stores, "over:", "}"]),
+    ptx(emitter, "\n".join(["{", ".reg .b64 word, address;", _ENTER, _find(emitter, table),
+                            "cvt.u64.u32 word, $0;", "or.b64 word, word, 1;", *stores, _LEAVE, "}"]),
         ["r"], [here(emitter, emitter.values[barriers])])
     sync(emitter)
 
@@ -104,10 +107,10 @@ def watched_wait(emitter: Emitter, op: Op):
     """PTX ISA, mbarrier.try_wait. The ordinary wait follows for all lanes and orders what it orders; this one only watches."""
     table, (barrier, phase, when) = op.attrs["table"], op.args
     ptx(emitter, f"""{{
-{_REGISTERS}
 .reg .pred done, early;
 .reg .b32 number, row;
 .reg .b64 began, due, now, what, word;
+{_ENTER}
 setp.eq.s32 done, $2, 0;
 @done bra over;
 mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;
@@ -138,7 +141,7 @@ mov.u64 what, 0;
 mov.u64 now, %globaltimer;
 st.volatile.global.v4.b32 [slot], {{number, cta, row, row}};
 st.volatile.global.v2.b64 [slot+16], {{now, what}};
-over:
+{_LEAVE}
 }}""", ["r", "r", "r"], [here(emitter, emitter.values[barrier]), emitter.values[phase], flag(emitter, predicate(emitter, when))])
 
 

@@ -42,7 +42,11 @@ class Cuda:
         self.library = ctypes.CDLL("libcuda.so.1")
         self.context = c_void_p()
         self._call("cuCtxGetCurrent", byref(self.context))
-        self.device = driver.active.get_current_device()
+        if not self.context:        # nothing has run on the device yet
+            device = c_int()
+            self._call("cuDeviceGet", byref(device), c_int(driver.active.get_current_device()))
+            self._call("cuDevicePrimaryCtxRetain", byref(self.context), device)
+            self.enter()
         self.events: list[c_void_p] = []
         self.stream = c_void_p()
         self._call("cuStreamCreate", byref(self.stream), c_uint(_NON_BLOCKING))

@@ -177,6 +177,9 @@ class Guard:
         if program is not None and launch.memory is not None:
             self.say(places(program, launch.grid3, launch.memory.bytes))
             return [index_of(cta.number, launch.grid3) for cta in seen(program, launch.memory.bytes, _product(launch.grid3))]
+        if launch.compiled is None:
+            self.say("The launch itself has not returned (is CUDA_LAUNCH_BLOCKING set?), so what its stamps mean is not known.")
+            return []
         source = getattr(getattr(launch.compiled, "src", None), "kernel", None)
         if source is not None and source.program is not None:
             self.say(f"The kernel leaves no stamps. {lines_that_wait(source.program)}")
