@@ -100,7 +100,8 @@ def test_named_barriers_clusters_and_loops():
     table.put(1, range(4), table.number("", "waits", LINES["tlx.barrier_wait(called[0], 0)"], body=True), row=0)
     table.words(1, word(0, 0, 1))
     told = places(table.program, (2, 1, 1), table.bytes)
-    assert "no task of CTAs (0, 0, 0), (1, 0, 0) can go on" in told and "for the cluster barrier, to which CTA (1, 0, 0) has not come" in told
+    assert "no task of CTAs (0, 0, 0), (1, 0, 0) can go on" in told
+    assert "for the cluster barrier, to which CTA (1, 0, 0) has not come" in told
     assert "of CTA (0, 0, 0), which is blocked at" in told
 
     table = Table(stamped(cases()["spin"]), 1)

@@ -63,8 +63,8 @@ def test_the_command_refuses_what_is_no_limit():
 
 def test_the_report_goes_to_the_stderr_of_the_command(tmp_path):
     """pytest takes stderr away from its tests; the report comes nevertheless."""
-    (tmp_path / "test_it.py").write_text("import sys\nsys.path.insert(0, {!r})\nimport hangs\n\ndef test_it():\n    hangs.main('many')\n"
-                                         .format(str(SCRIPT.parent)))
+    (tmp_path / "test_it.py").write_text(f"import sys\nsys.path.insert(0, {str(SCRIPT.parent)!r})\nimport hangs\n\n"
+                                         "def test_it():\n    hangs.main('many')\n")
     found = run("run", "--watchdog", "2.5", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "test_it.py"))
     assert found.returncode == 124 and "has not ended within 2.5 s on the simulator" in found.stderr
 

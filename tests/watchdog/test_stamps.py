@@ -18,7 +18,6 @@ from .fabricated import compiled, stamped
 from .hangs import cases, handed_on
 from .test_on_the_gpu import LINES
 
-
 RIGHT = cases()["right"]
 
 
