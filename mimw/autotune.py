@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from .cluster import canonical_keywords
+from .errors import LaunchError
 from .simulate import simulating
 from .triton_port.runtime import StockAutotuner, StockConfig
+from .watchdog import file, has_hung, seconds, tell, trying
 
 
 class Config(StockConfig):
@@ -47,6 +49,34 @@ class Autotuner(StockAutotuner):
         if config.pre_hook is not None:
             config.pre_hook({**dict(zip(self.arg_names, args)), **merged})
         return self.fn.run(*args, **merged)
+
+    def prune_configs(self, kwargs):
+        """Under a watchdog without those that have hung under one before."""
+        configs = super().prune_configs(kwargs)
+        if seconds() is None:
+            return configs
+        fn = self.jit_function()
+        hung = [config for config in configs if has_hung(fn, str(config))]
+        for config in hung:
+            tell(f"mimw: autotuning {fn.__name__!r} without the configuration {config}: it has hung before ({file()})")
+        if len(hung) == len(configs):
+            raise LaunchError(f"every configuration of {fn.__name__!r} has hung under a watchdog before",
+                              hint=f"mend the kernel, or delete {file()} to try them again")
+        return [config for config in configs if config not in hung]
+
+    def _bench(self, *args, config, **meta):
+        token = trying.set(str(config))
+        try:
+            return super()._bench(*args, config=config, **meta)
+        finally:
+            trying.reset(token)
+
+    def jit_function(self):
+        """The JIT function under heuristics."""
+        fn = self.fn
+        while not hasattr(fn, "params"):
+            fn = fn.fn
+        return fn
 
 
 def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_value=None, pre_hook=None, post_hook=None,

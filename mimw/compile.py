@@ -32,10 +32,12 @@ from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .guard import optimise_in_order
 from .ir import OPS, Program, print_program
+from .ir.wait_table import SLOT_BYTES
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
-from .passes import cut_copies, run_passes, stamp_time
+from .passes import cut_copies, run_passes, stamp_time, stamp_waits
 from .passes.stamp_time import RECORD_BYTES, stamp_bytes
+from .passes.stamp_waits import wait_table
 from .target import Target
 from .target import target as find_target
 from .triton_port.accesses import buffer_accesses
@@ -49,6 +51,7 @@ from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, ma
 Observer = Callable[[str, Any], None]
 CLUSTER = ("ctas_per_cga", )  # paths that no argument has
 STAMPS = ("time_stamps", )
+WAITS = ("wait_stamps", )
 
 
 def gpu_target(chip: Target) -> GPUTarget:
@@ -76,6 +79,7 @@ class Kernel:
     attrs: dict
     cluster: Shape = ALONE
     stamps: tuple[int, int] | None = None  # (records a lane, one CTA of so many), if a timeline is wanted
+    waits: bool = False  # stamps for a watchdog
     program: Program | None = None
     layouts: Layouts | None = None
     quiet: dict = field(default_factory=dict)
@@ -94,6 +98,8 @@ class Kernel:
         try:
             program = run_passes(program, chip, observer)
             self.program = program if self.stamps is None else stamp_time(program, chip, *self.stamps)
+            if self.waits:
+                self.program = stamp_waits(program, chip)
         except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         return self.program
@@ -170,8 +176,9 @@ class MimwSource(ASTSource):
     def __init__(self, fn, signature, constexprs=None, attrs=None) -> None:
         attrs = dict(attrs or {})
         self.cluster, self.stamps = cluster_shape(attrs.pop(CLUSTER, None)), attrs.pop(STAMPS, None)
+        self.waits = bool(attrs.pop(WAITS, None)) and self.stamps is None
         super().__init__(fn, signature, constexprs, attrs)
-        self.kernel = Kernel(fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, self.stamps)
+        self.kernel = Kernel(fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, self.stamps, self.waits)
         self.target: GPUTarget | None = None
         self.options: dict = {}
         self.observer: Observer | None = None
@@ -193,7 +200,7 @@ class MimwSource(ASTSource):
         """Set by the base class; ours is derived."""
 
     def hash(self) -> str:
-        stamps = "" if self.stamps is None else f"-{self.stamps}"
+        stamps = "-waits" if self.waits else "" if self.stamps is None else f"-{self.stamps}"
         return hashlib.sha256(
             f"{super().hash()}-{compiler_hash()}-{self.cluster}{stamps}-{globals_key(self.fn)}".encode()).hexdigest()
 
@@ -248,6 +255,9 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
         compiled.stamped = src.kernel.program
         add_metadata(compiled, profile_scratch_size=stamp_bytes(compiled.stamped), profile_scratch_align=RECORD_BYTES)
+    if src.waits and src.orchestrates():
+        compiled.stamped = src.kernel.program
+        add_metadata(compiled, profile_scratch_size=wait_table(compiled.stamped).cta_bytes, profile_scratch_align=SLOT_BYTES)
     launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
     return compiled
 
@@ -280,7 +290,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
                constexprs  parameter name -> value
                target      "sm_90a", "sm_100a", "gfx942", ...
                options     num_warps, num_stages, maxnreg, ctas_per_cga, ...; time_stamps=(records a lane, one CTA of so many)
-                           compiles in the time stamps of `mimw.profile`
+                           compiles in the time stamps of `mimw.profile`, wait_stamps=True those of a watchdog
                attrs       path -> [[attribute, value]], by default every pointer and integer divisible by nothing
                dump        keep the text after each of our stages and passes in `.after`
     errors:    triton.CompilationError naming the user's line; TargetError
@@ -296,7 +306,8 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     chip = find_target(target)
     options = canonical_keywords({"enable_fp_fusion": True, **(options or {})})
     check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
-    attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None)}
+    attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None),
+             WAITS: options.pop("wait_stamps", None)}
     source = MimwSource(fn, signature, {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, attrs)
     after: dict[str, str] = {}
     if dump:

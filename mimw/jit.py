@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid
-from .compile import CLUSTER, STAMPS, MimwSource, chip_of, compile_source, gpu_target
+from .compile import CLUSTER, STAMPS, WAITS, MimwSource, chip_of, compile_source, gpu_target
 from .simulate import simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in
@@ -26,9 +26,11 @@ from .triton_port.runtime import (
     knobs,
     make_backend,
 )
+from .watchdog import Launch, seconds, watched, watched_simulation
 
 _STAMPS = "time_stamps"     # `mimw.profile` launches with it
-_OURS = frozenset((*KEYWORDS, _STAMPS))
+_WAITS = "wait_stamps"      # a watchdog launches with it
+_OURS = frozenset((*KEYWORDS, _STAMPS, _WAITS))
 _LAUNCH = JITFunction.run
 
 
@@ -54,22 +56,29 @@ class MimwFunction(JITFunction):
             return super().__getitem__(grid)
 
         def launch(*args, **kwargs):
-            run = _LAUNCH if _OURS.isdisjoint(kwargs) else MimwFunction.run
+            run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None else MimwFunction.run
             return run(self, *args, grid=grid, warmup=False, **kwargs)
 
         return launch
 
     def run(self, *args, grid, warmup, **kwargs):
         kwargs = canonical_keywords(kwargs, self.arg_names)
+        limit = None if warmup else seconds()
         if not warmup and simulating():
             for hook in self.pre_run_hooks:
                 hook(*args, **kwargs)
-            return simulate(self, grid, *args, **kwargs)
+            if limit is None:
+                return simulate(self, grid, *args, **kwargs)
+            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: simulate(self, grid, *args, **kwargs))
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
         if "ctas_per_cga" in kwargs and "ctas_per_cga" not in self.arg_names:
             grid = divided_grid(grid, kwargs["ctas_per_cga"])
-        return super().run(*args, grid=grid, warmup=warmup, **kwargs)
+        launch = super().run
+        if limit is None:
+            return launch(*args, grid=grid, warmup=warmup, **kwargs)
+        return watched(Launch(self, args, kwargs, grid), limit,
+                       lambda grid, more: launch(*args, grid=grid, warmup=warmup, **kwargs, **more))
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
@@ -97,7 +106,7 @@ class MimwFunction(JITFunction):
         if "enable_fp_fusion" not in kwargs and "TRITON_DEFAULT_FP_FUSION" not in os.environ:
             kwargs["enable_fp_fusion"] = True  # said explicitly: Triton 3.10 turns the default off
         options, signature, constants, attrs = super()._pack_args(backend, kwargs, bound_args, specialization, options)
-        found = {CLUSTER: cluster, STAMPS: ours.get(_STAMPS)}
+        found = {CLUSTER: cluster, STAMPS: ours.get(_STAMPS), WAITS: ours.get(_WAITS)}
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
 
 

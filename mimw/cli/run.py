@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from .script import add_script_arguments, run_script
+from .script import add_script_arguments, run_script, watch
 
 HELP = "run a TLX script unchanged"
 EXAMPLES = """\
   mimw run gemm.py
   mimw run gemm.py --m 4096            arguments behind the script are the script's
   mimw run -m pytest test_gemm.py -q   a published test file
+  mimw run --watchdog 10 gemm.py       a launch that hangs ends after 10 s, with who waits where
   MIMW_SIMULATE=1 mimw run gemm.py     its launches run in the simulator
 """
 
@@ -26,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     from ..aliases import install_aliases
+    watch(options)
     install_aliases()
     run_script(options)
     return 0

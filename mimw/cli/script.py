@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from .errors import CommandError
 
 _SCRIPT_COMMANDS = ("run", "simulate")
-_OPTIONS_WITH_VALUE = ("--seed", "--timeline")
+_OPTIONS_WITH_VALUE = ("--seed", "--timeline", "--watchdog")
 
 
 def split_at_script(argv: list[str]) -> tuple[list[str], list[str]]:
@@ -37,7 +37,19 @@ def add_script_arguments(parser: ArgumentParser, script_help: str) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("script", metavar="SCRIPT", nargs="?", help=script_help)
     what.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as `python -m MODULE` does")
+    parser.add_argument("--watchdog", metavar="SECONDS",
+                        help="end the process, with a report of who waits where, if a launch takes longer (exit status 124)")
     parser.usage = f"{parser.prog} [options] (SCRIPT | -m MODULE) [args of the script]"
+
+
+def watch(options: Namespace) -> None:
+    """Have launches watched, in this process and those that it starts, if `--watchdog` asks for it."""
+    if options.watchdog is None:
+        return
+    from ..watchdog import keep_stderr, seconds
+    os.environ["MIMW_WATCHDOG"] = options.watchdog
+    seconds()       # refuses what is no number before the script starts
+    keep_stderr()
 
 
 def run_script(options: Namespace) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .errors import CommandError
 from .load import load
-from .script import add_script_arguments, run_script
+from .script import add_script_arguments, run_script, watch
 
 HELP = "run a script with its launches simulated on the CPU"
 EXAMPLES = """\
@@ -34,6 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     from ..aliases import install_aliases
 
+    watch(options)
     os.environ["MIMW_SIMULATE"] = "1"
     if options.seed is not None:
         os.environ["MIMW_SEED"] = str(options.seed)

@@ -22,9 +22,10 @@ from .types import (
     like,
 )
 from .verify import verify
+from .wait_table import WaitTable
 
 __all__ = [
     "Barrier", "Block", "Buffer", "Descriptor", "DescriptorSlots", "I32", "I64", "OPS", "Op", "OpDef", "Param", "Place",
-    "Pointer", "Program", "Recorder", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "like",
-    "print_op", "print_program", "verify",
+    "Pointer", "Program", "Recorder", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value",
+    "WaitTable", "like", "print_op", "print_program", "verify",
 ]

@@ -21,6 +21,10 @@ and its *effects*. The layout rules, which `constraints` implements:
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks; `async` starts something that
 finishes later; `control` has regions or ends one; `debug` prints or asserts.
 
+`blocks` says for what an op may wait without end, if others do not do their part: an mbarrier's phase ("barrier"), a
+"named barrier", the "cluster" barrier, a "meeting" of other CTAs, memory that somebody else writes ("poll"), the kernel
+"before" it in the stream. A watchdog's stamps stand around these ops (passes/stamp_waits.py).
+
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
 readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.
 """
@@ -63,15 +67,17 @@ class OpDef:
     effects: frozenset[str]
     ours: bool = False
     doc: str = ""
+    blocks: str = ""
 
 
 OPS: dict[str, OpDef] = {}
 
 
-def _define(names: str, params: str, results: TypeRule | None, layout: str, effects: str, *, ours=False, doc="") -> None:
+def _define(names: str, params: str, results: TypeRule | None, layout: str, effects: str, *, ours=False, doc="",
+            blocks: dict[str, str] | str = "") -> None:
     for name in names.split():
         OPS[name] = OpDef(name, tuple(params.split()), results or (lambda args, attrs: ()), layout,
-                          frozenset(effects.split()), ours, doc)
+                          frozenset(effects.split()), ours, doc, blocks if isinstance(blocks, str) else blocks.get(name, ""))
 
 
 # ---- type rules ------------------------------------------------------------------------------------------------------
@@ -222,7 +228,7 @@ _define("atomic_rmw", "kind pointer value mask order scope", _as(2), "memory", "
 _define("atomic_cas", "pointer compare value order scope", _as(2), "memory", "read write")
 _define("atomic_load", "pointer mask order scope", _pointee(0), "memory", "read")
 _define("atomic_store", "pointer value mask order scope", None, "memory", "write")
-_define("atomic_poll", "pointer expected timeout order scope", _bool_like, "memory", "read")
+_define("atomic_poll", "pointer expected timeout order scope", _bool_like, "memory", "read", blocks="poll")
 
 _define("make_tensor_descriptor", "base shape strides block signed padding",
         lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write")
@@ -236,7 +242,8 @@ _define("dot", "a b acc precision max_imprecise", _dot, "dot", "pure")
 _define("dot_scaled", "a a_scale a_format b b_scale b_format fast_math a_k_pack b_k_pack acc",
         lambda args, attrs: (args[9].type, ), "dot", "pure")
 
-_define("barrier grid_dependency_wait grid_dependency_launch_dependents", "", None, "none", "sync")
+_define("barrier grid_dependency_wait grid_dependency_launch_dependents", "", None, "none", "sync",
+        blocks={"grid_dependency_wait": "before"})
 _define("print", "prefix hex values signed", None, "none", "debug")
 _define("assert", "condition message", None, "none", "debug")
 _define("assume", "condition", None, "none", "debug")
@@ -307,11 +314,12 @@ _define("barrier_expect", "barrier bytes predicate", None, "none", "sync", ours=
 _define("barrier_bytes", "barrier bytes", None, "none", "sync", ours=True,
         doc="No arrival: the current phase, which some arrival must still be missing in, waits for `bytes` more.")
 _define("barrier_wait", "barrier phase predicate", None, "none", "sync", ours=True,
-        doc="Until the phase of that parity has completed. `phase` is i32.")
+        doc="Until the phase of that parity has completed. `phase` is i32.", blocks="barrier")
 _define("barrier_arrive", "barrier count predicate", None, "none", "sync", ours=True,
         doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.")
 _define("named_barrier_wait named_barrier_arrive", "barrier threads", None, "none", "sync", ours=True,
-        doc="Hardware barrier number `barrier`: it opens when `threads` threads have come; a wait stays until then.")
+        doc="Hardware barrier number `barrier`: it opens when `threads` threads have come; a wait stays until then.",
+        blocks={"named_barrier_wait": "named barrier"})
 _define("fence", "scope", None, "none", "sync", ours=True, doc="'async_shared' | 'gpu' | 'sys'")
 
 _define("async_load", "pointer buffer mask other cache_policy is_volatile", _scalar(TOKEN), "memory", "read write async",
@@ -340,13 +348,14 @@ _define("tma_store_wait", "pending", None, "none", "sync", ours=True,
 _define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ours=True,
         doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
 _define("cluster_barrier", "", None, "none", "sync", ours=True,
-        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.", blocks="cluster")
 _define("distributed_barrier", "", None, "none", "sync", ours=True,
         doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the cluster "
         "(None: all).")
 _define("group_barrier", "barrier", None, "none", "sync", ours=True,
-        doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.")
-_define("grid_barrier", "", None, "none", "sync", ours=True, doc="Among all CTAs of a cooperative launch.")
+        doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.",
+        blocks="meeting")
+_define("grid_barrier", "", None, "none", "sync", ours=True, doc="Among all CTAs of a cooperative launch.", blocks="meeting")
 _define("fence_mbarrier_init", "", None, "none", "sync", ours=True,
         doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
 _define("remote_view", "barrier rank", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ), "none", "pure", ours=True,
@@ -409,6 +418,14 @@ _define("time_base", "", _scalar(I64), "none", "read", ours=True,
 _define("time_stamp", "base count", _scalar(I32), "none", "write", ours=True,
         doc="Record number `count` at `base`: the clock and what the time since the record before was; gives count + 1. "
             "attrs: event (0 begins a lane, 1 ends it), kind, label, capacity.")
+
+_define("wait_stamp", "", None, "none", "write", ours=True,
+        doc="One lane of each warp notes what the warp does now. attrs: stamp, its number; table, an `ir.WaitTable`.")
+_define("wait_words", "barriers", None, "none", "sync write", ours=True,
+        doc="Notes where the barriers lie, whose words the waits then copy. attrs: first, the number of the first one; table.")
+_define("watched_wait", "barrier phase predicate", None, "none", "sync", ours=True,
+        doc="Stands before a `barrier_wait` with the same arguments: one lane of each warp waits here first and, while that takes "
+        "long, notes it and copies the words of the CTA's barriers. attrs: stamp; after, what the warp does then; table.")
 
 
 def result_types(name: str, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Type, ...]:

@@ -205,6 +205,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
         time_stamps,
         utilities,
         views,
+        wait_stamps,
     )
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)

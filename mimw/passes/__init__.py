@@ -35,15 +35,15 @@ from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
 from .slot_arrays import slot_arrays
 from .stamp_time import stamp_time
+from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot",
-    "check_bytes", "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared",
-    "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers",
-    "grant_registers", "join_copies", "keep_loops", "narrow_releases", "place_aliases", "place_meetings",
-    "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "stamp_time",
-    "sync_clusters",
+    "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
+    "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target",
+    "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers",
+    "join_copies", "keep_loops", "narrow_releases", "place_aliases", "place_meetings", "run_passes", "share_captures",
+    "shared_operands", "shared_pointers", "slot_arrays", "stamp_time", "stamp_waits", "sync_clusters",
 ]
 
 

@@ -111,19 +111,23 @@ def deadlock(machine) -> Deadlock:
         sites += [task.wait.op.site] if task.wait.op.site not in sites else []
         if task.cta not in ctas[:SHOWN]:
             continue
-        lines.append(f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}")
-        if task.wait.kind == "barrier":
-            lines += _could_have_come(task, able)
+        lines += waiting_lines(task, able)
     if len(ctas) > SHOWN:
         lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
-    kind, culprit = _cause(stuck, able)
+    kind, culprit = cause(stuck, able)
     first = [culprit.wait.op.site] if culprit else []
     error = kind("\n".join(lines), *dict.fromkeys(first + sites))
     error.begun = culprit is not None and culprit.wait.resource.arrived > 0
     return error
 
 
-def _cause(stuck, able: list[Bringer]):
+def waiting_lines(task, able: list[Bringer]) -> list[str]:
+    """Where a task waits and for what, and who could have brought it."""
+    first = f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
+    return [first, *(_could_have_come(task, able) if task.wait.kind == "barrier" else ())]
+
+
+def cause(stuck, able: list[Bringer]):
     """The class of a deadlock and the task whose wait shows it: the first wait that is hopeless by itself, else a cycle."""
     waiting = [task for task in stuck if task.wait.kind == "barrier"]
     for task in waiting:

@@ -11,7 +11,7 @@ is the harshest for code that does not wait; other seeds draw how eager the mach
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
@@ -36,9 +36,10 @@ class Machine:
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
                  memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
-                 resident: int = 132):
+                 resident: int = 132, only: Sequence[tuple[int, int, int]] | None = None):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
         self.arguments = arguments
+        self.only = only
         self.guide = seed if isinstance(seed, Guide) else None
         self.random = Random(0 if self.guide else seed)
         self.delay = LATEST if self.guide or seed == 0 else self.random.choice((2, 16, 128, LATEST))
@@ -121,7 +122,7 @@ class Machine:
 
     def launch_order(self) -> Iterator:
         """The program ids of each cluster, in the order in which they start."""
-        return clusters(self.grid, self.program.cluster)
+        return clusters(self.grid, self.program.cluster) if self.only is None else iter([list(self.only)])
 
     def place(self, cta: Cta) -> float:
         """Called for each CTA before it starts; when that is."""

@@ -60,6 +60,11 @@ def fence(task, op):
     task.machine.order.fence(task, op.args[0])
 
 
+@handles("wait_stamp", "wait_words", "watched_wait")
+def noted_for_a_watchdog(task, op):
+    """The stamps of a watched kernel change nothing that the kernel computes."""
+
+
 @handles("barrier", "grid_dependency_wait", "grid_dependency_launch_dependents")
 def ordered_already(task, op):
     """A task runs its ops one after the other, and every launch has ended before the next begins."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from .machine import Machine
 from .memory import GlobalMemory
 from .one_thread import one_thread
 from .trace import Trace
+
+watching: ContextVar[Callable[[Machine], None] | None] = ContextVar("watching", default=None)   # gets each machine before it runs
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Run:
 
 
 def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int | Schedule | Guide = 0,
-        trace: bool = False, check_unwritten: bool = True, races: bool = False, memory: Sequence[Any] = ()) -> Run:
+        trace: bool = False, check_unwritten: bool = True, races: bool = False, memory: Sequence[Any] = (),
+        only: Sequence[tuple[int, int, int]] | None = None) -> Run:
     """Execute `program` on the CPU for every program id of `grid`, writing into the arrays among `args`.
 
     grid:             1 to 3 numbers of programs
@@ -44,6 +48,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     check_unwritten:  whether reading shared memory that has not been written, or not yet, is an error
     races:            whether to look for accesses that nothing orders (docs/MEMORY_MODEL.md); several times as slow
     memory:           further arrays that the kernel reaches through addresses it loads
+    only:             run this one cluster of the grid, given by its program ids in the order of their ranks
     raises:           a `SimulationError` that names CTA, task and source line; arrays hold what was written so far
     """
     sizes = tuple(int(size) for size in grid)
@@ -55,7 +60,9 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     for index, array in enumerate(memory):
         space.register(array, f"memory[{index}]")
     machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace,
-                      check_unwritten=check_unwritten, races=races)
+                      check_unwritten=check_unwritten, races=races, only=only)
+    if (watcher := watching.get()) is not None:
+        watcher(machine)
     with one_thread(), np.errstate(all="ignore"):       # overflow, division by zero and NaN are values on the GPU, not events
         machine.run()
     return Run(machine.end, machine.counts(), machine.trace)

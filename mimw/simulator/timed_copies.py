@@ -172,7 +172,8 @@ def atomic(task, op):
     machine.advance(task, task.clock + (machine.cycles("atomic.ns") if op.results else 0.0))
 
 
-@timed("prefetch", "prefetch_descriptor", "tma_prefetch", "time_base", "time_stamp", "clock64")
+@timed("prefetch", "prefetch_descriptor", "tma_prefetch", "time_base", "time_stamp", "wait_stamp", "wait_words",
+       "watched_wait", "clock64")
 def hint(task, op):
     for result in op.results:
         task.env[result] = 0

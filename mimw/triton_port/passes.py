@@ -88,7 +88,8 @@ def amd_passes(arch: str):
     """(name, how to add it) of each pass for an AMD target, "gfx942" and the like.
 
     Each is one of NVIDIA's, with the same reason, but for AMD's accelerate_matmul (each product in its place) and
-    coalesce_async_copy (each copy in its place). AMD's pipeliner, block ping-pong and instruction reordering are left out: they ask nothing.
+    coalesce_async_copy (each copy in its place). AMD's pipeliner, block ping-pong and instruction reordering are left out:
+    they ask nothing.
     """
     ttgpu, ttir, common = passes.ttgpuir, passes.ttir, passes.common
     yield from _tidied()

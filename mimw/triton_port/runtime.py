@@ -31,8 +31,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
-    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "compute_cache_key", "content_key",
-    "create_function_from_signature",
+    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "around_launches",
+    "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "gpu_is_active", "knobs", "make_backend", "profile_scratch_from", "stock_compile", "triton",
 ]
 
@@ -70,6 +70,12 @@ def content_key(value) -> str:
     if isinstance(value, (tuple, list)):
         return "".join(map(content_key, value))
     return value.cache_key if type(value).__module__.startswith("mimw.") and hasattr(value, "cache_key") else ""
+
+
+def around_launches(before, behind) -> None:
+    """From now on every launch of Triton's calls `before(metadata)` just ahead of the driver's, and `behind(metadata)` after it."""
+    knobs.runtime.launch_enter_hook.add(before)
+    knobs.runtime.launch_exit_hook.add(behind)
 
 
 @contextmanager

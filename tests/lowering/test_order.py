@@ -13,8 +13,8 @@ from . import ordered
 SIGNATURE = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "flag": "*i32", "K": "i32"}
 ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(5)}
 EFFECTS = ("local_store local_scatter local_atomic store atomic acquire barrier_wait barrier_arrive barrier_expect tma_load "
-           "tma_store tma_store_wait async_load async_wait fence_async fence_gpu named_barrier_wait named_barrier_arrive cluster_barrier "
-           "remote_store asm debug_barrier").split()
+           "tma_store tma_store_wait async_load async_wait fence_async fence_gpu named_barrier_wait named_barrier_arrive "
+           "cluster_barrier remote_store asm debug_barrier").split()
 
 
 def compiled(kernel, target="sm_90a", **options):

@@ -1,0 +1,164 @@
+"""Stamps of waits: one lane of each warp writes what the warp does into a table that the host reads while the kernel runs.
+
+Input: ops of `passes/stamp_waits.py`. Output: PTX that stores into the profile scratch of the launch, host memory here, at
+the places of an `ir.WaitTable`. For example `watched_wait %full, %phase {stamp=7}` becomes
+
+    mbarrier.try_wait; if it fails for 0.1 ms: store (7, CTA, phase, address, time) and all barrier words, again each millisecond
+
+A wait that passes soon costs one `try_wait` more and writes nothing.
+"""
+
+from __future__ import annotations
+
+from ..ir import Op, WaitTable
+from ..ir.wait_table import CTAS, DONE, ROW_BYTES, SLOT_BYTES
+from .asm import flag, here, ptx, sync
+from .barriers import predicate
+from .emitter import Emitter, emits
+
+PATIENCE, PERIOD = 100_000, 1_000_000       # nanoseconds: a wait that takes less leaves no stamp; between two looks at the words
+
+# The lanes that come together leave together: what follows may want whole warps, as they were.
+_ENTER = """.reg .pred lead, other;
+.reg .b32 together, mask, x, y, z, nx, ny, all, cta, place, warp, state, owner;
+.reg .b64 table, slot;
+activemask.b32 together;"""
+_LEAVE = "over:\nbar.warp.sync together;"
+
+
+def _find(emitter: Emitter, table: WaitTable) -> str:
+    """PTX that leaves for `over`, but for each warp's first active lane, which gets `cta`, `table` (its CTA's part) and `slot`.
+
+    Where the grid has more CTAs than the table has places, a CTA keeps out of one that another holds (ir/wait_table.py).
+    """
+    parameter = f"{emitter.program.name}_param_{len(emitter.program.params) + 1}"
+    return f"""activemask.b32 mask;
+mov.u32 x, %lanemask_lt;
+and.b32 mask, mask, x;
+mov.u32 warp, %tid.x;
+shr.u32 warp, warp, 5;
+setp.lt.u32 lead, warp, {table.warps};
+setp.eq.and.u32 lead, mask, 0, lead;
+@!lead bra over;
+mov.u32 x, %ctaid.x;
+mov.u32 y, %ctaid.y;
+mov.u32 z, %ctaid.z;
+mov.u32 nx, %nctaid.x;
+mov.u32 ny, %nctaid.y;
+mad.lo.u32 cta, z, ny, y;
+mad.lo.u32 cta, cta, nx, x;
+mul.lo.u32 all, nx, ny;
+mov.u32 z, %nctaid.z;
+mul.lo.u32 all, all, z;
+rem.u32 place, cta, {CTAS};
+add.u32 cta, cta, 1;
+ld.param.u64 table, [{parameter}];
+mad.wide.u32 table, place, {table.cta_bytes}, table;
+mad.wide.u32 slot, warp, {SLOT_BYTES}, table;
+add.u64 slot, slot, {table.slots};
+setp.le.u32 other, all, {CTAS};
+@other bra own;
+ld.volatile.global.v2.b32 {{state, owner}}, [table+{table.slots}];
+setp.eq.u32 other, owner, cta;
+@other bra own;
+setp.eq.u32 other, owner, 0;
+@other bra own;
+and.b32 state, state, {DONE};
+setp.eq.u32 other, state, 0;
+@other bra over;
+own:"""
+
+
+@emits("wait_stamp")
+def wait_stamp(emitter: Emitter, op: Op):
+    table, number = op.attrs["table"], op.attrs["stamp"]
+    if op.attrs["state"] == "ends" and op.attrs["lane"] == 0:
+        number |= DONE
+    ptx(emitter, f"""{{
+.reg .b32 number, none;
+.reg .b64 now, free;
+{_ENTER}
+{_find(emitter, table)}
+mov.u32 number, {number};
+mov.u32 none, 0;
+mov.u64 free, 0;
+mov.u64 now, %globaltimer;
+st.volatile.global.v4.b32 [slot], {{number, cta, none, none}};
+st.volatile.global.v2.b64 [slot+16], {{now, free}};
+{_LEAVE}
+}}""", [], [])
+
+
+@emits("wait_words")
+def wait_words(emitter: Emitter, op: Op):
+    """The sync stands between the making of the barriers and the looks at them, which Triton does not see in assembly."""
+    table, (barriers, ) = op.attrs["table"], op.args
+    stores = [f"add.u64 address, word, {8 * index};\n"
+              f"st.volatile.global.b64 [table+{ROW_BYTES * (op.attrs['first'] + index)}], address;"
+              for index in range(barriers.type.count)]
+    ptx(emitter, "\n".join(["{", ".reg .b64 word, address;", _ENTER, _find(emitter, table),
+                            "cvt.u64.u32 word, $0;", "or.b64 word, word, 1;", *stores, _LEAVE, "}"]),
+        ["r"], [here(emitter, emitter.values[barriers])])
+    sync(emitter)
+
+
+@emits("watched_wait")
+def watched_wait(emitter: Emitter, op: Op):
+    """PTX ISA, mbarrier.try_wait. The ordinary wait follows for all lanes and orders what it orders; this one only watches."""
+    table, (barrier, phase, when) = op.attrs["table"], op.args
+    ptx(emitter, f"""{{
+.reg .pred done, early;
+.reg .b32 number, row;
+.reg .b64 began, due, now, what, word;
+{_ENTER}
+setp.eq.s32 done, $2, 0;
+@done bra over;
+mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;
+@done bra over;
+{_find(emitter, table)}
+mov.u64 began, %globaltimer;
+add.u64 due, began, {PATIENCE};
+again:
+mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;
+@done bra passed;
+mov.u64 now, %globaltimer;
+setp.lt.u64 early, now, due;
+@early bra again;
+mov.u32 number, {op.attrs["stamp"]};
+mov.u64 what, 0;
+st.volatile.global.v4.b32 [slot], {{number, cta, $1, $0}};
+st.volatile.global.v2.b64 [slot+16], {{began, what}};
+add.u64 due, now, {PERIOD};
+{_copy_words(table)}
+bra again;
+passed:
+add.u64 began, began, {PATIENCE};
+setp.eq.u64 early, due, began;
+@early bra over;
+mov.u32 number, {op.attrs["after"]};
+mov.u32 row, 0;
+mov.u64 what, 0;
+mov.u64 now, %globaltimer;
+st.volatile.global.v4.b32 [slot], {{number, cta, row, row}};
+st.volatile.global.v2.b64 [slot+16], {{now, what}};
+{_LEAVE}
+}}""", ["r", "r", "r"], [here(emitter, emitter.values[barrier]), emitter.values[phase], flag(emitter, predicate(emitter, when))])
+
+
+def _copy_words(table: WaitTable) -> str:
+    """Rows whose address is not there yet are of barriers that have not been made."""
+    return f"""mov.u32 row, {table.barriers};
+next:
+ld.volatile.global.b64 what, [table];
+setp.eq.u64 other, what, 0;
+@other bra unmade;
+sub.u64 what, what, 1;
+cvt.u32.u64 number, what;
+ld.volatile.shared.b64 word, [number];
+st.volatile.global.b64 [table+8], word;
+unmade:
+add.u64 table, table, {ROW_BYTES};
+sub.u32 row, row, 1;
+setp.ne.u32 other, row, 0;
+@other bra next;
+sub.u64 table, table, {ROW_BYTES * table.barriers};"""

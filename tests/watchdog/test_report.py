@@ -1,0 +1,132 @@
+"""The report, from tables of stamps made by hand."""
+
+from mimw.watchdog.report import lines_that_wait, places
+from mimw.watchdog.table import seen, taken_apart
+
+from .fabricated import Table, stamped, word
+from .hangs import cases
+from .test_on_the_gpu import LINES, at
+
+FULL, FREE = LINES["tlx.barrier_wait(full[0], i & 1)"], LINES["tlx.barrier_wait(free[0], (i & 1) ^ FLIP)"]
+
+
+def ring(name="wrong_parity", ctas=3):
+    return Table(stamped(cases()[name]), ctas)
+
+
+def both_wait(table: Table, cta: int, began=0) -> None:
+    table.put(cta, range(4), table.number("storer", "waits", FULL), row=0, parity=0, began=began)
+    table.put(cta, range(4, 8), table.number("loader", "waits", FREE), row=1, parity=0, began=began)
+    table.words(cta, word(0, 0, 1), word(0, 0, 1))
+
+
+def test_a_word_is_taken_apart():
+    assert taken_apart(word(1, 2, 3, 4096)) == (found := taken_apart(word(1, 2, 3, -4096)))
+    assert (found.parity, found.pending, found.count, found.pending_bytes) == (1, 1, 3, 4096)
+    assert taken_apart(0x7FFFF800001FFFFE >> 0).count == 1           # as `mbarrier.init` of 1 leaves it
+    assert taken_apart(0x7FFFF800001FFFFE).pending == 1
+
+
+def test_waits_are_told_as_the_simulator_tells_them():
+    table = ring()
+    for cta in range(3):
+        both_wait(table, cta, began=cta)
+    told = places(table.program, (3, 1, 1), table.bytes).splitlines()
+    here, blocked = cases.__code__.co_filename, "which is blocked at"
+    arrive = "      an arrival could have come from barrier_arrive at"
+    fresh = "it is in a phase of parity 0 with 0 of 1 arrivals and 0 bytes pending"
+    assert told[:5] == [
+        "WaitCycle: no task of CTA (0, 0, 0) and 2 others, which stand alike, can go on.",
+        f"  task 'storer' of CTA (0, 0, 0) waits at {here}:{FULL} for parity 0 of 'full'[0]: {fresh}",
+        f"{arrive} {here}:{LINES['tlx.barrier_arrive(full[0])']}, in task 'loader', {blocked} {here}:{FREE}",
+        f"  task 'loader' of CTA (0, 0, 0) waits at {here}:{FREE} for parity 0 of 'free'[0]: {fresh}",
+        f"{arrive} {here}:{LINES['tlx.barrier_arrive(free[0])']}, in task 'storer', {blocked} {here}:{FULL}"]
+    assert f"    'full'[0]  0  0 of 1  0  {word(0, 0, 1):#018x}" in told
+    assert "3 of 3 CTAs have begun and not ended." in told
+    assert f"{here}:{FULL} in handed_on" in told
+
+
+def test_ctas_in_other_states_are_groups_of_their_own():
+    table = ring()
+    both_wait(table, 0)
+    table.put(1, range(4), table.number("storer", "runs"))
+    table.put(1, range(4, 8), table.number("loader", "ends"))
+    table.ended(2)
+    told = places(table.program, (3, 1, 1), table.bytes)
+    assert "WaitCycle: no task of CTA (0, 0, 0) can go on." in told
+    assert "The tasks of CTA (1, 0, 0) run." in told
+    assert "task 'storer' of CTA (1, 0, 0) runs, and does not wait" in told
+    assert "2 of 3 CTAs have begun and not ended." in told and "CTA (2, 0, 0)" not in told
+
+
+def test_a_phase_that_got_some_arrivals_names_who_has_finished():
+    table = Table(stamped(cases()["missing_arrive"]), 1)
+    table.put(0, range(4), table.number("default", "waits"), row=0)
+    table.put(0, range(4, 5), table.number("second", "ends"))
+    table.put(0, range(5, 7), table.number("third", "ends"))
+    table.words(0, word(0, 2, 3))
+    told = places(table.program, (1, 1, 1), table.bytes)
+    assert "TooFewArrivals: no task of CTA (0, 0, 0) can go on." in told
+    assert "with 2 of 3 arrivals and 0 bytes pending" in told and "in task 'third', which has finished" in told
+
+
+def test_bytes_that_nobody_sent():
+    table = Table(stamped(cases()["missing_bytes"]), 1)
+    table.put(0, range(4), table.number("", "waits", body=True), row=0)
+    table.words(0, word(1, 1, 1, 8192))
+    told = places(table.program, (1, 1, 1), table.bytes)
+    assert "BytesNeverSent: no task of CTA (0, 0, 0) can go on." in told
+    assert "it is in a phase of parity 0 with 1 of 1 arrivals and 8192 bytes pending" in told   # as the wait knows, not the word
+
+
+def test_warps_of_a_task_that_stand_apart():
+    table = ring()
+    both_wait(table, 0)
+    table.put(0, [3], table.number("storer", "runs"))
+    told = places(table.program, (3, 1, 1), table.bytes)
+    assert told.startswith("Some tasks of CTA (0, 0, 0) wait, and others run.")
+    assert "  3 of 4 warps of task 'storer' of CTA (0, 0, 0) waits at" in told
+    assert "  1 of 4 warps of task 'storer' of CTA (0, 0, 0) runs" in told
+
+
+def test_named_barriers_clusters_and_loops():
+    table = Table(stamped(cases()["named_barrier"]), 1)
+    table.put(0, range(4), table.number("default", "waits"))
+    table.put(0, range(4, 8), table.number("other", "ends"))
+    assert "for named barrier 9, which opens for 256 threads" in places(table.program, (1, 1, 1), table.bytes)
+
+    table = Table(stamped(cases()["cluster"]), 2)
+    table.put(0, range(4), table.number("", "waits", LINES["tlx.cluster_barrier()"], body=True))
+    table.put(1, range(4), table.number("", "waits", LINES["tlx.barrier_wait(called[0], 0)"], body=True), row=0)
+    table.words(1, word(0, 0, 1))
+    told = places(table.program, (2, 1, 1), table.bytes)
+    assert "no task of CTAs (0, 0, 0), (1, 0, 0) can go on" in told
+    assert "for the cluster barrier, to which CTA (1, 0, 0) has not come" in told
+    assert "of CTA (0, 0, 0), which is blocked at" in told
+
+    table = Table(stamped(cases()["spin"]), 1)
+    table.put(0, range(4), table.number("", "loops", body=True))
+    told = places(table.program, (1, 1, 1), table.bytes)
+    assert told.startswith("The tasks of CTA (0, 0, 0) run.\n  task 'default' of CTA (0, 0, 0) runs in the loop at "
+                           f"{cases.__code__.co_filename}:{LINES['while tl.atomic_cas(word, 1, 1) != 1:']}\n")
+
+
+def test_a_place_that_is_used_in_turn_belongs_to_one_cta():
+    table = ring(ctas=20_000)
+    both_wait(table, 16_384 + 5)
+    table.put(5, range(4, 8), table.number("loader", "ends"))        # what an earlier one left there
+    (cta, ) = seen(table.program, table.bytes, 20_000)
+    assert cta.number == 16_389 and [slot.stamp for slot in cta.slots[4:]] == [0] * 4
+
+
+def test_no_stamp_at_all():
+    table = ring()
+    assert places(table.program, (3, 1, 1), table.bytes).startswith("No CTA has left a stamp")
+
+
+def test_without_stamps_the_lines_are_told():
+    told = lines_that_wait(stamped(cases()["right"]))
+    assert told.startswith("It may wait at\n")
+    assert at("tlx.barrier_wait(full[0], i & 1)") + ": barrier_wait on 'full', in task 'storer'" in told
+    assert "wait_stamp" not in told
+    assert "a loop without a bound" in lines_that_wait(stamped(cases()["spin"]))

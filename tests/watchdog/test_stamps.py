@@ -1,0 +1,119 @@
+"""Stamps in the kernel: there when asked for, and not a byte of them otherwise."""
+
+import re
+
+import pytest
+import triton.language as tl
+
+from mimw.errors import TargetError
+from mimw.ir import OPS, WaitTable, verify
+from mimw.ir.wait_table import CTAS, DONE
+from mimw.jit import MockTensor
+from mimw.passes.stamp_waits import ENDS, LOOPS, RUNS, WAITS, stamp_waits, stamps
+from mimw.simulate import prepare
+from mimw.simulator import run
+from mimw.target import target
+
+from .fabricated import compiled, stamped
+from .hangs import cases, handed_on
+from .test_on_the_gpu import LINES
+
+RIGHT = cases()["right"]
+
+
+def test_off_the_ptx_is_the_same_byte_for_byte():
+    """Whether the option is left out, None or false, before or after one with stamps."""
+    off = compiled(RIGHT)
+    before, on = off.stages["ptx"], compiled(RIGHT, wait_stamps=True)
+    for again in ({}, {"wait_stamps": None}, {"wait_stamps": False}):
+        assert compiled(RIGHT, **again).stages["ptx"] == before
+    assert "st.volatile" not in before and "%globaltimer" not in before and off.metadata.profile_scratch_size == 0
+    assert on.metadata.profile_scratch_size == WaitTable(2, 8).cta_bytes == 2 * 16 + 8 * 32
+
+
+def test_on_there_is_a_stamp_around_every_wait():
+    ptx, program = compiled(RIGHT, wait_stamps=True).stages["ptx"], stamped(RIGHT)
+    numbers = [int(number) for number in re.findall(r"mov\.u32 number, (\d+);", ptx)]
+    (last, ) = [number for number, stamp in stamps(program).items() if stamp.state == ENDS and stamp.lane == 0]
+    assert last | DONE in numbers                                    # which frees the CTA's place
+    assert set(stamps(program)) - {last} <= set(numbers)
+    assert ptx.count("ld.volatile.shared.b64 word") == ptx.count("mov.u32 row, 2;") == 2      # both waits copy both words
+
+
+def test_what_remains_without_the_stamps_is_the_kernel():
+    """The stamps change no other instruction of the tensor cores, the copies or the barriers."""
+    def work(ptx):
+        own = re.sub(r"// begin inline asm.*?// end inline asm", lambda found: "" if "%globaltimer" in found[0] else found[0], ptx,
+                     flags=re.DOTALL)
+        return [re.sub(r"[%$]\w+", "", line).split()[0] for line in own.splitlines()
+                if re.search(r"wgmma\.mma|cp\.async\.bulk|mbarrier\.(try|arrive)|st\.global\.v4", line)]
+    for name in ("right", "missing_bytes"):
+        off, on = (work(compiled(cases()[name], **options).stages["ptx"]) for options in ({}, {"wait_stamps": True}))
+        assert off == on and len(off) >= 2
+
+
+def test_each_wait_has_a_stamp_that_names_it():
+    found = stamps(stamped(cases()["right"]))
+    waits = {(stamp.lane, stamp.op.name, stamp.site.line) for stamp in found.values() if stamp.state == WAITS}
+    assert waits == {(1, "barrier_wait", LINES["tlx.barrier_wait(full[0], i & 1)"]),
+                     (2, "barrier_wait", LINES["tlx.barrier_wait(free[0], (i & 1) ^ FLIP)"])}
+    assert [stamp.lane for stamp in found.values() if stamp.state == ENDS] == [1, 2, 0]
+    assert sorted(found) == list(range(1, len(found) + 1))
+
+
+def test_behind_a_wait_in_a_loop_without_a_bound_the_loop_goes_on():
+    program = stamped(cases()["spin"])
+    found = stamps(program)
+    (loop, ) = [stamp for stamp in found.values() if stamp.state == LOOPS]
+    assert loop.op.name == "while" and loop.lane == 0
+    order = [found[op.attrs["stamp"]].state for op in program.body.ops if op.name in ("wait_stamp", "watched_wait")]
+    assert order == [RUNS, WAITS, LOOPS, RUNS, ENDS]
+
+
+@pytest.mark.parametrize("name, op", [("named_barrier", "named_barrier_wait"), ("cluster", "cluster_barrier")])
+def test_waits_of_one_instruction_stand_between_two_stamps(name, op):
+    program = stamped(cases()[name])
+    for block in [program.body, *(block for one in program.walk() for block in one.blocks)]:
+        names = [one.name for one in block.ops]
+        for index, one in enumerate(names):
+            if one == op:
+                assert (names[index - 1], names[index + 1]) == ("wait_stamp", "wait_stamp")
+                assert block.ops[index - 1].attrs["state"] == WAITS and block.ops[index + 1].attrs["state"] == RUNS
+
+
+def test_the_table_says_which_ops_wait():
+    assert {name: row.blocks for name, row in OPS.items() if row.blocks} == {
+        "barrier_wait": "barrier", "named_barrier_wait": "named barrier", "cluster_barrier": "cluster", "group_barrier": "meeting",
+        "grid_barrier": "meeting", "atomic_poll": "poll", "grid_dependency_wait": "before"}
+
+
+def test_a_stamped_program_computes_the_same():
+    kernel, grid, args, meta = cases()["right"]
+    program = stamped((kernel, grid, args, meta))
+    verify(program)
+    launch = prepare(kernel, grid, args, meta)
+    run(program, grid, launch.values)
+    assert (args[1] == args[0]).all() and args[0].any()
+
+
+def test_places_are_used_in_turn():
+    table = WaitTable(barriers=3, warps=5)
+    assert table.slots == 64 and table.cta_bytes == 64 + 5 * 32
+    assert table.bytes(7) == 7 * table.cta_bytes and table.bytes(10**6) == CTAS * table.cta_bytes
+    assert table.slot(CTAS + 2, 1) == table.slot(2, 1) == 2 * table.cta_bytes + 64 + 32 and table.row(1, 2) == table.cta_bytes + 32
+
+
+def test_stamps_are_for_nvidia():
+    kernel, grid, args, meta = cases()["right"]
+    with pytest.raises(TargetError, match="stamps of waits are PTX; gfx942"):
+        stamp_waits(prepare(kernel, grid, args, meta).program, target("gfx942"))
+
+
+def test_a_launch_without_a_watchdog_has_no_stamps():
+    """What the watchdog adds to a launch's keywords reaches the compiler, and the key of the kernel in memory."""
+    asked = dict(SIZE=128, FLIP=1, grid=(1, ))
+    arrays = MockTensor(tl.float32), MockTensor(tl.float32)
+    off = handed_on.warmup(*arrays, 4, 4, **asked)
+    on = handed_on.warmup(*arrays, 4, 4, wait_stamps=True, **asked)
+    assert on is not off and "%globaltimer" in on.asm["ptx"] and "%globaltimer" not in off.asm["ptx"]
+    assert handed_on.warmup(*arrays, 4, 4, **asked) is off
