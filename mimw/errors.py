@@ -185,7 +185,8 @@ class DataRace(SimulationError):
 
 
 class MissingFence(DataRace):
-    """Written through the generic proxy and read by the asynchronous one without `fence("async_shared")` between."""
+    """Accessed through the generic proxy, then read or overwritten by the asynchronous one, without a fence between: `fence("async_shared")`
+    for shared memory, `fence("gpu")` for global memory."""
 
 
 class OperandOverwritten(DataRace):
