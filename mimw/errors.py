@@ -185,8 +185,8 @@ class DataRace(SimulationError):
 
 
 class MissingFence(DataRace):
-    """Accessed through the generic proxy, then read or overwritten by the asynchronous one, without a fence between: `fence("async_shared")`
-    for shared memory, `fence("gpu")` for global memory."""
+    """Accessed through the generic proxy, then read or overwritten by the asynchronous one, without a fence between:
+    `fence("async_shared")` for shared memory, `fence("gpu")` for global memory."""
 
 
 class OperandOverwritten(DataRace):

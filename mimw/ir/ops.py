@@ -21,10 +21,10 @@ and its *effects*. The layout rules, which `constraints` implements:
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks; `async` starts something that
 finishes later; `control` has regions or ends one; `debug` prints or asserts.
 
-`touches` says how an op accesses memory, an entry for each operand: `buffer=read` or `buffer=write` through the generic proxy,
-`buffer=async-read` or `buffer=async-write` through the asynchronous one (PTX ISA, "Proxies"; docs/MEMORY_MODEL.md, rule 17). A buffer
-is shared memory, a pointer or a descriptor global memory. `peer-read` and `peer-write` are generic accesses to another CTA's shared
-memory. `releases` says that an op may let another task or CTA go on, with what its task did before.
+`touches` says how an op accesses memory, an entry for each operand: `buffer=read` or `buffer=write` through the generic
+proxy, `buffer=async-read` or `buffer=async-write` through the asynchronous one (PTX ISA, "Proxies"; docs/MEMORY_MODEL.md,
+rule 17). A buffer is shared memory, a pointer or a descriptor global memory. `peer-read` and `peer-write` are generic accesses
+to another CTA's shared memory. `releases` says that an op may let another task or CTA go on, with what its task did before.
 
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
 readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.
@@ -329,8 +329,9 @@ _define("named_barrier_wait named_barrier_arrive", "barrier threads", None, "non
         doc="Hardware barrier number `barrier`: it opens when `threads` threads have come; a wait stays until then.",
         releases=True)
 _define("fence", "scope", None, "none", "sync", ours=True,
-        doc="'async_shared' | 'gpu' | 'sys', as an author says; 'handover': async_shared for a later overwriting, by the compiler. attrs: "
-        "cluster, if other CTAs' shared memory is meant, too; proxy, if a gpu or sys fence is one between proxies, too.")
+        doc="'async_shared' | 'gpu' | 'sys', as an author says; 'handover', by the compiler: async_shared, so that copies may "
+        "overwrite. attrs: cluster, if other CTAs' shared memory is meant, too; proxy, if a gpu or sys fence is one between "
+        "proxies, too.")
 
 _define("async_load", "pointer buffer mask other cache_policy is_volatile", _scalar(TOKEN), "memory", "read write async",
         ours=True,

@@ -119,4 +119,5 @@ def fence(emitter: Emitter, op: Op):
     if scope in ("async_shared", "handover"):
         emitter.builder.create_fence_async_shared(op.attrs.get("cluster", False))
         return
-    emitter.builder.create_threadwise_inline_asm(_fence(emitter.target, scope), "~{memory}", [], [], False)
+    proxies = "\nfence.proxy.async.global;" if op.attrs.get("proxy") else ""
+    emitter.builder.create_threadwise_inline_asm(_fence(emitter.target, scope) + proxies, "~{memory}", [], [], False)

@@ -1,17 +1,18 @@
-"""A task that accessed shared memory by ordinary instructions fences before it lets a copy engine overwrite that memory.
+"""A task that accessed shared memory by ordinary instructions fences before others may let a copy overwrite that memory.
 
     x = local_load(slot)                                  x = local_load(slot)
     barrier_arrive(free)         becomes                  fence("handover")
                                                           barrier_arrive(free)
 
-`slot` is filled by TMA, in the asynchronous proxy, and read in the generic one. PTX promises an order between accesses of two proxies
-only where a proxy fence stands between, also for a write after a read (PTX ISA, "Async proxy"; its example of
-clusterlaunchcontrol.try_cancel fences a generic read before the next asynchronous write of the same bytes). Without it the
-copy engine has been seen to overwrite bytes whose read had been issued and was not done. Triton puts the fence in where one task does
-both; from one task to another nobody does. Authors of TLX kernels do not write it, so the compiler does: docs/MEMORY_MODEL.md, rule 20.
+`slot` is filled by TMA, in the asynchronous proxy, and read in the generic one. PTX promises an order between accesses of two
+proxies only where a proxy fence stands between, also for a write after a read (PTX ISA, "Async proxy"; its example of
+clusterlaunchcontrol.try_cancel fences a generic read before the next asynchronous write of the same bytes). Without the fence a
+copy engine has been seen to overwrite bytes whose read was issued and not yet done. Triton puts the fence in where one task does
+both; from one task to another nobody does. Authors of TLX kernels do not write it, so the compiler does: docs/MEMORY_MODEL.md,
+rule 20.
 
 One fence stands before each op that lets others go on, if its task may since the last fence have touched memory that some copy
-writes. Nothing is put in for memory that no copy writes, nor for what wgmma reads, nor behind the last copy of the kernel.
+writes. None is put in for memory that no copy writes, nor for what wgmma reads, nor behind the last copy of the kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from ..constraints.memory_roots import memory_roots
 from ..ir import OPS, Block, Op, Program, Value
 from ..ir.types import Buffer
 
-Touched = frozenset[tuple[Value, bool]]     # (allocation, whether it is another CTA's) that the task has touched since its last fence
+# (allocation, whether another CTA's copy of it) that a task has touched since its last fence.
+Touched = frozenset[tuple[Value, bool]]
 _NONE: Touched = frozenset()
 _FENCE, _PROXY = "handover", "async_shared"
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 Clock = dict[int, int]
 
-# ORDERED: over, for accesses in one proxy. FENCED: generic writes to shared memory that the asynchronous proxy may read. REUSABLE: generic
-# accesses to shared memory that it may overwrite. GLOBAL: generic writes to global memory that it may read.
+# ORDERED: over, for accesses in one proxy. FENCED: generic writes to shared memory that the asynchronous proxy may read.
+# REUSABLE: generic accesses to shared memory that it may overwrite. GLOBAL: generic writes to global memory that it may read.
 ORDERED, FENCED, REUSABLE, GLOBAL = range(4)
 ASPECTS = 4
 

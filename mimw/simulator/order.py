@@ -5,8 +5,8 @@ is ordered after an earlier one if the clock of its strand has reached the earli
 `shadow`). An asynchronous operation acts with its issuer's clock, on a tick that nobody has reached until a wait for its
 group, or the barrier phase on which it landed, hands that on.
 
-Proxies: a clock also says of every strand what of it has been fenced for the asynchronous proxy, in three aspects (`clocks`): generic
-writes to shared memory for reading, generic accesses to it for overwriting, generic writes to global memory for reading.
+Proxies: a clock also says of every strand what of it has been fenced for the asynchronous proxy, in three aspects (`clocks`):
+generic writes to shared memory for reading, generic accesses to it for overwriting, generic writes to global memory for reading.
 
 What handlers of ops say (a task or an `InFlight` is an actor):
 
@@ -234,7 +234,7 @@ class Order(BarrierOrder):
 
     @staticmethod
     def _superseded(earlier: Access, later: Access) -> bool:
-        """Whether all that comes after `later` comes after `earlier`, and needs no fence for `earlier` that it does not need for it."""
+        """Whether what comes after `later` comes after `earlier`, and is fenced from `earlier` if it is from `later`."""
         if earlier.proxy is GENERIC and later.proxy is ASYNC:
             return False
         one, other = earlier.epoch, later.epoch
