@@ -28,7 +28,9 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) ->
     low, high = span
     lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
              f"  {_side(earlier)}", f"  {_side(later)}"]
-    return kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
+    error = kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
+    error.space = later.space
+    return error
 
 
 def _taken_away(earlier, later) -> bool:
