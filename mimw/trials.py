@@ -63,7 +63,7 @@ class _Trials:
         self.params = {param.value: param for param in self.program.params if _is_count(launch.values.get(param.path))}
         self.values = {value: int(launch.values[param.path]) for value, param in self.params.items()}
         self.given = self._rounds(self.values, launch.grid)
-        self.tied: set[str] = set()
+        self.refused: list[str] = []
 
     def all(self) -> tuple[list[Trial], str]:
         if not self.loops:
@@ -78,8 +78,8 @@ class _Trials:
                 loop.parameters & self.params.keys() for loop in self.loops) else "no argument may be smaller"
         else:
             why = ""
-        if self.tied:
-            why = f"{' and '.join(sorted(self.tied))} cannot change alone"
+        if self.refused:
+            why = f"{', '.join(self.refused)} would not fit the other loops"
         return found[:MOST], why
 
     # ---- rounds -----------------------------------------------------------------------------------------------------
@@ -87,9 +87,9 @@ class _Trials:
     def _by_rounds(self) -> Iterator[Trial]:
         grid = self._fewest_programs()
         wanted: dict[Value, set[int]] = {}
-        for loop, given in zip(self.loops, self.given):
-            for parameter in loop.parameters & self.params.keys():
-                if loop.by_program or given[0] is None:
+        for parameter in self.params:
+            for loop, given in zip(self.loops, self.given):
+                if parameter not in loop.parameters or loop.by_program or given[0] is None:
                     continue
                 for count in sorted(count for count in _breaking(loop, self.uses) if count < given[0]):
                     value = self._value_for(loop, parameter, count)
@@ -102,7 +102,7 @@ class _Trials:
                 if self._is_free(parameter, after):
                     yield self._trial(values, grid, after)
                 else:
-                    self.tied.add(self.params[parameter].name)
+                    self.refused.append(f"{self.params[parameter].name}={size}")
 
     def _value_for(self, loop: Loop, parameter: Value, count: int) -> int | None:
         """A smaller value of the parameter with which the loop goes round `count` times: the one that shares most with the value
@@ -111,7 +111,7 @@ class _Trials:
 
         def goes(value: int) -> int:
             found = rounds(self.program, loop, {**self.values, parameter: value}, self.launch.grid, (0, 0, 0), self.uses)
-            return -1 if found is None else found
+            return -1 if found is None else max(0, found)
 
         def first(wanted: int) -> int:
             """The smallest value with at least so many rounds."""
@@ -127,10 +127,10 @@ class _Trials:
 
     def _is_free(self, parameter: Value, after: list[tuple[int | None, ...]]) -> bool:
         """Whether the parameter can mean something else alone: every task that uses a barrier in a loop of its depends on it, or
-        none; and no program is left without a tile that had one. Else the host gives several arguments that belong together."""
-        if any(loop.by_program and before and not now for loop, old, new in zip(self.loops, self.given, after)
-               for before, now in zip(old, new)):
-            return False
+        none; no program is left without a tile that had one, and no loop would go round less often than never."""
+        for loop, old, new in zip(self.loops, self.given, after):
+            if any((before or 0) > 0 >= (now or 0) if loop.by_program else (now or 0) < 0 for before, now in zip(old, new)):
+                return False
         for array in frozenset().union(*(loop.arrays for loop in self.loops)):
             users: dict[Task | None, bool] = {}
             for loop in self.loops:
@@ -185,7 +185,7 @@ class _Trials:
         changed = {value: size for value, size in values.items() if size != self.values[value]}
         launch = replace(self.launch, grid=tuple(grid), values={
             **self.launch.values, **{self.params[value].path: size for value, size in changed.items()}})
-        return Trial(launch, {str(loop.op.site): counts[0] for loop, counts, old in zip(self.loops, after, self.given)
+        return Trial(launch, {str(loop.op.site): max(0, counts[0]) for loop, counts, old in zip(self.loops, after, self.given)
                               if counts[0] is not None and counts[0] != old[0]},
                      {self.params[value].name: size for value, size in changed.items()})
 

@@ -44,14 +44,15 @@ def loops_of(program: Program) -> tuple[Loop, ...]:
 
 def rounds(program: Program, loop: Loop, values: Mapping[Value, int], grid: tuple[int, ...], index: tuple[int, ...],
            uses: Uses | None = None) -> int | None:
-    """How often the loop goes round in the first round of those around it; None if that is not known."""
+    """How often the loop goes round in the first round of those around it; None if that is not known. Negative where it goes round
+    never and its end lies so many rounds before its start: a loop over all tiles but the first, where there is none."""
     if not loop.known:
         return None
     numbers = _Numbers(uses or Uses(program), values, grid, index)
     start, end, step = (numbers.of(arg, 0) for arg in loop.op.args[:3])
     if start is None or end is None or not step:
         return None
-    return len(range(start, end, step))
+    return -((start - end) // step)
 
 
 def _inside(op: Op) -> Iterator[Op]:
