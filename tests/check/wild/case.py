@@ -14,10 +14,10 @@ CASES: list["Case"] = []
 
 @dataclass(frozen=True)
 class Case:
-    """A bug. `launch(mended)` gives (kernel, grid, args, meta); `kind` is what `check` calls it, `lines` are texts of the source lines
-    that the finding names first. `by` says what finds it: "the launch" itself; "rounds", smaller launches that `check` tries by itself,
-    the launch being right; or "the compiler", which puts in what was missing there, so that the mistake cannot be made: then
-    `taken_out` picks the ops that are removed to see it."""
+    """A bug. `launch(mended)` gives (kernel, grid, args, meta); `kind` is what `check` calls it, `lines` are texts of the source
+    lines that the finding names. `by` says what shows it: "the launch" itself; "rounds", smaller launches that `check` tries by
+    itself, the launch being right; or "the compiler", which puts in what was missing there, so that the mistake cannot be made:
+    then `taken_out(op, program)` picks the ops that are removed to see it."""
 
     threads: tuple[str, ...]
     mistake: str
@@ -56,7 +56,8 @@ def without(launch, taken_out):
     ready = prepare(kernel, grid, args, dict(meta))
 
     def block_of(block):
-        ops = [replace(op, blocks=tuple(map(block_of, op.blocks))) if op.blocks else op for op in block.ops if not taken_out(op)]
-        return replace(block, ops=tuple(ops))
+        kept = (op for op in block.ops if not taken_out(op, ready.program))
+        return replace(block, ops=tuple(replace(op, blocks=tuple(map(block_of, op.blocks))) if op.blocks else op for op in kept))
 
-    return Search(replace(ready, program=replace(ready.program, body=block_of(ready.program.body)))).all(4, "random", 1, shrink=False)
+    program = replace(ready.program, body=block_of(ready.program.body))
+    return Search(replace(ready, program=program)).all(4, "random", 1, shrink=False)

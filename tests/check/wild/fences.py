@@ -9,7 +9,7 @@ import mimw.tlx as tlx
 from .case import case, describe
 
 
-def is_hand_over(op) -> bool:
+def is_hand_over(op, program) -> bool:
     return op.name == "fence" and op.args[0] == "handover"
 
 

@@ -14,9 +14,9 @@ def relaying(x_desc, y_desc, steps, PENDING: tl.constexpr):
     """Tiles from global memory to global memory through two stages; a stage is filled again as soon as it has been sent."""
     stages = tlx.local_alloc((16, 32), tl.float16, 2)
     full = tlx.alloc_barriers(2)
-    for stage in tl.static_range(2):
-        tlx.barrier_expect_bytes(full[stage], 1024)
-        tlx.async_descriptor_load(x_desc, stages[stage], [stage * 16, 0], full[stage])
+    for first in tl.static_range(2):
+        tlx.barrier_expect_bytes(full[first], 1024)
+        tlx.async_descriptor_load(x_desc, stages[first], [first * 16, 0], full[first])
     for step in range(steps):
         stage = step % 2
         tlx.barrier_wait(full[stage], (step // 2) & 1)
@@ -146,7 +146,7 @@ def signalling(x_ptr, x_desc, flag_ptr, y_ptr, MENDED: tl.constexpr):
 
 @case("HazyResearch/ThunderKittens#194", kind="DataRace", lines=("async_descriptor_store(x_desc", "tl.load(x_ptr"))
 def signalled_before_the_store_is_done(mended):
-    """The signal follows a wait that only says that shared memory has been read (`wait_group.read`), not that global memory has been
-    written. In TLX there is no such wait: the same mistake is to signal before `async_descriptor_store_wait`."""
+    """The signal follows a wait that says only that shared memory has been read (`wait_group.read`), not that global memory has
+    been written. TLX has no such wait: the same mistake is to signal before `async_descriptor_store_wait`."""
     x, flag, y = np.zeros(128, np.float32), np.zeros(1, np.int32), np.zeros(128, np.float32)
     return signalling, 2, (x, describe(x, [128]), flag, y, mended), {}

@@ -78,7 +78,7 @@ def persistent(x_desc, y_ptr, tiles, steps, MENDED: tl.constexpr):
                     used += 1
 
 
-@case("tile-ai/tilelang#2674", kind="CopyReadEarly", lines=("async_descriptor_load", "local_load"), by="rounds")
+@case("tile-ai/tilelang#2674", kind="TooManyArrivals", lines=("barrier_expect_bytes(full", ), by="rounds")
 def phases_that_start_anew_with_each_tile(mended):
     """The phase is counted from the start of each tile, though the barriers go on: right if every program has one tile, or the loop
     is a multiple of twice the ring."""
@@ -114,7 +114,7 @@ def empty_rows(x_desc, y_ptr, rows, MENDED: tl.constexpr):
                     count += 1
 
 
-@case("Dao-AILab/flash-attention#2258", kind="CopyReadEarly", lines=("async_descriptor_load", "local_load"))
+@case("Dao-AILab/flash-attention#2258", kind="SlotReusedEarly", lines=("local_load", "async_descriptor_load"))
 def a_phase_that_turns_for_an_empty_tile(mended):
     """A consumer's phase turns for a tile that is empty, for which nobody arrives."""
     x, y = np.ones((64, 32), np.float16), np.zeros((64, 32), np.float16)

@@ -25,7 +25,7 @@ def locking(x_ptr, lock_ptr, y_ptr, SCOPE: tl.constexpr):
 
 @case("ROCm/iris#462", kind="DataRace", lines=("atomic_xchg(lock_ptr", "atomic_add(lock_ptr"))
 def a_scope_too_narrow(mended):
-    """A lock is set at a scope that does not hold who spins on it: there `gpu` between GPUs, where `sys` is needed. The simulator has
-    one GPU, so the same mistake is shown one scope down, `cta` between CTAs."""
+    """A lock is set at a scope that does not hold who spins on it: there `gpu` between GPUs, where `sys` is needed. The simulator
+    has one GPU, so the same mistake is shown one scope down, `cta` between CTAs."""
     x, lock, y = np.zeros(128, np.float32), np.zeros(1, np.int32), np.zeros(128, np.float32)
     return locking, 2, (x, lock, y, "sys" if mended else "cta"), {}
