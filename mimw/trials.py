@@ -79,7 +79,7 @@ class _Trials:
         else:
             why = ""
         if self.refused:
-            why = f"{', '.join(self.refused)} would not fit the other loops"
+            why = f"{', '.join(self.refused)} would not fit all loops"
         return found[:MOST], why
 
     # ---- rounds -----------------------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ class _Trials:
                     self.refused.append(f"{self.params[parameter].name}={size}")
 
     def _value_for(self, loop: Loop, parameter: Value, count: int) -> int | None:
-        """A smaller value of the parameter with which the loop goes round `count` times: the one that shares most with the value
-        given, since that one fits the kernel's tiles."""
+        """A smaller value of the parameter with which the loop goes round `count` times: in proportion to the value given, or the
+        one that shares most with it, since these fit the kernel's tiles."""
         given = self.values[parameter]
 
         def goes(value: int) -> int:
@@ -122,14 +122,18 @@ class _Trials:
             return low
 
         low, high = first(count), first(count + 1) - 1
-        fits = next((-(-low // part) * part for part in _divisors(given) if -(-low // part) * part <= high), low)
-        return fits if fits < given and goes(fits) == count else None
+        even = given // goes(given) * count if goes(given) > 0 else low
+        fits = [even, *(-(-low // part) * part for part in _divisors(given)), low]
+        value = next(value for value in fits if low <= value <= high or value == low)
+        return value if value < given and goes(value) == count else None
 
     def _is_free(self, parameter: Value, after: list[tuple[int | None, ...]]) -> bool:
         """Whether the parameter can mean something else alone: every task that uses a barrier in a loop of its depends on it, or
-        none; no program is left without a tile that had one, and no loop would go round less often than never."""
+        none; no program is left without a tile that had one, and no loop would go round less often than never, or than there
+        are rounds whose copies are started before it."""
         for loop, old, new in zip(self.loops, self.given, after):
-            if any((before or 0) > 0 >= (now or 0) if loop.by_program else (now or 0) < 0 for before, now in zip(old, new)):
+            if any((before or 0) > 0 >= (now or 0) if loop.by_program else (now or 0) < min(loop.ahead, before or 0)
+                   for before, now in zip(old, new)):
                 return False
         for array in frozenset().union(*(loop.arrays for loop in self.loops)):
             users: dict[Task | None, bool] = {}

@@ -24,8 +24,8 @@ _OTHERS = ("constant", "int_cast", "get_program_id", "get_num_programs", "select
 class Loop:
     """A loop of interest. `around` are the loops that it stands in, the outermost first; `parameters` are those that its bounds
     are computed from; `by_program` and `by_grid` say whether the program's number and the grid's extents are among these;
-    `arrays` are the barriers that are used in it, and not in a loop inside it. `known` is false if something else decides how
-    often it goes round."""
+    `arrays` are the barriers that are used in it, and not in a loop inside it. `ahead` counts the rounds whose copies its task
+    starts before any loop. `known` is false if something else decides how often it goes round."""
 
     op: Op
     around: tuple[Op, ...]
@@ -33,6 +33,7 @@ class Loop:
     by_program: bool
     by_grid: bool
     arrays: frozenset[Value]
+    ahead: int
     known: bool
 
 
@@ -67,11 +68,28 @@ def _orchestrates(op: Op) -> bool:
 def _describe(op: Op, uses: Uses) -> Loop:
     arrays = frozenset(root for inner in _inside(op) for value in inner.operands for root in _barrier_roots(value, uses)
                        if uses.loops(inner)[-1] is op)
+    ahead = _ahead(op, arrays, uses)
     if op.name == "while":
-        return Loop(op, uses.loops(op), frozenset(), False, False, arrays, False)
+        return Loop(op, uses.loops(op), frozenset(), False, False, arrays, ahead, False)
     found = _Sources(uses)
     known = all(found.follow(arg, 0) for arg in op.args[:3])
-    return Loop(op, uses.loops(op), frozenset(found.parameters), found.by_program, found.by_grid, arrays, known)
+    return Loop(op, uses.loops(op), frozenset(found.parameters), found.by_program, found.by_grid, arrays, ahead, known)
+
+
+def _ahead(loop: Op, arrays: frozenset[Value], uses: Uses) -> int:
+    """How many rounds of copies stand before the loop, written out: phases of its barriers that are expected there, or groups of
+    copies that are closed there, in the loop's task and outside of loops and conditions."""
+    grouped = any(inner.name == "async_commit" for inner in _inside(loop))
+    counts: dict[Value | None, int] = {}
+    for op in uses.ops[:uses.position[loop]]:
+        if uses.task(op) is not uses.task(loop) or uses.loops(op) or uses.conditional(op):
+            continue
+        if op.name == "async_commit" and grouped:
+            counts[None] = counts.get(None, 0) + 1
+        if op.name in ("barrier_expect", "barrier_bytes"):
+            for root in arrays.intersection(_barrier_roots(op.args[0], uses)):
+                counts[root] = counts.get(root, 0) + 1
+    return max(counts.values(), default=0)
 
 
 def _barrier_roots(value: Value, uses: Uses) -> Iterator[Value]:
