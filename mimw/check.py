@@ -8,82 +8,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from .errors import DataRace, KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError, excerpt
+from .errors import DataRace, KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError
+from .findings import Finding, Report, Tried
 from .simulate import Launch, prepare
 from .simulator import Guide, explore, flipped_waits, run, schedule_of
+from .trials import Trial, is_about_the_protocol, trials
 
 SEEDS, LIMIT, SHRINK_RUNS, SHRINK_SCHEDULES = 8, 200, 24, 16
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong.
-
-    kind      the class of `mimw.errors` that says what; `kinds` are it and the wider ones it belongs to
-    message   the facts, then the mend
-    sites     source positions (`file`, `line`, `function`), the accesses or waits concerned first
-    seed      what to give `mimw.simulate(..., races=True, seed=...)` to see it: an int or a schedule; None if it was refused
-              before any run
-    grid      the smallest grid found that shows it
-    sizes     arguments made smaller with it, by name
-    """
-
-    kind: str
-    message: str
-    sites: tuple[Any, ...]
-    hint: str = ""
-    kinds: tuple[str, ...] = ()
-    seed: int | tuple | None = None
-    grid: tuple[int, ...] = ()
-    sizes: dict[str, int] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        lines = [f"{self.kind}: {self.message}", *([f"Mend: {self.hint}"] if self.hint else [])]
-        lines += dict.fromkeys(excerpt(site) for site in self.sites)
-        if self.seed is not None:
-            sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
-            lines.append(f"Shown by grid={self.grid}{sizes}, seed={self.seed}, races=True.")
-        return "\n".join(lines)
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data, for `mimw check --json`."""
-        sites = [{"file": site.file, "line": site.line, "column": site.column, "function": site.function} for site in self.sites]
-        return {"kind": self.kind, "kinds": list(self.kinds), "message": self.message, "hint": self.hint, "sites": sites,
-                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes}
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was run and what was found. `runs` counts the runs before shrinking; `complete` says that a systematic search
-    went through all interleavings that can matter; `ops` counts the simulated operations of these runs."""
-
-    findings: tuple[Finding, ...]
-    runs: int
-    complete: bool = False
-    ops: int = 0
-
-    @property
-    def ok(self) -> bool:
-        return not self.findings
-
-    def __str__(self) -> str:
-        how = f"{self.runs} runs" + (", all interleavings that can matter" if self.complete else "")
-        if self.ok:
-            return f"ok: nothing found in {how}, {self.ops} ops"
-        return "\n\n".join([*map(str, self.findings), f"{len(self.findings)} found in {how}"])
-
-    def as_json(self) -> dict[str, Any]:
-        return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
-                "findings": [finding.as_json() for finding in self.findings]}
-
-
-def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT, shrink: bool = True,
-          target: str | None = None, progress: Callable[[int, int, int], None] | None = None, **meta) -> Report:
+def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT,
+          shrink: bool = True, rounds: bool = True, target: str | None = None,
+          progress: Callable[[int, int, int], None] | None = None, **meta) -> Report:
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
     args:      kernel, grid, args, target, meta   as for `mimw.simulate`
@@ -92,6 +32,8 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
                search    "random": the seeds. "systematic": all interleavings that can matter, by partial-order reduction,
                          `limit` runs at most. "both"
                shrink    whether to look for a smaller grid and smaller integer arguments that still show a finding
+               rounds    whether to run smaller launches, too, if nothing is found: as many rounds of each loop as break rings
+                         (0, 1, 2, and as many as slots, one less and one more), and two tiles a program, where arguments allow
                progress  called as progress(run, runs, findings) after every run
     returns:   Report: `.ok`, `.findings`, each different finding once. What the compiler refuses is a finding, too
     errors:    misuse only: SimulatorMisuse, NotYet, TargetError, and Triton's errors in a kernel that cannot be recorded
@@ -105,7 +47,7 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
         if refusal is None:
             raise
         return Report((_finding(refusal, None, ()), ), 0)
-    return Search(launch, progress).all(seeds, search, limit, shrink)
+    return Search(launch, progress).all(seeds, search, limit, shrink, rounds)
 
 
 class Search:
@@ -117,8 +59,10 @@ class Search:
         self.found: dict[tuple, Finding] = {}
         self.begun: set[tuple] = set()            # deadlocks in a phase that is the right one
         self.runs = self.ops = self.planned = 0
+        self.tried: list[Tried] = []
+        self.smaller: dict[tuple, Launch] = {}    # what only a smaller launch has shown, and which
 
-    def all(self, seeds, search: str, limit: int, shrink: bool) -> Report:
+    def all(self, seeds, search: str, limit: int, shrink: bool, rounds: bool = False) -> Report:
         seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
         complete = False
         self.planned = (len(seeds) if search != "systematic" else 0) + (limit if search != "random" else 0)
@@ -128,13 +72,14 @@ class Search:
                     self._note(self.attempt(seed, count=True), seed)
             if search != "random":
                 complete = self._explore(limit)
+            untried = self._smaller() if rounds else ""
             findings = []
             for what, finding in self._causes():
-                finding, launch = self._shrunk(what, finding) if shrink else (finding, self.launch)
+                finding, launch = self._shrunk(what, finding) if shrink else (finding, self.smaller.get(what, self.launch))
                 findings.append(finding if what in self.begun else self._diagnosed(finding, launch))
         finally:
             self.saved.restore()
-        return Report(tuple(findings), self.runs, complete, self.ops)
+        return Report(tuple(findings), self.runs, complete, self.ops, tuple(self.tried), untried)
 
     def _causes(self) -> list[tuple[tuple, Finding]]:
         """What was found, without reads of what nobody has written where a race says who should have."""
@@ -163,6 +108,31 @@ class Search:
             self.begun |= {_same(error)} if getattr(error, "begun", False) else set()
         if self.progress is not None:
             self.progress(self.runs, self.planned, len(self.found))
+
+    def _smaller(self) -> str:
+        """Run the smaller launches, by one seed each; why there are no others."""
+        if self.found:
+            return "something was found in the launch as given"
+        some, why = trials(self.launch)
+        for trial in some:
+            self.tried.append(self._try(trial))
+        return why
+
+    def _try(self, trial: Trial) -> Tried:
+        outcome, why = "ok", ""
+        try:
+            error = self.attempt(0, trial.launch)
+        except SimulatorMisuse as found:
+            error = found
+        if error is not None and is_about_the_protocol(error):
+            outcome, what = "found", _same(error)
+            if what not in self.found:
+                self.found[what] = replace(_finding(error, 0, trial.launch.grid), sizes=trial.sizes)
+                self.smaller[what] = trial.launch
+                self.begun |= {what} if getattr(error, "begun", False) else set()
+        elif error is not None:
+            outcome, why = "not applicable", f"{type(error).__name__} at {error.sites[0] if error.sites else 'its start'}"
+        return Tried(str(trial), outcome, trial.rounds, trial.sizes, tuple(trial.launch.grid), why)
 
     def _explore(self, limit: int) -> bool:
         runs = 0
@@ -198,7 +168,7 @@ class Search:
     def _shrunk(self, what: tuple, finding: Finding) -> tuple[Finding, Launch]:
         """Halve extents of the grid and integer arguments for as long as the same thing is found; the finding as it shows in the
         smallest launch, and that launch."""
-        best, runs, moving = self.launch, 0, True
+        best, runs, moving = self.smaller.get(what, self.launch), 0, True
         while moving and runs < SHRINK_RUNS:
             moving = False
             for smaller in _halves(best):

@@ -182,11 +182,15 @@ class Livelock(Deadlock):
 
 class DataRace(SimulationError):
     """Two accesses to one place, one of them a write, that no barrier, wait or fence orders. It need not show in this
-    run: the order is what is missing. `sites` are those of the earlier and the later access, then of what could order them."""
+    run: the order is what is missing. `sites` are those of the earlier and the later access, then of what could order them; `space`
+    says in which memory they meet, shared or global."""
+
+    space = "shared"
 
 
 class MissingFence(DataRace):
-    """Written through the generic proxy and read by the asynchronous one without `fence("async_shared")` between."""
+    """Accessed through the generic proxy, then read or overwritten by the asynchronous one, without a fence between:
+    `fence("async_shared")` for shared memory, `fence("gpu")` for global memory."""
 
 
 class OperandOverwritten(DataRace):

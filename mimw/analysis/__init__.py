@@ -7,12 +7,13 @@ from .registers import TaskRegisters, launch_registers, register_plan, total_war
 from .resources import TaskResources, task_resources
 from .shared import BARRIER_BYTES, SharedEntry, SharedPlan, shared_plan
 from .symbols import Symbols
+from .trips import Loop, loops_of, rounds
 from .uses import Place, Use, Uses, task_label
 from .visits import ring_of_filler, ring_of_wait, split_offset
 
 __all__ = [
-    "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Place", "SharedEntry", "SharedPlan", "Symbols",
+    "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Loop", "Place", "SharedEntry", "SharedPlan", "Symbols",
     "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays", "constant_of", "crosses_ctas", "first_value",
-    "launch_registers", "register_plan", "ring_of_filler", "ring_of_wait", "shared_plan", "split_offset", "task_label",
-    "task_resources", "total_warps",
+    "launch_registers", "loops_of", "register_plan", "ring_of_filler", "ring_of_wait", "rounds", "shared_plan",
+    "split_offset", "task_label", "task_resources", "total_warps",
 ]

@@ -16,7 +16,7 @@ def _remainder(a: int, b: int) -> int:
     return a - b * _quotient(a, b)
 
 
-_FOLD: dict[str, Callable[[int, int], int]] = {
+FOLD: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
     "sdiv": _quotient, "udiv": _quotient, "srem": _remainder, "urem": _remainder,
     "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
@@ -60,14 +60,14 @@ class _Evaluator:
             return int(op.args[0])
         if op.name == "int_cast":
             return self.number(op.args[0], depth)
-        if op.name not in _FOLD:
+        if op.name not in FOLD:
             return None
         lhs, rhs = (self.number(arg, depth) for arg in op.args)
         if lhs is None or rhs is None:
             return None
         if op.name in ("sdiv", "udiv", "srem", "urem") and (rhs <= 0 or lhs < 0):
             return None
-        return _FOLD[op.name](lhs, rhs)
+        return FOLD[op.name](lhs, rhs)
 
     def entering(self, value: Value):
         """What a loop's block argument is in the first round."""

@@ -49,6 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--search", choices=("random", "systematic", "both"), default="random",
                         help="systematic: all interleavings that can matter, by partial-order reduction")
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="runs of the systematic search at most (default 200)")
+    parser.add_argument("--no-rounds", action="store_true", help="do not try smaller launches: as many rounds as break rings")
     parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default sm_90a)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
@@ -59,7 +60,8 @@ def execute(options: Namespace) -> int:
     kernel, grid, args, meta = launch_of(options)
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
     with _Bar(sys.stderr.isatty() and not options.json) as bar:
-        report = check(kernel, grid, *args, **how, limit=options.limit, target=options.target, progress=bar.show, **meta)
+        report = check(kernel, grid, *args, **how, rounds=not options.no_rounds and options.replay is None,
+                       limit=options.limit, target=options.target, progress=bar.show, **meta)
     print(json.dumps(report.as_json(), indent=2) if options.json else report)
     return 0 if report.ok else 1
 

@@ -21,6 +21,11 @@ and its *effects*. The layout rules, which `constraints` implements:
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks; `async` starts something that
 finishes later; `control` has regions or ends one; `debug` prints or asserts.
 
+`touches` says how an op accesses memory, an entry for each operand: `buffer=read` or `buffer=write` through the generic
+proxy, `buffer=async-read` or `buffer=async-write` through the asynchronous one (PTX ISA, "Proxies"; docs/MEMORY_MODEL.md,
+rule 17). A buffer is shared memory, a pointer or a descriptor global memory. `peer-read` and `peer-write` are generic accesses
+to another CTA's shared memory. `releases` says that an op may let another task or CTA go on, with what its task did before.
+
 `blocks` says for what an op may wait without end, if others do not do their part: an mbarrier's phase ("barrier"), a
 "named barrier", the "cluster" barrier, a "meeting" of other CTAs, memory that somebody else writes ("poll"), the kernel
 "before" it in the stream. A watchdog's stamps stand around these ops (passes/stamp_waits.py).
@@ -67,17 +72,21 @@ class OpDef:
     effects: frozenset[str]
     ours: bool = False
     doc: str = ""
+    touches: tuple[tuple[str, str], ...] = ()
+    releases: bool = False
     blocks: str = ""
 
 
 OPS: dict[str, OpDef] = {}
 
 
-def _define(names: str, params: str, results: TypeRule | None, layout: str, effects: str, *, ours=False, doc="",
-            blocks: dict[str, str] | str = "") -> None:
+def _define(names: str, params: str, results: TypeRule | None, layout: str, effects: str, *, ours=False, doc="", touches="",
+            releases=False, blocks: dict[str, str] | str = "") -> None:
+    accesses = tuple(tuple(entry.split("=")) for entry in touches.split())
     for name in names.split():
         OPS[name] = OpDef(name, tuple(params.split()), results or (lambda args, attrs: ()), layout,
-                          frozenset(effects.split()), ours, doc, blocks if isinstance(blocks, str) else blocks.get(name, ""))
+                          frozenset(effects.split()), ours, doc, accesses, releases,
+                          blocks if isinstance(blocks, str) else blocks.get(name, ""))
 
 
 # ---- type rules ------------------------------------------------------------------------------------------------------
@@ -220,23 +229,26 @@ _define("reduce", "values axis", _reduced, "reduce", "pure control")
 _define("scan", "values axis reverse", _scanned, "same", "pure control")
 _define("map_elementwise", "values types pack", _mapped, "same", "pure control")
 
-_define("load", "pointer cache_policy is_volatile", _pointee(0), "memory", "read")
-_define("masked_load", "pointer mask other cache_policy is_volatile", _pointee(0), "memory", "read")
-_define("store", "pointer value cache_policy", None, "memory", "write")
-_define("masked_store", "pointer value mask cache_policy", None, "memory", "write")
-_define("atomic_rmw", "kind pointer value mask order scope", _as(2), "memory", "read write")
-_define("atomic_cas", "pointer compare value order scope", _as(2), "memory", "read write")
-_define("atomic_load", "pointer mask order scope", _pointee(0), "memory", "read")
-_define("atomic_store", "pointer value mask order scope", None, "memory", "write")
-_define("atomic_poll", "pointer expected timeout order scope", _bool_like, "memory", "read", blocks="poll")
+_define("load", "pointer cache_policy is_volatile", _pointee(0), "memory", "read", touches="pointer=read")
+_define("masked_load", "pointer mask other cache_policy is_volatile", _pointee(0), "memory", "read", touches="pointer=read")
+_define("store", "pointer value cache_policy", None, "memory", "write", touches="pointer=write")
+_define("masked_store", "pointer value mask cache_policy", None, "memory", "write", touches="pointer=write")
+_define("atomic_rmw", "kind pointer value mask order scope", _as(2), "memory", "read write",
+        touches="pointer=write", releases=True)
+_define("atomic_cas", "pointer compare value order scope", _as(2), "memory", "read write",
+        touches="pointer=write", releases=True)
+_define("atomic_load", "pointer mask order scope", _pointee(0), "memory", "read", touches="pointer=read")
+_define("atomic_store", "pointer value mask order scope", None, "memory", "write", touches="pointer=write", releases=True)
+_define("atomic_poll", "pointer expected timeout order scope", _bool_like, "memory", "read", touches="pointer=read",
+        blocks="poll")
 
 _define("make_tensor_descriptor", "base shape strides block signed padding",
         lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write")
-_define("descriptor_load", "descriptor offsets cache_policy", _described, "free", "read")
-_define("descriptor_store", "descriptor value offsets", None, "none", "write")
-_define("descriptor_reduce", "kind descriptor value offsets", None, "none", "write")
-_define("descriptor_gather", "descriptor rows column type", _gathered_rows, "free", "read")
-_define("descriptor_scatter", "descriptor value rows column", None, "none", "write")
+_define("descriptor_load", "descriptor offsets cache_policy", _described, "free", "read", touches="descriptor=async-read")
+_define("descriptor_store", "descriptor value offsets", None, "none", "write", touches="descriptor=async-write")
+_define("descriptor_reduce", "kind descriptor value offsets", None, "none", "write", touches="descriptor=async-write")
+_define("descriptor_gather", "descriptor rows column type", _gathered_rows, "free", "read", touches="descriptor=async-read")
+_define("descriptor_scatter", "descriptor value rows column", None, "none", "write", touches="descriptor=async-write")
 
 _define("dot", "a b acc precision max_imprecise", _dot, "dot", "pure")
 _define("dot_scaled", "a a_scale a_format b b_scale b_format fast_math a_k_pack b_k_pack acc",
@@ -261,7 +273,7 @@ _define("yield", "values", None, "none", "control")
 _define("warp_specialize", "", lambda args, attrs: attrs.get("types", ()), "none", "control sync", ours=True,
         doc="attrs: tasks, one `Task` a block; block 0 is the default task, whose `yield` gives the results, of the `types`. All "
         "start together; the op ends when all have ended. shares_captures: tiles from outside may be used "
-        "(`passes.share_captures`).")
+        "(`passes.share_captures`).", releases=True)
 
 _define("alias_storage", "space limit", lambda args, attrs: (Storage(*args), ), "none", "write", ours=True,
         doc="Memory for buffer arrays to share. attrs: bytes and alignment, once `place_aliases` has run.")
@@ -290,19 +302,23 @@ _define("local_ptr", "buffer indices shape pointee", _pointed, "same", "pure", o
         doc="Pointers to elements of a buffer of the logical `shape`, as `indices` say, one per dimension (None: to all of them). "
         "Gone once `shared_pointers` has run.")
 _define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
-        "read", ours=True, doc="A buffer into registers.")
+        "read", ours=True, doc="A buffer into registers.", touches="buffer=read")
 _define("local_gather", "buffer indices axis token", lambda args, attrs: (
     Tensor(args[0].type.element, args[1].type.shape), ), "same", "read", ours=True,
-        doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..].")
+        doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..].", touches="buffer=read")
 _define("local_scatter", "buffer value indices axis token", None, "same", "write", ours=True,
-        doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")
+        doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.",
+        touches="buffer=write")
 _define("local_masked_scatter", "buffer value indices mask", None, "once", "write", ours=True,
-        doc="buffer[indices[i]] = value[i] where mask[i]; the buffer is flat, so are the tiles.")
+        doc="buffer[indices[i]] = value[i] where mask[i]; the buffer is flat, so are the tiles.", touches="buffer=write")
 _define("local_atomic_rmw", "kind buffer value indices mask", _as(2), "same", "read write", ours=True,
-        doc="buffer[indices[i]] becomes kind(buffer[indices[i]], value[i]) where mask[i], each i once; gives what was there.")
+        doc="buffer[indices[i]] becomes kind(buffer[indices[i]], value[i]) where mask[i], each i once; gives what was there.",
+        touches="buffer=write")
 _define("local_atomic_cas", "buffer compare value indices", _as(2), "once", "read write", ours=True,
-        doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.")
-_define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.")
+        doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.",
+        touches="buffer=write")
+_define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.",
+        touches="buffer=write")
 
 _define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ),
         "none", "sync write", ours=True,
@@ -310,34 +326,41 @@ _define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(arg
 _define("barrier_index", "barrier index", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ), "none", "pure",
         ours=True)
 _define("barrier_expect", "barrier bytes predicate", None, "none", "sync", ours=True,
-        doc="One arrival that also adds `bytes` to what the current phase waits for.")
+        doc="One arrival that also adds `bytes` to what the current phase waits for.", releases=True)
 _define("barrier_bytes", "barrier bytes", None, "none", "sync", ours=True,
         doc="No arrival: the current phase, which some arrival must still be missing in, waits for `bytes` more.")
 _define("barrier_wait", "barrier phase predicate", None, "none", "sync", ours=True,
         doc="Until the phase of that parity has completed. `phase` is i32.", blocks="barrier")
 _define("barrier_arrive", "barrier count predicate", None, "none", "sync", ours=True,
-        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.")
+        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.", releases=True)
 _define("named_barrier_wait named_barrier_arrive", "barrier threads", None, "none", "sync", ours=True,
         doc="Hardware barrier number `barrier`: it opens when `threads` threads have come; a wait stays until then.",
-        blocks={"named_barrier_wait": "named barrier"})
-_define("fence", "scope", None, "none", "sync", ours=True, doc="'async_shared' | 'gpu' | 'sys'")
+        releases=True, blocks={"named_barrier_wait": "named barrier"})
+_define("fence", "scope", None, "none", "sync", ours=True,
+        doc="'async_shared' | 'gpu' | 'sys', as an author says; 'handover', by the compiler: async_shared, so that copies may "
+        "overwrite. attrs: cluster, if other CTAs' shared memory is meant, too; proxy, if a gpu or sys fence is one between "
+        "proxies, too.")
 
 _define("async_load", "pointer buffer mask other cache_policy is_volatile", _scalar(TOKEN), "memory", "read write async",
         ours=True,
-        doc="cp.async: pointers' elements into the buffer, or `other` (None: 0); done when its group has been waited for.")
+        doc="cp.async: pointers' elements into the buffer, or `other` (None: 0); done when its group has been waited for.",
+        touches="pointer=read buffer=write")
 _define("bulk_load", "pointer barrier buffer bytes", _scalar(TOKEN), "same", "read write async", ours=True,
-        doc="Consecutive bytes (an int or i32) from the first of the pointers on into the buffer; completes them on the barrier.")
+        doc="Consecutive bytes (an int or i32) from the first of the pointers on into the buffer; completes them on the barrier.",
+        touches="pointer=async-read buffer=async-write")
 _define("bulk_store", "pointer buffer bytes", None, "none", "read write async", ours=True,
-        doc="Consecutive bytes (an int or i32) from the buffer to global memory, one bulk group of its own.")
+        doc="Consecutive bytes (an int or i32) from the buffer to global memory, one bulk group of its own.",
+        touches="pointer=async-write buffer=async-read")
 _define("async_commit", "tokens", _scalar(TOKEN), "none", "async", ours=True, doc="Closes the task's current cp.async group.")
 _define("async_wait", "pending tokens", _scalar(TOKEN), "none", "sync", ours=True,
         doc="Until at most `pending` newest cp.async groups are unfinished.")
 _define("tma_load", "descriptor offsets barrier buffer predicate cache_policy", None, "none", "read write async", ours=True,
-        doc="TMA tile load; completes block_bytes on the barrier.")
+        doc="TMA tile load; completes block_bytes on the barrier.", touches="descriptor=async-read buffer=async-write")
 _define("tma_fetch", "descriptor offsets buffer cache_policy", None, "none", "read write", ours=True,
-        doc="TMA tile load that is there when the op is over.")
+        doc="TMA tile load that is there when the op is over.", touches="descriptor=async-read buffer=async-write")
 _define("tma_store", "descriptor offsets buffer cache_policy reduce", None, "none", "read write async", ours=True,
-        doc="TMA tile store (reduce: '' or add, min, max, and, or, xor), one bulk group of its own.")
+        doc="TMA tile store (reduce: '' or add, min, max, and, or, xor), one bulk group of its own.",
+        touches="descriptor=async-write buffer=async-read")
 _define("tma_prefetch", "descriptor offsets predicate cache_policy", None, "none", "read", ours=True,
         doc="A hint: the block will be read from L2 soon.")
 _define("prefetch", "pointer mask level", None, "same", "read", ours=True, doc="A hint: these lines will be read from L1 or L2.")
@@ -348,22 +371,25 @@ _define("tma_store_wait", "pending", None, "none", "sync", ours=True,
 _define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ours=True,
         doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
 _define("cluster_barrier", "", None, "none", "sync", ours=True,
-        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.", blocks="cluster")
+        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.", releases=True,
+        blocks="cluster")
 _define("distributed_barrier", "", None, "none", "sync", ours=True,
         doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the cluster "
-        "(None: all).")
+        "(None: all).", releases=True)
 _define("group_barrier", "barrier", None, "none", "sync", ours=True,
         doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.",
+        releases=True, blocks="meeting")
+_define("grid_barrier", "", None, "none", "sync", ours=True, doc="Among all CTAs of a cooperative launch.", releases=True,
         blocks="meeting")
-_define("grid_barrier", "", None, "none", "sync", ours=True, doc="Among all CTAs of a cooperative launch.", blocks="meeting")
 _define("fence_mbarrier_init", "", None, "none", "sync", ours=True,
         doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
 _define("remote_view", "barrier rank", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ), "none", "pure", ours=True,
         doc="The same barrier of another CTA; nothing reads through it.")
 _define("remote_arrive", "barrier count rank predicate", None, "none", "sync", ours=True,
-        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster.")
+        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster.", releases=True)
 _define("remote_store", "buffer value rank", None, "linear", "write", ours=True,
-        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and an acquire.")
+        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and an acquire.",
+        touches="buffer=peer-write")
 _define("remote_ptr", "pointer rank", lambda args, attrs: (
     like(args[0].type, Pointer(element_of(args[0].type).pointee, "cluster")), ), "same", "pure", ours=True,
         doc="Pointers to the same elements of CTA `rank`'s buffer; `rank` is i32, or a tile with one for each. Gone once "
@@ -371,23 +397,25 @@ _define("remote_ptr", "pointer rank", lambda args, attrs: (
 _define("remote_load", "buffer position rank mask other", lambda args, attrs: (
     Tensor(args[0].type.element, args[1].type.shape), ), "run", "read", ours=True,
         doc="result[i] = buffer[position[i]] of CTA rank[i] where mask[i], else other[i] or 0; row-major positions, flat tiles. "
-        "attrs: run, as many neighbours lie in one aligned stretch and are masked together.")
+        "attrs: run, as many neighbours lie in one aligned stretch and are masked together.", touches="buffer=peer-read")
 _define("remote_scatter", "buffer position rank value mask", None, "run", "write", ours=True,
-        doc="buffer[position[i]] of CTA rank[i] = value[i] where mask[i]. attrs: run.")
+        doc="buffer[position[i]] of CTA rank[i] = value[i] where mask[i]. attrs: run.", touches="buffer=peer-write")
 _define("remote_rmw", "kind buffer position rank value mask order scope", lambda args, attrs: (args[4].type, ), "run", "read write",
         ours=True, doc="buffer[position[i]] of CTA rank[i] becomes kind(it, value[i]) where mask[i], each i once; gives what was "
-        "there. attrs: run (1); used, whether anybody wants to know.")
+        "there. attrs: run (1); used, whether anybody wants to know.", touches="buffer=peer-write")
 _define("remote_cas", "buffer position rank compare value order scope", lambda args, attrs: (args[4].type, ), "run", "read write",
         ours=True, doc="buffer[position[i]] of CTA rank[i] becomes value[i] if it is compare[i]; gives what was there. attrs: as "
-        "above.")
+        "above.", touches="buffer=peer-write")
 _define("async_remote_store", "buffer value rank barrier", None, "linear", "write async", ours=True,
-        doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
+        doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.",
+        touches="buffer=peer-write", releases=True)
 _define("async_remote_copy", "buffer source rank barrier", None, "none", "read write async", ours=True,
-        doc="A bulk copy from `source` into the place of `buffer` in CTA `rank`; completes its bytes on the same barrier there.")
+        doc="A bulk copy from `source` into the place of `buffer` in CTA `rank`; completes its bytes on the same barrier there.",
+        touches="buffer=async-write source=async-read")
 _define("tma_load_multicast", "descriptor offsets barrier buffer targets predicate cache_policy", None, "none",
         "read write async", ours=True,
         doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on the same "
-            "barrier in each of them.")
+            "barrier in each of them.", touches="descriptor=async-read buffer=async-write")
 _define("descriptor_slots", "count", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
         doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
 _define("descriptor_slot", "slots index", _scalar(DescriptorSlots(0)), "none", "pure", ours=True)
@@ -398,7 +426,8 @@ _define("view_descriptor_slot", "slot", lambda args, attrs: (attrs["type"], ), "
 
 _define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (attrs["type"], ), "mma", "read async",
         ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, "
-        "if it is more precise than the tensor core: then a and b are tiles, and it is done at once.")
+        "if it is more precise than the tensor core: then a and b are tiles, and it is done at once.",
+        touches="a=async-read b=async-read")
 _define("async_dot_wait", "pending value", _as(1), "mma_wait", "sync", ours=True,
         doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
 

@@ -116,7 +116,8 @@ def _fence(target: Target, scope: str) -> str:
 @emits("fence")
 def fence(emitter: Emitter, op: Op):
     (scope, ) = op.args
-    if scope == "async_shared":
-        emitter.builder.create_fence_async_shared(False)
+    if scope in ("async_shared", "handover"):
+        emitter.builder.create_fence_async_shared(op.attrs.get("cluster", False))
         return
-    emitter.builder.create_threadwise_inline_asm(_fence(emitter.target, scope), "~{memory}", [], [], False)
+    proxies = "\nfence.proxy.async.global;" if op.attrs.get("proxy") else ""
+    emitter.builder.create_threadwise_inline_asm(_fence(emitter.target, scope) + proxies, "~{memory}", [], [], False)

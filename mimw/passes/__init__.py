@@ -24,6 +24,8 @@ from .check_warpgroups import check_warpgroups
 from .cut_copies import cut_copies
 from .drop_unused import drop_unused
 from .fence_barriers import fence_barriers
+from .fence_globals import fence_globals
+from .fence_handovers import fence_handovers
 from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .keep_loops import keep_loops
@@ -41,9 +43,10 @@ from .sync_clusters import sync_clusters
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
     "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target",
-    "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "grant_registers",
-    "join_copies", "keep_loops", "narrow_releases", "place_aliases", "place_meetings", "run_passes", "share_captures",
-    "shared_operands", "shared_pointers", "slot_arrays", "stamp_time", "stamp_waits", "sync_clusters",
+    "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "fence_globals",
+    "fence_handovers", "grant_registers", "join_copies", "keep_loops", "narrow_releases", "place_aliases",
+    "place_meetings", "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "stamp_time",
+    "stamp_waits", "sync_clusters",
 ]
 
 
@@ -81,6 +84,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("meetings", rewrite=lambda program, target: place_meetings(program)),
     Pass("sync_clusters", rewrite=lambda program, target: sync_clusters(program)),  # the checks speak of what the author wrote
     Pass("fence_barriers", rewrite=lambda program, target: fence_barriers(program)),
+    Pass("fence_globals", rewrite=lambda program, target: fence_globals(program)),
+    Pass("fence_handovers", rewrite=lambda program, target: fence_handovers(program)),  # after what puts arrivals in
     Pass("narrow_releases", rewrite=lambda program, target: narrow_releases(program)),
     Pass("keep_loops", rewrite=lambda program, target: keep_loops(program)),  # what the passes above put in counts, too
     Pass("grant_registers", rewrite=grant_registers),  # last: the checks speak of what the author asked for

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..errors import BarrierNotReady, PhaseMissed
 from ..ir import Op
-from .clocks import Clock, Message, join
+from .clocks import Clock, join
 from .tasks import fail
 
 
@@ -63,12 +63,12 @@ class BarrierOrder:
         strand = operation.strand
         strand.epoch.strand, strand.epoch.tick = lane, barrier.phase + 1
         self._causes(barrier, strand.clock)
-        message = self.messages.setdefault(barrier, Message({}, {}))
-        message.clock[lane] = barrier.phase + 1
+        message = self.messages.setdefault(barrier, {})
+        message[lane] = barrier.phase + 1
         if operation.op.name == "async_remote_store":
             # st.async is issued by every thread of the task, each behind its own earlier accesses: who has all the bytes
             # knows that these are over. A copy is issued by one thread and says nothing of the others.
-            join(message.clock, strand.clock)
+            join(message, strand.clock)
 
     def _causes(self, barrier, clock: Clock) -> None:
         """The issue of a copy comes before the phase that it completes; for the waits before it that is order enough."""
@@ -87,7 +87,7 @@ class BarrierOrder:
         looks, causes = self._looks.pop(barrier, ((), {}))
         message = self.messages.get(barrier)
         for waiter, wait, epoch in looks:
-            if not (epoch.before(causes) or message is not None and epoch.before(message.clock)):
+            if not (epoch.before(causes) or message is not None and epoch.before(message)):
                 raise self._missed(barrier, waiter, wait, task, op)
         self.publish(barrier, (barrier, barrier.phase & 1))
 

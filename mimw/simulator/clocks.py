@@ -1,10 +1,21 @@
-"""Vector clocks: for each strand the last tick of it that is known to be over."""
+"""Vector clocks: for each strand the last tick of it that is known to be over, and what of it the asynchronous proxy may rely on.
+
+    clock = {8: 5, 9: 3}      strand 8 is known up to tick 5, and its shared memory accesses up to tick 3 are fenced for reading
+
+Each strand has ASPECTS keys of its own, the strand's number and those behind it. All aspects travel together: whoever joins a clock
+knows what is ordered and what has been fenced, so a fence may stand on either side of a barrier.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 Clock = dict[int, int]
+
+# ORDERED: over, for accesses in one proxy. FENCED: generic writes to shared memory that the asynchronous proxy may read.
+# REUSABLE: generic accesses to shared memory that it may overwrite. GLOBAL: generic writes to global memory that it may read.
+ORDERED, FENCED, REUSABLE, GLOBAL = range(4)
+ASPECTS = 4
 
 
 @dataclass(eq=False)
@@ -14,21 +25,21 @@ class Epoch:
     strand: int
     tick: int
 
-    def before(self, clock: Clock) -> bool:
-        """Whether who has that clock is known to come later."""
-        return clock.get(self.strand, 0) >= self.tick
-
-
-@dataclass(frozen=True)
-class Message:
-    """What a synchronising object carries: what has been done, and what of it the asynchronous proxy sees."""
-
-    clock: Clock
-    fenced: Clock
+    def before(self, clock: Clock, aspect: int = ORDERED) -> bool:
+        """Whether who has that clock is known to come later, or, of another aspect, behind a fence."""
+        return clock.get(self.strand + aspect, 0) >= self.tick
 
 
 def join(clock: Clock, other: Clock) -> None:
     """Make `clock` know all that `other` knows."""
-    for strand, tick in other.items():
-        if clock.get(strand, 0) < tick:
-            clock[strand] = tick
+    for key, tick in other.items():
+        if clock.get(key, 0) < tick:
+            clock[key] = tick
+
+
+def fence(clock: Clock, *aspects: int) -> None:
+    """All that is ordered in `clock` is so for these aspects, too."""
+    for key, tick in list(clock.items()):
+        if key % ASPECTS == ORDERED:
+            for aspect in aspects:
+                clock[key + aspect] = tick

@@ -5,8 +5,8 @@ is ordered after an earlier one if the clock of its strand has reached the earli
 `shadow`). An asynchronous operation acts with its issuer's clock, on a tick that nobody has reached until a wait for its
 group, or the barrier phase on which it landed, hands that on.
 
-Proxies: a second clock, `fenced`, says which generic writes have been made visible to the asynchronous proxy. It travels
-with the first one, so that the fence may stand on either side of a barrier.
+Proxies: a clock also says of every strand what of it has been fenced for the asynchronous proxy, in three aspects (`clocks`):
+generic writes to shared memory for reading, generic accesses to it for overwriting, generic writes to global memory for reading.
 
 What handlers of ops say (a task or an `InFlight` is an actor):
 
@@ -25,12 +25,14 @@ from typing import Any
 import numpy as np
 
 from ..ir import Op
+from . import clocks
 from .barriers_in_order import BarrierOrder
-from .clocks import Clock, Epoch, Message, join
+from .clocks import ASPECTS, FENCED, GLOBAL, REUSABLE, Clock, Epoch, join
 from .race_report import race, unfinished
 from .shadow import Shadow, owner_of
 
 GENERIC, ASYNC = "generic", "async"
+_FENCES = {"async_shared": (FENCED, REUSABLE), "handover": (REUSABLE, ), "gpu": (GLOBAL, ), "sys": (GLOBAL, )}
 
 
 @dataclass(eq=False)
@@ -40,7 +42,6 @@ class Strand:
     task: Any
     epoch: Epoch
     clock: Clock
-    fenced: Clock
     issued: Epoch | None = None             # of an operation: the issuer's epoch
     kind: str = ""                          # of an operation: "TMA load", ...
     home: Any = None                        # of an operation: the CTA whose memory it writes, if that is another one's
@@ -84,19 +85,18 @@ class Order(BarrierOrder):
     def fork(self, parent, child) -> None:
         """`child` starts with what `parent` (None: the launch) knows."""
         number = self._number()
-        strand = child.strand = Strand(child, Epoch(number, 1), {}, {})
+        strand = child.strand = Strand(child, Epoch(number, 1), {})
         if parent is not None:
-            strand.clock, strand.fenced = dict(parent.strand.clock), dict(parent.strand.fenced)
+            strand.clock = dict(parent.strand.clock)
             self._tick(parent.strand)
         strand.clock[number] = 1
 
     def join(self, parent, child) -> None:
         """`parent` waited for `child` to end."""
         join(parent.strand.clock, child.strand.clock)
-        join(parent.strand.fenced, child.strand.fenced)
 
     def _number(self) -> int:
-        self.strands += 1
+        self.strands += ASPECTS
         return self.strands
 
     @staticmethod
@@ -108,33 +108,28 @@ class Order(BarrierOrder):
 
     def release(self, task, key) -> None:
         """What `task` has done so far becomes part of `key`."""
-        message = self.messages.get(key)
-        if message is None:
-            message = self.messages[key] = Message({}, {})
-        join(message.clock, task.strand.clock)
-        join(message.fenced, task.strand.fenced)
+        join(self.messages.setdefault(key, {}), task.strand.clock)
         self._tick(task.strand)
 
     def acquire(self, task, key) -> None:
         """`task` knows from here on what `key` carries."""
         message = self.messages.get(key)
         if message is not None:
-            join(task.strand.clock, message.clock)
-            join(task.strand.fenced, message.fenced)
+            join(task.strand.clock, message)
 
     def publish(self, key, to) -> None:
         """`to` carries what `key` carries now, and nothing of what `key` gets later."""
-        message = self.messages.get(key) or Message({}, {})
-        self.messages[to] = Message(dict(message.clock), dict(message.fenced))
+        self.messages[to] = dict(self.messages.get(key, {}))
 
     def fence(self, task, scope: str) -> None:
-        """`async_shared`: all generic writes known here are visible to the asynchronous proxy. `gpu`, `sys`: what relaxed
-        atomics read before counts from here on, and what they write later carries what is known here."""
+        """`async_shared`: the asynchronous proxy may read and overwrite what is known here of shared memory; `handover`, which the
+        compiler puts in: it may overwrite it. `gpu`, `sys`: it may read what is known here of global memory; what relaxed atomics
+        read before counts from here on, and what they write later carries what is known here."""
         strand = task.strand
-        if scope == "async_shared":
-            join(strand.fenced, strand.clock)
-        else:
+        if scope in ("gpu", "sys"):
             join(strand.clock, strand.heard)
+        clocks.fence(strand.clock, *_FENCES[scope])
+        if scope in ("gpu", "sys"):
             strand.published = dict(strand.clock)
         self._tick(strand)
 
@@ -145,8 +140,8 @@ class Order(BarrierOrder):
         on a barrier."""
         issuer = operation.task.strand
         strand, closed = self._group(operation.task, group)
-        operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), dict(issuer.fenced),
-                                  issuer.epoch, operation.kind, operation.home)
+        operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), issuer.epoch, operation.kind,
+                                  operation.home)
         if group not in ("wgmma", "remote"):
             self._copies.setdefault(operation.home or operation.task.cta, []).append(operation)
 
@@ -239,26 +234,23 @@ class Order(BarrierOrder):
 
     @staticmethod
     def _superseded(earlier: Access, later: Access) -> bool:
-        """Whether all that comes after `later` comes after `earlier`."""
+        """Whether what comes after `later` comes after `earlier`, and is fenced from `earlier` if it is from `later`."""
+        if earlier.proxy is GENERIC and later.proxy is ASYNC:
+            return False
         one, other = earlier.epoch, later.epoch
         return one.before(later.strand.clock) or (one.strand == other.strand and one.tick <= other.tick)
 
     def _check(self, earlier: Access, later: Access, number: int, span) -> None:
         strand = later.strand
         if earlier.epoch.before(strand.clock):
-            if (later.proxy is ASYNC and not later.write and earlier.proxy is GENERIC and later.space == "shared"
-                    and not earlier.epoch.before(strand.fenced) and not self._fenced_by_the_dot(earlier, later)):
+            aspect = _between_proxies(earlier, later)
+            if aspect is not None and not earlier.epoch.before(strand.clock, aspect):
                 raise race(self.machine, earlier, later, span(number), fence=True)
             return
         if earlier.scope and later.scope:
             if "cta" not in (earlier.scope, later.scope) or earlier.strand.task.cta is later.strand.task.cta:
                 return
         raise race(self.machine, earlier, later, span(number))
-
-    @staticmethod
-    def _fenced_by_the_dot(earlier: Access, later: Access) -> bool:
-        """The compiler fences what a task wrote itself before an asynchronous dot of that task reads it."""
-        return later.op.name == "async_dot" and earlier.strand.task is later.strand.task
 
     # ---- atomics ----------------------------------------------------------------------------------------------------
 
@@ -297,6 +289,18 @@ class Order(BarrierOrder):
             new.append(len(self._heard) - 1)
         shadow.cells[at] = np.array(new, np.int32)[where]
         self._tick(strand)
+
+
+def _between_proxies(earlier: Access, later: Access) -> int | None:
+    """Which fence two ordered accesses to the same bytes need between them, as an aspect of clocks; None if they need none."""
+    if later.proxy is not ASYNC or earlier.proxy is not GENERIC:
+        return None     # the end of an asynchronous operation is a fence towards the generic proxy
+    if later.space == "shared":
+        if later.write:
+            return REUSABLE
+        # The compiler fences what a task wrote itself before an asynchronous dot of that task reads it.
+        return None if later.op.name == "async_dot" and earlier.strand.task is later.strand.task else FENCED
+    return GLOBAL if earlier.write and (not later.write or later.scope) else None
 
 
 class Unordered:

@@ -28,7 +28,9 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) ->
     low, high = span
     lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
              f"  {_side(earlier)}", f"  {_side(later)}"]
-    return kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
+    error = kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
+    error.space = later.space
+    return error
 
 
 def _taken_away(earlier, later) -> bool:
@@ -81,10 +83,19 @@ def _side(access) -> str:
 
 
 def _fence(earlier, later):
-    writer, reader = earlier.strand.task, later.strand.task
-    missing = (f"the write is in the generic proxy and {later.op.name} reads through the asynchronous proxy, with no fence between")
-    place = f"after {earlier.op.site}" + ("" if writer is reader else ", before the arrive that tells the reader")
-    return missing, f'put fence("async_shared") in {writer.name!r} {place} and before {later.op.site}', ()
+    """(what is missing, the mend, further sites) of accesses in two proxies that are ordered and not fenced."""
+    first, other = earlier.strand.task, later.strand.task
+    verb = "write" if earlier.write else "read"
+    then = "overwrites" if later.write else "reads"
+    missing = f"the {verb} is in the generic proxy and {later.op.name} {then} through the asynchronous proxy, with no fence between"
+    if later.space == "global":
+        where = f"between {earlier.op.site} and {later.op.site}" if first is other else (
+            f"in {first.where} after {earlier.op.site} and before what lets {other.where} go on, or in the latter before "
+            f"{later.op.site}")
+        return missing, f'put fence("gpu") {where}', ()
+    whom = "filler" if later.write else "reader"
+    place = f"after {earlier.op.site}" + ("" if first is other else f", before the arrive that tells the {whom}")
+    return missing, f'put fence("async_shared") in {first.name!r} {place} and before {later.op.site}', ()
 
 
 def _edge(machine, earlier, later):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ..check import Report, check
+from ..check import check
+from ..findings import Report
 
 
 @pytest.fixture

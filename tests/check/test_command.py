@@ -54,6 +54,14 @@ def test_the_exit_status_says_what_was_found(ring, capsys, arrive, status):
     assert ("ok: nothing found" in shown) if status == 0 else ("Mend:" in shown and "tlx.barrier_expect_bytes" in shown)
 
 
+def test_smaller_launches_are_named_and_can_be_left_out(ring, capsys):
+    words = ["check", f"{ring}:ring", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", "ARRIVE=True"]
+    assert main(words) == 0
+    assert "tried besides: 0 rounds (steps=0); 1 round (steps=1); 2 rounds (steps=2)" in capsys.readouterr().out
+    assert main([*words, "--no-rounds"]) == 0
+    assert "besides" not in capsys.readouterr().out
+
+
 def test_a_function_may_name_the_launch_and_the_report_may_be_json(ring, capsys):
     assert main(["check", f"{ring}:case", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)

@@ -136,8 +136,10 @@ def fence(scope: tl.constexpr, _semantic=None) -> None:
     """Order this task's memory accesses; executed by all its threads.
 
     args:      scope - "async_shared": generic writes to shared memory -> later TMA, bulk copy and MMA reads of it;
-                       "gpu", "sys": acquire and release at that scope; other: ValueError
-    lowers to: ttng.fence_async_shared; PTX fence.acq_rel.gpu, fence.acq_rel.sys
+                       "gpu", "sys": acquire and release at that scope; also generic writes to global memory -> later TMA and
+                       bulk reads of it; other: ValueError
+    lowers to: ttng.fence_async_shared; PTX fence.acq_rel.gpu, fence.acq_rel.sys, with fence.proxy.async.global in a kernel that
+               both writes global memory and has copies read it
     """
     if scope not in ("async_shared", "gpu", "sys"):
         raise ValueError(f"fence: scope must be 'gpu', 'sys' or 'async_shared', got {scope!r}")

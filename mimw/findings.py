@@ -1,0 +1,109 @@
+"""What `mimw.check` has to say: plain data, as text and as JSON.
+
+    report = mimw.check(kernel, grid, *args)      report.ok, report.findings[0].kind, report.tried, print(report)
+
+Input: nothing but what is put into the fields. Output: the texts that the command prints, and dictionaries for `--json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import excerpt
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    kind      the class of `mimw.errors` that says what; `kinds` are it and the wider ones it belongs to
+    message   the facts, then the mend
+    sites     source positions (`file`, `line`, `function`), the accesses or waits concerned first
+    seed      what to give `mimw.simulate(..., races=True, seed=...)` to see it: an int or a schedule; None if it was refused
+              before any run
+    grid      the smallest grid found that shows it
+    sizes     arguments made smaller with it, by name
+    """
+
+    kind: str
+    message: str
+    sites: tuple[Any, ...]
+    hint: str = ""
+    kinds: tuple[str, ...] = ()
+    seed: int | tuple | None = None
+    grid: tuple[int, ...] = ()
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}", *([f"Mend: {self.hint}"] if self.hint else [])]
+        lines += dict.fromkeys(excerpt(site) for site in self.sites)
+        if self.seed is not None:
+            sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
+            lines.append(f"Shown by grid={self.grid}{sizes}, seed={self.seed}, races=True.")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, for `mimw check --json`."""
+        sites = [{"file": site.file, "line": site.line, "column": site.column, "function": site.function} for site in self.sites]
+        return {"kind": self.kind, "kinds": list(self.kinds), "message": self.message, "hint": self.hint, "sites": sites,
+                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One smaller launch and what it showed: "ok", "found", or "not applicable" where the kernel is not made for these sizes, and
+    then `why`. `rounds` says how often loops went round, by source position."""
+
+    what: str
+    outcome: str
+    rounds: dict[str, int]
+    sizes: dict[str, int]
+    grid: tuple[int, ...]
+    why: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"what": self.what, "outcome": self.outcome, "rounds": self.rounds, "sizes": self.sizes, "grid": list(self.grid),
+                "why": self.why}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was run and what was found. `runs` counts the runs of the launch as given, before shrinking; `complete` says that a
+    systematic search went through all interleavings that can matter; `ops` counts the simulated operations of these runs. `tried`
+    are the smaller launches that were run besides, and `untried` says why others, or all, were not."""
+
+    findings: tuple[Finding, ...]
+    runs: int
+    complete: bool = False
+    ops: int = 0
+    tried: tuple[Tried, ...] = ()
+    untried: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        how = f"{self.runs} runs" + (", all interleavings that can matter" if self.complete else "")
+        besides = "".join(f"\n{line}" for line in self._besides())
+        if self.ok:
+            return f"ok: nothing found in {how}, {self.ops} ops{besides}"
+        return "\n\n".join([*map(str, self.findings), f"{len(self.findings)} found in {how}{besides}"])
+
+    def _besides(self) -> Iterator[str]:
+        """Lines about the smaller launches."""
+        run = [one.what for one in self.tried if one.outcome != "not applicable"]
+        if run:
+            yield f"tried besides: {'; '.join(run)}"
+        for one in self.tried:
+            if one.outcome == "not applicable":
+                yield f"not made for {one.what}: {one.why}"
+        if self.untried:
+            yield f"{'no others' if run else 'no smaller launches'} tried: {self.untried}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
+                "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
+                "untried": self.untried}

@@ -1,0 +1,1 @@
+"""Bugs found in the wild, each as the smallest program of ours with the same mistake, and its mended twin."""
