@@ -6,8 +6,8 @@ Input: the ring kernel below, compiled as it is and with the compiler's fences t
 Output: a line of JSON for each variant: how many words of how many were not what the slot held when it was read (the hazard of
 rule 20 in docs/MEMORY_MODEL.md), and the time of the same ring with little work a slot, with and without the fence.
 
-The hazard: readers load a slot into registers and arrive at once, before any use of the loads; the filler waits for nothing else
-and its copies hit L2. Every tile of the source holds one number, its own, so a word of another tile is a slot overwritten too early.
+The hazard: readers load a slot into registers and arrive at once, before any use of the loads; the filler waits for nothing
+else and its copies hit L2. Every tile of the source holds its own number, so a word of another tile is a slot overwritten early.
 """
 
 from __future__ import annotations

@@ -232,30 +232,36 @@ def test_other_ctas_that_fill(how):
     assert {finding.kind for finding in unfenced(multicast(how)).findings} == {"MissingFence"}
 
 
+@triton.jit
+def meet(mesh: tl.constexpr, PARTS: tl.constexpr):
+    """All of the mesh, or each half of it."""
+    if PARTS:
+        tle.distributed_barrier(mesh[0:2])
+        tle.distributed_barrier(mesh[2:4])
+    else:
+        tle.distributed_barrier(mesh)
+
+
 @mimw.jit
-def reading_across(x_desc, y_ptr, mesh: tl.constexpr, PARTS: tl.constexpr):
-    """Each CTA reads the other's slot through the cluster; then its owner has it filled again."""
-    tile = tle.gpu.alloc([16, 32], tl.float16)
-    rank = tle.shard_id(mesh, 0)
-    at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+def reading_across(x_ptr, y_ptr, mesh: tl.constexpr, PARTS: tl.constexpr):
+    """Each CTA reads its neighbour's line through the cluster; then the owner has it filled again."""
+    line = tle.gpu.alloc([128], tl.float32)
+    full = tlx.alloc_barriers(1)
+    rank, at = tle.shard_id(mesh, 0), tl.arange(0, 128)
     for step in tl.static_range(2):
-        tle.gpu.copy(x_desc, tile, [16, 32], [step * 16, 0])
-        tle.distributed_barrier(mesh[0:2] if PARTS else mesh)
-        tl.store(y_ptr + (2 * rank + step) * 512 + at, tl.load(tle.gpu.local_ptr(tle.remote(tile, rank ^ 1))))
-        tle.distributed_barrier(mesh[0:2] if PARTS else mesh)
-        if PARTS:
-            tle.distributed_barrier(mesh[2:4])
+        tlx.barrier_expect_bytes(full[0], 512)
+        tlx.async_load(x_ptr + step * 128, line, bulk=True, barrier=full[0])
+        tlx.barrier_wait(full[0], step)
+        meet(mesh, PARTS)
+        tl.store(y_ptr + (2 * rank + step) * 128 + at, tl.load(tle.gpu.local_ptr(tle.remote(line, rank ^ 1))))
+        meet(mesh, PARTS)
 
 
 @pytest.mark.parametrize("parts", [False, True])
 def test_a_mesh_that_reads_across(parts):
-    """The fence covers the other CTAs' memory; a part of a cluster meets on barriers of its own."""
-    x, y = np.ones((32, 32), np.float16), np.zeros((256, 32), np.float16)
-    launch = reading_across, 1, (describe(x, [16, 32]), y, FOUR if parts else MESH, parts), {}
-    if parts:   # the other half reads without meeting: only the words count here
-        assert any(op.attrs["cluster"] for op in fences(launch))
-        return
-    assert right(launch, "random") and all(op.attrs["cluster"] for op in fences(launch))
+    """The fence covers the other CTAs' memory, before a meeting of the cluster or of a part of it."""
+    launch = reading_across, 1, (np.ones(256, np.float32), np.zeros(1024, np.float32), FOUR if parts else MESH, parts), {}
+    assert right(launch, "random") and fences(launch) and all(op.attrs["cluster"] for op in fences(launch))
     assert {finding.kind for finding in unfenced(launch).findings} == {"MissingFence"}
 
 
@@ -291,6 +297,38 @@ def piped():
 def test_a_pipe_releases_fenced():
     assert right(piped())
     assert {finding.kind for finding in unfenced(piped()).findings} == {"MissingFence"}
+
+
+@mimw.jit
+def read_twice(x_desc, y_desc, y_ptr, READ: tl.constexpr):
+    """A slot is read by ordinary loads, then sent off by TMA, then filled again."""
+    tile = tlx.local_alloc((16, 32), tl.float16, 1)
+    full, read = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):  # reader
+            at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            tlx.barrier_wait(full[0], 0)
+            if READ:
+                tl.store(y_ptr + at, tlx.local_load(tile[0]))
+            tlx.barrier_arrive(read[0])
+        with tlx.async_task(num_warps=1):  # filler and sender
+            for step in tl.static_range(2):
+                tlx.barrier_expect_bytes(full[0], 1024)
+                tlx.async_descriptor_load(x_desc, tile[0], [step * 16, 0], full[0])
+                tlx.barrier_wait(full[0], step)
+                if step == 0:
+                    tlx.barrier_wait(read[0], 0)
+                tlx.async_descriptor_store(y_desc, tile[0], [step * 16, 0])
+                tlx.async_descriptor_store_wait(0)
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_later_read_by_a_copy_does_not_hide_one_by_ordinary_loads(read):
+    """The store's read is in the proxy of the next load; the ordinary one before it is not."""
+    x, y, z = (np.ones((32, 32), np.float16) for _ in range(3))
+    launch = read_twice, 1, (describe(x, [16, 32]), describe(y, [16, 32]), z, read), {}
+    assert right(launch, "random")
+    assert [finding.kind for finding in unfenced(launch).findings] == (["MissingFence"] if read else [])
 
 
 # ---- global memory ---------------------------------------------------------------------------------------------------

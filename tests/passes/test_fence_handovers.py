@@ -4,6 +4,7 @@ import pytest
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 
@@ -139,6 +140,32 @@ def test_nothing_behind_the_last_copy():
     """The cluster's exit barrier lets nobody overwrite anything."""
     found = positions(compiled(ending, options={"ctas_per_cga": (2, 1, 1)}, MULTICAST=True).program)
     assert "cluster_barrier" in found and "handover" not in found
+
+
+MESH = tle.device_mesh({"cluster": 2})
+
+
+@mimw.jit
+def across(x_ptr, y_ptr, n, mesh: tl.constexpr):
+    """Each CTA reads the other's line before its owner has it filled again."""
+    line = tle.gpu.alloc([128], tl.float32)
+    full = tlx.alloc_barriers(1)
+    rank, at = tle.shard_id(mesh, 0), tl.arange(0, 128)
+    for i in range(n):
+        tlx.barrier_expect_bytes(full[0], 512)
+        tlx.async_load(x_ptr + i * 128, line, bulk=True, barrier=full[0])
+        tlx.barrier_wait(full[0], i & 1)
+        tle.distributed_barrier(mesh)
+        tl.store(y_ptr + rank * 128 + at, tl.load(tle.gpu.local_ptr(tle.remote(line, rank ^ 1))))
+        tle.distributed_barrier(mesh)
+
+
+def test_the_instruction_covers_the_cluster_where_another_ctas_memory_was_read():
+    ptx = compile_kernel(across, {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}, dict(mesh=MESH)).stages["ptx"]
+    lines = [line.strip() for line in ptx.splitlines()]
+    fence = lines.index("fence.proxy.async.shared::cluster;")
+    assert any("ld.shared::cluster" in line for line in lines[:fence])
+    assert next(line for line in lines[fence:] if line.startswith("barrier.cluster")).startswith("barrier.cluster.arrive.release")
 
 
 def test_a_program_without_copies_stays_as_it_is():
