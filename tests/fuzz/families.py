@@ -142,7 +142,7 @@ def assemble(name: str, seed: int, make: Maker, grid, segments: list[tuple], tas
     source, marks = kernel_source(make, functions, body, len(grid))
     make.meta.setdefault("enable_fp_fusion", False)
     return Program(name, seed, source, reading_source(make, reading), tuple(make.arguments.values()), grid, dict(make.meta), make.cluster,
-                   dict(make.skips), marks)
+                   make.meshed, make.whole_grid, dict(make.skips), marks)
 
 
 def region(made, texts: list[list[Line]]) -> list[Line]:
@@ -189,6 +189,7 @@ def plain(draws: Draws):
     """Triton's own words alone, and few of ours: straight, in loops, in branches."""
     limits = Limits({**PLAIN, "dots": 1.5, "layouts": 1, "tma": 1}, statements=(3, 9), depth=2)
     make, grid = start(draws, limits)
+    make.serial = True
     return make, grid, [segment(make, lambda: block(make, 2))], 0, False
 
 
@@ -308,6 +309,47 @@ def memory(draws: Draws):
                      "globals": 1}, statements=(3, 8), depth=2, flavour=draws.pick(["tlx", "tle"]), trips=(0, 4))
     make, grid = start(draws, limits)
     return make, grid, [segment(make, lambda: block(make, 2))], draws.pick([0, 0, 2, 3]), False
+
+
+COMMON = {"tiles": 5, "shapes": 1, "sums": 1.5, "stores": 1, "shared": 1.5, "carries": 1, "barriers": 1, "copies": 1, "globals": 0.7}
+CLUSTERED = ((32,), (64,), (128,), (16, 32), (32, 32))
+
+
+@family(2)
+def cluster(draws: Draws):
+    """CTAs that send each other tiles, by every word for it, in loops and in tasks."""
+    size, groups = draws.pick([2, 4, 3, 8]), draws.integer(1, 2)
+    tasks = draws.pick([0, 0, 2, 3])
+    limits = Limits({**COMMON, "exchange": 8}, statements=(2, 6), depth=2, flavour="tlx", trips=(0, 5), shapes=CLUSTERED, shape_count=2)
+    make, grid = start(draws, limits, grids=((size * groups,),))
+    make.cluster, make.serial = size, not tasks
+    make.head.append("rank = tlx.cluster_cta_rank()")
+    make.captured.append("rank")
+    return make, grid, [segment(make, lambda: block(make, 2))], tasks, False
+
+
+@family(1.5)
+def mesh(draws: Draws):
+    """Meshes of TLE: remote pointers, resharding, distributed products; the mesh makes the clusters."""
+    size, groups = draws.pick([2, 4]), draws.integer(1, 2)
+    limits = Limits({**COMMON, "pointers": 1, "mesh": 8}, statements=(2, 6), depth=2, flavour="tle", trips=(0, 4), shapes=CLUSTERED, shape_count=2)
+    make, grid = start(draws, limits, grids=((size * groups,),))
+    make.cluster, make.serial, make.meshed = size, True, True
+    make.functions.append(f"MESH = tle.device_mesh({{'cluster': [('x', {size})]}})\nROWS = tle.sharding(MESH, ['x', None])\n"
+                          "COLUMNS = tle.sharding(MESH, [None, 'x'])\nWHOLE = tle.sharding(MESH)\n")
+    make.head.append("rank = tle.shard_id(MESH, 'x')")
+    return make, grid, [segment(make, lambda: block(make, 2))], 0, False
+
+
+@family(0.7)
+def grids(draws: Draws):
+    """All programs of a launch meet, and hand tiles on through global memory."""
+    size = draws.integer(2, 5)
+    limits = Limits({**COMMON, "grid": 6}, statements=(2, 5), depth=2, flavour="tlx", trips=(0, 4), shapes=CLUSTERED, shape_count=2)
+    make, grid = start(draws, limits, grids=((size,),))
+    make.cluster, make.serial, make.whole_grid = size, True, True
+    make.functions.append(f"MESH = tle.device_mesh({{'block': {size}}})\n")
+    return make, grid, [segment(make, lambda: block(make, 2))], 0, False
 
 
 def make_program(name: str, draws: Draws, seed: int = 0) -> Program:

@@ -125,8 +125,9 @@ def guarded(stage: str, run) -> Outcome:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        import triton
         cause = error
-        while type(cause).__name__ == "CompilationError" and cause.__cause__ is not None:
+        while isinstance(cause, triton.CompilationError) and cause.__cause__ is not None:
             cause = cause.__cause__
         refused = isinstance(error, known()) and type(cause).__name__ != "InvalidProgram"
         text = str(error)[-900:] if refused else str(error)[-500:] + "".join(traceback.format_tb(error.__traceback__)[-3:])
@@ -137,7 +138,7 @@ def simulated(program: Program, kernel, want) -> Outcome:
     import mimw
     for seed in range(_SIMULATED_SEEDS):
         arrays = arrays_of(program)
-        mimw.simulate(kernel, program.grid, *bound(program, arrays, mimw.TensorDescriptor.from_tensor), seed=seed, **launch_meta(program))
+        mimw.simulate(kernel, program.launched, *bound(program, arrays, mimw.TensorDescriptor.from_tensor), seed=seed, **launch_meta(program))
         wrong = compared(program, arrays, want, "sim", f"seed {seed}")
         if wrong:
             return wrong
@@ -146,7 +147,7 @@ def simulated(program: Program, kernel, want) -> Outcome:
 
 def checked(program: Program, kernel, seeds: int = 3) -> Outcome:
     import mimw
-    report = mimw.check(kernel, program.grid, *bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor), seeds=seeds,
+    report = mimw.check(kernel, program.launched, *bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor), seeds=seeds,
                         shrink=False, **launch_meta(program))
     if report.ok:
         return Outcome("check", "ok")
@@ -155,7 +156,7 @@ def checked(program: Program, kernel, seeds: int = 3) -> Outcome:
 
 def launch_meta(program: Program) -> dict:
     meta = dict(program.meta)
-    if program.cluster > 1:
+    if program.cluster > 1 and not program.meshed and not program.whole_grid:
         meta["ctas_per_cga"] = (program.cluster, 1, 1)
     return meta
 
@@ -166,15 +167,19 @@ def compiled(program: Program, kernel, chip: str) -> Outcome:
     from triton.runtime.jit import MockTensor
 
     import mimw
-    os.environ["MIMW_TARGET"] = chip
     types = {np.dtype(NUMPY[name]): getattr(tl, one.tl.removeprefix("tl.")) for name, one in ELEMENTS.items()}
     values = []
     arrays = {one.name: np.zeros(one.shape, NUMPY[one.element]) for one in program.arguments if one.kind == "array"}
     for value in bound(program, arrays, mimw.TensorDescriptor.from_tensor):
         values.append(MockTensor(types[value.dtype]) if isinstance(value, np.ndarray) else value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = kernel.warmup(*values, grid=program.grid, **launch_meta(program))
+    held = os.environ.get("MIMW_TARGET")
+    os.environ["MIMW_TARGET"] = chip
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = kernel.warmup(*values, grid=program.launched, **launch_meta(program))
+    finally:
+        os.environ.pop("MIMW_TARGET") if held is None else os.environ.__setitem__("MIMW_TARGET", held)
     binary = next((made.asm[name] for name in ("cubin", "hsaco") if name in made.asm), b"")
     return Outcome(f"compile {chip}", "ok" if len(binary) > 500 else "empty")
 
@@ -189,7 +194,7 @@ def on_gpu(program: Program, kernel, want, launches: int = _LAUNCHES) -> Outcome
         arrays = arrays_of(program)
         tensors = {name: to_device(torch, array) for name, array in arrays.items()}
         values = bound(program, tensors, TensorDescriptor.from_tensor)
-        kernel[program.grid](*values, **launch_meta(program))
+        kernel[program.launched](*values, **launch_meta(program))
         torch.cuda.synchronize()
         for name, array in arrays.items():
             array.reshape(-1).view(np.uint8)[...] = tensors[name].contiguous().view(-1).view(torch.uint8).cpu().numpy()
@@ -205,7 +210,7 @@ def to_device(torch, array: np.ndarray):
     return torch.from_numpy(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()).cuda().view(dtype).reshape(array.shape)
 
 
-ELSEWHERE = ("refused TargetError", "refused NotYet")
+ELSEWHERE = ("refused TargetError", "refused NotYet", "refused NotImplementedError")
 
 
 def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[Outcome]:

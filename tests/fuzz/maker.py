@@ -59,6 +59,8 @@ class Maker:
     meta: dict = field(default_factory=dict)
     skips: dict[str, str] = field(default_factory=dict)
     cluster: int = 1
+    meshed: bool = False
+    whole_grid: bool = False
     serial: bool = False       # the segment is run by one task, or by none
     made: set[str] = field(default_factory=set)
     captured: list[str] = field(default_factory=list)    # names of the head that partitions take as parameters
@@ -179,9 +181,12 @@ class Maker:
         """A condition on scalars, in both languages."""
         loops = [loop for loop in self.around if loop.trips > 1]
         draws = self.draws
-        kind = draws.pick(["even", "first", "flag", "later", "program", "always", "or", "never"], [4, 2, 3, 2, 1, 1, 2, 0.5])
+        kind = draws.pick(["even", "first", "flag", "later", "program", "always", "or", "never", "constant"], [4, 2, 3, 2, 1, 1, 2, 0.5, 1])
+        if kind == "constant":
+            text = f"{self.constant(draws.integer(0, 2))} > 0"
+            return text, text
         if kind == "program":
-            text = f"pid % 2 == {draws.integer(0, 1)}"
+            text = f"pid // {self.cluster} % 2 == {draws.integer(0, 1)}"      # the same in all of a cluster
             return text, text
         if kind == "always":
             return "flag < 100", "flag < 100"

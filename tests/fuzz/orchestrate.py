@@ -156,6 +156,7 @@ def _dots(make: Maker, nodes, owner, tasks, channels: dict[str, Channel]) -> Non
             continue
         if not make.draws.chance(80):
             continue
+        make.skips["compile sm_100a"] = "there an asynchronous dot writes tensor memory, which is not offered yet"
         for channel in pair:
             channel.multiplied.add(task.index)
             channel.fenced = True

@@ -151,5 +151,12 @@ class Program:
     grid: tuple[int, ...]
     meta: dict[str, Any] = field(default_factory=dict)
     cluster: int = 1
+    meshed: bool = False        # a mesh of the kernel's makes the clusters: the launch counts these, not CTAs
+    whole_grid: bool = False    # all CTAs meet; there is no cluster
     skips: dict[str, str] = field(default_factory=dict)
     marks: tuple[tuple[int, Mark], ...] = ()        # line of the kernel source -> its mark
+
+    @property
+    def launched(self) -> tuple[int, ...]:
+        """The grid that a launch names."""
+        return (self.grid[0] // self.cluster, *self.grid[1:]) if self.meshed else self.grid
