@@ -74,7 +74,8 @@ class Channel:
         if self.kind == "ring":
             full = (f"tlx.alloc_warp_barrier({self.slots}, {self.writer.warps})" if self.warp_full else
                     f"tlx.alloc_barriers({self.slots})")
-            make.head += [f"{self.name}_full = {full}", f"{self.name}_free = tlx.alloc_barriers({self.slots}, {readers})"]
+            free = Line(f"{self.name}_free = tlx.alloc_barriers({self.slots}, {readers})", self.mark("free count"))
+            make.head += [f"{self.name}_full = {full}", free]
             names += [f"{self.name}_full", f"{self.name}_free"]
         make.captured += names
 

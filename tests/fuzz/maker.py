@@ -43,7 +43,7 @@ class Maker:
     limits: Limits
     programs: int = 1
     arguments: dict[str, Argument] = field(default_factory=dict)
-    head: list[str] = field(default_factory=list)
+    head: list[str | Line] = field(default_factory=list)
     reading_head: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     reading_functions: list[str] = field(default_factory=list)

@@ -236,7 +236,7 @@ def _warp_barriers(made: Plan, make: Maker, result: list[list[Line]]) -> None:
 
 
 def fill_warps(make: Maker, bars: str, warps: int) -> None:
-    make.head[:] = [text.replace(f"__warps_{bars}__", str(warps)) for text in make.head]
+    make.head[:] = [one if isinstance(one, Line) else one.replace(f"__warps_{bars}__", str(warps)) for one in make.head]
 
 
 def replica_tokens(make: Maker, lines: list[Line], task: Task) -> list[Line]:

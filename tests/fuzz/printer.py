@@ -99,7 +99,7 @@ def ordered(make: Maker):
 def kernel_source(make: Maker, functions: list[list[Line]], body: list[Line], dimensions: int) -> tuple[str, tuple[tuple[int, Mark], ...]]:
     """(the module, line number -> mark)."""
     pid = "tl.program_id(0)" if dimensions == 1 else "tl.program_id(0) + tl.num_programs(0) * tl.program_id(1)"
-    head = [Line(f"pid = {pid}"), Line("flag = tl.load(flags)"), *(Line(text) for text in make.head)]
+    head = [Line(f"pid = {pid}"), Line("flag = tl.load(flags)"), *(one if isinstance(one, Line) else Line(one) for one in make.head)]
     lines = [Line(text) for text in "\n".join([HEAD, *make.functions]).split("\n")]
     for function in functions:
         lines += [Line(""), *function]

@@ -129,13 +129,17 @@ def multicasts(make: Maker):
 
 @word("exchange", 1)
 def arrivals(make: Maker):
-    """Each CTA arrives at its neighbour's barrier and waits for its own: no data."""
+    """Each CTA arrives at its neighbour's barrier and waits for its own: no data. In a loop all meet, lest a phase be missed."""
+    loops = bool(make.around) and make.trips() > 1
+    if loops and not make.serial:
+        return False
     bars, = barriers_of(make, 1)
     phase, counted = round_of(make, bars)
     _, to, _ = neighbour(make)
     name = f"x{bars}"
     make.step([Line(f"tlx.barrier_arrive({bars}[0], 1, remote_cta_rank={to})", Mark("peer arrive", name)),
-               f"tlx.barrier_wait({bars}[0], {phase})", *counted], [f"seen('{name}')"], states=(bars,), private=True)
+               f"tlx.barrier_wait({bars}[0], {phase})", *([MEETING] if loops else []), *counted], [f"seen('{name}')"],
+              states=(bars, "meetings"), private=True)
 
 
 @word("exchange", 1)
