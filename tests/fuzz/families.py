@@ -17,8 +17,9 @@ from .printer import counters, indented, kernel_source, reading_lines, reading_s
 from .tree import Argument, Line, Program
 from .words import WORDS, load_all
 from .words.carries import last, new_previous, new_sum
+from .words.dots import plain_dot
 from .words.globals import output
-from .words.shared import new_buffer
+from .words.shared import new_buffer, whole
 
 load_all()
 FAMILIES: dict[str, tuple[float, Callable]] = {}
@@ -38,7 +39,7 @@ def family(weight: float):
 
 def statement(make: Maker, depth: int) -> None:
     """A word, or a loop or branch around a block of them."""
-    draws, limits = make.draws, make.limits
+    draws = make.draws
     kind = draws.pick(["word", "loop", "branch"], [8, 1.5, 2]) if depth > 0 else "word"
     if kind == "loop" and len(make.around) < 3 and make.instances() <= 64:
         loop(make, depth - 1)
@@ -46,7 +47,6 @@ def statement(make: Maker, depth: int) -> None:
         branch(make, lambda: block(make, depth - 1, (1, 2)), (lambda: block(make, depth - 1, (1, 1))) if draws.chance(30) else None)
     else:
         one_word(make)
-    del limits
 
 
 def loop(make: Maker, depth: int, kinds=None, low: int | None = None) -> None:
@@ -68,7 +68,7 @@ def one_word(make: Maker) -> None:
 
 
 def block(make: Maker, depth: int, size: tuple[int, int] | None = None) -> None:
-    """Fill the block at hand, and store some of the tiles that nobody used."""
+    """Fill the block at hand, and store the tiles that nobody used."""
     low, high = size or make.limits.statements
     first = len(make.tiles)
     for _ in range(low):
@@ -82,12 +82,11 @@ def block(make: Maker, depth: int, size: tuple[int, int] | None = None) -> None:
 
 
 def sinks(make: Maker, first: int) -> None:
-    """Store the tiles of this block that no step has used; the last one always."""
+    """Store the tiles of this block that no step has used, so that nothing in a program is for nothing."""
     used = frozenset().union(*(names(node) for node in make.nodes)) if make.nodes else frozenset()
     loose = [tile for tile in make.tiles[first:] if tile.kernel not in used]
-    for number, tile in enumerate(loose[::-1]):
-        if number == 0 or make.draws.chance(50):
-            output(make, tile)
+    for tile in loose:
+        output(make, tile)
 
 
 def names(node) -> frozenset[str]:
@@ -106,6 +105,15 @@ def start(draws: Draws, limits: Limits, grids=((1,), (2,), (3,), (2, 2))) -> tup
     return make, grid
 
 
+def portable(draws: Draws, limits: Limits) -> Limits:
+    """In one of four programs only words that every chip has."""
+    if not draws.chance(25):
+        return limits
+    words = {name: weight for name, weight in limits.words.items() if name not in ("copies", "barriers", "tma", "async_dots")}
+    elements = tuple(name for name in limits.elements if not name.startswith("f8"))
+    return replace(limits, words={**words, "cp_async": 1, "fences": 1}, elements=elements, portable=True)
+
+
 def segment(make: Maker, fill: Callable[[], None]) -> tuple:
     """A block of its own, whose tiles go out of sight at its end."""
     with make.block() as nodes:
@@ -119,7 +127,8 @@ def assemble(name: str, seed: int, make: Maker, grid, segments: list[tuple], tas
     functions: list[list[Line]] = []
     reading: list[str] = []
     steps = [step for nodes in segments for step, _, _ in walk(nodes)]
-    warps = make.meta.setdefault("num_warps", make.draws.pick([count for count in (4, 8, 2, 1) if all(count in one.warps for one in steps)]))
+    warps = make.meta.setdefault("num_warps", make.draws.pick([
+        count for count in ((4, 8) if tasks else (4, 8, 2, 1)) if all(count in one.warps for one in steps)]))
     for number, nodes in enumerate(segments):
         made = plan(make, nodes, tasks, pipes) if tasks and number % 2 == 0 else None
         if made is None or len(made.tasks) < 2 and pipes:
@@ -188,7 +197,7 @@ PLAIN = {"tiles": 8, "shapes": 5, "sums": 4, "globals": 3, "math": 2, "misc": 3,
 def plain(draws: Draws):
     """Triton's own words alone, and few of ours: straight, in loops, in branches."""
     limits = Limits({**PLAIN, "dots": 1.5, "layouts": 1, "tma": 1}, statements=(3, 9), depth=2)
-    make, grid = start(draws, limits)
+    make, grid = start(draws, portable(draws, limits))
     make.serial = True
     return make, grid, [segment(make, lambda: block(make, 2))], 0, False
 
@@ -201,7 +210,7 @@ def looped(draws: Draws):
     limits = Limits({"shared": 6, "dots": 4, "tiles": 3, "barriers": 2, "carries": 4, "pointers": 2 if flavour == "tle" else 0.5, "globals": 1,
                      "copies": 1, "views": 1, "sums": 0.5, "shapes": 0.5, "stores": 0.5, "async_dots": 0.3}, statements=(2, 5), depth=2, flavour=flavour,
                     elements=("f16", "f32", "i32", "bf16"), shapes=square, shape_count=3, trips=(0, 6))
-    make, grid = start(draws, limits, grids=((1,), (2,)))
+    make, grid = start(draws, portable(draws, limits), grids=((1,), (2,)))
     make.meta["num_stages"] = draws.integer(1, 4)
 
     def fill():
@@ -212,23 +221,41 @@ def looped(draws: Draws):
         growing = new_sum(make, make.shape(), draws.pick(["f32", "i32"]))
         new_previous(make, make.shape(), draws.pick(["f32", "i32"]))
         with make.draws.span():
-            loop(make, 2, kinds=("for", "for", "stages", "stages", "while", "unroll", "step", "static"), low=draws.pick([2, 0, 1]))
+            dotted_loop(make, draws)
         for _ in range(draws.integer(0, 2)):
             with make.draws.span():
                 statement(make, 1)
         output(make, last(make, total), ways=("plain",))
         output(make, last(make, growing))
+        sinks(make, 0)
         for buffer in make.buffers[:2]:
-            from .words.shared import whole
             output(make, make.let(whole(make, buffer, str(buffer.count - 1))))
     return make, grid, [segment(make, fill)], 0, False
+
+
+def dotted_loop(make: Maker, draws: Draws) -> None:
+    """A loop with a dot, and things before and after it in the body: fills, barriers, branches, loops."""
+    kind = draws.pick(["for", "stages", "for", "stages", "while", "unroll", "step", "static"])
+    with make.loop(kind, draws.integer(min(2, draws.pick([2, 0, 1])), 3 if kind == "static" else make.limits.trips[1])):
+        first = len(make.tiles)
+        for _ in range(draws.integer(0, 3)):
+            with draws.span():
+                statement(make, 2)
+        if draws.chance(15):
+            branch(make, lambda: plain_dot(make))
+        else:
+            plain_dot(make)
+        for _ in range(draws.integer(0, 3)):
+            with draws.span():
+                statement(make, 2)
+        sinks(make, first)
 
 
 STREAM = {"tiles": 8, "shapes": 2, "sums": 2, "stores": 2, "globals": 1.5, "shared": 2, "views": 1, "aliases": 0.7, "copies": 2, "barriers": 1.2,
           "carries": 3, "misc": 1, "layouts": 0.5, "pointers": 0.7, "tle_tiles": 0.5, "tma": 0.5}
 
 
-def carried_block(make: Maker, first: int = 1) -> None:
+def carried_block(make: Maker) -> None:
     """Sums and a tile of the round before, a loop that feeds them, and their last values out."""
     sums = [new_sum(make, make.shape(), make.draws.pick(["i32", "f32"])) for _ in range(make.draws.integer(0, 2))]
     if make.draws.chance(40):
@@ -243,6 +270,7 @@ def carried_block(make: Maker, first: int = 1) -> None:
     if make.draws.chance(25):
         with make.draws.span():
             loop(make, 1)
+    sinks(make, 0)
 
 
 @family(3)
@@ -284,9 +312,11 @@ def gemm(draws: Draws):
             make.step([f"{total.name} = tl.dot({a.kernel}, {b.kernel}, {total.name})"],
                       [f"{total.name} = cast(wide({total.name}) + wide({a.reading}) @ wide({b.reading}), np.float32)"], a.uses | b.uses,
                       (total.name,), dot=Dot(a.kernel, b.kernel, total.name), warps=(4, 8))
+            first = len(make.tiles)
             for _ in range(draws.integer(0, 2)):
                 with make.draws.span():
                     statement(make, 1)
+            sinks(make, first)
         output(make, last(make, total))
     return make, grid, [segment(make, fill)], draws.integer(2, 3), False
 
@@ -307,8 +337,9 @@ def memory(draws: Draws):
     """Buffers, views, aliases, pointers, copies and layouts, without tasks or with them."""
     limits = Limits({"shared": 4, "views": 4, "aliases": 3, "pointers": 4, "copies": 4, "tiles": 2, "layouts": 2, "stores": 1, "barriers": 1.5, "tma": 1.5,
                      "globals": 1}, statements=(3, 8), depth=2, flavour=draws.pick(["tlx", "tle"]), trips=(0, 4))
+    limits = portable(draws, limits)
     make, grid = start(draws, limits)
-    return make, grid, [segment(make, lambda: block(make, 2))], draws.pick([0, 0, 2, 3]), False
+    return make, grid, [segment(make, lambda: block(make, 2))], 0 if limits.portable else draws.pick([0, 0, 2, 3]), False
 
 
 COMMON = {"tiles": 5, "shapes": 1, "sums": 1.5, "stores": 1, "shared": 1.5, "carries": 1, "barriers": 1, "copies": 1, "globals": 0.7}

@@ -33,6 +33,7 @@ class Limits:
     flavour: str = "tlx"
     loops: tuple[str, ...] = ("for", "for", "stages", "unroll", "static", "while", "step")
     pointers: bool = True           # pointers into shared memory by `tle.gpu.local_ptr`
+    portable: bool = False          # only what every chip has
 
 
 @dataclass

@@ -14,6 +14,8 @@ import traceback
 import warnings
 from typing import Any
 
+from .workers import Died, run_all
+
 _STATE: dict[str, Any] = {"runs": 0, "cache": ""}
 _KEEP = 150        # programs between two empty compile caches
 
@@ -58,3 +60,32 @@ def run_mutant(job: tuple[int, int], family: str | None = None) -> dict[str, Any
     """The verdict on one mutant of a seed's program: number `job[1]` among its mutants."""
     from .mutants import judged
     return judged(job[0], job[1], family, _prepare())
+
+
+def run_record(job: tuple[int, tuple[int, ...]], stage: str, family: str) -> dict[str, Any]:
+    """One stage of the program that a record makes."""
+    return run_seed(job[0], (stage,), family, list(job[1]))
+
+
+class Records:
+    """A worker that runs records one after the other, and a new one after each that takes it down.
+
+        with Records("sim", "looped", limit=60) as records:
+            records.outcomes(17, [0, 3, 1])
+    """
+
+    def __init__(self, stage: str, family: str, limit: float):
+        self.options, self.limit = {"stage": stage, "family": family}, limit
+        self._next: list = []
+
+    def __enter__(self):
+        self._results = run_all(iter(self._next.pop, None), "tests.fuzz.worker:run_record", 1, self.limit, options=self.options)
+        return self
+
+    def __exit__(self, *_):
+        self._results.close()
+
+    def outcomes(self, seed: int, record) -> list[tuple[str, str, str]]:
+        self._next.append((seed, tuple(record)))
+        _, result = next(self._results)
+        return [(self.options["stage"], result.kind, result.detail)] if isinstance(result, Died) else result["outcomes"]

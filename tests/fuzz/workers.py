@@ -44,6 +44,8 @@ class _Worker:
     """One process; `job` is what it is at, since `began`."""
 
     def __init__(self, function: str, options: dict):
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):        # the processes are as many as the cores
+            os.environ.setdefault(name, "1")
         self.pipe, theirs = _CONTEXT.Pipe()
         self.process = _CONTEXT.Process(target=_loop, args=(theirs, function, options), daemon=True)
         self.process.start()
@@ -97,6 +99,10 @@ def run_all(jobs: Iterable[Any], function: str, workers: int, limit: float, unti
                         result = Died("crash", one.end())
                         pool.remove(one)
                     job, one.job, one.fresh = one.job, None, False
+                    if isinstance(result, dict) and result.get("lost"):     # the CUDA context is gone, and the process with it
+                        one.process.kill()
+                        one.end()
+                        pool.remove(one)
                     yield job, result
                 elif time.time() - one.began > limit + (start_limit if one.fresh else 0):
                     one.process.kill()

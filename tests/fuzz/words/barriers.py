@@ -41,6 +41,11 @@ def fences(make: Maker):
     make.step([text], ["pass"])
 
 
+@word("fences", 1)
+def plain_fences(make: Maker):
+    make.step([make.draws.pick(["tlx.fence('gpu')", "tlx.fence('sys')", "tl.debug_barrier()"])], ["pass"])
+
+
 @word("barriers", 0.5)
 def no_bytes(make: Maker):
     """An expect of nothing is an arrival."""

@@ -35,6 +35,7 @@ def store_by_copy(make: Maker, way: str, value: Value, array: str, at: str, poin
 
 
 @word("copies", 2)
+@word("cp_async", 1)
 def cp_async(make: Maker):
     """Groups of asynchronous loads, some waited for late, with masks and other values."""
     element = make.draws.pick(["f32", "i32", "f16"])

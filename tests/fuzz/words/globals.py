@@ -20,6 +20,7 @@ def output(make: Maker, value: Value, tolerance: float = 0.0, ways: tuple[str, .
         value = Value(f"tl.reshape({value.kernel}, {[value.size]})", f"({value.reading}).reshape({value.size})", value.element,
                       (value.size,), value.bound, value.uses, value.states)
         shape = value.shape
+    ways = ways or (("plain", "masked") if make.limits.portable else ())
     rows = make.instances() * shape[0]
     size = (rows, shape[1]) if len(shape) == 2 else (rows,)
     way = draws.pick(list(ways) or ["plain", "masked", "policy", "descriptor", "made", "tma", "bulk", "copy"],

@@ -105,7 +105,8 @@ def load_tile(make: Maker, element: str, shape: tuple[int, ...]) -> Value:
     index, where = make.instance(), offsets(shape)
     pointer = f"{array} + {index} * {size} + {where}"
     reading = f"take({array}, {index}, {shape})"
-    way = draws.pick(["plain", "masked", "policy", "descriptor", "made", "tle"], [8, 2, 1, 2, 1, 1])
+    ways = ["plain", "masked", "tle"] if make.limits.portable else ["plain", "masked", "tle", "policy", "descriptor", "made"]
+    way = draws.pick(ways, [8, 2, 1, 1, 2, 1][:len(ways)])
     if way in ("descriptor", "made") and shape[-1] * ELEMENTS[element].bytes < 16 or size > 65536:
         way = "plain"
     if way == "masked" and ELEMENTS[element].exact > 16:        # Triton casts no number to fp8
