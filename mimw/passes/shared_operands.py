@@ -19,7 +19,11 @@ from .writer import Writer
 
 _ACCUMULATORS = {"fp16": ("fp16", "fp32"), "bf16": ("fp32", ), "fp8e5": ("fp32", ), "fp8e4nv": ("fp32", ), "fp32": ("fp32", ),
                  "i8": ("i32", )}
-_WRITERS = ("local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas")  # Triton fences for local_store
+# Writes through the generic proxy. For those of the dot's own task Triton fences, if they are whole: it does not see picked
+# elements, other tasks or other CTAs.
+_PICKED = ("local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas", "remote_store", "remote_scatter", "remote_rmw",
+           "remote_cas", "async_remote_store")
+_WHOLE = ("local_store", "async_load")
 _HARMLESS = frozenset(("pure", "read", "debug"))
 
 
@@ -39,16 +43,21 @@ class _Rewriter:
     def __init__(self, program: Program):
         self.program, self.uses, self.writer = program, Uses(program), Writer()
         self.pending: dict[Value, Op] = {}
-        self.scattered = self._scattered()
+        self.unfenced = self._unfenced()
         self.found = {op: operands for op in self.uses.ops if op.name == "dot" and (operands := self._operands(op)) is not None}
 
-    def _scattered(self) -> set[Value]:
-        """Every view of the allocations that are written element by element."""
+    def _unfenced(self) -> dict[Value, set]:
+        """For every view of an allocation: the tasks that write it whole, and "picked" if somebody writes it element by element or
+        from another CTA."""
         views = find_views(self.program)
         flat = {op.result: op.args[0] for op in self.uses.ops if op.name == "buffer_flat"}
-        written = {view.alloc for op in self.uses.ops if op.name in _WRITERS for value in op.operands
-                   for view in views.get(flat.get(value, value), ())}
-        return {value for value, seen in views.items() if any(view.alloc in written for view in seen)}
+        writers: dict[Value, set] = {}
+        for op in self.uses.ops:
+            if op.name in _PICKED or op.name in _WHOLE:
+                for value in op.operands:
+                    for view in views.get(flat.get(value, value), ()):
+                        writers.setdefault(view.alloc, set()).add("picked" if op.name in _PICKED else self.uses.task(op))
+        return {value: set().union(*(writers.get(view.alloc, set()) for view in seen)) for value, seen in views.items()}
 
     # ---- which dots -------------------------------------------------------------------------------------------------
 
@@ -106,7 +115,8 @@ class _Rewriter:
         if self.pending and not goes_on:
             self._wait()
         buffers = [self._buffer(side, op) if isinstance(side, tuple) else writer.now(side) for side in (left, right)]
-        if any(side[0] in self.scattered for side in (left, right) if isinstance(side, tuple)):
+        task = self.uses.task(op)
+        if any(self.unfenced.get(side[0], set()) - {task} for side in (left, right) if isinstance(side, tuple)):
             writer.emit("fence", ("async_shared", ), op.site)
         start = None if is_zero(acc, self.uses.definition) else writer.now(acc)
         writer.env[op.result] = writer.emit("async_dot", (*buffers, start, precision, imprecise), op.site, label=op.result.name,

@@ -25,9 +25,14 @@ def _apply(task, block: Block, inputs) -> list[np.ndarray]:
 
 
 def _run(task, block: Block, inputs) -> list:
+    """Here an array stands for a scalar of the region, in one element for each run: it has nothing to do with threads."""
     for argument, value in zip(block.args, inputs):
         task.env[argument] = value
-    run_straight(task, task.code(block))
+    apart, task.machine.tells_threads_apart = task.machine.tells_threads_apart, False
+    try:
+        run_straight(task, task.code(block))
+    finally:
+        task.machine.tells_threads_apart = apart
     return [task.env[value] for value in block.yielded]
 
 

@@ -1,0 +1,248 @@
+"""One program, one stage: on the simulator, under `mimw.check`, through the compiler for a chip, or on a GPU.
+
+Input: a `Program`. Output: an `Outcome`: "ok", a kind of failure, and the detail. The reference is the program's numpy side, run by
+the text of prelude.py; nothing of mimw takes part in it.
+
+    Outcome("sim", "mismatch", "y0 seed 1: ...")
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import traceback
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from .elements import ELEMENTS
+from .tree import Argument, Program
+
+NUMPY = {name: eval(one.reading, {"np": np, "ml_dtypes": ml_dtypes}) for name, one in ELEMENTS.items()}
+PRELUDE = Path(__file__).with_name("prelude.py").read_text()
+TARGETS = ("sm_90a", "sm_100a", "gfx942", "gfx950")
+_SIMULATED_SEEDS, _LAUNCHES = 2, 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`kind`: ok, mismatch, alarm, refused X, internal X, skipped; two failures with one stage and kind count as the same."""
+
+    stage: str
+    kind: str
+    detail: str = ""
+
+    @property
+    def bad(self) -> bool:
+        return self.kind not in ("ok", "skipped")
+
+
+def array_of(one: Argument) -> np.ndarray:
+    """A fresh array as the argument describes it."""
+    dtype = NUMPY[one.element]
+    if one.fill[0] == "zeros":
+        return np.zeros(one.shape, dtype)
+    _, low, high, seed = one.fill
+    return np.random.default_rng(seed).integers(low, high + 1, one.shape).astype(dtype)
+
+
+def arrays_of(program: Program) -> dict[str, np.ndarray]:
+    return {one.name: array_of(one) for one in program.arguments if one.kind == "array"}
+
+
+def reference(program: Program) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """(the outputs as numpy reads the program, how often each channel is used by one CTA)."""
+    space: dict = {"__name__": "reading"}
+    exec(compile(PRELUDE, "prelude", "exec"), space)
+    exec(compile(program.reading, f"reading of {program.family} {program.seed}", "exec"), space)
+    arrays = arrays_of(program)
+    given = {one.name: arrays[one.name] if one.kind == "array" else one.value for one in program.arguments if one.kind != "descriptor"}
+    counts = space["read"](space["program"], program.grid, program.cluster, given)
+    outputs = {}
+    for one in program.arguments:
+        if one.output:
+            whole = arrays[one.name]
+            part = whole.reshape(-1)[:whole.size // one.copies]
+            outputs[one.name] = np.concatenate([part] * one.copies).reshape(whole.shape)
+    return outputs, counts
+
+
+def load(program: Program, folder: str | Path, source: str | None = None):
+    """The kernel, from a file of its own: the frontend reads sources."""
+    path = Path(folder) / f"{program.family}_{program.seed}.py"
+    path.write_text(program.kernel if source is None else source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+def bound(program: Program, arrays: dict, make_descriptor):
+    """The positional arguments of a launch; constants are among them."""
+    values = []
+    for one in sorted(program.arguments, key=lambda argument: argument.kind == "constant"):
+        if one.kind == "array":
+            values.append(arrays[one.name])
+        elif one.kind == "descriptor":
+            values.append(make_descriptor(arrays[one.of], list(one.block)))
+        else:
+            values.append(one.value)
+    return values
+
+
+def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> str:
+    """"" or what differs, in a few words."""
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    wrong = ~np.isclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True) if tolerance else got != want
+    if not wrong.any():
+        return ""
+    place = tuple(int(index) for index in np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} elements, first at {place}: {got[place]} for {want[place]}"
+
+
+def compared(program: Program, arrays: dict, want: dict, stage: str, label: str) -> Outcome | None:
+    for one in program.arguments:
+        if one.output and (what := differs(arrays[one.name], want[one.name], one.tolerance)):
+            return Outcome(stage, "mismatch", f"{label}: {one.name}: {what}")
+    return None
+
+
+def known() -> tuple[type, ...]:
+    """What mimw refuses with, and what Triton wraps it in."""
+    import triton
+
+    import mimw.errors
+    return (*(one for one in vars(mimw.errors).values() if isinstance(one, type) and issubclass(one, BaseException)), triton.CompilationError)
+
+
+def guarded(stage: str, run) -> Outcome:
+    """The outcome of a stage; an error of mimw's is a refusal, any other one is internal."""
+    try:
+        return run()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        import triton
+        cause = error
+        while isinstance(cause, triton.CompilationError) and cause.__cause__ is not None:
+            cause = cause.__cause__
+        refused = isinstance(error, known()) and type(cause).__name__ != "InvalidProgram"
+        text = str(error)[-900:] if refused else str(error)[-500:] + "".join(traceback.format_tb(error.__traceback__)[-3:])
+        return Outcome(stage, f"{'refused' if refused else 'internal'} {type(cause).__name__}", text)
+
+
+def simulated(program: Program, kernel, want) -> Outcome:
+    import mimw
+    for seed in range(_SIMULATED_SEEDS):
+        arrays = arrays_of(program)
+        mimw.simulate(kernel, program.launched, *bound(program, arrays, mimw.TensorDescriptor.from_tensor), seed=seed, **launch_meta(program))
+        wrong = compared(program, arrays, want, "sim", f"seed {seed}")
+        if wrong:
+            return wrong
+    return Outcome("sim", "ok")
+
+
+def checked(program: Program, kernel, seeds: int = 3) -> Outcome:
+    import mimw
+    report = mimw.check(kernel, program.launched, *bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor), seeds=seeds,
+                        shrink=False, **launch_meta(program))
+    if report.ok:
+        return Outcome("check", "ok")
+    return Outcome("check", f"alarm {report.findings[0].kind}", str(report.findings[0])[:900])
+
+
+def launch_meta(program: Program) -> dict:
+    meta = dict(program.meta)
+    if program.cluster > 1 and not program.meshed and not program.whole_grid:
+        meta["ctas_per_cga"] = (program.cluster, 1, 1)
+    return meta
+
+
+def compiled(program: Program, kernel, chip: str) -> Outcome:
+    """To a binary; warnings are no failure, an empty binary is."""
+    import triton.language as tl
+    from triton.runtime.jit import MockTensor
+
+    import mimw
+    types = {np.dtype(NUMPY[name]): getattr(tl, one.tl.removeprefix("tl.")) for name, one in ELEMENTS.items()}
+    values = []
+    arrays = {one.name: np.zeros(one.shape, NUMPY[one.element]) for one in program.arguments if one.kind == "array"}
+    for value in bound(program, arrays, mimw.TensorDescriptor.from_tensor):
+        values.append(MockTensor(types[value.dtype]) if isinstance(value, np.ndarray) else value)
+    held = os.environ.get("MIMW_TARGET")
+    os.environ["MIMW_TARGET"] = chip
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = kernel.warmup(*values, grid=program.launched, **launch_meta(program))
+    finally:
+        os.environ.pop("MIMW_TARGET") if held is None else os.environ.__setitem__("MIMW_TARGET", held)
+    binary = next((made.asm[name] for name in ("cubin", "hsaco") if name in made.asm), b"")
+    return Outcome(f"compile {chip}", "ok" if len(binary) > 500 else "empty")
+
+
+def on_gpu(program: Program, kernel, want, launches: int = _LAUNCHES) -> Outcome:
+    """Launched some times on fresh arrays, each time compared."""
+    import torch
+    import triton
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+    from triton.tools.tensor_descriptor import TensorDescriptor
+    for turn in range(launches):
+        arrays = arrays_of(program)
+        tensors = {name: to_device(torch, array) for name, array in arrays.items()}
+        values = bound(program, tensors, TensorDescriptor.from_tensor)
+        kernel[program.launched](*values, **launch_meta(program))
+        torch.cuda.synchronize()
+        for name, array in arrays.items():
+            array.reshape(-1).view(np.uint8)[...] = tensors[name].contiguous().view(-1).view(torch.uint8).cpu().numpy()
+        wrong = compared(program, arrays, want, "gpu", f"launch {turn}")
+        if wrong:
+            return wrong
+    return Outcome("gpu", "ok")
+
+
+def to_device(torch, array: np.ndarray):
+    names = {"float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
+    dtype = getattr(torch, names.get(array.dtype.name, array.dtype.name))
+    return torch.from_numpy(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()).cuda().view(dtype).reshape(array.shape)
+
+
+ELSEWHERE = ("refused TargetError", "refused NotYet", "refused NotImplementedError")
+
+
+def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[Outcome]:
+    """The outcomes of a stage; "compile" is one for each chip, and a chip that has not the words is no failure, but for sm_90a."""
+    if stage in program.skips:
+        return [Outcome(stage, "skipped", program.skips[stage])]
+    if stage == "gpu":
+        return [guarded("gpu", lambda: on_gpu(program, kernel, want))]
+    if stage == "sim":
+        return [guarded("sim", lambda: simulated(program, kernel, want))]
+    if stage == "check":
+        return [guarded("check", lambda: checked(program, kernel))]
+    chips = TARGETS if stage == "compile" else (stage.removeprefix("compile "),)
+    outcomes = []
+    for chip in chips:
+        name = f"compile {chip}"
+        if name in program.skips:
+            outcomes.append(Outcome(name, "skipped", program.skips[name]))
+            continue
+        one = guarded(name, lambda: compiled(program, load(program, folder), chip))
+        outcomes.append(Outcome(name, "skipped", one.detail) if chip != "sm_90a" and one.kind in ELSEWHERE else one)
+    return outcomes
+
+
+def run_program(program: Program, stages, folder) -> list[Outcome]:
+    """All the stages, in order."""
+    outcomes: list[Outcome] = []
+    try:
+        want, _ = reference(program)
+        kernel = load(program, folder)
+    except Exception:
+        return [Outcome("reference", "broken", traceback.format_exc()[-900:])]
+    for stage in stages:
+        outcomes += run_stage(program, stage, folder, want, kernel)
+    return outcomes
