@@ -26,7 +26,7 @@ def local_alloc(emitter: Emitter, op: Op):
 
 @emits("local_load")
 def local_load(emitter: Emitter, op: Op):
-    """A masked one reads the whole view, in wide pieces: what stands where the mask is false is dropped by the `select` behind it."""
+    """A masked one reads the whole view, in wide pieces; the `select` behind it drops what stands where the mask is false."""
     loaded = emitter.builder.create_local_load(emitter.mlir_type(op.result), emitter.values[op.args[0]])
     if op.attrs.get("layout") is None:
         return loaded

@@ -67,7 +67,8 @@ def test_axes_behind_the_end_of_a_split_are_whole():
 
 @pytest.mark.parametrize("error, spec, shape", [
     (TypeError, "spec", (8, )), (TypeError, tle.sharding(MESH), 8), (TypeError, tle.sharding(MESH), "8"),
-    (ValueError, tle.sharding(MESH, ["x", None]), (8, )), (ValueError, tle.sharding(MESH, ["x"]), ()), (ValueError, tle.sharding(MESH, [["x", "y"]]), (12, )),
+    (ValueError, tle.sharding(MESH, ["x", None]), (8, )), (ValueError, tle.sharding(MESH, ["x"]), ()),
+    (ValueError, tle.sharding(MESH, [["x", "y"]]), (12, )),
 ])
 def test_wrong_sharded_tensors(error, spec, shape):
     with pytest.raises(error, match="make_sharded_tensor"):
