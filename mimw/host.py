@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .errors import SimulatorMisuse
+from .triton_port.origin import is_tritons
 from .triton_port.runtime import TensorDescriptor as StockTensorDescriptor
 
 _ELEMENTS = {
@@ -104,7 +105,7 @@ def _describe(value, path, parameter, constants, values):
 
 
 def _is_compile_time(value) -> bool:
-    return type(value).__module__.startswith("triton.") and not isinstance(value, StockTensorDescriptor) or callable(value)
+    return is_tritons(type(value)) and not isinstance(value, StockTensorDescriptor) or callable(value)
 
 
 def _type_string(value, parameter) -> str:
