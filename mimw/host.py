@@ -70,6 +70,16 @@ def element_name(dtype: Any) -> str:
     return _ELEMENTS[name]
 
 
+def as_launched(value: Any) -> Any:
+    """An argument as Triton's own binder takes it: numpy arrays with a `data_ptr`, numpy's numbers as Python's."""
+    if isinstance(value, (tuple, list)):
+        items = map(as_launched, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, np.ndarray):
+        return HostArray(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def is_array(value: Any) -> bool:
     """True for what a launch passes as a pointer."""
     return isinstance(value, (np.ndarray, HostArray)) or (hasattr(value, "data_ptr") and hasattr(value, "dtype"))

@@ -63,7 +63,8 @@ def test_they_run_and_compile(published):
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     mimw.simulate(published.caller, (1, ), x, y, published.Scales(3.0, 5), 64)
     assert (y == 3 * x + 5).all()
-    compiled = compile_kernel(published.through_shared, {"x": "*fp32", "y": "*fp32", "scales": published.Scales("fp32", "i32")}, {"N": 64})
+    types = {"x": "*fp32", "y": "*fp32", "scales": published.Scales("fp32", "i32")}
+    compiled = compile_kernel(published.through_shared, types, {"N": 64})
     assert "ttg.local_alloc" in compiled.stage("ttgir")
 
 
