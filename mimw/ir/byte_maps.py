@@ -41,10 +41,10 @@ def byte_offset(layout: SharedLayout, shape: tuple[int, ...], element: int, numb
 
 
 def _swizzled(layout: SwizzledShared, shape: tuple[int, ...], position: tuple[int, ...], element: int) -> int:
-    """Rows along `order[0]`; in row r its vectors are XORed with the phase (r // per_phase) % max_phase."""
+    """Rows along `order[0]`; in row r its vectors are XORed with the phase (r // per_phase) % max_phase, as far as the row goes."""
     fastest, *slower = layout.order
     column, row = position[fastest], position[slower[0]] if slower else 0
-    column ^= (row // layout.per_phase) % layout.max_phase * layout.vector
+    column ^= (row // layout.per_phase) % layout.max_phase * layout.vector % shape[fastest]
     offset, step = column, shape[fastest]
     for dim in slower:
         offset += position[dim] * step
