@@ -35,12 +35,13 @@ from .ir import OPS, Program, print_program
 from .ir.wait_table import SLOT_BYTES
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
-from .passes import cut_copies, run_passes, stamp_time, stamp_waits
+from .passes import check_scratch, cut_copies, run_passes, stamp_time, stamp_waits
 from .passes.stamp_time import RECORD_BYTES, stamp_bytes
 from .passes.stamp_waits import wait_table
 from .target import Target
 from .target import target as find_target
 from .triton_port.accesses import buffer_accesses
+from .triton_port.allocation import allocation
 from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
@@ -245,12 +246,22 @@ def compiler_hash() -> str:
     return digest.hexdigest()
 
 
+def _check_scratch(src: MimwSource, total: int, ttgir, chip: Target) -> None:
+    """Refuse a kernel of ours that needs more shared memory than a CTA has. A plain kernel is Triton's, and so is its refusal."""
+    if total > chip.shared_bytes and src.orchestrates():
+        try:
+            check_scratch(src.kernel.program, chip, total, allocation(ttgir, chip.arch).pieces)
+        except KernelError as error:
+            raise compilation_error(src.fn, error) from error
+
+
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
     """Triton's `compile`, told which target and options the source is for."""
     src.target, src.options = target, options
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
     compiled = stock_compile(src, target=target, options=options, **keywords)
+    _check_scratch(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
     add_metadata(compiled, ctas_per_cga=src.cluster)
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
         compiled.stamped = src.kernel.program
