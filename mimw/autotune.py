@@ -52,8 +52,8 @@ class Autotuner(StockAutotuner):
     def warmup(self, *args, **kwargs):
         """The compiled kernels of all configurations that can be launched."""
         self.nargs = dict(zip(self.arg_names, args))
-        found = list(self._possible(self.prune_configs(kwargs), args, kwargs, lambda merged: self.fn.warmup(*args, **merged),
-                                    hooks=False))
+        configs = self.prune_configs(kwargs)
+        found = list(self._possible(configs, args, kwargs, lambda merged: self.fn.warmup(*args, **merged), hooks=False))
         self.nargs = None
         return found
 

@@ -24,5 +24,6 @@ def memory_text(compiled: Any) -> str:
 
     pieces = allocation(compiled.stage("ttgir"), compiled.target.arch).pieces
     last = sum(1 for _ in compiled.program.walk()) - 1
-    return storage_map((row.name, row.start, row.size, *((row.entry.first, row.entry.last) if row.entry else (0, last)), row.kind)
-                       for row in compiled_rows(compiled.program, shared_plan(compiled.program), pieces))
+    rows = compiled_rows(compiled.program, shared_plan(compiled.program), pieces)
+    lives = [(row.entry.first, row.entry.last) if row.entry else (0, last) for row in rows]
+    return storage_map((row.name, row.start, row.size, *life, row.kind) for row, life in zip(rows, lives))

@@ -317,8 +317,9 @@ _define("local_atomic_rmw", "kind buffer value indices mask", _as(2), "same", "r
 _define("local_atomic_cas", "buffer compare value indices", _as(2), "once", "read write", ours=True,
         doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.",
         touches="buffer=write")
-_define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.",
-        touches="buffer=write")
+_define("local_store", "buffer value mask", None, "none", "write", ours=True, touches="buffer=write",
+        doc="Registers into a buffer, through the generic proxy; with a mask, only where it is true. attrs: run, if there is a "
+        "mask, as many neighbours along the last dimension are surely masked together.")
 
 _define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ),
         "none", "sync write", ours=True,

@@ -63,7 +63,8 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("slot_arrays", rewrite=lambda program, target: slot_arrays(program)),
-    Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(program)),  # every other pass knows buffers only
+    Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(
+        program, target.backend == "cuda")),  # every other pass knows buffers only
     Pass("share_captures", rewrite=lambda program, target: share_captures(program)),  # before the check that refuses them
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view

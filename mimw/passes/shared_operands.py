@@ -53,10 +53,11 @@ class _Rewriter:
         flat = {op.result: op.args[0] for op in self.uses.ops if op.name == "buffer_flat"}
         writers: dict[Value, set] = {}
         for op in self.uses.ops:
-            if op.name in _PICKED or op.name in _WHOLE:
+            picked = _by_assembly(op)
+            if picked or op.name in _WHOLE:
                 for value in op.operands:
                     for view in views.get(flat.get(value, value), ()):
-                        writers.setdefault(view.alloc, set()).add("picked" if op.name in _PICKED else self.uses.task(op))
+                        writers.setdefault(view.alloc, set()).add("picked" if picked else self.uses.task(op))
         return {value: set().union(*(writers.get(view.alloc, set()) for view in seen)) for value, seen in views.items()}
 
     # ---- which dots -------------------------------------------------------------------------------------------------
@@ -132,6 +133,11 @@ class _Rewriter:
         for value, dot in self.pending.items():
             self.writer.env[value] = self.writer.emit("async_dot_wait", (0, self.writer.env[value]), dot.site, label=value.name)
         self.pending = {}
+
+
+def _by_assembly(op: Op) -> bool:
+    """True if the op writes a buffer so that Triton does not see it."""
+    return op.name in _PICKED or op.name == "local_store" and len(op.args) > 2
 
 
 def _is_harmless(op: Op) -> bool:

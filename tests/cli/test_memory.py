@@ -63,7 +63,8 @@ def test_the_map_reaches_to_the_end_and_names_scratch(compiled):
     rows = _rows(memory_text(compiled))
     assert max(end for *_, end in rows) == compiled.metadata.shared
     scratch = {name: end - start for name, kind, start, end in rows if kind == "scratch"}
-    line = several.starting_line_number + inspect.getsource(several.fn).splitlines().index("    total = tl.sum(tlx.local_load(large[0]))")
+    source = inspect.getsource(several.fn).splitlines()
+    line = several.starting_line_number + source.index("    total = tl.sum(tlx.local_load(large[0]))")
     assert scratch[f"reduce of line {line}"] == 16 and scratch["starting the tasks"] > 0
 
 
