@@ -10,17 +10,18 @@ through all stages up to Triton's allocator, a small part of a compilation, once
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from .cluster import ALONE
 from .compile import Kernel, globals_key, gpu_target
-from .errors import KernelError
+from .errors import KernelError, NotYet, TargetError
 from .ir import Program
 from .passes import check_scratch, may_not_fit
 from .target import target as find_target
 from .triton_port.allocation import allocation
-from .triton_port.codegen import mlir_context
+from .triton_port.codegen import CompilationError, mlir_context
 from .triton_port.runtime import final_ttgir, make_backend
 
 
@@ -67,7 +68,14 @@ def check_fits(launch: Specialisation, program: Program) -> None:
 def _refusal(kernel: Kernel, chip, options, backend) -> KernelError | None:
     context = mlir_context()
     backend.load_dialects(context)
-    module = kernel.to_ttgir(chip, options, backend, context)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the remarks have been made when the launch was recorded
+            module = kernel.to_ttgir(chip, options, backend, context)
+    except CompilationError as error:
+        if isinstance(error.__cause__, (NotYet, TargetError)):  # not to be compiled, so not to be launched either
+            return None
+        raise
     found = allocation(final_ttgir(module, backend, options), chip.arch)
     try:
         check_scratch(kernel.program, chip, found.total, found.pieces)

@@ -15,8 +15,8 @@ HEADING = "Shared memory"
 
 
 def memory_text(compiled: Any) -> str:
-    """The storage map of a compiled kernel, with what Triton takes for itself as `scratch`: when that is needed is not told, so it is
-    drawn over all ops."""
+    """The storage map of a compiled kernel, with what Triton takes for itself as `scratch`: when that is needed is not told,
+    so it is drawn over all ops."""
     from ..analysis import shared_plan
     from ..report import storage_map
     from ..storage import compiled_rows

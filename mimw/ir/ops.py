@@ -18,9 +18,9 @@ and its *effects*. The layout rules, which `constraints` implements:
     pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
 
-Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks (`sync wait`: it acquires only, so it
-tells nobody what the task has done); `async` starts something that finishes later; `control` has regions or ends one; `debug`
-prints or asserts.
+Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks (`sync wait`: it acquires
+only, so it tells nobody what the task has done); `async` starts something that finishes later; `control` has regions or ends
+one; `debug` prints or asserts.
 
 `touches` says how an op accesses memory, an entry for each operand: `buffer=read` or `buffer=write` through the generic
 proxy, `buffer=async-read` or `buffer=async-write` through the asynchronous one (PTX ISA, "Proxies"; docs/MEMORY_MODEL.md,

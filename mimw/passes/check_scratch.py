@@ -17,7 +17,7 @@ from ..analysis import shared_plan
 from ..errors import OutOfSharedMemory
 from ..ir import Block, Program, Tensor, Value
 from ..ir.types import element_of
-from ..storage import Row, compiled_rows
+from ..storage import Row, compiled_rows, written
 from ..target import Target
 from .check_shared import fewer_buffers
 
@@ -61,7 +61,7 @@ def _lines(rows: list[Row], total: int, excess: int, target: Target) -> list[str
         same = [other for other in rows if other.start == row.start and other.entry is None]
         if row in same[_MOST_NEEDS:]:
             continue
-        where = str(row.sites[0].chain()[-1]) if row.sites else ""
+        where = str(written(row.sites[0])) if row.sites else ""
         if same[_MOST_NEEDS:] and row is same[_MOST_NEEDS - 1]:
             where += f" and {len(same) - _MOST_NEEDS} more, of less"
         told.append((f"{row.start:>{digits}} .. {row.end:>{digits}}", row.name if row.entry else f"scratch: {row.op}", row.size,

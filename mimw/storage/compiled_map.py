@@ -5,7 +5,7 @@ and one for each line that needs scratch:
 
     compiled_rows(program, plan, pieces)
     Row("tile", "buffer", 0, 32768, the line of the allocation)
-    Row("convert_layout of line 9", "scratch", 32768, 36864, line 9)
+    Row("convert_layout of kernel.py:9", "scratch", 32768, 36864, line 9)
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..ir import Program, Site
 
 # What has scratch but no line of its own: the arguments that tasks are handed, and the word by which their warps are woken.
 _OF_TASKS = ("warp_specialize", "func")
+_LIBRARY = "/triton/language/"
 
 
 @dataclass(frozen=True)
@@ -75,5 +76,16 @@ def _scratch(start: int, op: str, place: tuple[str, int, int], size: int, sites:
     if op in _OF_TASKS:
         op, name = "tasks", "starting the tasks"
     else:
-        name = f"{op} of line {found[0].chain()[-1].line}" if found else op
+        name = f"{op} of {short(found[0])}" if found else op
     return Row(name, "scratch", start, start + size, found, None, op)
+
+
+def written(site: Site) -> Site:
+    """The author's line: the first of the chain that does not stand in Triton's own library, as the inside of `tl.sum` does."""
+    return next((here for here in site.chain() if _LIBRARY not in here.file), site)
+
+
+def short(site: Site) -> str:
+    """The author's line without the folder of its file."""
+    here = written(site)
+    return f"{here.file.rpartition('/')[2]}:{here.line}" if here.file else f"line {here.line}"

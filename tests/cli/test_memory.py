@@ -65,7 +65,7 @@ def test_the_map_reaches_to_the_end_and_names_scratch(compiled):
     scratch = {name: end - start for name, kind, start, end in rows if kind == "scratch"}
     source = inspect.getsource(several.fn).splitlines()
     line = several.starting_line_number + source.index("    total = tl.sum(tlx.local_load(large[0]))")
-    assert scratch[f"reduce of line {line}"] == 16 and scratch["starting the tasks"] > 0
+    assert scratch[f"reduce of test_memory.py:{line}"] == 16 and scratch["starting the tasks"] > 0
 
 
 def test_what_triton_drops_has_no_place(compiled):

@@ -49,7 +49,7 @@ def test_the_map_the_sum_and_the_lines():
         "                      sum                      245888 bytes",
         "                      limit                    232448 bytes  sm_90a",
         "                      excess                    13440 bytes",
-        "Mend: the convert_layout of line 5 takes 16384 bytes: the tile changes hands between threads through shared memory: "
+        "Mend: the convert_layout of kernel.py:5 takes 16384 bytes: the tile changes hands between threads through shared memory: "
         "cut it into pieces there, narrow its elements before, or give it the shape in which it is used next. "
         "Or: allocate 6 instead of 7 buffers of 'ring'.",
         "kernel.py:5",
