@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import xor
 
+from ..errors import InvalidProgram
 from ..ir import I32, Op, like
 from ..ir.linear import linear_of, positions
 from .addresses import moves, places
@@ -38,6 +39,8 @@ def masked_store(emitter: Emitter, op: Op) -> None:
     flags = emitter.builder.create_int_cast(emitter.operand(op, mask), flag, False)
     bits = as_registers(emitter, op, value)
     held = registers_of(emitter, bits)
+    if held != 1 << len(registers):
+        raise InvalidProgram(f"a thread holds {held} elements of {layout}, and its map says {1 << len(registers)}", op.name, op.site)
     lines = [".reg .pred on;", ".reg .b32 at, home, part;", "mov.b32 home, 0;"]
     for shift, chosen in moves([_placed(place, images) for place in threads]).items():
         lines.append(f"and.b32 part, $0, {chosen};")

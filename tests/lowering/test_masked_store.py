@@ -165,6 +165,55 @@ def test_an_accumulator_is_stored_as_it_lies():
     assert stores(found.stage("ptx")) == 16  # of 4 bytes: two neighbours a thread
 
 
+@mimw.jit
+def rows_of(x, y, n, M: tl.constexpr):
+    """What is left of a product's rows, under a mask: a tile of rank 1 in a slice of the accumulator's layout."""
+    a, out = tle.gpu.alloc([64, 64], tl.bfloat16), tle.gpu.alloc([M], tl.float32)
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tl.store(tle.gpu.local_ptr(a), tl.load(x + at))
+    left = tl.load(tle.gpu.local_ptr(a))
+    tl.store(tle.gpu.local_ptr(out), 0.0)
+    total = tl.sum(tl.dot(left, tl.load(tle.gpu.local_ptr(a))), 1)
+    tl.store(tle.gpu.local_ptr(out), total, mask=tl.arange(0, M) < n)
+    tl.store(y + tl.arange(0, M), tl.load(tle.gpu.local_ptr(out)))
+
+
+def test_a_slice_of_an_accumulator():
+    found = compile_kernel(rows_of, {"x": "*bf16", "y": "*fp32", "n": "i32"}, dict(M=64), attrs=ALIGNED)
+    memory, layout = written(found, np.arange(64, dtype=np.float32) % 3, 4)
+    assert str(layout).startswith("slice(axis 1 of wgmma")
+    assert memory == {4 * element + byte: (element, byte) for element in range(64) if element % 3 for byte in range(4)}
+
+
+@mimw.jit
+def of_type(x, y, n, TYPE: tl.constexpr):
+    """Rank 3, in one place of an array, from inside a task."""
+    tiles = tle.gpu.alloc([2, 4, 8, 16], TYPE)
+    tle.gpu.warp_specialize([(idle, ()), (fill, (tiles, x, y, n))], [4], [64])
+
+
+@mimw.jit
+def idle():
+    pass
+
+
+@mimw.jit
+def fill(tiles, x, y, n):
+    at = tl.arange(0, 4)[:, None, None] * 128 + tl.arange(0, 8)[None, :, None] * 16 + tl.arange(0, 16)[None, None, :]
+    view = tle.gpu.local_ptr(tiles.slot(n))
+    tl.store(view, tl.zeros((4, 8, 16), tl.float32).to(tiles.dtype))
+    tl.store(view, tl.load(x + at).to(tiles.dtype), mask=at % 5 < n + 1)
+    tl.store(y + at, tl.load(view).to(tl.float32))
+
+
+@pytest.mark.parametrize("kind", [tl.bfloat16, tl.float8e5, tl.int1, tl.int64, tl.uint16])
+def test_types_ranks_and_places(machine, kind):
+    x, y = np.arange(512, dtype=np.float32).reshape(4, 8, 16) % 2, np.full((4, 8, 16), 7, np.float32)
+    compile_kernel(of_type, {"x": "*fp32", "y": "*fp32", "n": "i32"}, dict(TYPE=kind))
+    machine.launch(of_type, (1, ), x, y, 1, kind)
+    assert (y == np.where(np.arange(512).reshape(4, 8, 16) % 5 < 2, x, 0)).all()
+
+
 def test_what_the_tensor_core_reads_after_a_masked_store_is_fenced():
     @mimw.jit
     def squared(x, y, n):
