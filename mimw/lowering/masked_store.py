@@ -40,7 +40,7 @@ def masked_store(emitter: Emitter, op: Op) -> None:
     bits = as_registers(emitter, op, value)
     held = registers_of(emitter, bits)
     if held != 1 << len(registers):
-        raise InvalidProgram(f"a thread holds {held} elements of {layout}, and its map says {1 << len(registers)}", op.name, op.site)
+        raise InvalidProgram(f"a thread holds {held} elements of {layout}, its map says {1 << len(registers)}", op.name, op.site)
     lines = [".reg .pred on;", ".reg .b32 at, home, part;", "mov.b32 home, 0;"]
     for shift, chosen in moves([_placed(place, images) for place in threads]).items():
         lines.append(f"and.b32 part, $0, {chosen};")

@@ -24,8 +24,8 @@ _LIBRARY = "/triton/language/"
 
 @dataclass(frozen=True)
 class Row:
-    """Bytes [start, end) and what they are for: `entry` is the author's allocation, None for the scratch of Triton's `op` at
-    the lines `sites` (several, if a helper is called from several). Scratch that is not needed at one time shares its bytes."""
+    """Bytes [start, end) and what they are for: `entry` is the author's allocation, None for the scratch of Triton's `op`;
+    `sites` holds its line, if there is one. Scratch that is not needed at one time shares its bytes."""
 
     name: str
     kind: str
@@ -42,42 +42,29 @@ class Row:
 
 def compiled_rows(program: Program, plan: SharedPlan, pieces: Iterable[Any]) -> list[Row]:
     """All rows by offset, the largest of one place first. An allocation that Triton found nobody to use has none."""
-    rows, left = _placed(plan, list(pieces))
-    lines: dict[tuple[str, int, int], list[Site]] = {}
-    for op in program.walk():
-        lines.setdefault((op.site.file, op.site.line, op.site.column + 1), []).append(op.site)
+    ops = list(program.walk())
+    entries = {entry.value: entry for entry in plan.entries}
+    rows: list[Row] = []
     needs: dict[tuple, int] = {}
-    for piece in left:
-        key = (piece.start, piece.op.rpartition(".")[2], (piece.file, piece.line, piece.column))
+    for piece in pieces:
+        made = ops[piece.number] if 0 <= piece.number < len(ops) else None
+        entry = next((entries[result] for result in made.results if result in entries), None) if made and piece.is_buffer else None
+        if entry is not None:
+            rows.append(Row(entry.name, entry.kind, piece.start, piece.start + entry.bytes, (entry.site, ), entry))
+            continue
+        site = made.site if made else Site(piece.file, piece.line, max(0, piece.column - 1)) if piece.line else None
+        key = (piece.start, piece.op.rpartition(".")[2], site)
         needs[key] = max(needs.get(key, 0), piece.end - piece.start)
-    rows += [_scratch(*key, size, lines.get(key[2], ())) for key, size in needs.items()]
+    rows += [_scratch(*key, size) for key, size in needs.items()]
     return sorted(rows, key=lambda row: (row.start, -row.size))
 
 
-def _placed(plan: SharedPlan, left: list) -> tuple[list[Row], list]:
-    """The rows of the plan's allocations, and the pieces left over.
-
-    A piece belongs to the allocation of its line and column; of several there (a helper called twice) to one of its size.
-    """
-    rows = []
-    for entry in plan.entries:
-        here = [piece for piece in left if piece.is_buffer and (piece.file, piece.line, piece.column) ==
-                (entry.site.file, entry.site.line, entry.site.column + 1)]
-        piece = next((piece for piece in here if piece.end - piece.start == entry.bytes), here[0] if here else None)
-        if piece is not None:
-            left.remove(piece)
-            rows.append(Row(entry.name, entry.kind, piece.start, piece.start + entry.bytes, (entry.site, ), entry))
-    return rows, left
-
-
-def _scratch(start: int, op: str, place: tuple[str, int, int], size: int, sites: Iterable[Site]) -> Row:
-    file, line, column = place
-    found = tuple(dict.fromkeys(sites)) or ((Site(file, line, max(0, column - 1)), ) if line else ())
+def _scratch(start: int, op: str, site: Site | None, size: int) -> Row:
     if op in _OF_TASKS:
         op, name = "tasks", "starting the tasks"
     else:
-        name = f"{op} of {short(found[0])}" if found else op
-    return Row(name, "scratch", start, start + size, found, None, op)
+        name = f"{op} of {short(site)}" if site else op
+    return Row(name, "scratch", start, start + size, (site, ) if site else (), None, op)
 
 
 def written(site: Site) -> Site:

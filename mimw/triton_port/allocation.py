@@ -21,6 +21,7 @@ from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
 from .codegen import mlir_context
+from .order import numbers_of
 
 _BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f16": 16, "bf16": 16, "i16": 16, "i32": 32, "f32": 32, "i64": 64,
          "f64": 64}
@@ -29,7 +30,8 @@ _PTX = 86  # the version of PTX that the pass asks for; nothing here depends on 
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) for one op, with its source line and column from 1 (line 0: nobody's)."""
+    """Bytes [start, end) for one op, with its source line and column from 1 (line 0: nobody's), and the number of the recorded
+    op that it comes from (-1: of none)."""
 
     op: str
     file: str
@@ -37,6 +39,7 @@ class Piece:
     column: int
     start: int
     end: int
+    number: int = -1
 
     @property
     def is_buffer(self) -> bool:
@@ -93,6 +96,7 @@ def _pieces(text: str):
               for name, file, line, column in re.findall(r'(#loc\d*) = loc\("(.*)":(\d+):(\d+)\)', text)}
     places |= {name: places[inside] for name, inside in re.findall(r'(#loc\d*) = loc\(".*"\((#loc\d*)\)\)', text)
                if inside in places}  # a position inside the name of a recorded op
+    numbers = numbers_of(text.splitlines())
     around = []  # ops whose regions are open; their attributes stand behind these
     for line in text.splitlines():
         if opened := re.search(r'"(\w+\.\w+)"\(.*\(\{$', line):
@@ -103,7 +107,8 @@ def _pieces(text: str):
             where = re.findall(r"loc\((#loc\d*)\)", line)
             start = int(match[1])
             place = places.get(where[-1], ("", 0, 0)) if where else ("", 0, 0)
-            yield Piece(closed or (name[1] if name else ""), *place, start, start + _size(line))
+            yield Piece(closed or (name[1] if name else ""), *place, start, start + _size(line),
+                        numbers.get(where[-1], -1) if where else -1)
 
 
 def _size(line: str) -> int:

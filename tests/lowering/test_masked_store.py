@@ -241,10 +241,11 @@ def test_values(machine, dtype, mask, turned):
     assert (y == np.where(on, tile, 0)).all()
 
 
-def test_stores_are_told_by_line_and_layout():
-    found = stored_layouts(compiled(mask="none").stage("ttgir"))
-    layouts = [layout for told in found.values() for layout in told]
-    assert len(layouts) == 2 and all(str(layout).startswith("blocked") for layout in layouts)
+def test_stores_are_told_by_number_and_layout():
+    found = compiled(mask="none")
+    numbers = [number for number, op in enumerate(found.program.walk()) if op.name == "local_store"]
+    told = stored_layouts(found.stage("ttgir"))
+    assert list(told) == numbers and all(str(layout).startswith("blocked") for layout in told.values())
 
 
 @mimw.jit

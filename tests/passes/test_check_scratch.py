@@ -26,7 +26,7 @@ def pieces(stages, *needs):
     """As Triton's allocator tells them; each need is (op, line, bytes), and all lie behind the buffers."""
     end = stages * 32768
     behind = [Piece(f"ttg.{op}", "kernel.py", line, 1, end + 128, end + 128 + size) for op, line, size in needs]
-    return [Piece("ttg.local_alloc", "kernel.py", 3, 1, 0, end), Piece("ttg.local_alloc", "kernel.py", 4, 1, end, end + 8),
+    return [Piece("ttg.local_alloc", "kernel.py", 3, 1, 0, end, 0), Piece("ttg.local_alloc", "kernel.py", 4, 1, end, end + 8, 1),
             Piece("ttg.warp_specialize", "", 0, 0, end + 8, end + 48), *behind]
 
 
