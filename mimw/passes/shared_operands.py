@@ -29,8 +29,8 @@ _ACCUMULATORS = {"fp16": ("fp16", "fp32"), "bf16": ("fp32", ), "fp8e5": ("fp32",
                  "i8": ("i32", )}
 # Writes through the generic proxy. For those of the dot's own task Triton fences, if they are whole: it does not see picked
 # elements, other tasks or other CTAs.
-_PICKED = ("local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas", "remote_store", "remote_scatter", "remote_rmw",
-           "remote_cas", "async_remote_store")
+_PICKED = ("local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas", "remote_store", "remote_scatter",
+           "remote_rmw", "remote_cas", "async_remote_store")
 _WHOLE = ("local_store", "async_load")
 _HARMLESS = frozenset(("pure", "read", "debug"))
 
