@@ -5,6 +5,7 @@ from __future__ import annotations
 from .cluster import canonical_keywords
 from .errors import LaunchError
 from .simulate import simulating
+from .triton_port.codegen import CompileTimeAssertionFailure, OutOfResources
 from .triton_port.runtime import StockAutotuner, StockConfig
 from .watchdog import file, has_hung, seconds, tell, trying
 
@@ -39,16 +40,39 @@ class Config(StockConfig):
 
 
 class Autotuner(StockAutotuner):
-    """Triton's autotuner; on the simulator, where time means nothing, it takes the first configuration."""
+    """Triton's autotuner; on the simulator, where time means nothing, it takes the first configuration that the chip can
+    hold. One that needs more than the chip has, or fails a `tl.static_assert`, is skipped everywhere; if there is no other,
+    its error is raised."""
 
     def run(self, *args, **kwargs):
         if not simulating() or kwargs.get("warmup"):
             return super().run(*args, **kwargs)
-        config = self.configs[0]
-        merged = {**config.all_kwargs(), **kwargs}
-        if config.pre_hook is not None:
-            config.pre_hook({**dict(zip(self.arg_names, args)), **merged})
-        return self.fn.run(*args, **merged)
+        return next(self._possible(self.configs, args, kwargs, lambda merged: self.fn.run(*args, **merged)))
+
+    def warmup(self, *args, **kwargs):
+        """The compiled kernels of all configurations that can be launched."""
+        self.nargs = dict(zip(self.arg_names, args))
+        configs = self.prune_configs(kwargs)
+        found = list(self._possible(configs, args, kwargs, lambda merged: self.fn.warmup(*args, **merged), hooks=False))
+        self.nargs = None
+        return found
+
+    def _possible(self, configs, args, kwargs, start, hooks=True):
+        """What `start(keywords)` gives for each configuration that it takes."""
+        refused, some = None, False
+        for config in configs:
+            merged = {**config.all_kwargs(), **kwargs}
+            if hooks and config.pre_hook is not None:
+                config.pre_hook({**dict(zip(self.arg_names, args)), **merged})
+            try:
+                given = start(merged)
+            except (OutOfResources, CompileTimeAssertionFailure) as error:
+                refused = refused or error
+                continue
+            some = True
+            yield given
+        if not some and refused is not None:
+            raise refused
 
     def prune_configs(self, kwargs):
         """Under a watchdog without those that have hung under one before."""

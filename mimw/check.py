@@ -14,6 +14,7 @@ import numpy as np
 
 from .errors import DataRace, KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError
 from .findings import Finding, Report, Tried
+from .fits import check_fits
 from .simulate import Launch, kernel_first, prepare
 from .simulator import Guide, explore, flipped_waits, run, schedule_of
 from .trials import Trial, is_about_the_protocol, trials
@@ -43,6 +44,7 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
         raise SimulatorMisuse(f"search is {search!r}; it may be 'random', 'systematic' or 'both'")
     try:
         launch = prepare(kernel, grid, args, dict(meta), target)
+        check_fits(launch.specialisation, launch.program)
     except Exception as error:
         refusal = _refusal(error)
         if refusal is None:

@@ -35,12 +35,13 @@ from .ir import OPS, Program, print_program
 from .ir.wait_table import SLOT_BYTES
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
-from .passes import cut_copies, run_passes, stamp_time, stamp_waits
+from .passes import check_scratch, cut_copies, run_passes, stamp_time, stamp_waits
 from .passes.stamp_time import RECORD_BYTES, stamp_bytes
 from .passes.stamp_waits import wait_table
 from .target import Target
 from .target import target as find_target
-from .triton_port.accesses import buffer_accesses
+from .triton_port.accesses import buffer_accesses, stored_layouts
+from .triton_port.allocation import allocation
 from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
@@ -64,9 +65,9 @@ def chip_of(gpu: GPUTarget) -> Target:
     return find_target(f"sm_{gpu.arch}" if gpu.backend == "cuda" else str(gpu.arch))
 
 
-def solve(program: Program, chip: Target, quiet: dict | None = None) -> Layouts:
-    """The layouts of a program on one of our targets; `quiet`, once the kernel's accesses to shared memory are known."""
-    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma, quiet=quiet)
+def solve(program: Program, chip: Target, quiet: dict | None = None, told: dict | None = None) -> Layouts:
+    """The layouts of a program on one of our targets; `quiet` and `told`, once its accesses to shared memory are known."""
+    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma, quiet=quiet, told=told)
 
 
 @dataclass
@@ -83,6 +84,7 @@ class Kernel:
     program: Program | None = None
     layouts: Layouts | None = None
     quiet: dict = field(default_factory=dict)
+    told: dict = field(default_factory=dict)
 
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """Stages record and check."""
@@ -105,16 +107,16 @@ class Kernel:
         return self.program
 
     def lower(self, chip: Target, options, backend, context, observer: Observer | None = None,
-              by_registers: frozenset = frozenset()):
+              by_registers: frozenset = frozenset(), trial: bool = False):
         """Stages record to lower: a TTGIR module on which none of Triton's passes has run."""
         program = self.program or self.record(chip, options, backend, observer)
         cuda = chip.backend == "cuda"
         try:
             if getattr(options, "num_ctas", 1) > 1:
                 _check_plain(program, options.num_ctas)
-            self.layouts = solve(program, chip, self.quiet)
+            self.layouts = solve(program, chip, self.quiet, self.told)
             module = lower(program, self.layouts, context, backend.get_target_name(options) if cuda else f"hip:{chip.arch}",
-                           options, chip, by_registers | cut_copies(program))
+                           options, chip, by_registers | cut_copies(program), trial)
         except (KernelError, TargetError) as error:
             raise compilation_error(self.fn, error) from error
         if observer:
@@ -122,9 +124,15 @@ class Kernel:
         return module
 
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
-        """Stages record to optimise: a TTGIR module. Only the optimised one shows which copies the chip cannot do, and which
-        lanes meet in a bank of shared memory; then lowering starts again, knowing that."""
-        self.quiet = {}
+        """Stages record to optimise: a TTGIR module. Only the optimised one shows in which layout a masked tile is best stored,
+        which copies the chip cannot do, and which lanes meet in a bank of shared memory; then lowering starts again, knowing
+        that."""
+        self.quiet, self.told = {}, {}
+        program = self.program or self.record(chip, options, backend, observer)
+        masked = {number: op for number, op in enumerate(program.walk()) if op.name == "local_store" and len(op.args) > 2}
+        if masked:
+            found = stored_layouts(self._optimised(chip, options, backend, context, observer, trial=True))
+            self.told = {op: found[number] for number, op in masked.items() if found.get(number)}
         module, copies = self._optimised(chip, options, backend, context, observer), frozenset()
         if unfit := unfit_copies(module, chip.arch):
             copies = frozenset(op for number, op in enumerate(self.program.walk()) if op.name == "async_load" and number in unfit)
@@ -141,9 +149,10 @@ class Kernel:
         return {op.result: [(access.layout, access.turned) for access in found[number]]
                 for number, op in enumerate(self.program.walk()) if op.name == "local_alloc" and number in found}
 
-    def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset()):
+    def _optimised(self, chip: Target, options, backend, context, observer, by_registers: frozenset = frozenset(),
+                   trial: bool = False):
         def lowered():
-            module = self.lower(chip, options, backend, context, observer, by_registers)
+            module = self.lower(chip, options, backend, context, observer, by_registers, trial)
             if needs_slots(self.program):  # before any pass, which would not know the stand-ins
                 module = place_descriptors(module)
                 if observer:
@@ -245,12 +254,22 @@ def compiler_hash() -> str:
     return digest.hexdigest()
 
 
+def _check_scratch(src: MimwSource, total: int, ttgir, chip: Target) -> None:
+    """Refuse a kernel of ours that needs more shared memory than a CTA has. A plain kernel is Triton's, and so is its refusal."""
+    if total > chip.shared_bytes and src.orchestrates():
+        try:
+            check_scratch(src.kernel.program, chip, total, allocation(ttgir, chip.arch).pieces)
+        except KernelError as error:
+            raise compilation_error(src.fn, error) from error
+
+
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
     """Triton's `compile`, told which target and options the source is for."""
     src.target, src.options = target, options
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
     compiled = stock_compile(src, target=target, options=options, **keywords)
+    _check_scratch(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
     add_metadata(compiled, ctas_per_cga=src.cluster)
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
         compiled.stamped = src.kernel.program

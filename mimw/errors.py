@@ -92,7 +92,11 @@ class KernelError(MimwError):
 
 
 class ResourceError(KernelError):
-    """More of something than the chip has."""
+    """More of something than the chip has: `required` of what has `limit`, where one number says it."""
+
+    def __init__(self, message: str, *sites, hint: str = "", required: int | None = None, limit: int | None = None):
+        self.required, self.limit = required, limit
+        super().__init__(message, *sites, hint=hint)
 
 
 class OutOfSharedMemory(ResourceError):

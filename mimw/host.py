@@ -85,6 +85,14 @@ def is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, HostArray)) or (hasattr(value, "data_ptr") and hasattr(value, "dtype"))
 
 
+def is_aligned(value: Any, parameter) -> bool:
+    """True for an integer that a launch specialises on being a multiple of 16, and for an array: a GPU's memory begins at one."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
+        plain = not parameter.do_not_specialize and not parameter.do_not_specialize_on_alignment
+        return plain and int(value) % 16 == 0
+    return is_array(value)
+
+
 def specialise(fn, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[tuple[int, ...], Any], dict[tuple[int, ...], Any]]:
     """How a launch with these arguments specialises `fn`.
 

@@ -13,7 +13,8 @@ from typing import Any
 from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid
 from .compile import Kernel, globals_key, gpu_target
 from .errors import SimulatorMisuse
-from .host import specialise
+from .fits import Specialisation
+from .host import is_aligned, specialise
 from .ir import Program
 from .passes import run_passes
 from .report import chrome_trace, timeline_html, timeline_svg
@@ -113,13 +114,14 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
 @dataclass(frozen=True)
 class Launch:
     """A launch made ready: the checked program, and what its parameters are bound to, by path. `recorded` is the program as
-    the author wrote it, before any pass."""
+    the author wrote it, before any pass; `specialisation` what it takes to compile it."""
 
     name: str
     program: Program
     grid: tuple[int, ...]
     values: dict[tuple[int, ...], Any]
     recorded: Program
+    specialisation: Specialisation
 
 
 def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None) -> Launch:
@@ -131,7 +133,8 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     signature, constants, values = specialise(fn, arguments)
-    program, recorded = _program(fn, signature, constants, options, target or os.environ.get("MIMW_TARGET") or "sm_90a")
+    target = target or os.environ.get("MIMW_TARGET") or "sm_90a"
+    program, recorded = _program(fn, signature, constants, options, target)
     extents = grid(arguments) if callable(grid) else grid
     extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
@@ -139,7 +142,9 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     if program.grid_of_clusters:
         extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(extents, program.cluster)
-    return Launch(fn.__name__, program, extents, values, recorded)
+    attrs = {path: [["tt.divisibility", 16]] for path, value in values.items() if is_aligned(value, fn.params[path[0]])}
+    return Launch(fn.__name__, program, extents, values, recorded,
+                  Specialisation(fn, signature, constants, attrs, options, target))
 
 
 def resolve(kernel, args, meta):

@@ -99,7 +99,8 @@ class _Search:
             if op is not None and op.name not in _CARRIERS and op.name != "warp_specialize":
                 roots += op.operands
                 if op.name == "local_load":
-                    roots += [store.args[1] for array in self.arrays(op.args[0]) for store in self.stores.get(array, ())]
+                    roots += [tile for array in self.arrays(op.args[0]) for store in self.stores.get(array, ())
+                              for tile in store.args[1:]]
                 roots += [yielded for block in op.blocks for yielded in block.yielded]
         return Needed(frozenset(found), frozenset(unknown), tuple(bounds))
 

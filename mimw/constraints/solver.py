@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.core import Block, Program, Value
+from ..ir.core import Block, Op, Program, Value
 from ..ir.layouts import RegisterLayout
 from ..ir.types import Descriptor, Tensor
 from .bank_conflicts import Choice as Quiet
@@ -17,12 +17,13 @@ _FILLS = ("constant", "splat", "make_range")
 
 
 def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, nvmma: bool = True,
-                  quiet: dict[Value, Quiet] | None = None) -> Layouts:
+                  quiet: dict[Value, Quiet] | None = None, told: dict[Op, RegisterLayout] | None = None) -> Layouts:
     """A layout for every tile, buffer and descriptor of the program, and the conversions where an op wants another.
 
     `warp_size` lanes a warp; `wgmma` says whether the target has Hopper's wgmma (without it `async_dot` raises
     `TargetError`); without `nvmma` buffers without wishes are plain; `quiet` are layouts for buffers that nobody has a wish for
-    (`quiet_layouts`). Raises `LayoutConflict` where no layout suits all uses.
+    (`quiet_layouts`); `told` are the layouts in which Triton's passes would store the tiles of masked stores. Raises
+    `LayoutConflict` where no layout suits all uses.
     """
     layouts = Layouts()
     layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=nvmma)
@@ -33,7 +34,7 @@ def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, 
     layouts.alignments = wanted_alignments(program)
     layouts.descriptors = {value: nvmma_shared(value.type.shape, value.type.element)
                            for value in _values(program) if isinstance(value.type, Descriptor)}
-    tiles = Tiles(program, warp_size, wgmma)
+    tiles = Tiles(program, warp_size, wgmma, told)
     tiles.solve()
     check_in_flight(program, tiles)
     check_pinned(program, tiles)

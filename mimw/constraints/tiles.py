@@ -54,10 +54,11 @@ class Choice:
 
 
 class Tiles:
-    """The layouts chosen so far. `num_warps` is that of the task being visited; `compared` what assertions name."""
+    """The layouts chosen so far. `num_warps` is that of the task being visited; `compared` what assertions name; `told` the
+    layouts in which Triton's passes store tiles, where that is known."""
 
-    def __init__(self, program: Program, warp_size: int, wgmma: bool):
-        self.program, self.warp_size, self.wgmma = program, warp_size, wgmma
+    def __init__(self, program: Program, warp_size: int, wgmma: bool, told: dict[Op, RegisterLayout] | None = None):
+        self.program, self.warp_size, self.wgmma, self.told = program, warp_size, wgmma, told or {}
         self.num_warps = program.num_warps
         self.choices: dict[Value, Choice] = {}
         self.wants: dict[tuple[Op, int], RegisterLayout] = {}

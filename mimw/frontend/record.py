@@ -10,6 +10,7 @@ from ..triton_port.codegen import (
     ASTFunction,
     CompilationError,
     CompileTimeAssertionFailure,
+    OutOfResources,
     apply_with_path,
     constexpr,
     mlir_context,
@@ -38,8 +39,22 @@ class ConfigurationRefused(KernelCompilationError, CompileTimeAssertionFailure):
     """A kernel that does not fit the chip or fails a `tl.static_assert`: Triton's autotuner skips such a configuration."""
 
 
+class ResourcesRefused(ConfigurationRefused, OutOfResources):
+    """A kernel that needs more than the chip has. Triton says that by `OutOfResources` at the launch: code that catches it, to
+    try something smaller, catches this as well."""
+
+    def __init__(self, src, node, error_message=None, text: str | None = None, required=None, limit=None, name=""):
+        super().__init__(src, node, error_message, text)
+        self.required, self.limit, self.name = required, limit, name
+
+    def __reduce__(self):
+        return type(self), (self.src, self.node, self.error_message, self.message, self.required, self.limit, self.name)
+
+
 def compilation_error(fn, error: Exception) -> KernelCompilationError:
     """`error` as the user should see it: one of ours as it is, Triton's with the file and the call chain in front."""
+    if isinstance(error, ResourceError):
+        return ResourcesRefused(fn.src, None, None, str(error), error.required, error.limit, error.kind)
     kind = ConfigurationRefused if _is_about_the_configuration(error) else KernelCompilationError
     if isinstance(error, MimwError):
         return kind(fn.src, None, text=str(error))

@@ -18,8 +18,9 @@ and its *effects*. The layout rules, which `constraints` implements:
     pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
 
-Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks; `async` starts something that
-finishes later; `control` has regions or ends one; `debug` prints or asserts.
+Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks (`sync wait`: it acquires
+only, so it tells nobody what the task has done); `async` starts something that finishes later; `control` has regions or ends
+one; `debug` prints or asserts.
 
 `touches` says how an op accesses memory, an entry for each operand: `buffer=read` or `buffer=write` through the generic
 proxy, `buffer=async-read` or `buffer=async-write` through the asynchronous one (PTX ISA, "Proxies"; docs/MEMORY_MODEL.md,
@@ -318,8 +319,9 @@ _define("local_atomic_rmw", "kind buffer value indices mask", _as(2), "same", "r
 _define("local_atomic_cas", "buffer compare value indices", _as(2), "once", "read write", ours=True,
         doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.",
         touches="buffer=write")
-_define("local_store", "buffer value", None, "none", "write", ours=True, doc="Registers into a buffer, through the generic proxy.",
-        touches="buffer=write")
+_define("local_store", "buffer value mask", None, "none", "write", ours=True, touches="buffer=write",
+        doc="Registers into a buffer, through the generic proxy; with a mask, only where it is true. attrs: run, if there is a "
+        "mask, as many neighbours along the last dimension are surely masked together.")
 
 _define("alloc_barriers", "count arrive_count", lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ),
         "none", "sync write", ours=True,
@@ -330,7 +332,7 @@ _define("barrier_expect", "barrier bytes predicate", None, "none", "sync", ours=
         doc="One arrival that also adds `bytes` to what the current phase waits for.", releases=True)
 _define("barrier_bytes", "barrier bytes", None, "none", "sync", ours=True,
         doc="No arrival: the current phase, which some arrival must still be missing in, waits for `bytes` more.")
-_define("barrier_wait", "barrier phase predicate", None, "none", "sync", ours=True,
+_define("barrier_wait", "barrier phase predicate", None, "none", "sync wait", ours=True,
         doc="Until the phase of that parity has completed. `phase` is i32.", blocks="barrier")
 _define("barrier_arrive", "barrier count predicate", None, "none", "sync", ours=True,
         doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.", releases=True)
@@ -353,7 +355,7 @@ _define("bulk_store", "pointer buffer bytes", None, "none", "read write async", 
         doc="Consecutive bytes (an int or i32) from the buffer to global memory, one bulk group of its own.",
         touches="pointer=async-write buffer=async-read")
 _define("async_commit", "tokens", _scalar(TOKEN), "none", "async", ours=True, doc="Closes the task's current cp.async group.")
-_define("async_wait", "pending tokens", _scalar(TOKEN), "none", "sync", ours=True,
+_define("async_wait", "pending tokens", _scalar(TOKEN), "none", "sync wait", ours=True,
         doc="Until at most `pending` newest cp.async groups are unfinished.")
 _define("tma_load", "descriptor offsets barrier buffer predicate cache_policy", None, "none", "read write async", ours=True,
         doc="TMA tile load; completes block_bytes on the barrier.", touches="descriptor=async-read buffer=async-write")
@@ -366,7 +368,7 @@ _define("tma_prefetch", "descriptor offsets predicate cache_policy", None, "none
         doc="A hint: the block will be read from L2 soon.")
 _define("prefetch", "pointer mask level", None, "same", "read", ours=True, doc="A hint: these lines will be read from L1 or L2.")
 _define("prefetch_descriptor", "descriptor", None, "none", "read", ours=True, doc="A hint: the descriptor will be used soon.")
-_define("tma_store_wait", "pending", None, "none", "sync", ours=True,
+_define("tma_store_wait", "pending", None, "none", "sync wait", ours=True,
         doc="Until at most `pending` newest TMA store groups of this task are incomplete.")
 
 _define("cluster_cta_rank cluster_size_1d", "", _scalar(I32), "none", "pure", ours=True,
@@ -429,7 +431,7 @@ _define("async_dot", "a b acc precision max_imprecise", lambda args, attrs: (att
         ours=True, doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, "
         "if it is more precise than the tensor core: then a and b are tiles, and it is done at once.",
         touches="a=async-read b=async-read")
-_define("async_dot_wait", "pending value", _as(1), "mma_wait", "sync", ours=True,
+_define("async_dot_wait", "pending value", _as(1), "mma_wait", "sync wait", ours=True,
         doc="Until at most `pending` newest wgmma groups of this task are unfinished.")
 
 _define("require_layout", "value layout pin", _as(0), "pin", "pure", ours=True,

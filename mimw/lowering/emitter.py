@@ -54,13 +54,14 @@ class Home:
 
 class Emitter:
     """Builds one module. `values` holds the MLIR value of each IR value; tokens have none. `by_registers` are the
-    `async_load`s that cp.async cannot do."""
+    `async_load`s that cp.async cannot do. The module of a `trial` is looked at and thrown away: masked stores are plain ones
+    in it."""
 
     def __init__(self, builder: GluonOpBuilder, layouts: Layouts, target: Target, program: Program,
-                 by_registers: frozenset[Op] = frozenset()):
+                 by_registers: frozenset[Op] = frozenset(), trial: bool = False):
         self.builder, self.layouts, self.target = builder, layouts, target
         self.site = UNKNOWN
-        self.program, self.by_registers = program, by_registers
+        self.program, self.by_registers, self.trial = program, by_registers, trial
         self.numbers = {op: number for number, op in enumerate(program.walk())}  # what an op's location names it by
         self.num_warps = program.num_warps  # of the task being emitted
         self.types = Types(builder, layouts)
@@ -177,13 +178,14 @@ class Emitter:
 
 
 def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target,
-          by_registers: frozenset[Op] = frozenset()):
+          by_registers: frozenset[Op] = frozenset(), trial: bool = False):
     """A TTGIR module for `program`.
 
     args:      layouts      what `constraints` chose
                target_name  "cuda:90", "hip:gfx942"
                target       for what differs from chip to chip
                by_registers the `async_load`s that go through registers, because cp.async cannot do them
+               trial        a module to be looked at and thrown away (`Emitter`)
     """
     from . import (  # noqa: F401
         aliases,
@@ -211,7 +213,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
     )
     builder, module = new_module(context, target_name, options)
     builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, target, program, by_registers)
+    emitter = Emitter(builder, layouts, target, program, by_registers, trial)
     types = [emitter.mlir_type(param.value) for param in program.params]
     function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
     module.push_back(function)

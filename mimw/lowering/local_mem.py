@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ir import Op
 from .aliases import array_in_storage, bytes_for
 from .emitter import Emitter, Placement, emits
+from .masked_store import masked_store
 from .pins import anchored
 from .types import lifted
 
@@ -48,5 +49,9 @@ def local_scatter(emitter: Emitter, op: Op):
 
 @emits("local_store")
 def local_store(emitter: Emitter, op: Op):
-    buffer, value = emitter.operands(op)
+    """A trial lowering stores without the mask: what it is for is the layout that Triton's passes give the tile."""
+    if len(op.args) > 2 and not emitter.trial:
+        masked_store(emitter, op)
+        return
+    buffer, value = emitter.operands(op)[:2]
     emitter.builder.create_local_store(buffer, value)

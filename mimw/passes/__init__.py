@@ -16,6 +16,7 @@ from .check_cluster import check_cluster
 from .check_exclusive import check_exclusive
 from .check_named_barriers import check_named_barriers
 from .check_registers import Remark, check_registers
+from .check_scratch import check_scratch, may_not_fit
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
@@ -42,11 +43,11 @@ from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
-    "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_shared", "check_target",
-    "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers", "fence_globals",
-    "fence_handovers", "grant_registers", "join_copies", "keep_loops", "narrow_releases", "place_aliases",
-    "place_meetings", "run_passes", "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "stamp_time",
-    "stamp_waits", "sync_clusters",
+    "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_scratch", "check_shared",
+    "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers",
+    "fence_globals", "fence_handovers", "grant_registers", "join_copies", "keep_loops", "may_not_fit",
+    "narrow_releases", "place_aliases", "place_meetings", "run_passes", "share_captures", "shared_operands",
+    "shared_pointers", "slot_arrays", "stamp_time", "stamp_waits", "sync_clusters",
 ]
 
 
@@ -62,7 +63,8 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
     Pass("slot_arrays", rewrite=lambda program, target: slot_arrays(program)),
-    Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(program)),  # every other pass knows buffers only
+    Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(
+        program, target.backend == "cuda")),  # every other pass knows buffers only
     Pass("share_captures", rewrite=lambda program, target: share_captures(program)),  # before the check that refuses them
     Pass("tasks", check=check_tasks),  # before drop_unused: an unused capture is still one that the author wrote
     Pass("cluster", check=check_cluster),  # before drop_unused: nothing uses a remote view

@@ -1,7 +1,7 @@
 """The buffers and barriers of one CTA must fit into its shared memory.
 
-Counted is what is needed at one time, without padding: the least that any placement takes. What passes here may still
-be a few hundred bytes too large once alignment and the compiler's own scratch are added.
+Counted is what is needed at one time, without padding: the least that any placement takes. What passes here may still be too large
+once alignment and the scratch of Triton's ops are added: `check_scratch` sees those, when the layouts are known.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def check_shared(program: Program, target: Target) -> None:
         f"{total} bytes of shared memory are needed together, a CTA on {target} has {target.shared_bytes}: "
         f"{total - target.shared_bytes} too many.\n" + "\n".join(lines),
         *(entry.site for entry in sorted(entries, key=lambda entry: -entry.bytes)[:1]),
-        hint=_hint(entries, total - target.shared_bytes))
+        hint=fewer_buffers(entries, total - target.shared_bytes) or "use smaller tiles, or fewer stages of several arrays at once.",
+        required=total, limit=target.shared_bytes)
 
 
 def _lines(entries: tuple[SharedEntry, ...], total: int, target: Target) -> list[str]:
@@ -48,8 +49,9 @@ def _maps(entries: tuple[SharedEntry, ...], uses: Uses) -> list[str]:
     return lines
 
 
-def _hint(entries: tuple[SharedEntry, ...], excess: int) -> str:
-    """Fewer stages: of one array alone, else of all with the same number of tiles, which belong to one pipeline."""
+def fewer_buffers(entries: tuple[SharedEntry, ...], excess: int) -> str:
+    """The mend by fewer stages: of one array alone, else of all with the same number of tiles, which belong to one pipeline. Empty
+    if that does not save `excess` bytes."""
     arrays = [entry for entry in entries if entry.kind == "buffer" and entry.count > 1]
     for array in sorted(arrays, key=lambda entry: entry.tile_bytes):
         fits = array.count - -(-excess // array.tile_bytes)
@@ -61,7 +63,7 @@ def _hint(entries: tuple[SharedEntry, ...], excess: int) -> str:
         if fits >= 1:
             names = " and ".join(f"'{entry.name}'" for entry in together)
             return f"{fits} stages instead of {count} for {names} fit."
-    return "use smaller tiles, or fewer stages of several arrays at once."
+    return ""
 
 
 def _alone(array: SharedEntry, arrays: list[SharedEntry]) -> bool:

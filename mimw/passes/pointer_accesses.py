@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ..analysis.boxes import Box, pointed_box
+from ..analysis.mask_runs import mask_run
 from ..analysis.pointers import Family
 from ..analysis.uses import Uses
 from ..errors import KernelError
@@ -28,10 +29,12 @@ class Access:
 
 
 class Accesses:
-    """What rewriting needs: where ops are written, and what is known of pointers. `odd` gathers the arrays that are taken flat,
+    """What rewriting needs: where ops are written, and what is known of pointers. With `masked_views` a masked store of a whole
+    buffer stays one; the target can do it. `odd` gathers the arrays that are taken flat,
     but have a number of buffers that is no power of two: Triton's memory descriptors cannot say that."""
 
-    def __init__(self, writer: Writer, uses: Uses, families: dict[Value, Family]):
+    def __init__(self, writer: Writer, uses: Uses, families: dict[Value, Family], masked_views: bool):
+        self.masked_views = masked_views
         self.writer, self.uses, self.families = writer, uses, families
         self.odd: set[Value] = set()
 
@@ -42,6 +45,14 @@ class Accesses:
         family = self.families[pointer]
         box = pointed_box(self.uses, pointer, family)
         return None if box is None else self.seen_as(op, self.boxed(family.buffer, box, op), element)
+
+    def is_whole(self, pointer: Value) -> bool:
+        """Whether pointers are all elements of one buffer that is nobody's slice, and its masked stores stay whole."""
+        family = self.families[pointer]
+        stored, view = family.buffer.type, self.uses.definition.get(family.buffer)
+        box = pointed_box(self.uses, pointer, family) if self.masked_views else None
+        partial = getattr(view, "name", "") in ("buffer_slice", "buffer_reinterpret")
+        return box is not None and box.shape == stored.shape and not partial
 
     def boxed(self, buffer: Value, box: Box, op: Op) -> Value:
         buffer = self.writer.now(buffer)
@@ -158,9 +169,14 @@ def _store(accesses: Accesses, op: Op) -> None:
     pointer, value, writer = op.args[0], op.args[1], accesses.writer
     mask = op.args[2] if op.name in ("masked_store", "atomic_store") else None
     element = element_of(value.type)
-    view = accesses.view(op, pointer, element) if mask is None else None
-    if view is not None:
+    view = accesses.view(op, pointer, element) if mask is None or accesses.is_whole(pointer) else None
+    if view is not None and mask is None:
         writer.emit("local_store", (view, writer.reshaped(writer.now(value), view.type.shape, op.site)), op.site)
+        return
+    if view is not None:
+        tiles = (writer.reshaped(writer.now(tile), view.type.shape, op.site) for tile in (value, mask))
+        run = mask_run(accesses.uses, mask) if mask.type.shape[-1] == view.type.shape[-1] else 1
+        writer.emit("local_store", (view, *tiles), op.site, run=run)
         return
     flat, position = accesses.flat(op, pointer, element)
     if mask is None:

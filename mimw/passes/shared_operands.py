@@ -2,6 +2,14 @@
 
 On chips with wgmma such a product becomes an asynchronous one whose operands are the buffers, and a wait before anything that could
 notice. Where the shapes, the types or the task's warps do not suit wgmma, the dot stays what it is.
+
+A tile may be read later than it was loaded, and by several products, plain and transposed, as long as nobody can have written the
+buffer since. The task itself has not if none of its ops between is about that memory. Another one has not if the task told nobody
+anything between: a write that comes after the load comes after a release that follows the load, and so after the product, too:
+
+    k = tl.load(local_ptr(slot.k))             the buffer is read here ..
+    s = tl.dot(q, tl.trans(k))                 .. through a transposed view; waits may follow, arrivals may not
+    o = tl.dot(p, k)                           .. and here as it is: one buffer, no copy
 """
 
 from __future__ import annotations
@@ -21,8 +29,8 @@ _ACCUMULATORS = {"fp16": ("fp16", "fp32"), "bf16": ("fp32", ), "fp8e5": ("fp32",
                  "i8": ("i32", )}
 # Writes through the generic proxy. For those of the dot's own task Triton fences, if they are whole: it does not see picked
 # elements, other tasks or other CTAs.
-_PICKED = ("local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas", "remote_store", "remote_scatter", "remote_rmw",
-           "remote_cas", "async_remote_store")
+_PICKED = ("local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas", "remote_store", "remote_scatter",
+           "remote_rmw", "remote_cas", "async_remote_store")
 _WHOLE = ("local_store", "async_load")
 _HARMLESS = frozenset(("pure", "read", "debug"))
 
@@ -43,20 +51,22 @@ class _Rewriter:
     def __init__(self, program: Program):
         self.program, self.uses, self.writer = program, Uses(program), Writer()
         self.pending: dict[Value, Op] = {}
+        self.views = find_views(program)
         self.unfenced = self._unfenced()
         self.found = {op: operands for op in self.uses.ops if op.name == "dot" and (operands := self._operands(op)) is not None}
 
     def _unfenced(self) -> dict[Value, set]:
         """For every view of an allocation: the tasks that write it whole, and "picked" if somebody writes it element by element or
         from another CTA."""
-        views = find_views(self.program)
+        views = self.views
         flat = {op.result: op.args[0] for op in self.uses.ops if op.name == "buffer_flat"}
         writers: dict[Value, set] = {}
         for op in self.uses.ops:
-            if op.name in _PICKED or op.name in _WHOLE:
+            picked = _by_assembly(op)
+            if picked or op.name in _WHOLE:
                 for value in op.operands:
                     for view in views.get(flat.get(value, value), ()):
-                        writers.setdefault(view.alloc, set()).add("picked" if op.name in _PICKED else self.uses.task(op))
+                        writers.setdefault(view.alloc, set()).add("picked" if picked else self.uses.task(op))
         return {value: set().union(*(writers.get(view.alloc, set()) for view in seen)) for value, seen in views.items()}
 
     # ---- which dots -------------------------------------------------------------------------------------------------
@@ -88,10 +98,21 @@ class _Rewriter:
         place, here = self.uses.place[op], self.uses.place[dot]
         if place.block is not here.block:
             return None
-        start, end = place.block.ops.index(op), place.block.ops.index(dot)
-        calm = all(_is_harmless(inner) or inner.name == "dot" or OPS[inner.name].effects == {"control"}
+        start, end, memory = place.block.ops.index(op), place.block.ops.index(dot), self._memory(op.args[0])
+        calm = all(_tells_nobody(inner) and (_is_harmless(inner) or self._memory(*inner.operands).isdisjoint(memory))
                    for other in place.block.ops[start + 1:end] for inner in other.walk())
-        return (op.args[0], turned) if calm else None
+        return (op.args[0], turned) if calm and memory else None
+
+    def _memory(self, *values: Value) -> set[Value]:
+        """The allocations, or the storages that several share, that these values may be parts of."""
+        found = set()
+        for value in values:
+            for view in self.views.get(value, ()):
+                root = view.alloc
+                while (op := self.uses.definition.get(root)) is not None and len(op.args) > 1 and op.args[1] is not None:
+                    root = op.args[0] if op.name == "buffer_reinterpret" else op.args[1]
+                found.add(root)
+        return found
 
     # ---- the new program --------------------------------------------------------------------------------------------
 
@@ -132,6 +153,21 @@ class _Rewriter:
         for value, dot in self.pending.items():
             self.writer.env[value] = self.writer.emit("async_dot_wait", (0, self.writer.env[value]), dot.site, label=value.name)
         self.pending = {}
+
+
+def _by_assembly(op: Op) -> bool:
+    """True if the op writes a buffer so that Triton does not see it."""
+    return op.name in _PICKED or op.name == "local_store" and len(op.args) > 2
+
+
+def _tells_nobody(op: Op) -> bool:
+    """True if no other task can learn by this op what this task has done: it does not synchronise, but for waiting, and is
+    neither an atomic access nor assembly nor what completes on a barrier."""
+    row = OPS[op.name]
+    if "wait" in row.effects or row.effects == {"control"} or _is_harmless(op):
+        return True
+    known = row.ours or row.layout in ("memory", "dot", "none")
+    return known and not row.releases and not row.effects & {"sync", "control"} and {"order", "barrier"}.isdisjoint(row.params)
 
 
 def _is_harmless(op: Op) -> bool:

@@ -25,26 +25,27 @@ _FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", 
             "gather", "for", "while", "if", "yield", "condition")
 
 
-def shared_pointers(program: Program) -> Program:
-    """The program without pointers into shared memory. Raises `KernelError` for what cannot be done with one."""
+def shared_pointers(program: Program, masked_views: bool = True) -> Program:
+    """The program without pointers into shared memory. Raises `KernelError` for what cannot be done with one. Without
+    `masked_views` every masked store picks elements: the target has no other."""
     if not any(op.name == "local_ptr" for op in program.walk()):
         return program
     uses = Uses(program)
     families = pointer_families(program, uses, [(carry.source, carry.target) for carry in all_carries(program)])
-    rewriter = _Rewriter(uses, families, program.cluster_size)
+    rewriter = _Rewriter(uses, families, program.cluster_size, masked_views)
     rewritten = replace(program, body=rewriter.block(program.body))
     odd = {array: replace(array.type, count=1 << (array.type.count - 1).bit_length()) for array in rewriter.accesses.odd
            if getattr(uses.definition[array], "name", "") == "local_alloc"}
-    return shared_pointers(with_types(program, odd)) if odd else rewritten
+    return shared_pointers(with_types(program, odd), masked_views) if odd else rewritten
 
 
 class _Rewriter:
     """Rebuilds blocks. `writer.env` holds what each value of the old program is in the new one, where that differs."""
 
-    def __init__(self, uses: Uses, families: dict[Value, Family], cluster_size: int):
+    def __init__(self, uses: Uses, families: dict[Value, Family], cluster_size: int, masked_views: bool):
         self.families, self.cluster_size = families, cluster_size
         self.writer = Writer()
-        self.accesses = Accesses(self.writer, uses, families)
+        self.accesses = Accesses(self.writer, uses, families, masked_views)
 
     def block(self, block: Block) -> Block:
         args = tuple(self.defined(arg) for arg in block.args)

@@ -225,8 +225,14 @@ def local_load(task, op):
 @handles("local_store", switches=True)
 def local_store(task, op):
     view, tile = task.env[op.args[0]], task.read(op.args[1], op)
-    view.touch(task, op, write=True)
-    view.write(tile)
+    if len(op.args) < 3:
+        view.touch(task, op, write=True)
+        view.write(tile)
+        return
+    where = np.nonzero(task.read(op.args[2], op))
+    view.touch(task, op, write=True, where=where)
+    view.data[where] = tile[where]
+    view.marks[where] = WRITTEN
 
 
 @handles("local_gather", switches=True)

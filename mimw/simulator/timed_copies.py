@@ -115,7 +115,7 @@ def shared(task, op):
     spread = machine.model.slowdown(task.num_warps)
     end = machine.unit(task, "shared").take(task.clock, size / machine.model["shared.bytes"] * spread)
     machine.advance(task, end + machine.model["shared.latency" if op.results else "shared.store_latency"])
-    if op.name in ("local_load", "local_store") and machine.needed.values.issuperset(op.results or op.args[1:2]):
+    if op.name in ("local_load", "local_store") and machine.needed.values.issuperset(op.results or op.args[1:]):
         HANDLERS[op.name].run(task, op)
     else:
         skip(task, op)

@@ -6,11 +6,13 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from ..ir.layouts import Blocked, Linear, RegisterLayout, Slice
-from .order import number_of
+from ..ir.layouts import Blocked, Linear, Mma, RegisterLayout, Slice
+from .order import number_of, numbers_of
 
 _VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans")
 _ACCESSES = ("ttg.local_load", "ttg.local_store")
+_NAMED = re.compile(r"^(#\w+) = (#ttg\..*)$", re.MULTILINE)
+_STORE = re.compile(r"^ *ttg\.local_store .* : (tensor<.*>) -> .* loc\((#loc\d*)\)$", re.MULTILINE)
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)[^,]+, (#.*)>$")
 
 
@@ -82,6 +84,25 @@ def buffer_accesses(module) -> dict[int, list[Access]]:
             if number is not None and numbers.count(number) == 1 and found[alloc] is not None}
 
 
+def stored_layouts(module) -> dict[int, RegisterLayout | None]:
+    """For each recorded op that stores a whole tile, by its number, the layout of the tile (None: a kind that is not told here).
+
+    Read from the module's text: an op without results tells its place nowhere else.
+    """
+    text = str(module)
+    numbers, found = numbers_of(text.splitlines()), {}
+    for type_, where in _STORE.findall(text):
+        found.setdefault(numbers.get(where, -1), tile_layouts(text, type_)[0])
+    return found
+
+
+def tile_layouts(text: str, types: str) -> list[RegisterLayout | None]:
+    """The layouts of the tiles in `types`, a list as it stands in a module's text, which has the long names of its layouts."""
+    names = dict(_NAMED.findall(text))
+    spelled = re.sub(r"#\w+\b(?!\.)", lambda name: names.get(name[0], name[0]), types)
+    return [_tile(tensor) for tensor in re.findall(r"tensor<[^#]*#(?:[^<>]|<[^<>]*(?:<[^<>]*>[^<>]*)*>)*>", spelled)]
+
+
 def _is_turned(buffer: str) -> bool:
     order = re.search(r"order = \[(\d+)", buffer)
     return order[1] == "0" if order else "transposed = true" in buffer
@@ -101,6 +122,8 @@ def _layout(text: str, shape: tuple[int, ...]) -> RegisterLayout | None:
         axis = int(found[1])
         parent = _layout(found[2], (*shape[:axis], 1, *shape[axis:]))
         return None if parent is None else Slice(axis, parent)
+    if text.startswith("#ttg.nvidia_mma") and "versionMajor = 3" in text:
+        return Mma(tuple(_numbers("warpsPerCTA", text)), tuple(_numbers("instrShape", text)))
     return None
 
 

@@ -1,4 +1,13 @@
-"""Where Triton's allocator puts buffers and scratch in shared memory: its pass run once more over a finished kernel's TTGIR."""
+"""Where Triton's allocator puts buffers and scratch in shared memory.
+
+Input: the final TTGIR of a kernel, as text or as the module itself (which the passes then change), and the chip that it
+is for. Output: an `Allocation`, the bytes that a launch takes and the pieces that they are made of, as the passes at the
+start of Triton's LLVM stage decide:
+
+    found = allocation(compiled.stage("ttgir"), 90)
+    found.total                      36864, as compiled.metadata.shared
+    found.pieces[1]                  Piece("ttg.convert_layout", "kernel.py", 9, 9, 32768, 36864)
+"""
 
 from __future__ import annotations
 
@@ -8,17 +17,21 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
-from triton._C.libtriton import nvidia, passes
 
-_BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f16": 16, "bf16": 16, "i16": 16, "i32": 32, "f32": 32, "i64": 64, "f64": 64}
+from .codegen import mlir_context
+from .order import numbers_of
+
+_BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f16": 16, "bf16": 16, "i16": 16, "i32": 32, "f32": 32, "i64": 64,
+         "f64": 64}
 _PTX = 86  # the version of PTX that the pass asks for; nothing here depends on it
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) for one op, with its source line and column from 1. Scratch has one byte as its extent: the pass does
-    not tell how much it takes."""
+    """Bytes [start, end) for one op, with its source line and column from 1 (line 0: nobody's), and the number of the recorded
+    op that it comes from (-1: of none)."""
 
     op: str
     file: str
@@ -26,6 +39,7 @@ class Piece:
     column: int
     start: int
     end: int
+    number: int = -1
 
     @property
     def is_buffer(self) -> bool:
@@ -35,24 +49,46 @@ class Piece:
         return self.start < other.end and other.start < self.end
 
 
-def allocation(ttgir: str, capability: int = 90) -> list[Piece]:
-    """The pieces of shared memory of a kernel whose final TTGIR this is, for an NVIDIA chip."""
-    context = mlir.context()
-    mlir.load_dialects(context)
+@dataclass(frozen=True)
+class Allocation:
+    """The shared memory of one CTA: all bytes, and the pieces in program order. Pieces that are not needed together may overlap."""
+
+    total: int
+    pieces: tuple[Piece, ...]
+
+
+def allocation(ttgir, arch: int | str = 90) -> Allocation:
+    """The shared memory of a kernel for the chip of that capability or gfx name."""
+    module = _parsed(ttgir) if isinstance(ttgir, str) else ttgir
+    manager = mlir.pass_manager(module.context)
+    if isinstance(arch, int):
+        passes.ttgpuir.add_combine_tensor_select_and_if(manager)
+        passes.ttgpuir.add_allocate_warp_groups(manager, False)
+    else:
+        amd.passes.ttgpuir.add_update_async_wait_count(manager, arch)
+        amd.passes.ttgpuir.add_warp_pipeline_conversion(manager, arch)
+    passes.convert.add_scf_to_cf(manager)
+    passes.gluon.add_inliner(manager)
+    if isinstance(arch, int):
+        nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, arch, _PTX)
+    else:
+        passes.convert.add_index_to_llvmir(manager)
+        amd.passes.ttgpuir.add_allocate_shared_memory(manager, arch)
+    manager.run(module, "allocation")
+    text = str(module)
+    return Allocation(int(re.search(r"ttg\.shared = (\d+)", text)[1]), tuple(_pieces(text)))
+
+
+def _parsed(ttgir: str):
+    context = mlir_context()
     nvidia.load_dialects(context)
+    amd.load_dialects(context)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.ttgir")
         path.write_text(ttgir)
         module = mlir.parse_mlir_module(str(path), context)
     module.context = context
-    manager = mlir.pass_manager(context)
-    passes.ttgpuir.add_combine_tensor_select_and_if(manager)
-    passes.ttgpuir.add_allocate_warp_groups(manager, False)
-    passes.convert.add_scf_to_cf(manager)
-    passes.gluon.add_inliner(manager)
-    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, _PTX)
-    manager.run(module, "allocation")
-    return list(_pieces(str(module)))
+    return module
 
 
 def _pieces(text: str):
@@ -60,6 +96,7 @@ def _pieces(text: str):
               for name, file, line, column in re.findall(r'(#loc\d*) = loc\("(.*)":(\d+):(\d+)\)', text)}
     places |= {name: places[inside] for name, inside in re.findall(r'(#loc\d*) = loc\(".*"\((#loc\d*)\)\)', text)
                if inside in places}  # a position inside the name of a recorded op
+    numbers = numbers_of(text.splitlines())
     around = []  # ops whose regions are open; their attributes stand behind these
     for line in text.splitlines():
         if opened := re.search(r'"(\w+\.\w+)"\(.*\(\{$', line):
@@ -69,7 +106,14 @@ def _pieces(text: str):
             name = re.search(r"\b(tt\.func|tt\.\w+|ttg\.\w+|ttng\.\w+)\b", line)
             where = re.findall(r"loc\((#loc\d*)\)", line)
             start = int(match[1])
-            extent = re.search(r"-> !ttg\.memdesc<([\dx]+)x(\w+),", line)
-            size = prod(map(int, extent[1].split("x"))) * _BITS[extent[2]] // 8 if extent else 1
             place = places.get(where[-1], ("", 0, 0)) if where else ("", 0, 0)
-            yield Piece(closed or (name[1] if name else ""), *place, start, start + size)
+            yield Piece(closed or (name[1] if name else ""), *place, start, start + _size(line),
+                        numbers.get(where[-1], -1) if where else -1)
+
+
+def _size(line: str) -> int:
+    """What an op takes: scratch says so itself, a buffer's type does, and a function keeps one word for its workers."""
+    if told := re.search(r"allocation\.size = (\d+)", line):
+        return int(told[1])
+    extent = re.search(r"-> !ttg\.memdesc<([\dx]+)x(\w+),", line)
+    return prod(map(int, extent[1].split("x"))) * _BITS[extent[2]] // 8 if extent else 4

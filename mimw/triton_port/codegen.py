@@ -19,12 +19,13 @@ from triton.language.core import _unwrap_if_constexpr as unwrap_constexpr
 from triton.language.core import base_value, constexpr, is_builtin, tensor
 from triton.language.core import tuple as triton_tuple
 from triton.language.semantic import TritonSemantic
+from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITCallable, JITFunction
 
 __all__ = [
     "ASTFunction", "CodeGenerator", "CompilationError", "CompileTimeAssertionFailure", "JITCallable", "JITFunction",
-    "TritonSemantic", "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constexpr", "enter_sub_region",
-    "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "parse", "str_to_ty", "tensor",
+    "OutOfResources", "TritonSemantic", "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constexpr",
+    "enter_sub_region", "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "parse", "str_to_ty", "tensor",
     "triton_tuple", "unflatten_ir_values", "unwrap_constexpr",
 ]
 

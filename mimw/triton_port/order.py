@@ -123,7 +123,7 @@ class Effects:
         self.buffers: dict[str, int | None] = {}   # allocation -> its number, None for one that Triton made
         self.nodes: list[Node] = []
         lines = str(module).splitlines()
-        self.numbers = _numbers(lines)
+        self.numbers = numbers_of(lines)
         self._read(lines)
 
     def _read(self, lines: list[str]) -> None:
@@ -228,7 +228,7 @@ def _memory_operands(rest: str) -> list[str]:
     return [value for value, kind in zip(_VALUE.findall(values)[:2], kinds) if kind != "tensor<"]
 
 
-def _numbers(lines: list[str]) -> dict[str, int]:
+def numbers_of(lines: list[str]) -> dict[str, int]:
     """The number in each location alias; of a fusion, the first of those it holds; -1 where there is none."""
     texts = {found[1]: found[2] for line in lines if (found := _ALIAS.match(line))}
     numbers: dict[str, int] = {}

@@ -33,7 +33,7 @@ __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
     "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "around_launches",
     "compute_cache_key", "content_key", "create_function_from_signature",
-    "driver", "gpu_is_active", "knobs", "make_backend", "profile_scratch_from", "stock_compile", "triton",
+    "driver", "final_ttgir", "gpu_is_active", "knobs", "make_backend", "profile_scratch_from", "stock_compile", "triton",
 ]
 
 
@@ -76,6 +76,13 @@ def around_launches(before, behind) -> None:
     """From now on every launch of Triton's calls `before(metadata)` just ahead of the driver's, and `behind(metadata)` after it."""
     knobs.runtime.launch_enter_hook.add(before)
     knobs.runtime.launch_exit_hook.add(behind)
+
+
+def final_ttgir(module, backend, options):
+    """A TTGIR module of ours after the passes that the backend runs over it before it makes LLVM IR."""
+    stages: dict = {}
+    backend.add_stages(stages, options, Language.GLUON)
+    return stages["ttgir"](module, {})
 
 
 @contextmanager

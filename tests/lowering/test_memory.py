@@ -20,7 +20,7 @@ _CASES = {
 @pytest.fixture(params=_CASES)
 def pieces(request, tmp_path):
     compiled = Case(getattr(pipelines, request.param), _CASES[request.param]).compiled()
-    return request.param, allocation(compiled.stage("ttgir"))
+    return request.param, allocation(compiled.stage("ttgir")).pieces
 
 
 def test_nothing_lies_over_a_buffer(pieces):
@@ -38,7 +38,7 @@ def test_nothing_lies_over_a_buffer(pieces):
 def test_scratch_of_tasks_is_apart(tmp_path):
     """Reductions in three tasks run at once, so their scratch does not share bytes; one warp needs none."""
     compiled = Case(pipelines.tasks_of_all_sizes, {"x": "*fp32"}).compiled()
-    scratch = [piece.start for piece in allocation(compiled.stage("ttgir"))
+    scratch = [piece.start for piece in allocation(compiled.stage("ttgir")).pieces
                if piece.op not in ("ttg.local_alloc", "tt.func", "ttg.warp_specialize")]
     assert len(scratch) == len(set(scratch)) == 3
 

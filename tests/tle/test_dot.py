@@ -135,3 +135,78 @@ def test_slices_that_a_loop_counts_out(machine):
 def test_these_slices_are_operands_too():
     ttgir = compile_kernel(by_parts, {"x": "*fp16", "w": "*fp16", "y": "*fp32"}, dict(K=256, N=64, BK=64)).stages["ttgir"]
     assert ttgir.count("ttng.warp_group_dot ") == 1 and "ttg.local_load" not in ttgir and "ttg.local_gather" not in ttgir
+
+
+@mimw.jit
+def twice(tiles, out, left, N: tl.constexpr, CHUNKS: tl.constexpr, BETWEEN: tl.constexpr):
+    """out = (left k^T) k for each chunk k, read from shared memory once; BETWEEN the products stands a wait, or more."""
+    for chunk in range(CHUNKS):
+        slot = tiles.wait(chunk).slot
+        k = tl.load(tle.gpu.local_ptr(slot.k))
+        scores = tl.dot(tl.load(tle.gpu.local_ptr(left)), tl.trans(k))
+        if BETWEEN == "release":
+            tiles.release(chunk)
+        room = out.acquire(chunk)
+        if BETWEEN == "write":
+            tl.store(tle.gpu.local_ptr(slot.k), tl.full((N, N), 1, tl.float16))
+        if BETWEEN == "other write":
+            tl.store(tle.gpu.local_ptr(room.o), tl.full((N, N), 1, tl.float16))
+        product = tl.dot(scores.to(tl.float16), k)
+        if BETWEEN != "release":
+            tiles.release(chunk)
+        tl.store(tle.gpu.local_ptr(room.o), product.to(tl.float16))
+        out.commit(chunk)
+
+
+@mimw.jit
+def fetch(tiles, x, N: tl.constexpr, CHUNKS: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    for chunk in range(CHUNKS):
+        slot = tiles.acquire(chunk)
+        tl.store(tle.gpu.local_ptr(slot.k), tl.load(x + chunk * N * N + at))
+        tiles.commit(chunk)
+
+
+@mimw.jit
+def drain(out, y, N: tl.constexpr, CHUNKS: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    for chunk in range(CHUNKS):
+        tl.store(y + chunk * N * N + at, tl.load(tle.gpu.local_ptr(out.wait(chunk).slot.o)))
+        out.release(chunk)
+
+
+@mimw.jit
+def used_twice(x, q, y, N: tl.constexpr, CHUNKS: tl.constexpr, BETWEEN: tl.constexpr):
+    tiles = tle.pipe(capacity=2, k=tle.gpu.alloc([2, N, N], tl.float16))
+    out = tle.pipe(capacity=1, o=tle.gpu.alloc([1, N, N], tl.float16))
+    left = tle.gpu.alloc([N, N], tl.float16)
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(tle.gpu.local_ptr(left), tl.load(q + at))
+    tle.gpu.warp_specialize([(twice, (tiles.reader(), out.writer(), left, N, CHUNKS, BETWEEN)),
+                             (fetch, (tiles.writer(), x, N, CHUNKS)), (drain, (out.reader(), y, N, CHUNKS))], [4, 4], [64, 64])
+
+
+# The buffers are 4 tiles of 8 KB. A third kind of operand would be a copy of a tile: of what was there, if it may have changed.
+@pytest.mark.parametrize("between, copies", [("wait", 0), ("other write", 0), ("write", 1), ("release", 1)])
+def test_one_buffer_serves_a_plain_and_a_transposed_product(between, copies):
+    found = compile_kernel(used_twice, dict.fromkeys("xqy", "*fp16"), dict(N=64, CHUNKS=3, BETWEEN=between))
+    ttgir = found.stages["ttgir"]
+    assert ttgir.count("warp_group_dot ") == 2
+    assert len([line for line in ttgir.splitlines() if "ttg.local_alloc %" in line]) == copies
+    assert 8192 * copies <= found.metadata.shared - 4 * 8192 < 8192 * (copies + 1)
+
+
+@pytest.mark.parametrize("between", ["wait", "other write", "write", "release"])
+def test_a_tile_used_twice_is_what_was_loaded(machine, between):
+    random = np.random.default_rng(5)
+    x, q = random.integers(-1, 2, (3, 64, 64)).astype(np.float16), random.integers(-1, 2, (64, 64)).astype(np.float16)
+    y = np.zeros_like(x)
+    machine.launch(used_twice, (1, ), x, q, y, 64, 3, between)
+    exact = [q.astype(np.float32) @ k.T.astype(np.float32) @ k.astype(np.float32) for k in x]
+    assert (y == np.array(exact).astype(np.float16)).all()
+
+
+@pytest.mark.parametrize("between", ["wait", "release"])
+def test_a_tile_used_twice_races_with_nobody(between):
+    x, q = np.ones((3, 64, 64), np.float16), np.ones((64, 64), np.float16)
+    assert mimw.check(used_twice, (1, ), x, q, np.zeros_like(x), 64, 3, between, seeds=3).ok

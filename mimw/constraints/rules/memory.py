@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir.core import Op
 from ...ir.layouts import Blocked
+from ...ir.linear import linear_of
 from ..explain import at
 from ..pinned import resolved
 from ..tiles import Choice, Strength, Tiles
@@ -37,6 +38,20 @@ def free(op: Op, tiles: Tiles) -> None:
         else:
             layout = resolved(pinned, op, result.type.shape, tiles)
             tiles.give(result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} pins it"))
+
+
+@rule("local_store")
+def stored(op: Op, tiles: Tiles) -> None:
+    """Any layout will do; a masked one has value and mask in the layout in which Triton's passes would store the tile
+    (`told`), else in the stronger one of theirs, as long as its map is known."""
+    if len(op.args) < 3:
+        return
+    _, value, mask = op.args
+    chosen = tiles.told.get(op) or tiles.strongest([value, mask]).layout
+    if linear_of(chosen, value.type.shape) is None:
+        chosen = tiles.default(value.type.shape).layout
+    for index, _ in tiles.operands(op):
+        tiles.want(op, index, chosen)
 
 
 def vectors(op: Op, tiles: Tiles) -> Choice:

@@ -1,0 +1,74 @@
+"""Attention over listed rows of a latent KV cache (DeepSeek's sparse MLA, prefill), for Hopper, in bf16.
+
+    sparse_mla(q, kv, indices, lengths)        (out, lse) of torch tensors of a GPU
+    arguments(q, kv, indices, lengths, out, lse)   what a launch or `mimw.simulate` takes, for numpy or torch arrays
+
+A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are two forms: `pipelined`
+for all problems, and `seesaw`, in which two consumers share the work, for one batch and one KV head without a causal mask.
+"""
+
+from __future__ import annotations
+
+import mimw
+
+from .pipe import pipelined
+from .seesaw import seesaw
+
+__all__ = ["arguments", "pipelined", "seesaw", "sparse_mla"]
+
+HEADS, BLOCK = 64, 64  # of one program; listed rows at a time
+LOG2_E = 1.4426950408889634
+
+
+def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, causal: bool = False, base_2: bool = False,
+              form=None, heads: int = HEADS, block: int = BLOCK) -> tuple[object, tuple[int, ...], tuple, dict]:
+    """(kernel, grid, args, meta) that fill out and lse.
+
+    args:      q        (B, S, H, DV + DT), bf16, contiguous, as all others
+               kv       (B, SKV, HKV, DV + DT), bf16; H / HKV is a multiple of `heads`
+               indices  (B, S, HKV, TOPK), int32: rows of kv; those below 0, from SKV on, or (causal) behind the query do not count
+               lengths  (B, S, HKV), int32: how many entries of each list count
+               out      (B, S, H, DV), bf16; rows without any entry become 0
+               lse      (B, S, H), fp32: log of the sum of exponentials, natural or to base 2; +inf for rows without any entry
+               scale    of the logits, by default (DV + DT) ** -0.5
+               form     `pipelined` or `seesaw`, by default `seesaw` where it can be
+               heads, block  of a program: for tests on small problems; the halves of DV and DT are multiples of 16
+    errors:    ValueError where shapes do not fit, with the numbers
+    """
+    (b, s, h, width), (_, skv, hkv, _), dv, topk = q.shape, kv.shape, out.shape[-1], indices.shape[-1]
+    expected = {"q": (b, s, h, width), "kv": (b, skv, hkv, width), "indices": (b, s, hkv, topk), "lengths": (b, s, hkv),
+                "out": (b, s, h, dv), "lse": (b, s, h)}
+    for (name, shape), array in zip(expected.items(), (q, kv, indices, lengths, out, lse)):
+        if tuple(array.shape) != shape:
+            raise ValueError(f"{name} must have the shape {shape}, it has {tuple(array.shape)}")
+    if h % hkv or h // hkv % heads:
+        raise ValueError(f"the {h} heads must be {hkv} groups of a multiple of {heads} heads")
+    if not 0 < dv < width or dv % 32 or (width - dv) % 16:
+        raise ValueError(f"rows of {width} columns with values of {dv}: the values must be a multiple of 32, the rest of 16")
+    alone = b == hkv == 1 and not causal and topk % (2 * block) == 0 and width - dv == block == heads
+    if form is seesaw and not alone:
+        raise ValueError(f"the seesaw form takes one batch and one KV head without a causal mask, lists of a multiple of "
+                         f"{2 * block} rows, and a tail of {block} columns; got {b} x {hkv}, causal={causal}, {topk} rows and "
+                         f"{width - dv} columns")
+    form = form or (seesaw if alone else pipelined)
+    rows = b * s * h
+    q_rows, out_rows = q.reshape(rows, width), out.reshape(rows, dv)
+    describe = mimw.TensorDescriptor.from_tensor
+    descriptors = (describe(q_rows, [heads, dv // 2]), describe(q_rows, [heads, width - dv]),
+                   describe(out_rows, [heads, dv // 2]))
+    scale = (width**-0.5 if scale is None else scale) * LOG2_E
+    meta = dict(DV=dv, DT=width - dv, BH=heads, BK=block, PIECE=min(64, dv // 2), BASE_2=base_2, num_warps=4)
+    if form is seesaw:
+        return seesaw, (s, h // heads), (*descriptors, kv, indices, lengths, lse, skv, h, topk, scale), meta
+    args = (*descriptors, kv, indices, lengths, lse, s, skv, h, hkv, topk, scale)
+    return pipelined, (s, b, h // heads), args, meta | dict(CAUSAL=causal)
+
+
+def sparse_mla(q, kv, indices, lengths, value_dim: int = 512, **options):
+    """(out, lse) of torch tensors; arguments, options and errors as of `arguments`."""
+    import torch
+    out = torch.empty(*q.shape[:3], value_dim, dtype=q.dtype, device=q.device)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    kernel, grid, args, meta = arguments(q, kv, indices, lengths, out, lse, **options)
+    kernel[grid](*args, **meta)
+    return out, lse

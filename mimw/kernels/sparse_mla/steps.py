@@ -1,0 +1,74 @@
+"""What both forms of the kernel are made of: gathered rows into a pipe's slot, one step of softmax, the results out.
+
+Input: tiles in registers or pipes' slots. Output: tiles, or filled slots. A tile of BK listed rows of KV has three parts, each in
+a buffer of its own: the left and the right half of the DV columns that are both key and value, and the tail, key only:
+
+    rows, ok = listed(indices, first, length, query, SKV, CAUSAL, BK)
+    gather(slot.kv_l, kv + rows * stride, ok, 0, PIECE)
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+
+NO_LOGIT = tl.constexpr(-1e30)  # a maximum before any: finite, so that 2^(it - it) is 1 and rows without entries give zeros
+
+
+@mimw.jit
+def at(buffer):
+    """The tile in a buffer; a product reads it there."""
+    return tl.load(tle.gpu.local_ptr(buffer))
+
+
+@mimw.jit
+def listed(indices, first, length, query, SKV, CAUSAL: tl.constexpr, BK: tl.constexpr):
+    """(the rows of KV that entries first .. first + BK of a list name, which of them count): 0 for those that do not."""
+    entry = first + tl.arange(0, BK)
+    row = tl.load(indices + entry, mask=entry < length, other=-1)
+    ok = (row >= 0) & (row < SKV)
+    if CAUSAL:
+        ok = ok & (row <= query)
+    return tl.where(ok, row, 0).to(tl.int64), ok
+
+
+@mimw.jit
+def gather(buffer, rows, ok, column: tl.constexpr, PIECE: tl.constexpr):
+    """Fill a (BK, N) buffer with columns column .. column + N of the rows at the pointers `rows`, PIECE at a time; zeros for those
+    that are not `ok`: what nobody listed may be NaN, and 0 * NaN is."""
+    BK: tl.constexpr = buffer.shape[0]
+    COLUMNS: tl.constexpr = buffer.shape[1]
+    number, part = tl.arange(0, BK)[:, None], tl.arange(0, PIECE)[None, :]
+    for start in tl.static_range(0, COLUMNS, PIECE):
+        tile = tl.load(rows[:, None] + (column + start + part), mask=ok[:, None], other=0.0, eviction_policy="evict_last")
+        to = (tl.broadcast_to(number, (BK, PIECE)), tl.broadcast_to(start + part, (BK, PIECE)))
+        tl.store(tle.gpu.local_ptr(buffer, to), tile)
+
+
+@mimw.jit
+def masked(logits, valid):
+    """Logits of the columns that count, -inf for the others."""
+    return tl.where((valid != 0)[None, :], logits, float("-inf"))
+
+
+@mimw.jit
+def powers(logits, most, scale):
+    """2^((logits - most) * scale)."""
+    return tl.exp2(logits * scale - (most * scale)[:, None])
+
+
+@mimw.jit
+def store_half(acc, total, buffer, out_desc, row, column: tl.constexpr):
+    """out[row .., column ..] = acc / total by TMA through `buffer`; rows with nothing in them are 0."""
+    out = acc / tl.where(total == 0.0, 1.0, total)[:, None]
+    tl.store(tle.gpu.local_ptr(buffer), out.to(buffer.dtype))
+    tle.gpu.copy(buffer, out_desc, [buffer.shape[0], buffer.shape[1]], [row, column])
+
+
+@mimw.jit
+def store_lse(lse, row, most, total, scale, BASE_2: tl.constexpr):
+    """The logarithm of each row's sum of exponentials: natural, or to base 2; +inf for rows with nothing in them."""
+    value = most * scale + tl.log2(total)
+    if not BASE_2:
+        value = value * 0.6931471805599453
+    tl.store(lse + row + tl.arange(0, most.shape[0]), tl.where(total == 0.0, float("inf"), value))

@@ -1,0 +1,159 @@
+"""Sparse MLA against numpy and torch: both forms, on the simulator at small sizes, on a GPU at the published ones."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mimw
+from mimw.compile import compile_kernel
+from mimw.kernels.sparse_mla import arguments, pipelined, seesaw
+from mimw.target import target
+
+BF16 = ml_dtypes.bfloat16
+DV, DT = 128, 64  # 512 and 64 in the published problem
+SHARED = target("sm_90a").shared_bytes
+
+
+def problem(b=1, s=2, h=64, hkv=1, skv=200, topk=128, seed=0, lengths=None, invalid=True):
+    """Random rows, the rows that each query lists (some invalid), and arrays for the results that hold something else."""
+    random = np.random.default_rng(seed)
+    q, kv = ((random.standard_normal(shape) / 2).astype(BF16) for shape in ((b, s, h, DV + DT), (b, skv, hkv, DV + DT)))
+    indices = np.stack([random.permutation(max(skv, topk))[:topk] for _ in range(b * s * hkv)])
+    indices = indices.reshape(b, s, hkv, topk).astype(np.int32)
+    if invalid:
+        indices[..., 5::11] = -1
+        indices[..., 7::13] = skv
+    counts = np.full((b, s, hkv), topk if lengths is None else 0, np.int32)
+    if lengths is not None:
+        counts[...] = np.resize(lengths, counts.shape)
+    return q, kv, indices, counts, np.full((b, s, h, DV), 7, BF16), np.full((b, s, h), 7, np.float32)
+
+
+def reference(q, kv, indices, lengths, out, lse, scale=None, causal=False, base_2=False, **_):
+    q, kv = q.astype(np.float32), kv.astype(np.float32)
+    scale = q.shape[-1]**-0.5 if scale is None else scale
+    results = np.zeros(out.shape, np.float32), np.full(lse.shape, np.inf, np.float32)
+    for batch, query, group in np.ndindex(lengths.shape):
+        rows = indices[batch, query, group, :lengths[batch, query, group]]
+        rows = rows[(rows >= 0) & (rows < kv.shape[1]) & (rows <= query if causal else True)]
+        heads = slice(group * q.shape[2] // kv.shape[2], (group + 1) * q.shape[2] // kv.shape[2])
+        if len(rows):
+            listed = kv[batch, rows, group]
+            logits = q[batch, query, heads] @ listed.T * scale
+            most = logits.max(1, keepdims=True)
+            p = np.exp(logits - most)
+            results[0][batch, query, heads] = p @ listed[:, :DV] / p.sum(1, keepdims=True)
+            results[1][batch, query, heads] = (most[:, 0] + np.log(p.sum(1))) / (np.log(2) if base_2 else 1)
+    return results
+
+
+def run(machine, arrays, **options):
+    kernel, grid, args, meta = arguments(*arrays, **options)
+    machine.launch(kernel, grid, *args, **meta)
+    return arrays[-2].astype(np.float32), arrays[-1]
+
+
+def close(found, expected):
+    (out, lse), (exact, exact_lse) = found, expected
+    assert np.abs(out - exact).max() < 1e-2
+    finite = np.isfinite(exact_lse)
+    assert (np.isposinf(lse) == ~finite).all() and np.abs(lse[finite] - exact_lse[finite]).max(initial=0) < 1e-2
+    if exact.any():
+        assert (out * exact).sum() / np.sqrt((out**2).sum() * (exact**2).sum()) > 0.9999
+
+
+@pytest.mark.parametrize("form", [pipelined, seesaw])
+@pytest.mark.parametrize("case, options", [
+    (dict(topk=256), {}), (dict(lengths=(70, 128)), dict(scale=0.5)), (dict(lengths=(0, 1)), {}),
+    (dict(h=128, topk=128, s=1), dict(base_2=True)), (dict(skv=40, topk=128), {})])
+def test_both_forms(machine, form, case, options):
+    arrays = problem(**case)
+    close(run(machine, arrays, form=form, **options), reference(*arrays, **options))
+
+
+@pytest.mark.parametrize("case, options", [(dict(b=2, hkv=2, h=128, s=2), {}), (dict(s=5, topk=64, skv=64), dict(causal=True)),
+                                           (dict(topk=192), {})])
+def test_what_only_the_pipe_form_takes(machine, case, options):
+    arrays = problem(**case)
+    assert arguments(*arrays, **options)[0] is pipelined
+    close(run(machine, arrays, **options), reference(*arrays, **options))
+
+
+def test_rows_that_nobody_lists_may_hold_anything(machine):
+    arrays = problem(topk=128, skv=300)
+    q, kv, indices = arrays[:3]
+    unlisted = np.setdiff1d(np.arange(300), indices)
+    kv[:, unlisted] = np.nan
+    assert len(unlisted)
+    close(run(machine, arrays), reference(*arrays))
+
+
+@pytest.mark.parametrize("form", [pipelined, seesaw])
+@pytest.mark.parametrize("lengths", [0, 64, 256])
+def test_every_interleaving_is_right(form, lengths):
+    kernel, grid, args, meta = arguments(*problem(s=1, topk=256, lengths=(lengths, )), form=form)
+    report = mimw.check(kernel, grid, *args, seeds=4, shrink=False, **meta)
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(h=96), "a multiple of 64 heads"), (dict(topk=192), "lists of a multiple of 128"), (dict(b=2), "takes one batch")])
+def test_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        arguments(*problem(**change), form=seesaw)
+
+
+def test_refused_shapes():
+    q, kv, indices, lengths, out, lse = problem()
+    with pytest.raises(ValueError, match=r"lengths must have the shape \(1, 2, 1\), it has \(1, 2\)"):
+        arguments(q, kv, indices, lengths[..., 0], out, lse)
+
+
+# ---- the published sizes: B=1, S=4096, H=128, HKV=1, 512 + 64 columns, 2048 rows a query --------------------------------
+
+def published(form):
+    half, tail = "tensordesc<bf16[64,256]>", "tensordesc<bf16[64,64]>"
+    types = {"q_desc": half, "tail_desc": tail, "out_desc": half, "kv": "*bf16", "lse": "*fp32", "scale": "fp32",
+             **dict.fromkeys(("indices", "lengths"), "*i32")}
+    types |= {name: "i32" for name in ("S", "SKV", "H", "TOPK") if name in form.arg_names}
+    constants = dict(DV=512, DT=64, BH=64, BK=64, PIECE=64, BASE_2=False)
+    if form is pipelined:
+        constants |= dict(HKV=1, CAUSAL=False)
+    aligned = {(form.arg_names.index(name), ): [["tt.divisibility", 16]] for name in types if types[name][:1] in "*i"}
+    return compile_kernel(form, types, constants, "sm_90a", dict(num_warps=4), aligned)
+
+
+@pytest.mark.parametrize("form, products, total", [(pipelined, 5, 231040), (seesaw, 10, 231296)])
+def test_the_published_sizes_fit(form, products, total):
+    found = published(form)
+    assert found.metadata.shared == total <= SHARED
+    ttgir = found.stage("ttgir")
+    assert ttgir.count("warp_group_dot ") == products
+    assert "ttg.local_alloc %" not in ttgir  # no tile is copied to a second buffer
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("form", [pipelined, seesaw])
+@pytest.mark.parametrize("skv", [8192, 131072])
+def test_the_published_sizes_on_a_gpu(form, skv):
+    import torch
+    torch.manual_seed(1)
+    s, h, topk = 4096, 128, 2048
+    q = (torch.randn(1, s, h, 576, device="cuda") / 10 + 0.01).clamp(-10, 10).bfloat16()
+    kv = (torch.randn(1, skv, 1, 576, device="cuda") / 10 + 0.01).clamp(-10, 10).bfloat16()
+    indices = torch.stack([torch.randperm(skv, device="cuda")[:topk] for _ in range(s)]).int().view(1, s, 1, topk)
+    lengths = torch.full((1, s, 1), topk, dtype=torch.int32, device="cuda")
+    lengths[0, ::7] = 100
+    indices[0, ::5, 0, ::3] = -1
+    out, lse = torch.full((1, s, h, 512), 7.0, device="cuda").bfloat16(), torch.full((1, s, h), 7.0, device="cuda")
+    kernel, grid, args, meta = arguments(q, kv, indices, lengths, out, lse, scale=0.5, form=form)
+    kernel[grid](*args, **meta)
+    for query in range(0, s, 97):
+        rows = indices[0, query, 0, :lengths[0, query, 0]].long()
+        listed = kv[0, rows[rows >= 0], 0].float()
+        logits = q[0, query].float() @ listed.T * 0.5
+        exact = torch.softmax(logits, 1) @ listed[:, :512]
+        found = out[0, query].float()
+        assert (found - exact).abs().max() < 1e-2
+        assert torch.nn.functional.cosine_similarity(found.flatten(), exact.flatten(), 0) > 0.9999
+        assert (lse[0, query] - torch.logsumexp(logits, 1)).abs().max() < 1e-2

@@ -1,0 +1,152 @@
+"""No kernel that needs more shared memory than a CTA has is launched: every door refuses it, on a machine without a GPU as well."""
+
+import inspect
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.cli import main
+from mimw.compile import compile_kernel
+from mimw.errors import OutOfSharedMemory
+from mimw.target import target
+
+TYPES = {"x": "*fp16", "y": "*fp16", "n": "i32"}
+
+
+@mimw.jit
+def crowded(x, y, n, STAGES: tl.constexpr):
+    """STAGES tiles of 32 KB; the sum of a tile and a transposed one takes half of that in scratch."""
+    ring = tlx.local_alloc((64, 256), tl.float16, STAGES)
+    rows, columns = tl.arange(0, 64), tl.arange(0, 256)
+    tile = tl.load(x + rows[:, None] * 256 + columns[None, :])
+    for stage in tl.static_range(STAGES):
+        tlx.local_store(ring[stage], tile)
+    turned = tl.load(x + rows[:, None] + columns[None, :] * 64)
+    tl.store(y + rows[:, None] * 256 + columns[None, :], tlx.local_load(ring[n]) + turned)
+
+
+def line_of(text):
+    return crowded.starting_line_number + inspect.getsource(crowded.fn).splitlines().index(text)
+
+
+LAST = line_of("    tl.store(y + rows[:, None] * 256 + columns[None, :], tlx.local_load(ring[n]) + turned)")
+
+
+def arrays():
+    return np.ones((64, 256), np.float16), np.zeros((64, 256), np.float16)
+
+
+@pytest.mark.parametrize("chip, most, total", [("sm_90a", 6, 245760), ("sm_100a", 6, 245760), ("gfx942", 1, None),
+                                               ("gfx950", 4, None)])
+def test_compiling(chip, most, total):
+    assert compile_kernel(crowded, TYPES, dict(STAGES=most), chip).metadata.shared <= target(chip).shared_bytes
+    with pytest.raises(triton.CompilationError) as caught:
+        compile_kernel(crowded, TYPES, dict(STAGES=most + 1), chip)
+    cause = caught.value.__cause__
+    assert isinstance(cause, OutOfSharedMemory) and cause.sites[0].line == LAST
+    assert f"Or: allocate {most} instead of {most + 1} buffers of 'ring'." in str(caught.value)
+    assert cause.limit == target(chip).shared_bytes < cause.required and total in (None, cause.required)
+
+
+def test_the_binary_in_the_cache_is_refused_as_well():
+    for _ in range(2):
+        with pytest.raises(triton.CompilationError, match="OutOfSharedMemory"):
+            compile_kernel(crowded, TYPES, dict(STAGES=7))
+
+
+def test_it_is_tritons_out_of_resources_too():
+    """Code that falls back to smaller tiles when Triton says `OutOfResources` goes on doing so."""
+    with pytest.raises(triton.OutOfResources) as caught:
+        compile_kernel(crowded, TYPES, dict(STAGES=7))
+    assert (caught.value.required, caught.value.limit, caught.value.name) == (245760, 232448, "OutOfSharedMemory")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.required) == (str(caught.value), 245760)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setenv("MIMW_SIMULATE", "1")
+    monkeypatch.setattr(sys.modules["mimw.jit"], "gpu_is_active", lambda: False)
+    crowded.device_caches.clear()
+    yield
+    crowded.device_caches.clear()
+
+
+def test_warmup(no_gpu, monkeypatch):
+    x, y = (triton.runtime.jit.MockTensor(tl.float16) for _ in range(2))
+    assert crowded.warmup(x, y, 0, 6, grid=(1, )).metadata.shared <= 232448
+    with pytest.raises(triton.CompilationError, match="OutOfSharedMemory"):
+        crowded.warmup(x, y, 0, 7, grid=(1, ))
+
+
+@pytest.mark.parametrize("command", ["compile", "explain"])
+def test_commands(command, capsys):
+    asked = [command, f"{__file__}:crowded", "--signature", "*fp16, *fp16, i32", "--constexpr"]
+    assert main([*asked, "STAGES=6"]) == 0
+    assert main([*asked, "STAGES=7"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("mimw: OutOfSharedMemory") and "scratch: convert_layout" in printed
+
+
+@pytest.mark.parametrize("chip, most", [("sm_90a", 6), ("gfx950", 4)])
+def test_check(chip, most):
+    x, y = arrays()
+    assert mimw.check(crowded, (1, ), x, y, 0, most, seeds=1, target=chip).ok
+    report = mimw.check(crowded, (1, ), x, y, 0, most + 1, seeds=1, target=chip)
+    assert [finding.kind for finding in report.findings] == ["OutOfSharedMemory"] and report.runs == 0
+
+
+def test_the_simulator_gives_values_whatever_the_layouts_need():
+    x, y = arrays()
+    mimw.simulate(crowded, (1, ), x, y, 0, 7)
+    assert (y == 2).all()
+    with pytest.raises(triton.CompilationError, match="OutOfSharedMemory"):  # buffers alone are too many
+        mimw.simulate(crowded, (1, ), x, y, 0, 8)
+
+
+def test_autotuning_skips_what_does_not_fit(no_gpu):
+    configurations = [mimw.Config(dict(STAGES=stages)) for stages in (8, 7, 6)]
+    tuned = mimw.autotune(configs=configurations, key=[])(crowded)
+    compiled = tuned.warmup(*(triton.runtime.jit.MockTensor(tl.float16) for _ in range(2)), 0, grid=(1, ))
+    assert [kernel.metadata.shared <= 232448 for kernel in compiled] == [True]
+    x, y = arrays()
+    tuned[(1, )](x, y, 0)
+    assert (y == 2).all()
+    with pytest.raises(triton.CompilationError, match="OutOfSharedMemory"):
+        mimw.autotune(configs=configurations[:1], key=[])(crowded)[(1, )](x, y, 0)
+
+
+def test_stocks_autotuner_skips_it_by_the_error(no_gpu):
+    """What Triton's `_bench` catches; its timing needs no GPU when `do_bench` is given."""
+    tuned = triton.autotune(configs=[mimw.Config(dict(STAGES=stages)) for stages in (7, 6)], key=[],
+                            do_bench=lambda call, quantiles: call() or [1.0] * 3)(crowded)
+    tuned.nargs = {}
+    mocked = [triton.runtime.jit.MockTensor(tl.float16) for _ in range(2)]
+    found = [tuned._bench(*mocked, 0, config=config, grid=(1, ), warmup=True) for config in tuned.configs]
+    assert found == [[float("inf")] * 3, [1.0] * 3]
+
+
+@mimw.jit
+def plain(x, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(x + at, tl.trans(tl.load(x + at)))
+
+
+def test_a_kernel_without_our_words_stays_tritons():
+    assert compile_kernel(plain, {"x": "*fp64"}, dict(N=256)).metadata.shared > 232448  # its launch ends in OutOfResources
+
+
+@pytest.mark.gpu
+def test_a_launch_is_refused_by_us():
+    import torch
+    x, y = torch.ones(64, 256, device="cuda", dtype=torch.float16), torch.zeros(64, 256, device="cuda", dtype=torch.float16)
+    crowded[(1, )](x, y, 0, 6)
+    assert (y == 2).all()
+    with pytest.raises(triton.CompilationError, match="scratch: convert_layout"):
+        crowded[(1, )](x, y, 0, 7)
