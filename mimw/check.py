@@ -211,13 +211,13 @@ def _halves(launch: Launch) -> Iterator[Launch]:
 
 
 class _Arrays:
-    """The contents of the arrays of a launch, to be put back before each run."""
+    """The contents of the arrays of a launch, to be put back before each run; nothing writes those that may only be read."""
 
     def __init__(self, values):
         arrays = [getattr(value, "base", value) if hasattr(value, "block_shape") else value for value in values]
         arrays = [getattr(array, "array", array) for array in arrays]
         self.copies = [(array, array.copy() if isinstance(array, np.ndarray) else array.clone()) for array in arrays
-                       if isinstance(array, np.ndarray) or hasattr(array, "clone")]
+                       if (array.flags.writeable if isinstance(array, np.ndarray) else hasattr(array, "clone"))]
 
     def restore(self) -> None:
         for array, copy in self.copies:

@@ -66,6 +66,9 @@ def element_name(dtype: Any) -> str:
     if name not in _ELEMENTS:
         raise SimulatorMisuse(f"arrays of {dtype} cannot be kernel arguments",
                               hint=f"use one of {', '.join(_ELEMENTS)}")
+    if not getattr(dtype, "isnative", True):
+        raise SimulatorMisuse(f"arrays of {dtype.str} hold their bytes in the other order than this machine and every GPU",
+                              hint="convert: array.astype(array.dtype.newbyteorder('='))")
     return _ELEMENTS[name]
 
 

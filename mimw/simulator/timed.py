@@ -161,7 +161,7 @@ class TimedMachine(Machine):
 
     def remember(self, address: int, size: int) -> None:
         """The bytes there are about to be changed."""
-        region = self.memory.region(int(address), int(address) + size)
+        region = self.memory.region(int(address), int(address) + size, "writes")
         if region is not None:
             here = region.bytes[int(address) - region.start:][:size]
             self._changed.append((here, here.copy()))
