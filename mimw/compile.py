@@ -25,7 +25,7 @@ from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, che
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import KernelError, TargetError
+from .errors import GlobalChanged, KernelError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
@@ -235,6 +235,25 @@ def globals_key(fn) -> str:
     return "".join(f"{name}={key}" for (name, _), (value, _) in fn.used_global_vals.items() if (key := content_key(value)))
 
 
+def check_globals(fn) -> None:
+    """Refuse a kernel whose globals have changed since its first compilation: every cache still holds the old values.
+
+    Triton's own launch asks the same; a simulated launch and a `warmup` without a GPU do not go through it.
+    """
+    missing = object()
+    fn.cache_key  # noqa: B018  finds them; those of a helper are as they were when the helper was first compiled
+    for (name, _), (value, scope) in fn.used_global_vals.items():
+        now = scope.get(name, missing)
+        if now is missing or now != value:
+            shown = "no longer defined" if now is missing else f"{_shown(now)} now"
+            raise GlobalChanged(f"{fn.__name__} was first compiled with the global {name} = {_shown(value)}, which is {shown}",
+                                hint=f"give what changes to the kernel as a parameter `{name}: tl.constexpr`")
+
+
+def _shown(value) -> str:
+    return str(getattr(value, "value", value))
+
+
 @functools.cache
 def compiler_hash() -> str:
     """A hash of this package's own source, so that a new release never meets an old one's cache."""
@@ -296,6 +315,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     errors:    triton.CompilationError naming the user's line; TargetError
     """
     fn = _jit_function(kernel)
+    check_globals(fn)
     constexprs = dict(constexprs or {})
     signature = {name: "constexpr" if name in constexprs else signature.get(name, "constexpr") for name in fn.arg_names}
     for name, parameter in fn.signature.parameters.items():

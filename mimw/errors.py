@@ -40,6 +40,7 @@
     │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            launch options that cannot be: cluster shapes, grids
+    │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
     ├── TargetError            an unknown target, or a word that the target cannot do
     └── InvalidProgram         a bug of ours: the IR broke its own rules
         └── OrderChanged       a pass of Triton's moved an effect past another one
@@ -258,6 +259,10 @@ class LaunchError(MimwError, ValueError):
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
+
+
+class GlobalChanged(LaunchError, RuntimeError):
+    """A global that a kernel names has another value than when the kernel was first compiled. Triton raises a `RuntimeError`."""
 
 
 class TargetError(MimwError, ValueError):

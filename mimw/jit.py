@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid
-from .compile import CLUSTER, STAMPS, WAITS, MimwSource, chip_of, compile_source, gpu_target
+from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, gpu_target
 from .simulate import simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in
@@ -82,6 +82,7 @@ class MimwFunction(JITFunction):
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
+        check_globals(self)
         kwargs["debug"] = kwargs.get("debug", self.debug) or knobs.runtime.debug
         target = _wanted_target()
         device = f"no GPU, but {target}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid
-from .compile import Kernel, globals_key, gpu_target
+from .compile import Kernel, check_globals, globals_key, gpu_target
 from .errors import SimulatorMisuse
 from .host import specialise
 from .ir import Program
@@ -109,6 +109,7 @@ def resolve(kernel, args, meta):
 
 def _program(fn, signature, constants, options: dict[str, Any], target: str):
     """(the checked program, the recorded one), kept per specialisation on the function itself."""
+    check_globals(fn)
     key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
         options.items(), key=str)), target, fn.cache_key, globals_key(fn))
     cache = fn.__dict__.setdefault("_simulated_programs", {})
