@@ -22,6 +22,7 @@
     │   │   ├── TooFewArrivals
     │   │   ├── BytesNeverSent
     │   │   └── Livelock                tasks spin on memory that nobody changes
+    │   │       └── EndlessLoop         a loop took more trips than a task may take in the simulator
     │   ├── DataRace           two accesses that nothing orders
     │   │   ├── MissingFence            ordered, but for the wrong proxy
     │   │   ├── CopyReadEarly           read before the copy into it is known to have landed
@@ -178,7 +179,11 @@ class BytesNeverSent(Deadlock, ExpectedBytesMismatch):
 
 
 class Livelock(Deadlock):
-    """Tasks spin on global memory that nobody changes any more."""
+    """Tasks spin on global memory that nobody changes any more. `sites` are the loops in which they do, then other waits."""
+
+
+class EndlessLoop(Livelock):
+    """A loop has taken more trips than a task may take in the simulator (MIMW_MAX_TRIPS): it never ends, or its bound is no bound."""
 
 
 class DataRace(SimulationError):

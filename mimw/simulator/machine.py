@@ -22,6 +22,7 @@ from .cluster import Cluster, clusters
 from .deadlock import deadlock, livelock
 from .guide import Guide
 from .interpreter import Code, prepare, run_block
+from .limits import trip_limit
 from .memory import GlobalMemory
 from .order import Order, Unordered
 from .tasks import Cta, InFlight, Task
@@ -53,6 +54,7 @@ class Machine:
         self.ctas: list[Cta] = []
         self.step = 0
         self.polls = 0
+        self.max_trips = trip_limit()
         self.end = 0.0
         self.executed: Counter[str] = Counter()
         self._due: list[tuple[int, int, InFlight]] = []
