@@ -183,7 +183,7 @@ class Livelock(Deadlock):
 
 
 class EndlessLoop(Livelock):
-    """A loop has taken more trips than a task may take in the simulator (MIMW_MAX_TRIPS): it never ends, or its bound is no bound."""
+    """A loop never ends, or has taken more trips than a task may take in the simulator (MIMW_MAX_TRIPS)."""
 
 
 class DataRace(SimulationError):

@@ -11,8 +11,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid
+from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, gpu_target
+from .errors import LaunchError, MimwError
 from .simulate import simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in
@@ -20,6 +21,7 @@ from .triton_port.runtime import (
     ContentKeys,
     JITFunction,
     MockTensor,
+    active_target,
     compute_cache_key,
     create_function_from_signature,
     gpu_is_active,
@@ -57,9 +59,28 @@ class MimwFunction(JITFunction):
 
         def launch(*args, **kwargs):
             run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None else MimwFunction.run
-            return run(self, *args, grid=grid, warmup=False, **kwargs)
+            try:
+                return run(self, *args, grid=grid, warmup=False, **kwargs)
+            except (OverflowError, RuntimeError, TypeError) as error:
+                self._refuse_grid(grid, args, kwargs, error)
+                raise
 
         return launch
+
+    def _refuse_grid(self, grid, args, kwargs, error) -> None:
+        """Say what is wrong with the grid of a launch that failed, if the grid is: Triton passes it on to the driver as it is, and
+        asking before every launch would take longer than the launch."""
+        if isinstance(error, MimwError):
+            return
+        if callable(grid):
+            own = {name: value for name, value in kwargs.items() if name in self.arg_names}
+            bound = self.signature.bind(*args, **own)
+            bound.apply_defaults()
+            grid = grid(bound.arguments)
+        try:
+            grid_extents(grid, chip_of(active_target()).max_grid)
+        except LaunchError as refusal:
+            raise refusal from error
 
     def run(self, *args, grid, warmup, **kwargs):
         kwargs = canonical_keywords(kwargs, self.arg_names)

@@ -10,8 +10,8 @@ import numpy as np
 from ..ir import Block
 from .deadlock import task_names
 from .interpreter import run_block
-from .limits import count, endless_step
 from .lanes import PerThread, merged, refuse_collective
+from .limits import count, endless_step
 from .table import handles
 from .tasks import Task, Wait
 from .values import numpy_type

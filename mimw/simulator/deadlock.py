@@ -160,15 +160,15 @@ def livelock(machine) -> Deadlock:
     spinning = [task.where + (f" in the loop at {loops[task].site}" if task in loops else "") for task in machine.runnable[:SHOWN]]
     text = "tasks spin on global memory that nobody changes any more: " + ", ".join(spinning)
     text += f" and {len(machine.runnable) - SHOWN} more" if len(machine.runnable) > SHOWN else ""
-    if len(machine.ctas) < machine.grid[0] * machine.grid[1] * machine.grid[2]:
-        text += f"; {len(machine.ctas)} CTAs have started and the others wait for one of them to end"
+    if machine.begun < machine.grid[0] * machine.grid[1] * machine.grid[2]:
+        text += f"; {machine.begun} CTAs have started and the others wait for one of them to end"
     for task in machine.blocked:
         if task.wait.kind != "join":
             text += f"\n  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
     waits = (task.wait.op.site for task in machine.blocked if task.wait.kind != "join")
     return Livelock(text, *dict.fromkeys([*(op.site for op in loops.values()), *waits]),
-                    hint="somebody has to store what the loop waits for, and may only stop when the loop has seen it; CTAs that wait "
-                    "for each other have to be resident at the same time")
+                    hint="somebody has to store what the loop waits for, and leave it there until the loop has seen it; CTAs that "
+                    "wait for each other have to be resident at the same time")
 
 
 def _could_have_come(task, able: list[Bringer]) -> list[str]:

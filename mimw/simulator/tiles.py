@@ -86,7 +86,10 @@ def addptr(task, op):
     type_ = op.args[0].type
     pointee = (type_.element if isinstance(type_, Tensor) else type_).pointee
     size = 8 if isinstance(pointee, Pointer) else pointee.bytes
-    data = pointer + offset.astype(np.int64).view(np.uint64) * np.uint64(size)
+    if isinstance(offset, np.generic) and isinstance(pointer, np.generic):      # numpy takes ten times as long for one number
+        data = np.uint64((int(pointer) + int(offset) * size) & 0xFFFF_FFFF_FFFF_FFFF)
+    else:
+        data = pointer + offset.astype(np.int64).view(np.uint64) * np.uint64(size)
     task.env[op.result] = settle(op.result, data) if task.machine.tells_threads_apart else data
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from ..analysis.needed import Needed
 from ..costs import Model
 from ..ir import Block, Op, Program, Value
+from .cluster import Cluster
 from .deadlock import deadlock, livelock
 from .interpreter import Code
 from .machine import POLL_ROUNDS, Machine
@@ -109,6 +110,9 @@ class TimedMachine(Machine):
         cta.sm = self.sms[cluster % len(self.sms)][cta.rank]
         return self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
 
+    def leave(self, cluster: Cluster) -> None:
+        """All CTAs are kept: the timeline names them."""
+
     def code(self, block: Block, num_warps: int) -> Code:
         found = self._codes.get(block)
         if found is None:
@@ -157,7 +161,7 @@ class TimedMachine(Machine):
     @property
     def living(self) -> list[Cta]:
         """CTAs that have not ended."""
-        return [cta for cta in self.ctas if cta.live]
+        return [cta for cta in self.ctas.values() if cta.live]
 
     def remember(self, address: int, size: int) -> None:
         """The bytes there are about to be changed."""
