@@ -32,6 +32,7 @@
     │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
+    │   ├── DivisionByZero     of integers, for which no GPU promises a result
     │   ├── BarrierMisuse
     │   │   ├── TooManyArrivals
     │   │   ├── BytesNotExpected
@@ -225,6 +226,10 @@ class CopyReadEarly(DataRace, UnwrittenRead):
 
 class OutOfBounds(SimulationError):
     """An address outside every argument, or a buffer index outside its array."""
+
+
+class DivisionByZero(SimulationError):
+    """A whole number divided by zero: PTX leaves the result open, and LLVM may compile it to anything."""
 
 
 class BarrierMisuse(SimulationError):

@@ -33,7 +33,10 @@ POLL_ROUNDS = 1000, 50   # so many looks at global memory, and so many more per 
 
 
 class Machine:
-    """All CTAs of a launch. `run` executes them to the end or raises what it finds."""
+    """All CTAs of a launch. `run` executes them to the end or raises what it finds. `computes_all` is false where zeros stand for
+    data that decides nothing."""
+
+    computes_all = True
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
                  memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,

@@ -8,6 +8,7 @@ from ..errors import OutOfBounds, SimulatorMisuse
 from ..ir import Tensor, Type, Value
 from ..ir.types import Pointer
 from ..triton_port.interpreter import Handle, TileBuilder, triton_type
+from .division import refuse_zero
 from .lanes import PerThread, settle, spread
 from .table import handles
 from .tasks import fail
@@ -41,6 +42,8 @@ _INT32 = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwi
           "icmpNE": np.not_equal}
 _NATURAL = {"sdiv": np.floor_divide, "srem": np.remainder}     # as in C where neither operand is negative
 
+_DIVISIONS = frozenset("sdiv udiv srem urem".split())
+
 
 @handles(*_OPS.split())
 def tile_op(task, op):
@@ -54,6 +57,8 @@ def tile_op(task, op):
             if one >= 0 and other > 0:
                 task.env[op.results[0]] = _NATURAL[op.name](one, other)
                 return
+    if op.name in _DIVISIONS:
+        refuse_zero(task, op)
     args = [_argument(task, op, arg) for arg in op.args]
     data = getattr(_BUILDER, "create_" + op.name)(*args).data
     task.env[op.results[0]] = settle(op.results[0], data) if task.machine.tells_threads_apart else data

@@ -67,6 +67,8 @@ class Enough(Exception):
 class TimedMachine(Machine):
     """Runs `order`, lists of the program ids of a cluster, `slots` clusters at a time, in the order of time."""
 
+    computes_all = False
+
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
                  model: Model, conditions: Conditions, needed: Needed, order: Sequence[list], slots: int, most_loads: int = 0):
         super().__init__(program, grid, arguments, memory, seed=0, trace=True, check_unwritten=False,

@@ -123,6 +123,12 @@ def endless(flag_ptr):
 
 
 @mimw.jit
+def dividing(x_ptr, n):
+    tl.store(x_ptr, 5 // n)                               # divide
+    tlx.clock64()
+
+
+@mimw.jit
 def reading(x_ptr, y_ptr, AT: tl.constexpr):
     tile = tlx.local_alloc((32, ), tl.float32, 1)
     tlx.local_store(tile[0], tl.load(x_ptr + AT + tl.arange(0, 32)))      # load
@@ -192,6 +198,7 @@ CASES = {
     errors.EndlessLoop: (case(endless, ints(1)), ("# never ends", )),
     errors.UnwrittenRead: (case(reading, floats(32), floats(32), 0), ("# read", )),
     errors.OutOfBounds: (case(reading, floats(32), floats(32), 8), ("# load", )),
+    errors.DivisionByZero: (case(dividing, ints(1), 0), ("# divide", )),
     errors.BarrierMisuse: (case(meeting, floats(1)), ("# one count", "# another")),
     errors.PhaseMissed: (case(round_again, floats(1), 6), ("# give", "# take")),
 }
