@@ -65,7 +65,12 @@ class Search:
     def all(self, seeds, search: str, limit: int, shrink: bool, rounds: bool = False) -> Report:
         seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
         complete = False
-        self.planned = (len(seeds) if search != "systematic" else 0) + (limit if search != "random" else 0)
+        self.planned = (len(seeds) if search != "systematic" else 0) + (max(0, limit) if search != "random" else 0)
+        if not self.planned:
+            raise SimulatorMisuse("no runs are asked for, so nothing would be checked",
+                                  hint="ask for 1 or more seeds" if search == "random" else "give a limit of 1 or more runs")
+        if 0 in self.launch.grid:
+            raise SimulatorMisuse(f"the grid {self.launch.grid} has no CTA, so nothing would be checked")
         try:
             if search != "systematic":
                 for seed in seeds:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from importlib import import_module
 
 from ..errors import MimwError
@@ -38,7 +39,10 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         ours = _ours(error)
         if ours is None or os.environ.get("MIMW_TRACEBACK"):
-            raise
+            if options.refused == 1:
+                raise
+            traceback.print_exception(error)    # Python's own status is 1, which here would mean something else
+            return options.refused
         print(f"mimw: {ours}", file=sys.stderr)
         return options.refused
 
