@@ -230,12 +230,12 @@ class _Arrays:
 
 
 def _refusal(error: BaseException | None) -> MimwError | None:
-    """What the compiler refused, in the chain of an error; None if that is no finding but misuse."""
+    """What the compiler refused, the last in the chain of an error; None if that is no finding but misuse."""
+    refused = None
     while error is not None:
-        if isinstance(error, KernelError):
-            return None if isinstance(error, (NotYet, TargetError)) else error
+        refused = error if isinstance(error, KernelError) else refused
         error = error.__cause__
-    return None
+    return None if isinstance(refused, (NotYet, TargetError)) else refused
 
 
 def _same(error) -> tuple[str, tuple[str, ...]]:

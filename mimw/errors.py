@@ -47,12 +47,19 @@
     └── InvalidProgram         a bug of ours: the IR broke its own rules
         └── OrderChanged       a pass of Triton's moved an effect past another one
 
+A `KernelWarning` is no error: something that the author should know. What the compiler raises is a `triton.CompilationError`
+as well as the kind above, so `except TooFewArrivals` catches it, known before or found in a run.
+
 A message says where, the facts with their sum, and the mend.
 """
 
 from __future__ import annotations
 
 import linecache
+
+
+class KernelWarning(UserWarning):
+    """Something that the author of a kernel should know, though it may be meant."""
 
 
 class MimwError(Exception):

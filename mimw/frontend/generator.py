@@ -19,10 +19,11 @@ from .carries import DistinctCarries
 from .partitions import Partitions
 from .returns import StructuredReturns
 from .semantic import Semantic
+from .task_names import TaskNames
 from .tasks import TaskRegions
 
 
-class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarries, CodeGenerator):
+class KernelGenerator(TaskNames, TaskRegions, Partitions, StructuredReturns, DistinctCarries, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, task=None, callers=(),
