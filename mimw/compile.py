@@ -17,6 +17,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, che
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import GlobalChanged, KernelError, TargetError
+from .errors import CacheError, GlobalChanged, KernelError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
@@ -46,12 +47,13 @@ from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, nvidia_passes, unfit_copies
 from .triton_port.plain import plain_ttir
-from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, make_backend, stock_compile
+from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, knobs, make_backend, stock_compile
 
 Observer = Callable[[str, Any], None]
 CLUSTER = ("ctas_per_cga", )  # paths that no argument has
 STAMPS = ("time_stamps", )
 WAITS = ("wait_stamps", )
+_UNWRITABLE = (EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS)
 
 
 def gpu_target(chip: Target) -> GPUTarget:
@@ -269,7 +271,10 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     src.target, src.options = target, options
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
-    compiled = stock_compile(src, target=target, options=options, **keywords)
+    try:
+        compiled = stock_compile(src, target=target, options=options, **keywords)
+    except OSError as error:
+        raise _unkept(error) from error
     add_metadata(compiled, ctas_per_cga=src.cluster)
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
         compiled.stamped = src.kernel.program
@@ -279,6 +284,19 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         add_metadata(compiled, profile_scratch_size=wait_table(compiled.stamped).cta_bytes, profile_scratch_align=SLOT_BYTES)
     launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
     return compiled
+
+
+def _unkept(error: OSError) -> OSError:
+    """`error` in the user's words, if it is about files that Triton writes."""
+    if error.errno not in _UNWRITABLE:
+        return error
+    where = f"{error.filename}: " if error.filename else ""
+    full = "free space there and in the folder for temporary files (TMPDIR)" if error.errno in (ENOSPC, EDQUOT) else \
+        "make it writable"
+    refusal = CacheError(f"the compiled kernel cannot be kept in {knobs.cache.dir}: {where}{error.strerror}; "
+                         f"{full}, or name another folder by TRITON_CACHE_DIR")
+    refusal.errno = error.errno
+    return refusal
 
 
 @dataclass

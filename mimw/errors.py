@@ -43,6 +43,7 @@
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            launch options that cannot be: cluster shapes, grids
     │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
+    ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
     └── InvalidProgram         a bug of ours: the IR broke its own rules
         └── OrderChanged       a pass of Triton's moved an effect past another one
@@ -280,6 +281,10 @@ class LaunchError(MimwError, ValueError):
 
 class GlobalChanged(LaunchError, RuntimeError):
     """A global that a kernel names has another value than when the kernel was first compiled. Triton raises a `RuntimeError`."""
+
+
+class CacheError(MimwError, OSError):
+    """A compiled kernel cannot be kept: the cache's folder may not be written, or the disk is full. `errno` is the system's."""
 
 
 class TargetError(MimwError, ValueError):

@@ -54,7 +54,10 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
     done = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races)
     if picture:
         draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(picture).suffix, timeline_html)
-        Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
+        try:
+            Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
+        except OSError as error:
+            raise SimulatorMisuse(f"MIMW_TIMELINE: the timeline cannot be written to {picture}: {error.strerror}") from error
     return done
 
 

@@ -82,7 +82,8 @@ def test_one_class_for_what_is_known_before_and_what_a_run_finds():
 
 
 @pytest.mark.parametrize("kernel, constants, kind", [
-    (task_outside, {}, errors.TaskError), (too_much, {"N": 256}, errors.OutOfSharedMemory), (not_offered, {"target": "sm_100a"}, NotImplementedError)])
+    (task_outside, {}, errors.TaskError), (too_much, {"N": 256}, errors.OutOfSharedMemory),
+    (not_offered, {"target": "sm_100a"}, NotImplementedError)])
 def test_other_kinds(kernel, constants, kind):
     error = refused(kernel, **constants)
     assert isinstance(error, kind) and type(error.__cause__) is not type(error) and isinstance(error.__cause__, kind)
