@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..ir import Recorder
+from ..language.names import no_such_name
 from ..language.tle.pipe_values import Parts, pipe_slot
 from ..triton_port.codegen import (
     CodeGenerator,
@@ -64,6 +65,8 @@ class KernelGenerator(TaskNames, TaskRegions, Partitions, StructuredReturns, Dis
         """A field of a pipe's slot may have any name, also that of something that we keep there."""
         if isinstance(lhs, pipe_slot) and attr in lhs.fields:
             return lhs.fields[attr]
+        if getattr(lhs, "__name__", "") == "triton.language" and not hasattr(lhs, attr):
+            raise AttributeError(no_such_name("tl", attr, dir(lhs)))
         return super().get_Attribute(lhs, attr)
 
     def record_body(self, args: dict):

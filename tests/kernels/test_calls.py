@@ -100,7 +100,8 @@ def test_no_programs(programs):
 
 @pytest.mark.parametrize("name", "abc")
 @pytest.mark.parametrize("wrong, text", [(half(16), "has 1 dimensions"), (half(1, 16, 16), "has 3 dimensions"),
-                                         (half(0, 16), "is empty"), (np.zeros((16, 16), np.int16), "is int16; it may be bfloat16, float16")])
+                                         (half(0, 16), "is empty"),
+                                         (np.zeros((16, 16), np.int16), "is int16; it may be bfloat16, float16")])
 def test_matrices_of_a_product(name, wrong, text):
     matrices = {one: half(16, 16) for one in "abc"} | {name: wrong}
     with pytest.raises(ValueError, match=f"{name} {text}"):
