@@ -67,5 +67,5 @@ def test_what_was_measured_is_allowed():
 
 
 def test_the_8_bit_product_of_the_largest_k():
-    """An H200 gave 5.01e-3 where a flat 5e-3 was allowed; of the benchmark's shapes only the largest K, summed so, comes near it."""
+    """An H200 gave 5.01e-3 where a flat 5e-3 was allowed; of the shapes only the largest K, summed so, comes near it."""
     assert 5.01e-3 < allowed(1, 2, 32768) < 1.4 * 5.01e-3
