@@ -15,7 +15,7 @@ import numpy as np
 from .errors import DataRace, KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError
 from .findings import Finding, Report, Tried
 from .simulate import Launch, prepare
-from .simulator import Guide, explore, flipped_waits, run, schedule_of
+from .simulator import Guide, explore, flipped_waits, run, schedule_of, verb_of_pipe
 from .trials import Trial, is_about_the_protocol, trials
 
 SEEDS, LIMIT, SHRINK_RUNS, SHRINK_SCHEDULES = 8, 200, 24, 16
@@ -161,11 +161,14 @@ class Search:
         for site in finding.sites:
             program = flipped_waits(launch.program, site)
             if program is not None and self.attempt(finding.seed, replace(launch, program=program)) is None:
-                message = f"the wait at {site} names the wrong parity: with the other one nobody gets stuck.\n{finding.message}"
+                pipe = verb_of_pipe(launch.program, site)
+                message = (f"the {pipe or 'wait'} at {site} names the wrong {'chunk' if pipe else 'parity'}: with the other one "
+                           f"nobody gets stuck.\n{finding.message}")
                 sites = (site, *(other for other in finding.sites if other is not site))
-                return replace(finding, kind="PhaseOffByOne", kinds=_kinds(PhaseOffByOne), message=message, sites=sites,
-                               hint="wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
+                mend = ("number the chunks 0, 1, 2, ... in the writer and in every reader, each once" if pipe else
+                        "wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
                                "empty slots starts with 1, and who reads full ones with 0")
+                return replace(finding, kind="PhaseOffByOne", kinds=_kinds(PhaseOffByOne), message=message, sites=sites, hint=mend)
         return finding
 
     # ---- the smallest launch that shows it --------------------------------------------------------------------------

@@ -183,8 +183,13 @@ def _could_have_come(task, able: list[Bringer]) -> list[str]:
             owner += f" of CTA {cta.index}" if remote else ""
             owner += f", which {_state(others[-1 if bringer.task else 0])}" if others and (bringer.task or remote) else ""
             what = REMOTE_BRINGERS[op.name] if remote else BRINGERS[op.name]
-            lines.append(f"      {what} could have come from {op.name} at {op.site}, in {owner}")
-    return lines or ["      nothing in the kernel arrives on that barrier"]
+            source = f"{what} could have come from {op.name}"
+            if barrier.pipe is not None:
+                verb = barrier.pipe.verb(op.name)
+                source = f"{'its data' if verb == 'copy' else 'it'} could have come from the {verb}"
+            lines.append(f"      {source} at {op.site}, in {owner}")
+    nothing = "arrives on that barrier" if barrier.pipe is None else f"calls {barrier.pipe.brings} for that slot"
+    return list(dict.fromkeys(lines)) or [f"      nothing in the kernel {nothing}"]
 
 
 def _state(task) -> str:
