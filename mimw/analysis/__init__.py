@@ -15,6 +15,6 @@ from .visits import ring_of_filler, ring_of_wait, split_offset
 __all__ = [
     "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Loop", "PipeSide", "Place", "SharedEntry", "SharedPlan",
     "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays", "constant_of", "crosses_ctas", "first_value",
-    "launch_registers", "loops_of", "pipe_side", "pipe_sides", "register_plan", "ring_of_filler", "ring_of_wait", "rounds", "shared_plan",
-    "split_offset", "task_label", "task_resources", "total_warps",
+    "launch_registers", "loops_of", "pipe_side", "pipe_sides", "register_plan", "ring_of_filler", "ring_of_wait", "rounds",
+    "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
 ]
