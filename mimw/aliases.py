@@ -22,14 +22,18 @@ def install_aliases() -> None:
 
     `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules;
     `triton.experimental.tle` and `triton.experimental.tle.language` become `mimw.tle`, with `gpu`, `dsa` and `raw` below both;
-    `triton.jit`, `triton.Config` and `triton.autotune` become ours (Config also where scripts import it from
-    `triton.runtime`). Idempotent; call it before importing the sources: a module that took `triton.jit` by name earlier
-    keeps the stock one.
+    `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become ours (Config also where scripts import it from
+    `triton.runtime`). Where there is no GPU, `triton.runtime.driver.active` answers for the simulator. Idempotent; call it before
+    importing the sources: a module that took `triton.jit` by name earlier keeps the stock one.
     """
     import triton
     import triton.language.extra as extra
 
     import mimw
+
+    from .jit import triton_compile, wanted_target
+    from .triton_port.no_gpu import stand_in
+    from .triton_port.published import answer_scripts
 
     tlx = import_module("mimw.tlx")
     extra.tlx = tlx
@@ -40,6 +44,8 @@ def install_aliases() -> None:
     triton.jit = mimw.jit
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = mimw.Config
     triton.autotune = triton.runtime.autotune = mimw.autotune
+    answer_scripts(triton_compile)
+    stand_in(wanted_target)
 
 
 def _install_tle() -> None:

@@ -14,13 +14,14 @@ import numpy as np
 
 from .errors import DataRace, KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError
 from .findings import Finding, Report, Tried
-from .simulate import Launch, prepare
+from .simulate import Launch, kernel_first, prepare
 from .simulator import Guide, explore, flipped_waits, run, schedule_of, verb_of_pipe
 from .trials import Trial, is_about_the_protocol, trials
 
 SEEDS, LIMIT, SHRINK_RUNS, SHRINK_SCHEDULES = 8, 200, 24, 16
 
 
+@kernel_first
 def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT,
           shrink: bool = True, rounds: bool = True, target: str | None = None,
           progress: Callable[[int, int, int], None] | None = None, **meta) -> Report:

@@ -301,7 +301,8 @@ def _unkept(error: OSError) -> OSError:
 
 @dataclass
 class Compiled:
-    """A compiled kernel. `stages`: ir, source, ttgir, llir, ptx or amdgcn, cubin or hsaco; sass is made when asked for."""
+    """A compiled kernel. `stages`: ir, source, ttgir, llir, ptx or amdgcn, cubin or hsaco; sass is made when asked for. `unaligned`
+    names the pointer parameters of which nothing was said: a launch knows what divides its addresses."""
 
     name: str
     stages: dict[str, str | bytes]
@@ -310,6 +311,7 @@ class Compiled:
     program: Program | None = None
     layouts: Layouts | None = None
     after: dict[str, str] = field(default_factory=dict)
+    unaligned: tuple[str, ...] = ()
 
     def stage(self, name: str) -> str | bytes:
         """The text or binary after a stage; KeyError lists those there are."""
@@ -346,6 +348,8 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
     attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None),
              WAITS: options.pop("wait_stamps", None)}
+    unaligned = tuple(name for index, (name, type_) in enumerate(signature.items())
+                      if isinstance(type_, str) and type_.startswith("*") and (index, ) not in attrs)
     source = MimwSource(fn, signature, {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, attrs)
     after: dict[str, str] = {}
     if dump:
@@ -364,7 +368,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     stages = compiled.asm
     if program is not None:
         stages["ir"] = print_program(program)
-    return Compiled(compiled.name, stages, compiled.metadata, chip, program, source.kernel.layouts, after)
+    return Compiled(compiled.name, stages, compiled.metadata, chip, program, source.kernel.layouts, after, unaligned)
 
 
 def _jit_function(kernel):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .errors import SimulatorMisuse
+from .triton_port.origin import is_tritons
 from .triton_port.runtime import TensorDescriptor as StockTensorDescriptor
 
 _ELEMENTS = {
@@ -72,6 +73,16 @@ def element_name(dtype: Any) -> str:
     return _ELEMENTS[name]
 
 
+def as_launched(value: Any) -> Any:
+    """An argument as Triton's own binder takes it: numpy arrays with a `data_ptr`, numpy's numbers as Python's."""
+    if isinstance(value, (tuple, list)):
+        items = map(as_launched, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, np.ndarray):
+        return HostArray(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def is_array(value: Any) -> bool:
     """True for what a launch passes as a pointer."""
     return isinstance(value, (np.ndarray, HostArray)) or (hasattr(value, "data_ptr") and hasattr(value, "dtype"))
@@ -107,7 +118,7 @@ def _describe(value, path, parameter, constants, values):
 
 
 def _is_compile_time(value) -> bool:
-    return type(value).__module__.startswith("triton.") and not isinstance(value, StockTensorDescriptor) or callable(value)
+    return is_tritons(type(value)) and not isinstance(value, StockTensorDescriptor) or callable(value)
 
 
 def _type_string(value, parameter) -> str:

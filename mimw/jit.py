@@ -14,19 +14,23 @@ from typing import Any
 from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, gpu_target
 from .errors import LaunchError, MimwError
-from .simulate import simulate, simulating
+from .host import as_launched
+from .simulate import Given, SimulatedLaunch, simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in
 from .triton_port.runtime import (
+    ASTSource,
     ContentKeys,
     JITFunction,
     MockTensor,
     active_target,
     compute_cache_key,
     create_function_from_signature,
+    driver,
     gpu_is_active,
     knobs,
     make_backend,
+    stock_compile,
 )
 from .watchdog import Launch, seconds, watched, watched_simulation
 
@@ -41,10 +45,10 @@ class MimwFunction(JITFunction):
 
     def __init__(self, fn, **options):
         super().__init__(fn, **options)
-        stand_in()
+        stand_in(wanted_target)
 
     def create_binder(self):
-        kernels, _, *rest = super().create_binder() if gpu_is_active() else self._binder_for(_wanted_target())
+        kernels, _, *rest = super().create_binder() if gpu_is_active() else self._binder_for(wanted_target())
         self.ASTSource, self.compile = MimwSource, compile_source
         return kernels, ContentKeys(), *rest
 
@@ -74,7 +78,10 @@ class MimwFunction(JITFunction):
             return
         if callable(grid):
             own = {name: value for name, value in kwargs.items() if name in self.arg_names}
-            bound = self.signature.bind(*args, **own)
+            try:
+                bound = self.signature.bind(*args, **own)
+            except TypeError:
+                return      # the arguments are wrong, which `error` says
             bound.apply_defaults()
             grid = grid(bound.arguments)
         try:
@@ -89,8 +96,8 @@ class MimwFunction(JITFunction):
             for hook in self.pre_run_hooks:
                 hook(*args, **kwargs)
             if limit is None:
-                return simulate(self, grid, *args, **kwargs)
-            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: simulate(self, grid, *args, **kwargs))
+                return self._simulated(grid, args, kwargs)
+            return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs))
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
         if "ctas_per_cga" in kwargs and "ctas_per_cga" not in self.arg_names:
@@ -101,11 +108,16 @@ class MimwFunction(JITFunction):
         return watched(Launch(self, args, kwargs, grid), limit,
                        lambda grid, more: launch(*args, grid=grid, warmup=warmup, **kwargs, **more))
 
+    def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
+        done = simulate(Given(self, kwargs), grid, *args)
+        return SimulatedLaunch(done.cycles, done.counts, done.trace, lambda: self._compile_only(
+            as_launched(args), {name: as_launched(value) for name, value in kwargs.items()}))
+
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
         check_globals(self)
         kwargs["debug"] = kwargs.get("debug", self.debug) or knobs.runtime.debug
-        target = _wanted_target()
+        target = wanted_target()
         device = f"no GPU, but {target}"
         if device not in self.device_caches:
             self.device_caches[device] = self.create_binder()
@@ -125,15 +137,43 @@ class MimwFunction(JITFunction):
         cluster = ours.get("ctas_per_cga")
         if ours:
             check_cluster_target(cluster, ours.get("preferred_ctas_per_cga"), chip_of(backend.target))
-        if "enable_fp_fusion" not in kwargs and "TRITON_DEFAULT_FP_FUSION" not in os.environ:
-            kwargs["enable_fp_fusion"] = True  # said explicitly: Triton 3.10 turns the default off
-        options, signature, constants, attrs = super()._pack_args(backend, kwargs, bound_args, specialization, options)
+        options, signature, constants, attrs = super()._pack_args(backend, _with_fp_fusion(kwargs), bound_args, specialization,
+                                                                  options)
         found = {CLUSTER: cluster, STAMPS: ours.get(_STAMPS), WAITS: ours.get(_WAITS)}
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
 
 
-def _wanted_target():
-    return gpu_target(find_target(os.environ.get("MIMW_TARGET", "sm_90a")))
+def wanted_target():
+    """What is compiled for on a machine without a GPU: MIMW_TARGET, by default sm_90a."""
+    return gpu_target(find_target(os.environ.get("MIMW_TARGET") or "sm_90a"))
+
+
+def triton_compile(src, target=None, options=None, _env_vars=None):
+    """`triton.compile` for scripts: with its arguments, and for kernels of ours, too.
+
+    args:      src     - an `ASTSource` of a kernel, whose compile-time parameters may be left out of the signature; or what
+                         Triton's own takes
+               target  - a `GPUTarget`; by default the GPU's or, without one, MIMW_TARGET's
+               options - num_warps, ..., and those for clusters
+    returns:   Triton's compiled kernel, with `.asm` and `.metadata`
+    """
+    if not isinstance(src, ASTSource) or not isinstance(src.fn, MimwFunction):
+        return stock_compile(src, target=target, options=options, _env_vars=_env_vars)
+    target = target or (driver.active.get_current_target() if gpu_is_active() else wanted_target())
+    options = _with_fp_fusion(canonical_keywords(options or {}))
+    cluster, preferred = options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None)
+    check_cluster_target(cluster, preferred, chip_of(target))
+    if not isinstance(src, MimwSource):
+        signature = {name: src.signature.get(name, "constexpr") for name in src.fn.arg_names}
+        src = MimwSource(src.fn, signature, src.constants, {**src.attrs, CLUSTER: cluster})
+    return compile_source(src, target, options, _env_vars=_env_vars)
+
+
+def _with_fp_fusion(options: dict[str, Any]) -> dict[str, Any]:
+    """Said explicitly: Triton 3.10 turns the default off."""
+    if "enable_fp_fusion" in options or "TRITON_DEFAULT_FP_FUSION" in os.environ:
+        return options
+    return {**options, "enable_fp_fusion": True}
 
 
 def jit(fn: Callable | None = None, *, version: Any = None, repr: Callable | None = None,

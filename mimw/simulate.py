@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,55 @@ def simulating() -> bool:
     return not gpu_is_active() if wanted is None else wanted not in _NO
 
 
+@dataclass(frozen=True)
+class Given:
+    """A kernel with some of its arguments, by name."""
+
+    fn: Any
+    given: dict[str, Any]
+
+
+def kernel_first(tool: Callable) -> Callable:
+    """`tool(kernel, grid, *args, **keywords)` for kernels with parameters of any names: a keyword that `kernel` has a parameter
+    for, and no positional argument, is the kernel's, also where `tool` has one of that name.
+
+        simulate(dropout, grid, x, y, seed=7)     7 is `dropout`'s argument if it has a parameter `seed`
+    """
+    own = {name for name, parameter in inspect.signature(tool).parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
+
+    @functools.wraps(tool)
+    def call(kernel, grid, *args, **keywords):
+        theirs = own.intersection(keywords, getattr(kernel, "arg_names", ())[len(args):])
+        if theirs:
+            kernel = Given(kernel, {name: keywords.pop(name) for name in theirs})
+        return tool(kernel, grid, *args, **keywords)
+
+    return call
+
+
+@dataclass(frozen=True)
+class SimulatedLaunch(Run):
+    """What `kernel[grid](...)` returns on the simulator: the run, and the kernel that a GPU would have run, compiled when
+    somebody asks for it."""
+
+    compile: Callable[[], Any] = field(default=lambda: None, repr=False, compare=False)
+
+    @functools.cached_property
+    def kernel(self):
+        """Triton's compiled kernel for MIMW_TARGET, by default sm_90a."""
+        return self.compile()
+
+    @property
+    def asm(self):
+        """The text or binary after each stage: "ttgir", "ptx", ..."""
+        return self.kernel.asm
+
+    @property
+    def metadata(self):
+        return self.kernel.metadata
+
+
+@kernel_first
 def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool = False, races: bool | None = None,
              target: str | None = None, **meta) -> Run:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
@@ -43,7 +95,8 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
                races    also look for accesses that nothing orders, whether or not they went wrong in this run;
                         by default MIMW_RACES or False
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a
-               meta     compile-time parameters and launch options (num_warps, ...)
+               meta     compile-time parameters and launch options (num_warps, ...). Where the kernel has a parameter `seed`,
+                        `trace`, `races` or `target`, the keyword is the kernel's
     returns:   Run, with cycles, op counts and the trace
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
     """
@@ -94,7 +147,9 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
 def resolve(kernel, args, meta):
     """The JIT function under autotuners and heuristics, with the meta-parameters that these would supply."""
     while not hasattr(kernel, "params"):
-        if hasattr(kernel, "configs"):
+        if isinstance(kernel, Given):
+            meta = {**kernel.given, **meta}
+        elif hasattr(kernel, "configs"):
             config = kernel.configs[0]
             meta = {**config.all_kwargs(), **meta}
             hooks = [config.pre_hook, kernel.pre_hook if kernel.user_defined_pre_hook else None]

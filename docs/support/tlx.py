@@ -81,6 +81,10 @@ NOTES = """## Said once
 * Launch: `ctas_per_cga` or `cluster_dims` up to 16 CTAs on sm_90a, sm_100a and sm_103a (above 8 the driver is asked for the size
   that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100 and a hint without effect from there on.
   `launch_cluster` is accepted. `launch_cooperative_grid` is Triton's own.
+* Without a cluster a CTA is one by itself, of rank 0: remote stores and copies, multicast to rank 0 and `cluster_barrier` work. A
+  `remote_view`, and `barrier_arrive(remote_cta_rank=)`, are refused then. What can never run, for instance under
+  `if cluster_cta_rank() != 0`, compiles.
+* Named barriers count warps: `named_barrier_wait(14, 32)` in a task of four warps is four rounds, and orders nothing between tasks.
 * `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper.
 * `async_dot(input_precision="tf32x3" or "ieee")` waits for the accumulator given to it, and has computed its own
   when it returns: the tensor core multiplies float32 as tf32 only.

@@ -1,10 +1,13 @@
-"""Scalars whose value is certain: constants, arithmetic on them, and what a value is in the first round of its loops."""
+"""Scalars whose value is certain: constants, arithmetic on them, and what a value is in the first round of its loops.
+
+Without a cluster a CTA's rank is 0, so what stands under `if cluster_cta_rank() != 0` surely never runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir import Scalar, Value
+from ..ir import OPS, Op, Scalar, Value
 from .uses import Uses
 
 
@@ -37,6 +40,25 @@ def first_value(uses: Uses, value: Value | int | None) -> int | None:
     return _Evaluator(uses, in_loops=True).number(value, 0)
 
 
+def never_runs(uses: Uses, op: Op) -> bool:
+    """True if `op` does nothing for certain: its predicate is false, or it stands in a branch that is never taken or in a loop
+    without rounds."""
+    if constant_of(uses, dict(zip(OPS[op.name].params, op.args)).get("predicate")) == 0:
+        return True
+    inner = op
+    for parent in uses.parents(op):
+        if parent.name == "if":
+            taken = constant_of(uses, parent.args[0])
+            if taken is not None and uses.place[inner].index == taken:     # block 0 is for a condition that holds
+                return True
+        elif parent.name == "for":
+            start, end, step = (constant_of(uses, bound) for bound in parent.args[:3])
+            if None not in (start, end, step) and (start >= end if step > 0 else start <= end):
+                return True
+        inner = parent
+    return False
+
+
 class _Evaluator:
 
     def __init__(self, uses: Uses, in_loops: bool):
@@ -60,9 +82,15 @@ class _Evaluator:
             return int(op.args[0])
         if op.name == "int_cast":
             return self.number(op.args[0], depth)
+        if op.name == "cluster_size_1d":
+            return self.uses.program.cluster_size
+        if op.name == "cluster_cta_rank":
+            return 0 if self.uses.program.cluster_size == 1 else None
         if op.name not in FOLD:
             return None
         lhs, rhs = (self.number(arg, depth) for arg in op.args)
+        if rhs == 1 and op.name in ("srem", "urem"):
+            return 0
         if lhs is None or rhs is None:
             return None
         if op.name in ("sdiv", "udiv", "srem", "urem") and (rhs <= 0 or lhs < 0):

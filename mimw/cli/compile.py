@@ -7,16 +7,17 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from .errors import CommandError
-from .kernel import add_kernel_arguments, compile_named
+from .kernel import add_kernel_arguments, alignment_note, compile_named
 from .output import check_output, writing
 
 HELP = "compile a kernel and print any stage"
 EXAMPLES = """\
   mimw compile gemm.py:kernel --signature '*bf16, *bf16, *bf16, i32, i32, i32' --constexpr BM=128 --constexpr BN=256
   mimw compile gemm.py:kernel --signature a='tensordesc<bf16[128,64]>' --signature c='*bf16' --emit ptx
-  mimw compile add.py:kernel --signature '*fp32, *fp32, i32' --target gfx942 --emit amdgcn
+  mimw compile add.py:kernel --signature '*fp32:16, *fp32:16, i32:16' --target gfx942 --emit amdgcn
   mimw compile add.py:kernel --signature '*fp32, *fp32, i32' --target sm_100a --emit cubin -o add.cubin
 """
+_COMMENTS = {"llir": ";", "amdgcn": ";"}
 STAGES = ("ir", "ttgir", "llir", "ptx", "sass", "cubin", "amdgcn", "hsaco")
 
 
@@ -32,16 +33,20 @@ def execute(options: Namespace) -> int:
         raise CommandError(f"a {options.emit} is binary: name a file with -o PATH.")
     if options.output:
         check_output(options.output)
-    stages = compile_named(options).stages
+    compiled = compile_named(options)
+    stages, note = compiled.stages, alignment_note(compiled)
     try:
         code = stages[options.emit]  # sass is made by this look-up
     except KeyError:
         raise CommandError(f"{options.target} has no stage {options.emit!r}. It has: {', '.join(stages)}.") from None
     if not options.output:
-        sys.stdout.write(code if code.endswith("\n") else code + "\n")
+        comment = f"{_COMMENTS.get(options.emit, '//')} {note}\n" if note else ""
+        sys.stdout.write(comment + code + "\n" * (not code.endswith("\n")))
         return 0
     data = code if isinstance(code, bytes) else code.encode()
     with writing(options.output):
         Path(options.output).write_bytes(data)
     print(f"{options.emit} of {options.kernel} for {options.target}: {len(data)} bytes in {options.output}")
+    if note:
+        print(note)
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .conflicts import HEADING, conflict_text
-from .kernel import add_kernel_arguments, compile_named
+from .kernel import add_kernel_arguments, alignment_note, compile_named
 from .loops import HEADING as LOOPS
 from .loops import loop_text
 from .memory import HEADING as SHARED
@@ -53,6 +53,8 @@ def execute(options: Namespace) -> int:
         sections[HEADING] = conflicts
     for title, text in sections.items():
         print(f"{title}\n{'-' * len(title)}\n{text.rstrip()}\n")
+    if note := alignment_note(compiled):
+        print(note)
     if options.svg:
         with writing(options.svg):
             Path(options.svg).write_text(barrier_graph_svg(program))

@@ -12,14 +12,16 @@ from .errors import CommandError
 from .load import kernel_of, load
 
 _OPENING, _CLOSING = "<[(", ">])"
+_HINTED = re.compile(r"([^()]*?)\s*:\s*(\w+)")
 
 
 def add_kernel_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel; also MODULE:KERNEL")
     parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="sm_90a (default), sm_100a, gfx942, gfx950")
     parser.add_argument("--signature", action="append", default=[], metavar="TYPES", help=(
-        "argument types as Triton writes them: '*bf16', i32, 'tensordesc<bf16[128,64]>'. In the order of the run-time "
-        "arguments, or NAME=TYPE; comma-separated, repeatable"))
+        "argument types as Triton writes them: '*bf16', i32, 'tensordesc<bf16[128,64]>'; '*bf16:16' and i32:16 for multiples of "
+        "16, i32:1 for 1, as a launch would see them. In the order of the run-time arguments, or NAME=TYPE; comma-separated, "
+        "repeatable"))
     parser.add_argument("--constexpr", action="append", default=[], metavar="NAME=VALUE",
                         help="a compile-time argument; VALUE is a Python literal, a dtype as tl.bfloat16, or text")
     parser.add_argument("--num-warps", type=int, default=4, metavar="N", help="warps of the default task (default 4)")
@@ -34,10 +36,20 @@ def compile_named(options: Namespace) -> Any:
     constants = dict(_constant(text) for text in options.constexpr)
     types = [item for text in options.signature for item in split_types(text)]
     signature, constants = bind(kernel.fn, types, constants)
+    signature, hinted, attrs = without_hints(signature)
+    constants |= hinted
     chosen = {"num_warps": options.num_warps}
     if options.num_stages is not None:
         chosen["num_stages"] = options.num_stages
-    return compile_kernel(kernel, signature, constants, target=options.target, options=chosen)
+    more = {"attrs": attrs} if attrs else {}
+    return compile_kernel(kernel, signature, constants, target=options.target, options=chosen, **more)
+
+
+def alignment_note(compiled: Any) -> str:
+    """What to say of code in which addresses count as unaligned; "" if every pointer's type says what divides it."""
+    names = getattr(compiled, "unaligned", ())
+    return (f"{', '.join(names)}: addresses count as unaligned, so this code differs from what a launch gets, which sees the "
+            "addresses. Write '*fp32:16' for a pointer, and i32:16 for an integer, that is a multiple of 16.") if names else ""
 
 
 def split_types(text: str) -> list[str]:
@@ -50,6 +62,27 @@ def split_types(text: str) -> list[str]:
         else:
             items[-1] += char
     return [item.strip() for item in items if item.strip()]
+
+
+def without_hints(signature: dict[str, str]) -> tuple[dict[str, str], dict[str, Any], dict[tuple[int, ...], list]]:
+    """Cut Triton's hints off: `{"x": "*fp16:16", "n": "i32:1"}` is a pointer that 16 divides, and the constant 1.
+
+    returns:   signature  without hints
+               constants  the arguments that are 1
+               attrs      by path, that 16 divides a pointer or an integer
+    """
+    plain, constants, attrs = {}, {}, {}
+    for index, (name, type_) in enumerate(signature.items()):
+        found = _HINTED.fullmatch(type_)
+        plain[name], hint = found.groups() if found else (type_, None)
+        if hint == "16":
+            attrs[index, ] = [["tt.divisibility", 16]]
+        elif hint == "1" and not plain[name].startswith("*"):
+            plain[name], constants[name] = "constexpr", 1
+        elif hint is not None:
+            raise CommandError(f"--signature {name}={type_}: {hint!r} is no hint. Triton's are 16, for a multiple of 16, and 1, "
+                               "for an integer that is 1.")
+    return plain, constants, attrs
 
 
 def bind(function: Any, types: list[str], constants: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:

@@ -10,6 +10,7 @@ import ast
 from types import ModuleType
 
 from ..triton_port.codegen import JITCallable, parse
+from ..triton_port.origin import is_tritons
 
 _ROOMS = ("mimw.language", "mimw.tlx", "mimw.tle")
 _METHODS = ("extract_tile", "insert_tile")  # words that tensors have as methods: no name of ours need stand before the dot
@@ -36,7 +37,7 @@ def _reaches(value, seen: set[int]) -> bool:
     if _is_word(value) or _is_word(type(value)):
         return True
     if isinstance(value, JITCallable) and hasattr(value, "parse"):
-        if value.fn.__module__.startswith("triton."):
+        if is_tritons(value.fn):
             return False
         scope, tree = value.get_capture_scope(), parse(value)
         if any(isinstance(node, ast.Attribute) and node.attr in _METHODS for node in ast.walk(tree)):

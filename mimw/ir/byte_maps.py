@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from math import prod
 
-from .layouts import NvmmaShared, SharedLayout, SwizzledShared
+from .layouts import LinearShared, NvmmaShared, PaddedShared, SharedLayout, SwizzledShared
 from .types import Buffer
+
+_AUTHORS = (LinearShared, PaddedShared)
 
 
 def agree(one: SharedLayout, one_type: Buffer, other: SharedLayout, other_type: Buffer) -> bool:
-    """True if a byte of `one_type` lies where the byte of the same number of `other_type` lies, as far as both reach."""
+    """True if a byte of `one_type` lies where the byte of the same number of `other_type` lies, as far as both reach. Padded and
+    linear layouts, which only an author makes, agree with themselves."""
+    if isinstance(one, _AUTHORS) or isinstance(other, _AUTHORS):
+        return one == other and (one_type.shape, one_type.element.bytes) == (other_type.shape, other_type.element.bytes)
     return all(a == b for a, b in zip(byte_map(one, one_type), byte_map(other, other_type)))
 
 
@@ -41,10 +46,10 @@ def byte_offset(layout: SharedLayout, shape: tuple[int, ...], element: int, numb
 
 
 def _swizzled(layout: SwizzledShared, shape: tuple[int, ...], position: tuple[int, ...], element: int) -> int:
-    """Rows along `order[0]`; in row r its vectors are XORed with the phase (r // per_phase) % max_phase."""
+    """Rows along `order[0]`; in row r its vectors are XORed with the phase (r // per_phase) % max_phase, as far as the row goes."""
     fastest, *slower = layout.order
     column, row = position[fastest], position[slower[0]] if slower else 0
-    column ^= (row // layout.per_phase) % layout.max_phase * layout.vector
+    column ^= (row // layout.per_phase) % layout.max_phase * layout.vector % shape[fastest]
     offset, step = column, shape[fastest]
     for dim in slower:
         offset += position[dim] * step

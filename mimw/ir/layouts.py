@@ -141,6 +141,10 @@ class PaddedShared(SharedLayout):
     bases: tuple[tuple[int, ...], ...]
     shape: tuple[int, ...]
 
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
     def __str__(self) -> str:
         return f"padded({', '.join(f'{padding} after {interval}' for interval, padding in self.pairs)})"
 
@@ -151,6 +155,10 @@ class LinearShared(SharedLayout):
 
     bases: tuple[tuple[int, ...], ...]
     alignment: int = 16
+
+    @property
+    def rank(self) -> int:
+        return len(self.bases[0]) if self.bases else 1
 
     def __str__(self) -> str:
         return f"linear(offsets {list(self.bases)}, {self.alignment}-byte aligned)"

@@ -301,11 +301,12 @@ _define("buffer_flat", "buffer", lambda args, attrs: (
 _define("local_ptr", "buffer indices shape pointee", _pointed, "same", "pure", ours=True,
         doc="Pointers to elements of a buffer of the logical `shape`, as `indices` say, one per dimension (None: to all of them). "
         "Gone once `shared_pointers` has run.")
-_define("local_load", "buffer token", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
-        "read", ours=True, doc="A buffer into registers.", touches="buffer=read")
-_define("local_gather", "buffer indices axis token", lambda args, attrs: (
+_define("local_load", "buffer token mask", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free",
+        "read", ours=True, doc="A buffer into registers; with a mask, the elements where it is true: the others are not read.",
+        touches="buffer=read")
+_define("local_gather", "buffer indices axis token mask", lambda args, attrs: (
     Tensor(args[0].type.element, args[1].type.shape), ), "same", "read", ours=True,
-        doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..].", touches="buffer=read")
+        doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..]; mask: as for local_load.", touches="buffer=read")
 _define("local_scatter", "buffer value indices axis token", None, "same", "write", ours=True,
         doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.",
         touches="buffer=write")

@@ -18,6 +18,7 @@ def if_(emitter: Emitter, op):
         branches.append((mlir_block, yielded))
         emitter.carry(block.yielded, op.results)
     builder.restore_insertion_point(point)
+    emitter.locate(op)
     created = builder.create_if_op([value.get_type() for value in branches[0][1]], condition, True)
     for (mlir_block, yielded), place in zip(branches, (created.get_then_block(), created.get_else_block())):
         mlir_block.merge_block_before(place)

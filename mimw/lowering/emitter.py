@@ -148,13 +148,17 @@ class Emitter:
 
     def op(self, op: Op) -> None:
         self.site = op.site
-        label = next((value.name for value in op.results if value.name), op.name)
-        numbered(self.builder, label, self.numbers[op], op.site.file, op.site.line, op.site.column + 1)
+        self.locate(op)
         results = EMISSIONS[op.name](self, op)
         results = results if isinstance(results, (list, tuple)) else [results] if op.results else []
         kept = [value for value in op.results if not self.is_token(value)]
         for value, mlir_value in zip(kept, results, strict=True):
             self.values[value] = mlir_value
+
+    def locate(self, op: Op) -> None:
+        """Give what is built from now on the op's name, number and source position; after a region, those are the region's."""
+        label = next((value.name for value in op.results if value.name), op.name)
+        numbered(self.builder, label, self.numbers[op], op.site.file, op.site.line, op.site.column + 1)
 
     def into(self, mlir_block, block: Block, skip: int = 0) -> None:
         """Map a block's arguments to an MLIR block's, from argument `skip` on, and stand at its start."""
@@ -164,14 +168,12 @@ class Emitter:
         self.builder.set_insertion_point_to_start(mlir_block)
 
     def region(self, block: Block, yield_to: Callable[[list], object]) -> None:
-        """Emit a block whose `yield` is spelled by `yield_to`; the builder's location is again that of the op around it."""
-        location = self.builder.get_loc()
+        """Emit a block whose `yield` is spelled by `yield_to`."""
         self.yield_to.append(yield_to)
         try:
             self.block(block)
         finally:
             self.yield_to.pop()
-        self.builder.set_loc(location)
 
 
 def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target,

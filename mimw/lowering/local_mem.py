@@ -26,6 +26,7 @@ def local_alloc(emitter: Emitter, op: Op):
 
 @emits("local_load")
 def local_load(emitter: Emitter, op: Op):
+    """A masked one reads the whole view, in wide pieces; the `select` behind it drops what stands where the mask is false."""
     loaded = emitter.builder.create_local_load(emitter.mlir_type(op.result), emitter.values[op.args[0]])
     if op.attrs.get("layout") is None:
         return loaded
@@ -34,7 +35,8 @@ def local_load(emitter: Emitter, op: Op):
 
 @emits("local_gather")
 def local_gather(emitter: Emitter, op: Op):
-    buffer, indices = emitter.operands(op)
+    """Where a mask is false the index is one inside the buffer, and a `select` drops what was read."""
+    buffer, indices = (emitter.operand(op, value) for value in op.args[:2])
     return emitter.builder.create_local_gather(emitter.mlir_type(op.result), buffer, indices, op.args[2])
 
 

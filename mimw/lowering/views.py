@@ -92,11 +92,14 @@ def _slice_at_run_time(emitter: Emitter, op: Op):
 def _consecutive(layout: SharedLayout, type_: Buffer, shape: tuple[int, ...], dim: int) -> bool:
     """True if slices of `shape` along `dim`, whole in all others, follow each other in memory.
 
-    The NV-MMA layout keeps stripes as wide as the swizzle one after the other, and in each of them the rows.
+    The NV-MMA layout keeps stripes as wide as the swizzle one after the other, and in each of them the rows. Of linear maps and of
+    padded rows nothing is claimed.
     """
     extents, size = type_.shape, type_.element.bytes
     if isinstance(layout, SwizzledShared):
         return layout.max_phase == 1 and layout.order[-1] == dim
+    if not isinstance(layout, NvmmaShared):
+        return False
     fastest = 0 if layout.transposed else len(extents) - 1
     if dim == fastest:
         return len(extents) == 2 and layout.swizzle > 0 and shape[dim] * size % layout.swizzle == 0

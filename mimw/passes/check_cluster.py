@@ -1,39 +1,61 @@
-"""Words that reach other CTAs, where the launch has no cluster or not such a CTA; cluster barriers that never open."""
+"""Words that name a CTA which the launch's clusters do not have; cluster barriers that never open.
+
+Without a cluster a CTA is a cluster of its own, with rank 0: stores, copies and cluster barriers work there. Only another CTA's
+barrier, by `remote_view` or an arrival on it, is then refused, as published. What can never run is not looked at.
+"""
 
 from __future__ import annotations
 
-from ..analysis import CROSS_CTA, Uses, constant_of, task_label, total_warps
+from collections.abc import Iterator
+
+from ..analysis import CROSS_CTA, Uses, constant_of, never_runs, task_label, total_warps
 from ..errors import KernelError, ProtocolError
 from ..ir import OPS, Op, Program
 from ..target import Target
+from .check_registers import Remark
+
+_PEER_BARRIERS = ("remote_view", "remote_arrive")
 
 
-def check_cluster(program: Program, target: Target) -> None:
+def check_cluster(program: Program, target: Target) -> tuple[Remark, ...]:
     """Raise `KernelError` for the first op that touches a CTA which the launch's clusters do not have, and `ProtocolError`
-    for a cluster barrier in tasks that some warps of the CTA never reach."""
-    uses = Uses(program)
+    for a cluster barrier in tasks that some warps of the CTA never reach. Remarks on ranks that there are not under a condition
+    whose value is not known."""
+    uses, remarks = Uses(program), []
     for op in uses.ops:
         if op.name in CROSS_CTA and not isinstance(op.attrs.get("run"), int):  # tle.remote was checked where it stands
-            _check_ranks(uses, op)
+            if not never_runs(uses, op):
+                remarks += _check_ranks(uses, op)
         elif op.name == "warp_specialize":
             _check_barriers(uses, op)
         elif op.name == "distributed_barrier" and uses.task(op) is not None and (uses.program.cluster_size > 1 or op.attrs["grid"]):
             raise ProtocolError("this distributed_barrier never opens: it waits for all threads of each CTA, and task "
                                 f"'{task_label(uses.task(op))}' has only some of them.", op.site,
                                 hint="call it before or after the tasks, or let tasks meet on mbarriers.")
+    return tuple(remarks)
 
 
-def _check_ranks(uses: Uses, op: Op) -> None:
+def _check_ranks(uses: Uses, op: Op) -> Iterator[Remark]:
     size = uses.program.cluster_size
-    if size == 1:
+    if size == 1 and op.name in _PEER_BARRIERS:
         raise KernelError(f"Unexpected buffer remote view in 1cta mode: {op.name} reaches another CTA, and this kernel is launched "
                           "without a cluster.", op.site, hint="launch with ctas_per_cga=(2, 1, 1) or another shape")
     arg = dict(zip(OPS[op.name].params, op.args)).get
     for rank in arg("targets") or (arg("rank"), ):
         number = constant_of(uses, rank)
-        if number is not None and not 0 <= number < size:
-            raise KernelError(f"{op.name} names the CTA with rank {number}; clusters of {uses.program.cluster} have ranks 0 to "
-                              f"{size - 1}.", op.site)
+        if number is None or 0 <= number < size:
+            continue
+        wrong = f"{op.name} names the CTA with rank {number}; {ranks_of(uses.program)}."
+        if not uses.conditional(op):
+            raise KernelError(wrong, op.site, hint="launch with ctas_per_cga, or put it under a condition on the rank.")
+        yield Remark(f"{wrong} The condition around it must not hold.", op.site)
+
+
+def ranks_of(program: Program) -> str:
+    """Which ranks there are, in words."""
+    if program.cluster_size == 1:
+        return "without a cluster there is rank 0 only, the CTA itself"
+    return f"clusters of {program.cluster} have ranks 0 to {program.cluster_size - 1}"
 
 
 def _check_barriers(uses: Uses, region: Op) -> None:

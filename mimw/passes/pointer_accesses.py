@@ -132,7 +132,8 @@ def _load(accesses: Accesses, op: Op) -> None:
     element = element_of(op.result.type)
     view = accesses.view(op, pointer, element)
     if view is not None:
-        loaded = writer.emit("local_load", (view, None), op.site, label=op.result.name)
+        on = () if mask is None else (writer.reshaped(writer.now(mask), view.type.shape, op.site), )
+        loaded = writer.emit("local_load", (view, None, *on), op.site, label=op.result.name)
         loaded = writer.reshaped(loaded, op.result.type.shape, op.site)
         if mask is not None:
             loaded = writer.emit("select", (writer.now(mask), loaded, _filler(writer, other, loaded.type, op)), op.site)
@@ -142,7 +143,7 @@ def _load(accesses: Accesses, op: Op) -> None:
     if mask is not None:
         mask = accesses.row(mask, op)
         position = writer.emit("select", (mask, position, writer.constant(0, position.type, op.site)), op.site)
-    row = writer.emit("local_gather", (flat, position, 0, None), op.site)
+    row = writer.emit("local_gather", (flat, position, 0, None) if mask is None else (flat, position, 0, None, mask), op.site)
     if mask is not None:
         other = None if other is None else accesses.row(other, op)
         row = writer.emit("select", (mask, row, _filler(writer, other, row.type, op)), op.site)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ..analysis import constant_of
+from ..analysis import constant_of, never_runs
 from ..analysis.runs import pointer_run
 from ..analysis.uses import Uses
 from ..errors import KernelError
@@ -29,15 +29,13 @@ def is_remote(uses: Uses, pointer: Value) -> bool:
 
 
 def ranked(accesses: Accesses, op: Op, size: int) -> Value:
-    """What a `remote_ptr` is: the position of its pointer, with the rank. `size` is the cluster's."""
+    """What a `remote_ptr` is: the position of its pointer, with the rank. `size` is the cluster's; without a cluster it is 1, and
+    rank 0 the CTA itself."""
     pointer, rank = op.args
     number = constant_of(accesses.uses, rank)
-    if number is not None and not 0 <= number < size:
+    if number is not None and not 0 <= number < size and not never_runs(accesses.uses, op):
         raise KernelError(f"tle.remote names the shard with rank {number}; the clusters of this launch have {size} CTAs.", op.site,
                           hint="give the mesh as `scope`, or launch with ctas_per_cga.")
-    if number is None and size == 1:
-        raise KernelError("Unexpected buffer remote view in 1cta mode: tle.remote reaches another CTA, and this kernel is launched "
-                          "without a cluster.", op.site, hint="give the mesh as `scope`, or launch with ctas_per_cga=(2, 1, 1).")
     writer = accesses.writer
     position, rank = writer.now(pointer), writer.now(rank)
     if isinstance(position.type, Tensor) and not isinstance(rank.type, Tensor):

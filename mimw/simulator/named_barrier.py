@@ -1,4 +1,9 @@
-"""The numbered hardware barriers of a CTA (PTX ISA, "bar"): they open when so many threads have come, and start again."""
+"""The numbered hardware barriers of a CTA (PTX ISA, "bar"): they open when so many threads have come, and start again.
+
+What comes is a warp, with its 32 threads. A task whose warps find room in one round comes as a whole; otherwise its warps fill one
+round after the other, and a wait of the task is over with the last of them. Four warps at `named_barrier_wait(14, 32)` are four
+rounds of one warp each, in which nobody waits for anybody.
+"""
 
 from __future__ import annotations
 
@@ -13,39 +18,66 @@ WARP = 32
 
 
 @dataclass(eq=False)
-class NamedBarrier:
-    """`threads` is what the current round was begun for; `rounds` counts those that are over."""
+class Round:
+    """One opening of a barrier: `began` gave the number of `threads` that it is for; `time` is when the last so far came."""
 
     number: int
-    threads: int = 0
+    threads: int
+    began: Op
     come: int = 0
-    rounds: int = 0
-    opened_at: float = 0.0
-    began: Op | None = None
+    time: float = 0.0
     waiters: list[Task] = field(default_factory=list)
 
-    def arrive(self, task: Task, op: Op, threads: int) -> None:
-        """All threads of `task` have come."""
+    @property
+    def over(self) -> bool:
+        return self.come == self.threads
+
+
+@dataclass(eq=False)
+class NamedBarrier:
+    """`current` is the round that is open, if any thread has come to it; `rounds` counts those that were begun."""
+
+    number: int
+    current: Round | None = None
+    rounds: int = 0
+
+    def arrive(self, task: Task, op: Op, threads: int) -> list[Round]:
+        """All warps of `task` come; the rounds that they are in.
+
+        Only a task that is in one round as a whole releases: of another one some warps may have come without the others.
+        """
         task.release()
-        if self.come and threads != self.threads:
+        rounds, left = [], WARP * task.num_warps
+        while left:
+            one = self._open(task, op, threads)
+            if not rounds:
+                whole = one.come + left <= threads
+                self._tell(task, one, whole)
+            came = min(left, threads - one.come)
+            one.come, left, one.time = one.come + came, left - came, max(one.time, task.clock)
+            rounds.append(one)
+            if one.over:
+                self.current = None
+                for waiter in one.waiters:
+                    waiter.machine.wake(waiter)
+                one.waiters.clear()
+        return rounds
+
+    def _open(self, task: Task, op: Op, threads: int) -> Round:
+        if self.current is None:
+            self.current, self.rounds = Round(self.rounds, threads, op), self.rounds + 1
+        elif threads != self.current.threads:
             raise fail(BarrierMisuse, task, op, f"named barrier {self.number} opens for {threads} threads here and for "
-                       f"{self.threads} at {self.began.site}, in one round", self.began.site,
+                       f"{self.current.threads} at {self.current.began.site}, in one round", self.current.began.site,
                        hint="give one count on all sides")
-        if not self.come:
-            self.threads, self.began, self.opened_at = threads, op, 0.0
-        task.machine.order.release(task, (self, self.rounds))
-        if task.machine.guide is not None:      # which of several tasks' arrivals make a round may differ
-            task.machine.guide.touched((task.cta.index, "named barrier", self.number), "arrive", self.rounds)
-        self.come += WARP * task.num_warps
-        if self.come > threads:
-            raise fail(BarrierMisuse, task, op, f"{self.come} threads have come to named barrier {self.number}, which opens for "
-                       f"{threads}", self.began.site, hint="count the threads of every task that waits or arrives there")
-        self.opened_at = max(self.opened_at, task.clock)
-        if self.come == threads:
-            self.come, self.rounds = 0, self.rounds + 1
-            for waiter in self.waiters:
-                waiter.machine.wake(waiter)
-            self.waiters.clear()
+        return self.current
+
+    def _tell(self, task: Task, one: Round, whole: bool) -> None:
+        """Which of several tasks' arrivals make a round may differ; if a task is cut in two, so may who is in which half."""
+        if whole:
+            task.machine.order.release(task, one)
+        if task.machine.guide is not None:
+            task.machine.guide.touched((task.cta.index, "named barrier", self.number), "arrive" if whole else "write", one.number)
 
 
 def _barrier(task: Task, op: Op) -> NamedBarrier:
@@ -60,14 +92,15 @@ def named_barrier_arrive(task, op):
 
 @handles("named_barrier_wait")
 def named_barrier_wait(task, op):
+    """A task that came as a whole knows what all did who came as a whole to its round; one that was cut knows of nobody."""
     yield None
     barrier = _barrier(task, op)
-    this_round = barrier.rounds
-    barrier.arrive(task, op, op.args[1])
-    task.machine.polls = 0
-    while barrier.rounds == this_round:
-        barrier.waiters.append(task)
-        yield Wait(op, "named barrier", barrier, lambda: f"named barrier {barrier.number}: {barrier.come} of {barrier.threads} "
+    rounds = barrier.arrive(task, op, op.args[1])
+    task.machine.polls, last = 0, rounds[-1]
+    while not last.over:
+        last.waiters.append(task)
+        yield Wait(op, "named barrier", barrier, lambda: f"named barrier {barrier.number}: {last.come} of {last.threads} "
                    "threads have come")
-    task.machine.order.acquire(task, (barrier, this_round))
-    task.wait_until(barrier.opened_at, op, f"named barrier {barrier.number}")
+    if len(rounds) == 1:
+        task.machine.order.acquire(task, last)
+    task.wait_until(last.time, op, f"named barrier {barrier.number}")

@@ -70,10 +70,14 @@ class View:
             parts.append(flat.view(kind).reshape((*lead, *type_.shape)))
         return View(self.allocation, *parts, f"{self.path} as {type_}", self.group_size if ahead else 1)
 
-    def read(self, task, op) -> np.ndarray:
-        """A copy of the elements; refuses what has not been written."""
-        self.check(task, op)
-        return self.data.copy()
+    def read(self, task, op, where=...) -> np.ndarray:
+        """A copy of the elements, or of those at a numpy index and 0 elsewhere; refuses what has not been written."""
+        self.check(task, op, where)
+        if where is ...:
+            return self.data.copy()
+        found = np.zeros(self.data.shape, self.data.dtype)
+        found[where] = self.data[where]
+        return found
 
     def touch(self, actor, op, *, write: bool, proxy: str = GENERIC, where=None, scope: str = "") -> None:
         """Note an access of `actor`, a task or an operation in flight, to all elements or to those at a numpy index. One with a
@@ -209,8 +213,13 @@ def buffer_reinterpret(task, op):
 @handles("local_load", switches=True)
 def local_load(task, op):
     view = task.env[op.args[0]]
-    view.touch(task, op, write=False)
-    task.env[op.result] = view.read(task, op)
+    if len(op.args) < 3:
+        view.touch(task, op, write=False)
+        task.env[op.result] = view.read(task, op)
+        return
+    where = np.nonzero(task.read(op.args[2], op))
+    view.touch(task, op, write=False, where=where)
+    task.env[op.result] = view.read(task, op, where)
 
 
 @handles("local_store", switches=True)
@@ -224,9 +233,13 @@ def local_store(task, op):
 def local_gather(task, op):
     view, indices, axis = task.env[op.args[0]], task.read(op.args[1], op), op.args[2]
     where = _picked(task, op, view, indices, axis)
+    found = view.data[where]
+    if len(op.args) > 4:
+        on = task.read(op.args[4], op)
+        found, where = np.where(on, found, np.zeros_like(found)), tuple(index[on] for index in where)
     view.touch(task, op, write=False, where=where)
     view.check(task, op, where)
-    task.env[op.result] = view.data[where]
+    task.env[op.result] = found
 
 
 @handles("local_scatter", switches=True)

@@ -18,7 +18,7 @@ from ..costs import Model, model
 from ..errors import SimulatorMisuse
 from ..ir import Site
 from ..report.table import table
-from ..simulate import Launch, prepare
+from ..simulate import Launch, kernel_first, prepare
 from ..simulator.cluster import clusters
 from ..simulator.host import bind
 from ..simulator.memory import GlobalMemory
@@ -80,6 +80,7 @@ class Prediction(Timeline):
         return "\n".join([*lines, super().__str__().split("\n", 1)[1]])
 
 
+@kernel_first
 def predict(kernel, grid, *args, target: str | None = None, megahertz: float | None = None, ctas: int = MOST_CTAS,
             **meta) -> Prediction:
     """Predict the timeline of a launch of `kernel` over `grid` from the cost model of a chip.

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import SimulatorMisuse
 from ..ir import Op, Program
 from ..passes.stamp_time import BEGIN, END, RECORD_BYTES
-from ..simulate import resolve, simulating
+from ..simulate import kernel_first, resolve, simulating
 from ..simulator.deadlock import task_names
 from ..simulator.trace import Event, Trace
 from ..triton_port.runtime import driver, profile_scratch_from
@@ -36,6 +36,7 @@ class Profile(Timeline):
     spread: float = 0.0
 
 
+@kernel_first
 def profile(kernel, grid, *args, capacity: int = CAPACITY, ctas: int = CTAS, **meta) -> Profile:
     """Launch `kernel` once on the GPU with time stamps around its waits, copies, dots and stores.
 

@@ -41,6 +41,7 @@ _ALLOCATIONS = ("ttg.local_alloc", "ttng.tmem_alloc")
 _FENCE = "ttng.fence_async_shared"
 _MARKED = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.local_load", "ttg.local_gather")
 _STRETCH = "mimw.stretch"
+_LOAD = "tt.load"
 _READS = ("ttg.local_load", "ttg.local_gather")
 _TENSOR_CORE = ("ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled")
 
@@ -50,7 +51,7 @@ class Node:
     """An op with an effect, or a loop, an `if` or a region of tasks with the nodes in its blocks.
 
     A pass that joins a read with the conversion behind it leaves a read with the conversion's number: such a node has in `others`
-    the numbers of all reads of the same buffer, one of which it is.
+    the numbers of all reads of the same buffer, or of all `tl.load`s, one of which it is.
     """
 
     kind: str  # op, loop, if, tasks
@@ -116,6 +117,7 @@ class Effects:
         self.effects, self.memory, self.before = effects, memory, before
         self.held: set[int] = set()
         self.fences: set[int] = set()
+        self.loads: set[int] = set()
         self.readers: dict[int | None, set[int]] = {}
         self.roots: dict[str, str] = {}            # view -> what it is a view of
         self.buffers: dict[str, int | None] = {}   # allocation -> its number, None for one that Triton made
@@ -183,7 +185,13 @@ class Effects:
             elif number not in self.before.fences:
                 return
         others: frozenset[int] = frozenset()
-        if name in _READS:
+        if name == _LOAD:
+            if self.before is None:
+                self.loads.add(number)
+            elif number not in self.before.loads:
+                others = frozenset(self.before.loads)
+                number = min(others, default=number)
+        elif name in _READS:
             buffer = self._buffer(_VALUE.search(rest)[0])
             if self.before is None:
                 self.readers.setdefault(buffer, set()).add(number)

@@ -1,10 +1,12 @@
-"""Which scalars are certain."""
+"""Which scalars are certain, and what therefore never runs."""
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mimw.analysis import Uses, constant_of, first_value
+from mimw.analysis import Uses, constant_of, first_value, never_runs
 from tests.analysis.building import I1, I32, Kernel, Scalar
 
 
@@ -71,3 +73,44 @@ def test_the_first_round_of_a_while():
 
     assert evaluated(build, first_value) == 5
     assert evaluated(build) is None
+
+
+@pytest.mark.parametrize("name, alone, pair", [("cluster_cta_rank", 0, None), ("cluster_size_1d", 1, 2)])
+def test_the_cluster(name, alone, pair):
+    k = Kernel()
+    value = k.op(name)
+    k.op("print", "", False, (value, ), (True, ))
+    program = k.program()
+    number = program.body.ops[0].result
+    assert constant_of(Uses(program), number) == alone
+    assert constant_of(Uses(replace(program, cluster=(2, 1, 1))), number) == pair
+
+
+def test_a_remainder_by_one():
+    assert evaluated(lambda k, out: out(k.op("srem", k.param("n"), k.number(1)))) == 0
+
+
+@pytest.mark.parametrize("guard, never", [
+    (lambda k: k.when(k.number(0, I1)), True), (lambda k: k.when(k.number(1, I1)), False),
+    (lambda k: k.when(k.op("icmpNE", k.op("cluster_cta_rank"), k.number(0))), True),
+    (lambda k: k.when(k.op("icmpSLT", k.number(0), k.param("n"))), False),
+    (lambda k: k.loop(k.op("cluster_size_1d"), start=1), True), (lambda k: k.loop(k.number(1)), False),
+    (lambda k: k.loop(k.param("n"), start=1), False),
+])
+def test_what_never_runs(guard, never):
+    k = Kernel()
+    with guard(k):
+        k.op("print", "", False, (), ())
+        k.carry()
+    program = k.program()
+    printed = next(op for op in program.walk() if op.name == "print")
+    assert never_runs(Uses(program), printed) is never
+
+
+@pytest.mark.parametrize("predicate, never", [(0, True), (1, False), (None, False)])
+def test_a_predicate_that_never_holds(predicate, never):
+    k = Kernel()
+    k.arrive(k.one(k.barriers("full", 1), 0), predicate=None if predicate is None else k.number(predicate, I1))
+    program = k.program()
+    arrive = next(op for op in program.walk() if op.name == "barrier_arrive")
+    assert never_runs(Uses(program), arrive) is never

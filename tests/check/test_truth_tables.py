@@ -262,6 +262,51 @@ def test_named_barriers(arrive, wait, threads):
 
 
 @mimw.jit
+def among_warps(x_ptr, y_ptr, THREADS: tl.constexpr, ARRIVE: tl.constexpr):
+    """Four warps write; one reads behind a numbered barrier to which another one comes, too."""
+    tile = tlx.local_alloc((16, 32), tl.float16, 1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            tlx.local_store(tile[0], tl.load(x_ptr + at))
+            if ARRIVE:
+                tlx.named_barrier_arrive(14, THREADS)
+            else:
+                tlx.named_barrier_wait(14, THREADS)
+        with tlx.async_task(num_warps=1):
+            here = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            tlx.named_barrier_wait(14, THREADS)
+            tl.store(y_ptr + here, tlx.local_load(tile[0]))
+        with tlx.async_task(num_warps=1):
+            tlx.named_barrier_arrive(14, THREADS)
+
+
+@pytest.mark.parametrize("arrive", SWITCHES)
+@pytest.mark.parametrize("threads", [32, 64, 96, 192])
+def test_named_barriers_that_cut_a_task(arrive, threads):
+    """Right iff all six warps are one round; six, three or two rounds say nothing of who was in which."""
+    x, y = np.ones((16, 32), np.float16), np.zeros((16, 32), np.float16)
+    assert right((among_warps, 1, (x, y, threads, arrive), {})) == (threads == 192)
+
+
+@mimw.jit
+def by_themselves(x_ptr, y_ptr, THREADS: tl.constexpr):
+    """Four warps at a barrier that is for fewer: nobody else is there, and what the task did stays in order."""
+    tile = tlx.local_alloc((16, 32), tl.float16, 1)
+    at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tlx.local_store(tile[0], tl.load(x_ptr + at))
+    tlx.named_barrier_wait(14, THREADS)
+    tl.store(y_ptr + at, tlx.local_load(tile[0]))
+
+
+@pytest.mark.parametrize("threads", [32, 64, 96, 128, 160])
+def test_a_named_barrier_for_fewer_warps_than_the_task_has(threads):
+    """Right iff the task's warps make up whole rounds."""
+    x, y = np.ones((16, 32), np.float16), np.zeros((16, 32), np.float16)
+    assert right((by_themselves, 1, (x, y, threads), {})) == (128 % threads == 0)
+
+
+@mimw.jit
 def around(x_ptr, y_ptr, WRITE: tl.constexpr, READ: tl.constexpr):
     """A tile written and read before (0), in the first (1) or second (2) task of, or after (3) a region."""
     tile = tlx.local_alloc((128, ), tl.float32, 1)

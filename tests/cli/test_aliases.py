@@ -1,9 +1,12 @@
 """`install_aliases` answers the published imports with our own objects."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from mimw.testing import gpu_available
 
 _PRELUDE = "import mimw\nmimw.install_aliases()\nmimw.install_aliases()\n"
 
@@ -35,6 +38,8 @@ def _run(source):
     "import triton\nfrom triton.runtime import Config\nprint(triton.Config is Config is mimw.Config)",
     "from triton.runtime.autotuner import Config\nprint(Config is mimw.Config)",
     "import triton\nprint(triton.autotune is triton.runtime.autotune is mimw.autotune)",
+    "import triton, triton.compiler\nfrom triton.compiler.compiler import compile\n"
+    "print(triton.compile is triton.compiler.compile is compile)",
 ])
 def test_published_names_are_ours(source):
     assert _run(_PRELUDE + source) == ("True\n", "")
@@ -59,3 +64,72 @@ def test_families_that_are_not_offered_name_the_word(name):
 def test_nothing_changes_before_the_call():
     assert _run("import mimw, triton\ntry:\n    import triton.language.extra.tlx\n"
                 "except ImportError:\n    print(triton.jit.__module__)") == ("triton.runtime.jit\n", "")
+
+
+_KERNEL = """
+import triton
+import triton.language as tl
+import triton.language.extra.tlx as tlx
+from triton.compiler import ASTSource
+from triton.backends.compiler import GPUTarget
+
+@triton.jit
+def through(x, y, n, N: tl.constexpr):
+    tile = tlx.local_alloc((N, ), tl.float32, tl.constexpr(1))
+    tlx.local_store(tile[0], tl.load(x + tl.arange(0, N), mask=tl.arange(0, N) < n))
+    tl.store(y + tl.arange(0, N), tlx.local_load(tile[0]))
+
+@triton.jit
+def plain(x, N: tl.constexpr):
+    tl.store(x + tl.arange(0, N), 1)
+
+TYPES = {"x": "*fp32", "y": "*fp32", "n": "i32"}
+"""
+
+
+def _script(tmp_path, source):
+    path = tmp_path / "script.py"
+    path.write_text(_KERNEL + source)
+    run = subprocess.run([sys.executable, "-m", "mimw", "run", str(path)], capture_output=True, text=True,
+                         env={**os.environ, "MIMW_SIMULATE": "1"})
+    return run.stdout, run.stderr
+
+
+def test_compile_of_a_source(tmp_path):
+    said, errors = _script(tmp_path, """
+for target, text, types in ((GPUTarget("cuda", 90, 32), "ptx", TYPES),
+                            (GPUTarget("hip", "gfx950", 64), "amdgcn", {**TYPES, "N": "constexpr"})):
+    compiled = triton.compile(ASTSource(through, signature=types, constexprs={"N": 64}), target=target, options={"num_warps": 2})
+    print(compiled.metadata.num_warps, text in compiled.asm, compiled.asm["ttgir"].count("ttg.local_alloc"))
+""")
+    assert (said, errors) == ("2 True 1\n2 True 1\n", "")
+
+
+def test_compile_with_a_cluster_and_of_a_plain_kernel(tmp_path):
+    said, errors = _script(tmp_path, """
+source = ASTSource(fn=through, signature=TYPES, constexprs={"N": 64}, attrs={(0, ): [["tt.divisibility", 16]]})
+compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"ctas_per_cga": (2, 1, 1)})
+print(compiled.metadata.ctas_per_cga, ".reqnctapercluster" in compiled.asm["ptx"], compiled.asm["ttgir"].count("divisibility"))
+print("tt.store" in triton.compile(ASTSource(plain, {"x": "*fp32"}, {"N": 64}), target=GPUTarget("cuda", 90, 32)).asm["ttgir"])
+try:
+    triton.compile(3)
+except AssertionError as error:
+    print(error)
+""")
+    assert (said, errors) == ("(2, 1, 1) True 1\nTrue\nsource must be either AST or a filepath\n", "")
+
+
+def test_backends_by_name():
+    assert _run(_PRELUDE + "from triton.backends.compiler import GPUTarget\n"
+                "print([(t.is_cuda_backend(), t.is_hip_backend()) for t in (GPUTarget('cuda', 90, 32), "
+                "GPUTarget('hip', 'gfx950', 64))])") == ("[(True, False), (False, True)]\n", "")
+
+
+@pytest.mark.skipif(gpu_available(), reason="Triton's own driver answers where there is a GPU")
+@pytest.mark.parametrize("target, said", [("", "cuda 90 True"), ("gfx950", "hip gfx950 False")])
+def test_the_driver_answers_before_any_kernel_is_decorated(target, said):
+    source = ("import triton\nactive = triton.runtime.driver.active\ntarget = active.get_current_target()\n"
+              "print(target.backend, target.arch, target.is_cuda_backend(), active.get_active_torch_device())")
+    run = subprocess.run([sys.executable, "-c", _PRELUDE + source], capture_output=True, text=True,
+                         env={**os.environ, "MIMW_TARGET": target})
+    assert (run.stdout, run.stderr) == (f"{said} cpu\n", "")

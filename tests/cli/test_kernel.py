@@ -1,10 +1,12 @@
 """Types and constants given on the command line reach the right parameters."""
 
+from types import SimpleNamespace
+
 import pytest
 import triton.language as tl
 
 from mimw.cli.errors import CommandError
-from mimw.cli.kernel import _constant, bind, split_types
+from mimw.cli.kernel import _constant, alignment_note, bind, split_types, without_hints
 
 
 def kernel(a_desc, out, n, BM: tl.constexpr, BN: tl.constexpr = 64):
@@ -70,3 +72,26 @@ def test_constants(text, expected):
 def test_constants_that_cannot_be_read(text):
     with pytest.raises(CommandError):
         _constant(text)
+
+
+@pytest.mark.parametrize("signature, plain, constants, attrs", [
+    ({"x": "*fp16:16", "n": "i32:16"}, {"x": "*fp16", "n": "i32"}, {}, {(0, ): [["tt.divisibility", 16]],
+                                                                       (1, ): [["tt.divisibility", 16]]}),
+    ({"x": "*fp16", "n": "i32:1", "m": "i64 : 16"}, {"x": "*fp16", "n": "constexpr", "m": "i64"}, {"n": 1},
+     {(2, ): [["tt.divisibility", 16]]}),
+    ({"d": "tensordesc<bf16[128,64]>", "B": "constexpr", "s": "(i32,i64)"},
+     {"d": "tensordesc<bf16[128,64]>", "B": "constexpr", "s": "(i32,i64)"}, {}, {}),
+])
+def test_hints_are_cut_off(signature, plain, constants, attrs):
+    assert without_hints(signature) == (plain, constants, attrs)
+
+
+@pytest.mark.parametrize("type_", ["*fp16:8", "i32:2", "i32:x", "*fp16:1"])
+def test_hints_that_triton_has_not(type_):
+    with pytest.raises(CommandError, match=r"--signature x=.* is no hint\. Triton's are 16"):
+        without_hints({"x": type_})
+
+
+@pytest.mark.parametrize("unaligned, said", [((), ""), (("x", "y"), "x, y: addresses count as unaligned")])
+def test_what_is_said_of_addresses(unaligned, said):
+    assert alignment_note(SimpleNamespace(unaligned=unaligned)).startswith(said) and bool(unaligned) == bool(said)

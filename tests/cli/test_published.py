@@ -85,6 +85,19 @@ def test_compile(script, target, stage, expected):
     assert expected in _mimw("compile", f"{script}:scaled", *_KERNEL_ARGUMENTS, "--target", target, "--emit", stage)
 
 
+def test_alignment_hints_give_the_code_of_a_launch(script):
+    arguments = ("--constexpr", "N=128", "--target", "sm_90a", "--emit", "ptx")
+    hinted = _mimw("compile", f"{script}:scaled", "--signature", "*fp32:16, *fp32:16, i32:16", *arguments)
+    plain = _mimw("compile", f"{script}:scaled", *_KERNEL_ARGUMENTS, "--emit", "ptx")
+    told = "// source, target: addresses count as unaligned, so this code differs from what a launch gets"
+    assert plain.startswith(told) and "unaligned" not in hinted and hinted.count("divisibility") == 0
+    assert hinted != plain.partition("\n")[2]
+    some = "source=*fp32:16, target=*fp32, scale=i32:1"
+    ttgir = _mimw("compile", f"{script}:scaled", "--signature", some, "--constexpr", "N=128")
+    assert ttgir.startswith("// target: addresses count as unaligned") and ttgir.count("tt.divisibility = 16") == 1
+    assert "%scale" not in ttgir
+
+
 def test_compile_to_a_file(script, tmp_path):
     cubin = tmp_path / "scaled.cubin"
     _mimw("compile", f"{script}:scaled", *_KERNEL_ARGUMENTS, "--emit", "cubin", "-o", str(cubin))

@@ -18,6 +18,8 @@ PLAIN2, PLAIN1 = SwizzledShared(1, 1, 1, (1, 0)), SwizzledShared(1, 1, 1, (0, ))
     (PLAIN2, (8, 8), [1, 2, 4, 8, 16, 32, 64]),
     (SwizzledShared(1, 1, 1, (0, 1)), (8, 8), [1, 16, 32, 64, 2, 4, 8]),
     (SwizzledShared(2, 2, 4, (1, 0)), (8, 8), [1, 2, 4, 8, 16, 32 + 4, 64 + 8]),
+    # Phases beyond the end of a row wrap around, as in Triton.
+    (SwizzledShared(8, 1, 8, (1, 0)), (8, 16), [1, 2, 4, 8, 16, 32 + 16, 64, 128]),
     # One column of 128 bytes; rows 1, 2, 4 XOR the 16-byte chunks. As Triton's own linear layout of it.
     (NvmmaShared(128, 16, 2), (16, 64), [1, 2, 4, 8, 16, 32, 64, 128 + 16, 256 + 32, 512 + 64, 1024]),
     (NvmmaShared(128, 16, 2), (16, 128), [1, 2, 4, 8, 16, 32, 64, 2048, 128 + 16, 256 + 32, 512 + 64, 1024]),

@@ -41,11 +41,19 @@ WORDS = ["remote_view", "remote_arrive", "remote_store", "async_remote_store", "
 
 
 @pytest.mark.parametrize("cluster", [None, (1, 1, 1)])
-@pytest.mark.parametrize("word", WORDS)
-def test_no_other_cta(word, cluster):
+@pytest.mark.parametrize("word", WORDS[:2])
+def test_no_view_of_another_ctas_barrier(word, cluster):
     with pytest.raises(triton.CompilationError, match="Unexpected buffer remote view in 1cta mode") as caught:
         ir_of(touches, cluster, WORD=word, RANK=0)
     assert isinstance(caught.value.__cause__, KernelError) and caught.value.__cause__.sites
+
+
+@pytest.mark.parametrize("cluster", [None, (1, 1, 1)])
+@pytest.mark.parametrize("word", WORDS[2:])
+def test_without_a_cluster_the_rank_is_0(word, cluster):
+    assert "cluster_barrier" not in names(ir_of(touches, cluster, WORD=word, RANK=0))
+    with pytest.raises(triton.CompilationError, match="rank 1; without a cluster there is rank 0 only, the CTA itself"):
+        ir_of(touches, cluster, WORD=word, RANK=1)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -55,8 +63,8 @@ def test_ranks_in_and_out_of_the_cluster(word):
         ir_of(touches, (2, 2, 1), WORD=word, RANK=4)
 
 
-def test_multicast_needs_a_cluster():
-    with pytest.raises(triton.CompilationError, match="1cta mode"):
+def test_multicast_to_others_needs_a_cluster():
+    with pytest.raises(triton.CompilationError, match="rank 1; without a cluster"):
         compile_kernel(kernels.multicast, {"x_desc": "tensordesc<fp16[32,64]>", "y_ptr": "*fp16"},
                        dict(R=64, C=64, COLUMNS=False))
 

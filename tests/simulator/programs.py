@@ -131,9 +131,10 @@ class Sketch:
         op.regions[0].push_back(self.block(body, pairs))
         return op.results
 
-    def tasks(self, **bodies) -> None:
-        """`warp_specialize`: one task for each keyword, the first being the default task; four warps each."""
-        specs = [Task(name, 4, index == 0) for index, name in enumerate(bodies)]
+    def tasks(self, *, warps: tuple[int, ...] = (), **bodies) -> None:
+        """`warp_specialize`: one task for each keyword, the first being the default task; four warps each, or `warps`."""
+        warps = warps or (4, ) * len(bodies)
+        specs = [Task(name, size, index == 0) for index, (name, size) in enumerate(zip(bodies, warps, strict=True))]
         self._here()
         self.recorder.record_tasks(specs, [self.block(lambda body=body: body()) for body in bodies.values()])
 

@@ -36,6 +36,7 @@ CASES = {
     "x splits M and K of b": (["x", None], ["x", None], ("x", None), ()),
     "x splits K of a and N": ([None, "x"], [None, "x"], (None, "x"), ()),
     "a over both axes, b too": (["x", "y"], ["x", "y"], ("x", "y"), ()),
+    "short splits": (["x"], ["y"], ("x", None), ("y", )),
     "two axes cut M": ([["x", "y"], None], [None, "y"], (("x", "y"), None), ()),
 }
 
@@ -138,7 +139,7 @@ def wrong(x, spec_a: tl.constexpr, spec_b: tl.constexpr, spec_c: tl.constexpr, K
     (ValueError, "K is 32", spec(), spec(), None, 64, None),
     (ValueError, "partial along 'x'", spec([None, None], ["x"]), spec([None, "x"]), None, 32, None),
     (ValueError, "partial along 'x'", spec(None, ["x"]), spec(None, ["x"]), None, 32, None),
-    (ValueError, "takes matrices", spec(["x"]), spec(), None, 32, None),
+    (ValueError, "takes matrices", spec(["x", None, None]), spec(), None, 32, None),
     (ValueError, "must be distributed as the result", spec(), spec(), spec(["x", None]), 32, tl.float32),
     (ValueError, "must accumulate in", spec(), spec(), spec(), 32, tl.float16),
 ])

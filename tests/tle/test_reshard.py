@@ -72,6 +72,9 @@ ROWS = {
     "reduce-scatter": (spec(LINE, [], ["x"]), spec(LINE, [None, "x"])),
     "reduce-scatter of one": (spec(SQUARE, ["x", None], ["y"]), spec(SQUARE, ["x", "y"])),
     "one of two sums": (spec(SQUARE, [], ["x", "y"]), spec(SQUARE, [], ["y"])),
+    "gather of a short split": (spec(LINE, ["x"]), spec(LINE)),
+    "slice by a short split": (spec(LINE), spec(LINE, ["x"])),
+    "all-to-all from a short split": (spec(LINE, ["x"]), spec(LINE, [None, "x"])),
     "same": (spec(SQUARE, ["x", "y"]), spec(SQUARE, ["x", "y"])),
     "same partial": (spec(SQUARE, ["x", None], ["y"]), spec(SQUARE, [["x"], []], ["y"])),
 }
@@ -186,7 +189,7 @@ def wrong(x, have: tl.constexpr, want: tl.constexpr, SHAPE: tl.constexpr, PLAIN:
     (ValueError, "S -> P", spec(LINE, ["x", None]), spec(LINE, [], ["x"]), (64, 32), False),
     (ValueError, "16 % 3 = 1", spec(THREE), spec(THREE, [["x"], None]), (16, 32), False),
     (ValueError, "a shard of", spec(LINE, ["x", None]), spec(LINE), (16, 32), False),
-    (ValueError, "entries", spec(LINE), spec(LINE, ["x"]), (16, 32), False),
+    (ValueError, "entries", spec(LINE), spec(LINE, ["x", None, None]), (16, 32), False),
     (ValueError, "whole grid", spec(tle.device_mesh({"block": 4})), spec(tle.device_mesh({"block": 4})), (16, 32), False),
 ])
 def test_refusals(error, match, have, want, shape, plain):

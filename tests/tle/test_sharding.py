@@ -58,9 +58,17 @@ def test_sharded_tensors():
     assert tle.make_sharded_tensor("handle", spec).shape is None
 
 
+def test_axes_behind_the_end_of_a_split_are_whole():
+    spec = tle.sharding(tle.device_mesh({"device": 4}), split=["device"])
+    tensor = tle.make_sharded_tensor("handle", spec, [16, 32])
+    assert (tensor.shape, tensor.shard_shape, spec.split) == ((16, 32), (4, 32), (("device", ), ))
+    assert tle.make_sharded_tensor("handle", spec, [16, 3, 5]).shard_shape == (4, 3, 5)
+
+
 @pytest.mark.parametrize("error, spec, shape", [
     (TypeError, "spec", (8, )), (TypeError, tle.sharding(MESH), 8), (TypeError, tle.sharding(MESH), "8"),
-    (ValueError, tle.sharding(MESH, ["x"]), (8, 8)), (ValueError, tle.sharding(MESH, [["x", "y"]]), (12, )),
+    (ValueError, tle.sharding(MESH, ["x", None]), (8, )), (ValueError, tle.sharding(MESH, ["x"]), ()),
+    (ValueError, tle.sharding(MESH, [["x", "y"]]), (12, )),
 ])
 def test_wrong_sharded_tensors(error, spec, shape):
     with pytest.raises(error, match="make_sharded_tensor"):

@@ -1,11 +1,14 @@
 """Barriers on which each thread arrives for itself, and the hardware's named ones."""
 
+import re
+
 import numpy as np
 import pytest
 import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.compile import compile_kernel
 
 
 @mimw.jit
@@ -68,3 +71,29 @@ def test_named_barriers_beside_divergent_code(machine):
     machine.launch(ping_pong, (1, ), y, marks, rounds, 64)
     assert (y == np.arange(64) + rounds).all()
     assert marks.tolist() == [1, 2, 3, 4, 5] + [5 if lane == 3 else 0 for lane in range(32)]
+
+
+@mimw.jit
+def warps_by_themselves(x_ptr, y_ptr, rounds, N: tl.constexpr, THREADS: tl.constexpr):
+    """Four warps at a barrier that is for one, two or four of them: four, two or one rounds each time."""
+    tile = tlx.local_alloc((N, ), tl.float32, 1)
+    at = tl.arange(0, N)
+    for step in range(rounds):
+        tlx.local_store(tile[0], tl.load(x_ptr + step * N + at))
+        tlx.named_barrier_wait(14, THREADS)
+        tl.store(y_ptr + step * N + at, tlx.local_load(tile[0]))
+        tlx.named_barrier_wait(14, THREADS)
+
+
+@pytest.mark.parametrize("threads", [32, 64, 128])
+def test_named_barriers_count_warps(machine, threads):
+    x = np.arange(5 * 256, dtype=np.float32).reshape(5, 256)
+    y = np.zeros_like(x)
+    machine.launch(warps_by_themselves, (2, ), x, y, 5, 256, threads)
+    assert (y == x).all()
+
+
+def test_named_barriers_for_one_warp_are_one_instruction():
+    signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "rounds": "i32"}
+    compiled = compile_kernel(warps_by_themselves, signature, {"N": 256, "THREADS": 32})
+    assert len(re.findall(r"bar(rier)?\.sync \t?14, 32;", compiled.stage("ptx"))) == 2

@@ -69,9 +69,9 @@ def plan(a: ShardingSpec, b: ShardingSpec) -> tuple[ShardingSpec, ShardingSpec]:
 
 
 def _pair(spec: ShardingSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if len(spec.split) not in (0, 2):
+    if len(spec.split) > 2:
         raise ValueError(f"{_NAME}: takes matrices, and a split has {len(spec.split)} entries")
-    return spec.split or ((), ())
+    return (*spec.split, (), ())[:2]
 
 
 def _with_shape(name: str, operand: ShardedTensor) -> ShardedTensor:
@@ -87,7 +87,7 @@ def _with_shape(name: str, operand: ShardedTensor) -> ShardedTensor:
 
 def _check_c(c: ShardedTensor, result: ShardingSpec, shape: tuple[int, int], a: ShardedTensor) -> None:
     have = c.sharding
-    if have.mesh != result.mesh or (have.split or ((), ())) != result.split or have.partial != result.partial:
+    if have.mesh != result.mesh or _pair(have) != result.split or have.partial != result.partial:
         raise ValueError(f"{_NAME}: `c` must be distributed as the result, {result!r}; it is {have!r}")
     if c.shape is not None and c.shape != shape:
         raise ValueError(f"{_NAME}: `c` has the shape {c.shape}, and the result {shape}")

@@ -20,7 +20,7 @@ from .gpu.pointers import local_ptr
 from .launch import use_mesh
 from .mesh import device_mesh
 from .remote import remote_pointer, shard_pointers, tensor_coordinate
-from .sharding import ShardedTensor, ShardingSpec
+from .sharding import ShardedTensor, ShardingSpec, check_split
 
 _NAME = "tle.reshard"
 
@@ -65,12 +65,7 @@ def resharded(name: str, tensor: ShardedTensor, spec: ShardingSpec, semantic) ->
     tile = own_shard(name, tensor, semantic)
     extents = tuple(tile.type.shape) if tile.type.is_block() else ()
     shape = tensor.shape or tuple(extent * have.factor(axis) for axis, extent in enumerate(extents))
-    if spec.split and len(spec.split) != len(shape):
-        raise ValueError(f"{name}: the split has {len(spec.split)} entries and the tensor {shape} has {len(shape)} axes")
-    for axis, extent in enumerate(shape):
-        if extent % spec.factor(axis):
-            raise ValueError(f"{name}: axis {axis} has {extent} elements, which its split over {spec.split[axis]} does not divide: "
-                             f"{extent} % {spec.factor(axis)} = {extent % spec.factor(axis)}")
+    check_split(name, spec, shape)
     if _cuts(have) == _cuts(spec) and have.partial == spec.partial:
         return ShardedTensor(tile, spec, shape)
     return ShardedTensor(_Exchange(tile, have, spec, shape, semantic).result(), spec, shape)

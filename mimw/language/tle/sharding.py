@@ -97,7 +97,8 @@ def sharding(mesh, split=None, partial=None) -> ShardingSpec:
     """The distribution of a tensor over `mesh`.
 
     args:      split   - list or tuple with an entry for each tensor axis: a mesh axis name, several of them (the first outermost),
-                         S(...), or B, None or [] for not split. None or [] for the whole: replicated.
+                         S(...), or B, None or [] for not split. Tensor axes behind its end are not split; None or [] for the
+                         whole: replicated.
                partial - list or tuple of names or P(...), or one of them: shards along these axes add up
     errors:    TypeError: `mesh` is no device_mesh, a list or an entry has another type. ValueError: an axis that the mesh has not,
                an empty name, an axis that is used twice.
@@ -214,8 +215,8 @@ def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
     args:      handle - in kernels a register tensor, buffer or shared pointer, this CTA's shard; or a pointer to the whole tensor
                         in global memory, row-major
                shape  - the shape of the whole tensor
-    errors:    TypeError: `sharding` is no ShardingSpec, `shape` no list or tuple. ValueError: as many split entries as extents are
-               needed; an extent that its split factor does not divide
+    errors:    TypeError: `sharding` is no ShardingSpec, `shape` no list or tuple. ValueError: more split entries than extents (of
+               fewer, the rest is not split); an extent that its split factor does not divide
     """
     spec, shape = unwrap(sharding), unwrap(shape)
     if not isinstance(spec, ShardingSpec):
@@ -223,14 +224,20 @@ def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
     if shape is not None and not isinstance(shape, (list, tuple)):
         raise TypeError(f"tle.make_sharded_tensor: shape must be a list or tuple, got {shape!r}")
     shape = None if shape is None else tuple(shape)
-    if shape is not None and spec.split and len(spec.split) != len(shape):
-        raise ValueError(f"tle.make_sharded_tensor: the split has {len(spec.split)} entries and the shape {shape} has {len(shape)}")
-    for axis, extent in enumerate(shape or ()):
+    if shape is not None:
+        check_split("tle.make_sharded_tensor", spec, shape)
+    return ShardedTensor(handle, spec, shape)
+
+
+def check_split(name: str, spec: ShardingSpec, shape: tuple[int, ...]) -> None:
+    """ValueError, in the word `name`, if a tensor of the logical `shape` cannot be spread so."""
+    if len(spec.split) > len(shape):
+        raise ValueError(f"{name}: the split has {len(spec.split)} entries and the shape {shape} has {len(shape)}")
+    for axis, extent in enumerate(shape):
         factor = spec.factor(axis)
         if extent % factor:
-            raise ValueError(f"tle.make_sharded_tensor: axis {axis} has {extent} elements, which its split over "
-                             f"{spec.split[axis]} does not divide: {extent} % {factor} = {extent % factor}")
-    return ShardedTensor(handle, spec, shape)
+            raise ValueError(f"{name}: axis {axis} has {extent} elements, which its split over {spec.split[axis]} does not divide: "
+                             f"{extent} % {factor} = {extent % factor}")
 
 
 for _function in (sharding, make_sharded_tensor):

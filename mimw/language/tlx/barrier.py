@@ -104,7 +104,7 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
     args:      bar             - one mbarrier of this CTA; a remote view is refused
                arrive_count    - arrivals to count, on a warp barrier of each thread
                remote_cta_rank - (opt) arrive on the same barrier of that CTA of the cluster, which may be this one: an int or
-                                 an i32 scalar. Needs a launch with ctas_per_cga.
+                                 an i32 scalar. Needs a launch with ctas_per_cga, where it may run.
                pred            - (opt) scalar; nothing happens when false
     orders:    all that the task's threads (on a warp barrier: that thread) did before -> what a waiter does after
     lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and

@@ -1,8 +1,9 @@
 """Words that reach the other CTAs of the cluster: ranks, cluster-wide barriers, and their shared memory.
 
-The CTAs of a cluster run at the same time. Buffers and barriers are named by this CTA's own handles; a rank says whose
-copy of them is meant. A kernel that uses another CTA's barriers or buffers waits for the whole cluster at its start, after
-all barriers have been made, and at its end, so that no CTA is touched before it is ready or after it has left.
+The CTAs of a cluster run at the same time; without a cluster each CTA is one by itself, with rank 0. Buffers and barriers are
+named by this CTA's own handles; a rank says whose copy of them is meant. A kernel that uses another CTA's barriers or buffers
+waits for the whole cluster at its start, after all barriers have been made, and at its end, so that no CTA is touched before it
+is ready or after it has left.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def remote_view(bar, remote_cta_rank, _semantic=None) -> mbarrier:
 
     args:      bar             - one mbarrier of this CTA; anything but an mbarrier: AssertionError
                remote_cta_rank - an int or an i32 scalar, 0 to cluster size - 1
-    not:       to be waited on, and barrier_arrive takes the local barrier and the rank instead. Needs a launch with ctas_per_cga.
+    not:       to be waited on, and barrier_arrive takes the local barrier and the rank instead. Needs a launch with ctas_per_cga
+               wherever it may run, also for rank 0.
     """
     assert isinstance(bar, mbarrier), f"remote_view takes an mbarrier only, got {bar}"
     assert bar.type.storage is storage_kind.smem, "remote_view takes a barrier of this CTA, not a remote_view"
@@ -80,9 +82,9 @@ def remote_shmem_store(dst, src, remote_cta_rank, _semantic=None) -> None:
 
     args:      dst             - one buffer, named by this CTA's handle; it lies in plain rows, unswizzled
                src             - block tensor of the shape and dtype of `dst`
-               remote_cta_rank - whose `dst`: an int or an i32 scalar, 0 to cluster size - 1
+               remote_cta_rank - whose `dst`: an int or an i32 scalar, 0 to cluster size - 1; without a cluster 0, this CTA
     orders:    nothing. A cluster_barrier, or barrier_arrive(remote_cta_rank=...) and the wait for it, make the tile visible.
-    not:       for a later TMA or MMA read without fence("async_shared"). Needs a launch with ctas_per_cga.
+    not:       for a later TMA or MMA read without fence("async_shared").
     lowers to: PTX mapa, st.shared::cluster
     """
     needs_hopper("remote_shmem_store", _semantic)
@@ -100,7 +102,7 @@ def async_remote_shmem_store(dst, src, remote_cta_rank, barrier, _semantic=None)
                barrier         - mbarrier, named by this CTA's handle; the receiver expects prod(shape) * size_of(dtype) bytes
                                  from each sender
     orders:    the tile -> what a task of the receiver does after waiting on its `barrier`
-    lowers to: PTX mapa, st.async; each element is stored by one thread. Needs a launch with ctas_per_cga.
+    lowers to: PTX mapa, st.async; each element is stored by one thread.
     """
     name = "async_remote_shmem_store"
     needs_hopper(name, _semantic)
@@ -122,7 +124,7 @@ def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) 
                remote_cta_rank - whose `dst` and `barrier`: an int or an i32 scalar, 0 to cluster size - 1
                barrier         - mbarrier, named by this CTA's handle, that completes the bytes in the receiver
     orders:    the bytes -> what a task of the receiver does after waiting on its `barrier`
-    not:       after generic writes to `src`: fence("async_shared") first. Needs a launch with ctas_per_cga.
+    not:       after generic writes to `src`: fence("async_shared") first.
     lowers to: PTX mapa, cp.async.bulk.shared::cluster.shared::cta
     """
     name = "async_remote_shmem_copy"

@@ -1,26 +1,24 @@
-"""Layouts an author may pin: how a buffer lies in shared or tensor memory, and how a tile lies in registers.
+"""Layouts an author may pin: how a buffer lies in shared or tensor memory.
 
-Plain immutable values, constructible on the host. Fields mean what Triton's encodings of the same name mean: `order[0]` is
-the fastest dimension. Kernels that name no layout get all of theirs from the solver.
+Plain immutable values, constructible on the host; lists in them do not change, and equal tuples, too. Fields mean what Triton's
+encodings of the same name mean: `order[0]` is the fastest dimension. Kernels that name no layout get all of theirs from the solver.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import Enum
+from math import prod
 
 import triton.language.core as tl
 
 from ...ir import layouts as ir_layouts
+from ...ir.byte_maps import byte_offset
 from ..core import host_constructible, host_method, identifier, unwrap
+from .fixed_list import fixed, tuples
 
 
-def _frozen(value):
-    value = unwrap(value)
-    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
-
-
-def _picked(extents: tuple, dims: tuple[int, ...]) -> tuple:
+def _picked(extents, dims: tuple[int, ...]) -> tuple:
     return tuple(extents[axis] for axis in dims)
 
 
@@ -33,18 +31,18 @@ def row_major(rank: int) -> tuple[int, ...]:
     return tuple(reversed(range(rank)))
 
 
-def permuted(order: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+def permuted(order, dims: tuple[int, ...]) -> tuple[int, ...]:
     """`order` seen through a transpose in which new dimension i is old dimension `dims[i]`."""
     return tuple(dims.index(axis) for axis in order)
 
 
 @host_constructible
 class layout_encoding:
-    """Base of all layouts. Fields given as lists become tuples; compile-time wrappers are taken off."""
+    """Base of all layouts. Lists and tuples among the fields become lists that do not change, without compile-time wrappers."""
 
     def __post_init__(self):
         for field in fields(self):
-            object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
+            object.__setattr__(self, field.name, fixed(unwrap(getattr(self, field.name))))
 
     def mangle(self) -> str:
         return identifier(self)
@@ -66,18 +64,28 @@ class shared_layout_encoding(layout_encoding):
 
 @dataclass(frozen=True)
 class swizzled_layout(shared_layout_encoding):
-    """XOR swizzle on element offsets: vectors of 2^base elements, 2^bits phases, a phase every 2^(shift+base) elements."""
+    """XOR swizzle on element offsets: vectors of 2^base elements, 2^bits phases, a phase every 2^(shift+base) elements.
+
+        swizzled_layout(3, 3, 3)._to_encoding([64, 64])     vectors of 8, a phase a row, 8 phases
+        swizzled_layout(3, 3, 3)((1, 0), [64, 64])          72: row 1 starts in its second vector
+    """
 
     bits: int
     base: int = 0
     shift: int = 0
-    order: tuple[int, ...] | None = None
+    order: list[int] | None = None
 
     @classmethod
     @host_method
-    def make_default(cls, rank: int) -> swizzled_layout:
+    def make_default(cls, rank: int = 2) -> swizzled_shared_layout_encoding:
         """Unswizzled, row-major."""
-        return cls(0, 0, 0, row_major(rank))
+        return swizzled_shared_layout_encoding.make_default(rank)
+
+    @host_method
+    def __call__(self, coordinate, shape) -> int:
+        """The offset, in elements, at which the element with that coordinate lies in a buffer of that shape."""
+        position = sum(index * prod(shape[axis + 1:]) for axis, index in enumerate(coordinate))
+        return byte_offset(self.to_ir(tuple(shape), 8), tuple(shape), 1, position)
 
     @property
     def maxPhase(self) -> int:
@@ -91,15 +99,21 @@ class swizzled_layout(shared_layout_encoding):
         order = self.order or row_major(len(dims))
         return swizzled_layout(self.bits, self.base, self.shift, permuted(order, tuple(unwrap(dims))))
 
-    def to_ir(self, shape, bits):
+    @host_method
+    def _to_encoding(self, shape) -> swizzled_shared_layout_encoding:
+        """The same for a buffer of that shape: rows along `order[0]`, in which vectors are XORed with the phase of the row."""
         order = self.order or row_major(len(shape))
+        ones = (1, ) * len(shape)
         if self.bits == 0:
-            return ir_layouts.SwizzledShared(1, 1, 1, order)
+            return swizzled_shared_layout_encoding(1, 1, 1, order, ones, ones, ones, order)
         inner = shape[order[0]]
         per_phase = (1 << (self.shift + self.base)) // inner
         assert per_phase >= 1, (f"swizzled_layout: a phase of 2^(shift + base) = {1 << (self.shift + self.base)} elements is "
                                 f"shorter than the inner extent {inner}; perPhase must be at least 1")
-        return ir_layouts.SwizzledShared(self.vectorSize, per_phase, self.maxPhase, order)
+        return swizzled_shared_layout_encoding(self.vectorSize, per_phase, self.maxPhase, order, ones, ones, ones, order)
+
+    def to_ir(self, shape, bits):
+        return self._to_encoding(shape).to_ir(shape, bits)
 
 
 @dataclass(frozen=True)
@@ -109,11 +123,11 @@ class swizzled_shared_layout_encoding(shared_layout_encoding):
     vectorSize: int
     perPhase: int
     maxPhase: int
-    order: tuple[int, ...]
-    numCTAs: tuple[int, ...]
-    numCTAsPerCGA: tuple[int, ...]
-    numCTASplit: tuple[int, ...]
-    numCTAOrder: tuple[int, ...]
+    order: list[int]
+    numCTAs: list[int]
+    numCTAsPerCGA: list[int]
+    numCTASplit: list[int]
+    numCTAOrder: list[int]
 
     @classmethod
     @host_method
@@ -130,19 +144,19 @@ class swizzled_shared_layout_encoding(shared_layout_encoding):
             _picked(self.numCTAsPerCGA, dims), _picked(self.numCTASplit, dims), permuted(self.numCTAOrder, dims))
 
     def to_ir(self, shape, bits):
-        return ir_layouts.SwizzledShared(self.vectorSize, self.perPhase, self.maxPhase, self.order)
+        return ir_layouts.SwizzledShared(self.vectorSize, self.perPhase, self.maxPhase, tuples(self.order))
 
 
 @dataclass(frozen=True)
 class nv_mma_shared_layout_encoding(shared_layout_encoding):
     """Triton's `#ttg.nvmma_shared`: the tile layout that TMA writes and the tensor core reads."""
 
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
+    shape: list[int]
+    order: list[int]
     elemType: tl.dtype
-    numCTAsPerCGA: tuple[int, ...]
-    numCTASplit: tuple[int, ...]
-    numCTAOrder: tuple[int, ...]
+    numCTAsPerCGA: list[int]
+    numCTASplit: list[int]
+    numCTAOrder: list[int]
     fp4Padded: bool
     swizzled: bool
 
@@ -171,10 +185,10 @@ class nv_mma_shared_layout_encoding(shared_layout_encoding):
 class padded_shared_layout_encoding(shared_layout_encoding):
     """After every `interval` elements `padding` unused ones; `offset_bases` say where the elements go before padding."""
 
-    interval_padding_pairs: tuple[tuple[int, int], ...]
-    offset_bases: tuple[tuple[int, ...], ...]
-    block_bases: tuple[tuple[int, ...], ...]
-    shape: tuple[int, ...]
+    interval_padding_pairs: list[list[int]]
+    offset_bases: list[list[int]]
+    block_bases: list[list[int]]
+    shape: list[int]
 
     def __post_init__(self):
         super().__post_init__()
@@ -183,6 +197,14 @@ class padded_shared_layout_encoding(shared_layout_encoding):
         for interval, padding in self.interval_padding_pairs:
             if not _is_power_of_two(interval) or not _is_power_of_two(padding):
                 raise ValueError(f"interval and padding must be powers of two, got ({interval}, {padding})")
+
+    @property
+    def intervals(self) -> list[int]:
+        return fixed([interval for interval, _ in self.interval_padding_pairs])
+
+    @property
+    def paddings(self) -> list[int]:
+        return fixed([padding for _, padding in self.interval_padding_pairs])
 
     @classmethod
     @host_method
@@ -207,11 +229,12 @@ class padded_shared_layout_encoding(shared_layout_encoding):
 
     def to_ir(self, shape, bits):
         if self.shape != tuple(shape):
-            raise ValueError(f"padded_shared_layout_encoding is for the shape {self.shape}, the buffer has {tuple(shape)}")
-        return ir_layouts.PaddedShared(self.interval_padding_pairs, self.offset_bases, self.shape) if not self.block_bases else None
+            raise ValueError(f"padded_shared_layout_encoding is for the shape {tuple(self.shape)}, the buffer has {tuple(shape)}")
+        fields_ = map(tuples, (self.interval_padding_pairs, self.offset_bases, self.shape))
+        return ir_layouts.PaddedShared(*fields_) if not self.block_bases else None
 
 
-def _all_picked(bases: tuple, dims: tuple[int, ...]) -> tuple:
+def _all_picked(bases, dims: tuple[int, ...]) -> tuple:
     return tuple(_picked(basis, dims) for basis in bases)
 
 
@@ -223,26 +246,27 @@ def _powers(extent: int) -> list[int]:
 class shared_linear_layout_encoding(shared_layout_encoding):
     """An explicit linear map from offset bits to coordinates (Triton's `#ttg.shared_linear`); `alignment` in bytes."""
 
-    offset_bases: tuple[tuple[int, ...], ...]
-    block_bases: tuple[tuple[int, ...], ...] | None = None
+    offset_bases: list[list[int]]
+    block_bases: list[list[int]] | None = None
     alignment: int = 16
 
     def __post_init__(self):
         super().__post_init__()
+        object.__setattr__(self, "block_bases", self.block_bases or fixed([]))
         if not _is_power_of_two(self.alignment):
             raise ValueError(f"alignment must be a power of two, got {self.alignment}")
 
     def make_permute(self, dims) -> shared_linear_layout_encoding:
         """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
         dims = tuple(unwrap(dims))
-        return shared_linear_layout_encoding(_all_picked(self.offset_bases, dims),
-                                             self.block_bases and _all_picked(self.block_bases, dims), self.alignment)
+        return shared_linear_layout_encoding(_all_picked(self.offset_bases, dims), _all_picked(self.block_bases, dims),
+                                             self.alignment)
 
     def to_ir(self, shape, bits):
         covered = tuple(max((basis[axis] for basis in self.offset_bases), default=0) for axis in range(len(shape)))
         if covered != tuple(extent // 2 for extent in shape):
             raise ValueError(f"shared_linear_layout_encoding {self.offset_bases} does not cover a buffer of shape {tuple(shape)}")
-        return ir_layouts.LinearShared(self.offset_bases, self.alignment) if not self.block_bases else None
+        return ir_layouts.LinearShared(tuples(self.offset_bases), self.alignment) if not self.block_bases else None
 
 
 @host_constructible

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ...ir import layouts as ir_layouts
 from ..core import unwrap
-from .layouts import _frozen, _is_power_of_two, layout_encoding, swizzled_layout
+from .fixed_list import fixed, tuples
+from .layouts import _is_power_of_two, layout_encoding, swizzled_layout
 
 
 def _leaves(modes) -> list[int]:
@@ -29,7 +30,7 @@ class layout(layout_encoding):
         return shape if isinstance(shape, swizzled_layout) else super().__new__(cls)
 
     def __init__(self, shape, stride=None):
-        shape, stride = _frozen(shape), _frozen(stride)
+        shape, stride = tuples(unwrap(shape)), tuples(unwrap(stride))
         for name, modes in (("shape", shape), ("stride", stride)):
             if not isinstance(modes, tuple) or len(modes) != 2:
                 raise ValueError(f"layout: `{name}` must be a pair ((thread modes), (value modes)), got {modes}")
@@ -54,12 +55,17 @@ class amd_mfma_layout(layout_encoding):
     """The accumulator layout of AMD's matrix instructions (Triton's `#ttg.amd_mfma`)."""
 
     version: int
-    instr_shape: tuple[int, ...]
+    instr_shape: list[int]
     transposed: bool
-    warps_per_cta: tuple[int, ...]
+    warps_per_cta: list[int]
     element_bitwidth: int = 32
-    tiles_per_warp: tuple[int, ...] | None = None
-    cga_layout: tuple | None = None
+    tiles_per_warp: list[int] | None = None     # None: one tile along each dimension
+    cga_layout: list[list[int]] | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.tiles_per_warp is None:
+            object.__setattr__(self, "tiles_per_warp", fixed([1] * len(self.warps_per_cta)))
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,6 @@ class dot_operand_layout(layout_encoding):
 class DummyRegisterLayoutEncoding(layout_encoding):
     """A placeholder for a register layout that is chosen later; internal."""
 
-    shape: tuple[int, ...]
+    shape: list[int]
     element_type: object
     tmem_compatible: bool = False

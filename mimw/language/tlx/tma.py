@@ -39,7 +39,7 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                eviction_policy - "", "evict_first" or "evict_last"
                multicast_targets - (opt) ranks of CTAs of the cluster, ints or i32 scalars: the block lands at the same place in
                                    each of them and completes its bytes on the same barrier there. Not with a `desc`
-                                   that an `if` or a loop hands on. Needs a launch with ctas_per_cga.
+                                   that an `if` or a loop hands on. Without a cluster the only rank is 0.
                two_ctas - not offered yet
     orders:    the block -> what a task does after waiting on `barrier`
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster
