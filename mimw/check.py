@@ -16,7 +16,7 @@ from .errors import DataRace, KernelError, MimwError, NotYet, PhaseOffByOne, Sim
 from .findings import Finding, Report, Tried
 from .fits import check_fits
 from .simulate import Launch, kernel_first, prepare
-from .simulator import Guide, explore, flipped_waits, run, schedule_of
+from .simulator import Guide, explore, flipped_waits, run, schedule_of, verb_of_pipe
 from .trials import Trial, is_about_the_protocol, trials
 
 SEEDS, LIMIT, SHRINK_RUNS, SHRINK_SCHEDULES = 8, 200, 24, 16
@@ -68,7 +68,12 @@ class Search:
     def all(self, seeds, search: str, limit: int, shrink: bool, rounds: bool = False) -> Report:
         seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
         complete = False
-        self.planned = (len(seeds) if search != "systematic" else 0) + (limit if search != "random" else 0)
+        self.planned = (len(seeds) if search != "systematic" else 0) + (max(0, limit) if search != "random" else 0)
+        if not self.planned:
+            raise SimulatorMisuse("no runs are asked for, so nothing would be checked",
+                                  hint="ask for 1 or more seeds" if search == "random" else "give a limit of 1 or more runs")
+        if 0 in self.launch.grid:
+            raise SimulatorMisuse(f"the grid {self.launch.grid} has no CTA, so nothing would be checked")
         try:
             if search != "systematic":
                 for seed in seeds:
@@ -159,11 +164,14 @@ class Search:
         for site in finding.sites:
             program = flipped_waits(launch.program, site)
             if program is not None and self.attempt(finding.seed, replace(launch, program=program)) is None:
-                message = f"the wait at {site} names the wrong parity: with the other one nobody gets stuck.\n{finding.message}"
+                pipe = verb_of_pipe(launch.program, site)
+                message = (f"the {pipe or 'wait'} at {site} names the wrong {'chunk' if pipe else 'parity'}: with the other one "
+                           f"nobody gets stuck.\n{finding.message}")
                 sites = (site, *(other for other in finding.sites if other is not site))
-                return replace(finding, kind="PhaseOffByOne", kinds=_kinds(PhaseOffByOne), message=message, sites=sites,
-                               hint="wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
+                mend = ("number the chunks 0, 1, 2, ... in the writer and in every reader, each once" if pipe else
+                        "wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
                                "empty slots starts with 1, and who reads full ones with 0")
+                return replace(finding, kind="PhaseOffByOne", kinds=_kinds(PhaseOffByOne), message=message, sites=sites, hint=mend)
         return finding
 
     # ---- the smallest launch that shows it --------------------------------------------------------------------------
@@ -214,13 +222,13 @@ def _halves(launch: Launch) -> Iterator[Launch]:
 
 
 class _Arrays:
-    """The contents of the arrays of a launch, to be put back before each run."""
+    """The contents of the arrays of a launch, to be put back before each run; nothing writes those that may only be read."""
 
     def __init__(self, values):
         arrays = [getattr(value, "base", value) if hasattr(value, "block_shape") else value for value in values]
         arrays = [getattr(array, "array", array) for array in arrays]
         self.copies = [(array, array.copy() if isinstance(array, np.ndarray) else array.clone()) for array in arrays
-                       if isinstance(array, np.ndarray) or hasattr(array, "clone")]
+                       if (array.flags.writeable if isinstance(array, np.ndarray) else hasattr(array, "clone"))]
 
     def restore(self) -> None:
         for array, copy in self.copies:
@@ -228,12 +236,12 @@ class _Arrays:
 
 
 def _refusal(error: BaseException | None) -> MimwError | None:
-    """What the compiler refused, in the chain of an error; None if that is no finding but misuse."""
+    """What the compiler refused, the last in the chain of an error; None if that is no finding but misuse."""
+    refused = None
     while error is not None:
-        if isinstance(error, KernelError):
-            return None if isinstance(error, (NotYet, TargetError)) else error
+        refused = error if isinstance(error, KernelError) else refused
         error = error.__cause__
-    return None
+    return None if isinstance(refused, (NotYet, TargetError)) else refused
 
 
 def _same(error) -> tuple[str, tuple[str, ...]]:

@@ -7,8 +7,9 @@ Guide, "Thread Block Clusters").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from math import prod
+from operator import index
 from typing import Any
 
 from .errors import LaunchError, TargetError
@@ -69,9 +70,27 @@ def check_mesh_target(size: int, target: Target) -> None:
         raise TargetError(f"the kernel's mesh asks for clusters of {size} CTAs; {target} has {what}")
 
 
+def grid_extents(grid: Any, limit: Shape | None = None) -> tuple[int, ...]:
+    """The extents of a grid, 1 to 3 whole numbers (one may be given as it is), none above `limit`. LaunchError otherwise."""
+    extents = tuple(grid) if isinstance(grid, Iterable) and not isinstance(grid, str) else (grid, )
+    for extent in extents:
+        if not hasattr(extent, "__index__"):
+            raise LaunchError(f"an extent of the grid is {extent}, a {type(extent).__name__}; numbers of CTAs are whole",
+                              hint="divide by triton.cdiv(n, BLOCK), or by //")
+    extents = tuple(map(index, extents))
+    if not 1 <= len(extents) <= 3 or min(extents) < 0:
+        raise LaunchError(f"the grid {extents} should be 1 to 3 numbers of CTAs, none negative")
+    for axis, extent, most in zip("xyz", extents, limit or ()):
+        if extent > most:
+            raise LaunchError(f"the grid {extents} has {extent:,} CTAs along {axis}; a launch may have {most:,} there",
+                              hint="let each CTA do more, in a loop over tile ids that begins at tl.program_id(0)" if axis == "x"
+                              else "put the larger extent first, or count along x alone and divide in the kernel")
+    return extents
+
+
 def check_grid(grid: Sequence[int], shape: Shape | None) -> None:
     """LaunchError unless the cluster divides the grid in every dimension."""
-    sizes = (*map(int, grid), 1, 1)[:3]
+    sizes = (*grid_extents(grid), 1, 1)[:3]
     for axis, size, extent in zip("xyz", sizes, shape or ALONE):
         if size % extent:
             raise LaunchError(f"the grid {tuple(grid)} has {size} CTAs along {axis}, which clusters of ctas_per_cga={shape} do "

@@ -17,6 +17,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, che
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import KernelError, TargetError
+from .errors import CacheError, GlobalChanged, KernelError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
@@ -47,12 +48,13 @@ from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, nvidia_passes, unfit_copies
 from .triton_port.plain import plain_ttir
-from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, make_backend, stock_compile
+from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, knobs, make_backend, stock_compile
 
 Observer = Callable[[str, Any], None]
 CLUSTER = ("ctas_per_cga", )  # paths that no argument has
 STAMPS = ("time_stamps", )
 WAITS = ("wait_stamps", )
+_UNWRITABLE = (EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS)
 
 
 def gpu_target(chip: Target) -> GPUTarget:
@@ -244,6 +246,25 @@ def globals_key(fn) -> str:
     return "".join(f"{name}={key}" for (name, _), (value, _) in fn.used_global_vals.items() if (key := content_key(value)))
 
 
+def check_globals(fn) -> None:
+    """Refuse a kernel whose globals have changed since its first compilation: every cache still holds the old values.
+
+    Triton's own launch asks the same; a simulated launch and a `warmup` without a GPU do not go through it.
+    """
+    missing = object()
+    fn.cache_key  # noqa: B018  finds them; those of a helper are as they were when the helper was first compiled
+    for (name, _), (value, scope) in fn.used_global_vals.items():
+        now = scope.get(name, missing)
+        if now is missing or now != value:
+            shown = "no longer defined" if now is missing else f"{_shown(now)} now"
+            raise GlobalChanged(f"{fn.__name__} was first compiled with the global {name} = {_shown(value)}, which is {shown}",
+                                hint=f"give what changes to the kernel as a parameter `{name}: tl.constexpr`")
+
+
+def _shown(value) -> str:
+    return str(getattr(value, "value", value))
+
+
 @functools.cache
 def compiler_hash() -> str:
     """A hash of this package's own source, so that a new release never meets an old one's cache."""
@@ -268,7 +289,10 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     src.target, src.options = target, options
     if src.cluster is not None:
         check_cluster_target(src.cluster, None, chip_of(target))
-    compiled = stock_compile(src, target=target, options=options, **keywords)
+    try:
+        compiled = stock_compile(src, target=target, options=options, **keywords)
+    except OSError as error:
+        raise _unkept(error) from error
     _check_scratch(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
     add_metadata(compiled, ctas_per_cga=src.cluster)
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
@@ -279,6 +303,19 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         add_metadata(compiled, profile_scratch_size=wait_table(compiled.stamped).cta_bytes, profile_scratch_align=SLOT_BYTES)
     launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
     return compiled
+
+
+def _unkept(error: OSError) -> OSError:
+    """`error` in the user's words, if it is about files that Triton writes."""
+    if error.errno not in _UNWRITABLE:
+        return error
+    where = f"{error.filename}: " if error.filename else ""
+    full = "free space there and in the folder for temporary files (TMPDIR)" if error.errno in (ENOSPC, EDQUOT) else \
+        "make it writable"
+    refusal = CacheError(f"the compiled kernel cannot be kept in {knobs.cache.dir}: {where}{error.strerror}; "
+                         f"{full}, or name another folder by TRITON_CACHE_DIR")
+    refusal.errno = error.errno
+    return refusal
 
 
 @dataclass
@@ -317,6 +354,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     errors:    triton.CompilationError naming the user's line; TargetError
     """
     fn = _jit_function(kernel)
+    check_globals(fn)
     constexprs = dict(constexprs or {})
     signature = {name: "constexpr" if name in constexprs else signature.get(name, "constexpr") for name in fn.arg_names}
     for name, parameter in fn.signature.parameters.items():

@@ -22,6 +22,7 @@
     │   │   ├── TooFewArrivals
     │   │   ├── BytesNeverSent
     │   │   └── Livelock                tasks spin on memory that nobody changes
+    │   │       └── EndlessLoop         a loop took more trips than a task may take in the simulator
     │   ├── DataRace           two accesses that nothing orders
     │   │   ├── MissingFence            ordered, but for the wrong proxy
     │   │   ├── CopyReadEarly           read before the copy into it is known to have landed
@@ -31,6 +32,7 @@
     │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
+    │   ├── DivisionByZero     of integers, for which no GPU promises a result
     │   ├── BarrierMisuse
     │   │   ├── TooManyArrivals
     │   │   ├── BytesNotExpected
@@ -40,9 +42,14 @@
     │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            launch options that cannot be: cluster shapes, grids
+    │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
+    ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
     └── InvalidProgram         a bug of ours: the IR broke its own rules
         └── OrderChanged       a pass of Triton's moved an effect past another one
+
+A `KernelWarning` is no error: something that the author should know. What the compiler raises is a `triton.CompilationError`
+as well as the kind above, so `except TooFewArrivals` catches it, known before or found in a run.
 
 A message says where, the facts with their sum, and the mend.
 """
@@ -50,6 +57,10 @@ A message says where, the facts with their sum, and the mend.
 from __future__ import annotations
 
 import linecache
+
+
+class KernelWarning(UserWarning):
+    """Something that the author of a kernel should know, though it may be meant."""
 
 
 class MimwError(Exception):
@@ -181,7 +192,11 @@ class BytesNeverSent(Deadlock, ExpectedBytesMismatch):
 
 
 class Livelock(Deadlock):
-    """Tasks spin on global memory that nobody changes any more."""
+    """Tasks spin on global memory that nobody changes any more. `sites` are the loops in which they do, then other waits."""
+
+
+class EndlessLoop(Livelock):
+    """A loop never ends, or has taken more trips than a task may take in the simulator (MIMW_MAX_TRIPS)."""
 
 
 class DataRace(SimulationError):
@@ -225,6 +240,10 @@ class OutOfBounds(SimulationError):
     """An address outside every argument, or a buffer index outside its array."""
 
 
+class DivisionByZero(SimulationError):
+    """A whole number divided by zero: PTX leaves the result open, and LLVM may compile it to anything."""
+
+
 class BarrierMisuse(SimulationError):
     """A barrier used against its protocol."""
 
@@ -262,6 +281,14 @@ class LaunchError(MimwError, ValueError):
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)
+
+
+class GlobalChanged(LaunchError, RuntimeError):
+    """A global that a kernel names has another value than when the kernel was first compiled. Triton raises a `RuntimeError`."""
+
+
+class CacheError(MimwError, OSError):
+    """A compiled kernel cannot be kept: the cache's folder may not be written, or the disk is full. `errno` is the system's."""
 
 
 class TargetError(MimwError, ValueError):

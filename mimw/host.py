@@ -67,6 +67,9 @@ def element_name(dtype: Any) -> str:
     if name not in _ELEMENTS:
         raise SimulatorMisuse(f"arrays of {dtype} cannot be kernel arguments",
                               hint=f"use one of {', '.join(_ELEMENTS)}")
+    if not getattr(dtype, "isnative", True):
+        raise SimulatorMisuse(f"arrays of {dtype.str} hold their bytes in the other order than this machine and every GPU",
+                              hint="convert: array.astype(array.dtype.newbyteorder('='))")
     return _ELEMENTS[name]
 
 
@@ -133,14 +136,34 @@ def _type_string(value, parameter) -> str:
     if is_array(value):
         return f"*{'k' if parameter.is_const else ''}{element_name(value.dtype)}"
     if parameter.annotation_type:
+        _check_fits(value, parameter.annotation_type, parameter.name)
         return parameter.annotation_type
     if isinstance(value, (bool, np.bool_)):
         return "i1"
     if isinstance(value, (int, np.integer)):
-        if -(1 << 31) <= int(value) < 1 << 31:
-            return "i32"
-        return "i64" if int(value) < 1 << 63 else "u64"
+        fitting = [name for name in ("i32", "i64", "u64") if _fits(int(value), name)]
+        if not fitting:
+            _check_fits(value, "i64" if value < 0 else "u64", parameter.name)
+        return fitting[0]
     if isinstance(value, (float, np.floating)):
         return "fp32"
     raise SimulatorMisuse(f"argument {parameter.name!r} is a {type(value).__name__}",
                           hint="pass numpy arrays, torch CPU tensors, numbers, tensor descriptors or tuples of them")
+
+
+def _fits(value: int, type_: str) -> bool:
+    bits = int(type_[1:])
+    return 0 <= value < 1 << bits if type_[0] == "u" else -(1 << bits - 1) <= value < 1 << bits - 1
+
+
+def _check_fits(value, type_: str, name: str) -> None:
+    """Refuse a number that a launch could not pass as `type_`: it would come out as another one."""
+    if type_ not in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"):
+        return
+    if isinstance(value, (float, np.floating)):
+        raise SimulatorMisuse(f"argument {name!r} is declared {type_} and was given {value}, which is not a whole number type",
+                              hint="pass int(...)")
+    if hasattr(value, "__index__") and not _fits(int(value), type_):
+        raise SimulatorMisuse(f"argument {name!r} is {value}, which {type_[1:]} bits do not hold",
+                              hint="a kernel's widest integers have 64 bits" if type_ in ("i64", "u64") else
+                              f"leave out the annotation, or declare it tl.{'u' * (type_[0] == 'u')}int64")

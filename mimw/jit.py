@@ -11,8 +11,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid
-from .compile import CLUSTER, STAMPS, WAITS, MimwSource, chip_of, compile_source, gpu_target
+from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
+from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, gpu_target
+from .errors import LaunchError, MimwError
 from .host import as_launched
 from .simulate import Given, SimulatedLaunch, simulate, simulating
 from .target import target as find_target
@@ -22,6 +23,7 @@ from .triton_port.runtime import (
     ContentKeys,
     JITFunction,
     MockTensor,
+    active_target,
     compute_cache_key,
     create_function_from_signature,
     driver,
@@ -61,9 +63,31 @@ class MimwFunction(JITFunction):
 
         def launch(*args, **kwargs):
             run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None else MimwFunction.run
-            return run(self, *args, grid=grid, warmup=False, **kwargs)
+            try:
+                return run(self, *args, grid=grid, warmup=False, **kwargs)
+            except (OverflowError, RuntimeError, TypeError) as error:
+                self._refuse_grid(grid, args, kwargs, error)
+                raise
 
         return launch
+
+    def _refuse_grid(self, grid, args, kwargs, error) -> None:
+        """Say what is wrong with the grid of a launch that failed, if the grid is: Triton passes it on to the driver as it is, and
+        asking before every launch would take longer than the launch."""
+        if isinstance(error, MimwError):
+            return
+        if callable(grid):
+            own = {name: value for name, value in kwargs.items() if name in self.arg_names}
+            try:
+                bound = self.signature.bind(*args, **own)
+            except TypeError:
+                return      # the arguments are wrong, which `error` says
+            bound.apply_defaults()
+            grid = grid(bound.arguments)
+        try:
+            grid_extents(grid, chip_of(active_target()).max_grid)
+        except LaunchError as refusal:
+            raise refusal from error
 
     def run(self, *args, grid, warmup, **kwargs):
         kwargs = canonical_keywords(kwargs, self.arg_names)
@@ -91,6 +115,7 @@ class MimwFunction(JITFunction):
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
+        check_globals(self)
         kwargs["debug"] = kwargs.get("debug", self.debug) or knobs.runtime.debug
         target = wanted_target()
         device = f"no GPU, but {target}"

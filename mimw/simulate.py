@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid
-from .compile import Kernel, globals_key, gpu_target
+from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid, grid_extents
+from .compile import Kernel, check_globals, globals_key, gpu_target
 from .errors import SimulatorMisuse
 from .fits import Specialisation
 from .host import is_aligned, specialise
@@ -19,6 +19,7 @@ from .ir import Program
 from .passes import run_passes
 from .report import chrome_trace, timeline_html, timeline_svg
 from .simulator import Run, run
+from .target import Target
 from .target import target as find_target
 from .triton_port.runtime import gpu_is_active, make_backend
 
@@ -107,7 +108,10 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
     done = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races)
     if picture:
         draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(picture).suffix, timeline_html)
-        Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
+        try:
+            Path(picture).write_text(draw(done.trace, f"{launch.name} on grid {launch.grid}, seed {seed}"))
+        except OSError as error:
+            raise SimulatorMisuse(f"MIMW_TIMELINE: the timeline cannot be written to {picture}: {error.strerror}") from error
     return done
 
 
@@ -133,18 +137,15 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     signature, constants, values = specialise(fn, arguments)
-    target = target or os.environ.get("MIMW_TARGET") or "sm_90a"
-    program, recorded = _program(fn, signature, constants, options, target)
-    extents = grid(arguments) if callable(grid) else grid
-    extents = (extents, ) if isinstance(extents, int) else tuple(int(extent) for extent in extents)
-    if not 1 <= len(extents) <= 3 or min(extents) < 0:
-        raise SimulatorMisuse(f"grid {extents!r} should be 1 to 3 extents, none negative")
+    chip = find_target(target or os.environ.get("MIMW_TARGET") or "sm_90a")
+    program, recorded = _program(fn, signature, constants, options, chip)
+    extents = grid_extents(grid(arguments) if callable(grid) else grid)
     if program.grid_of_clusters:
         extents = (extents[0] * program.cluster_size, *extents[1:])
-    check_grid(extents, program.cluster)
+    check_grid(grid_extents(extents, chip.max_grid), program.cluster)
     attrs = {path: [["tt.divisibility", 16]] for path, value in values.items() if is_aligned(value, fn.params[path[0]])}
     return Launch(fn.__name__, program, extents, values, recorded,
-                  Specialisation(fn, signature, constants, attrs, options, target))
+                  Specialisation(fn, signature, constants, attrs, options, chip.name))
 
 
 def resolve(kernel, args, meta):
@@ -167,13 +168,13 @@ def resolve(kernel, args, meta):
     return kernel, args, meta
 
 
-def _program(fn, signature, constants, options: dict[str, Any], target: str):
+def _program(fn, signature, constants, options: dict[str, Any], chip: Target):
     """(the checked program, the recorded one), kept per specialisation on the function itself."""
+    check_globals(fn)
     key = (repr(signature), repr(sorted((path, _key(value)) for path, value in constants.items())), repr(sorted(
-        options.items(), key=str)), target, fn.cache_key, globals_key(fn))
+        options.items(), key=str)), chip.name, fn.cache_key, globals_key(fn))
     cache = fn.__dict__.setdefault("_simulated_programs", {})
     if key not in cache:
-        chip = find_target(target)
         options = dict(options)
         cluster = options.pop("ctas_per_cga", None)
         check_cluster_target(cluster, options.pop("preferred_ctas_per_cga", None), chip)

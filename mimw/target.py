@@ -3,7 +3,8 @@
 Sources of the numbers:
 * NVIDIA: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications: shared memory per block (what a
   kernel gets after opting in: 163 KB, 227 KB, 99 KB), 1024 threads per block, 64K 32-bit registers per block, 255 per
-  thread. Tensor memory: PTX ISA, "Tensor Memory" (512 columns of 128 lanes x 32 bits per CTA).
+  thread; 2^31 - 1 thread blocks of a grid along x, 65535 along y and z. Tensor memory: PTX ISA, "Tensor Memory" (512 columns
+  of 128 lanes x 32 bits per CTA).
 * AMD: LLVM's AMDGPU target (addressable local memory size: 64, 160 and 320 KiB; unified vector registers of one wave:
   512, or 1024 on gfx1250) and the CDNA ISA documents (four SIMDs per compute unit, 1024 work-items per work-group).
 """
@@ -22,7 +23,8 @@ class Target:
     `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `register_unit` is the step
     in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a cluster,
     `portable_cluster` the most that a launch can have without asking the driver for a size that not every chip of the family
-    has. The flags say which words work here: `has_tasks` (`async_tasks`), `has_mbarrier` (barriers in shared memory that
+    has. `max_grid` is the most CTAs of a launch along x, y and z (on AMD, what Triton's launcher can pass).
+    The flags say which words work here: `has_tasks` (`async_tasks`), `has_mbarrier` (barriers in shared memory that
     also count bytes), `has_tma`, `has_wgmma` (`async_dot` into registers).
     """
 
@@ -38,6 +40,7 @@ class Target:
     tensor_memory_columns: int = 0
     max_cluster: int = 1
     portable_cluster: int = 8
+    max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     has_tasks: bool = False
     has_mbarrier: bool = False
     has_tma: bool = False
@@ -57,7 +60,8 @@ def _nvidia(name: str, arch: int, shared_kib: int, **facts) -> Target:
 
 
 def _amd(name: str, shared_kib: int, **facts) -> Target:
-    return Target(name, "hip", name, shared_bytes=shared_kib * 1024, registers_per_cta=131072, **facts)
+    return Target(name, "hip", name, shared_bytes=shared_kib * 1024, registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3,
+                  **facts)
 
 
 _SM_90_UP = {"max_cluster": 16, "has_tasks": True, "has_mbarrier": True, "has_tma": True}

@@ -37,7 +37,7 @@ _ROOMS = {
     "trials": ("analysis", "simulate", "ir", "errors"),
     "watchdog": ("compile", "host", "ir", "passes", "simulate", "simulator", "triton_port", "errors"),
     "autotune": ("cluster", "simulate", "watchdog", "triton_port", "errors"),
-    "jit": ("cluster", "compile", "host", "simulate", "watchdog", "triton_port", "target"),
+    "jit": ("cluster", "compile", "host", "simulate", "watchdog", "triton_port", "target", "errors"),
     "costs": ("ir", "target", "errors"),
     "timing": ("analysis", "costs", "ir", "passes", "report", "simulate", "simulator", "triton_port", "target", "errors"),
     "simulator": ("ir", "analysis", "costs", "target", "triton_port", "errors"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import OPS, Op, Program, Task, Value
+from .pipe_words import PipeSide, pipe_side
 from .uses import Uses
 
 _KINDS = {"barrier_wait": "wait", "barrier_arrive": "arrive", "barrier_expect": "expect", "tma_load": "complete",
@@ -42,6 +43,11 @@ class BarrierArray:
     arrive_count: int
     accesses: tuple[Access, ...]
     escapes: bool
+
+    @property
+    def pipe(self) -> PipeSide | None:
+        """What the barriers are to the pipe that made them; None if the author allocated them."""
+        return pipe_side(self.op)
 
     def of_kind(self, *kinds: str) -> tuple[Access, ...]:
         """The accesses of these kinds, in program order."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from importlib import import_module
 
 from ..errors import MimwError
 from .errors import CommandError
-from .script import split_at_script
+from .output import stdout_error, stdout_is_closed
+from .script import SCRIPT_COMMANDS, split_at_script
 
+CLOSED_PIPE = 141       # what a shell says of a program that SIGPIPE has ended: 128 + 13
 COMMANDS = ("demo", "run", "compile", "explain", "simulate", "check", "timeline", "doctor")
 
 _EPILOG = """examples:
@@ -34,13 +37,29 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(own)
     options.rest = rest
     try:
-        return options.execute(options)
+        status = options.execute(options)
     except Exception as error:
-        ours = _ours(error)
-        if ours is None or os.environ.get("MIMW_TRACEBACK"):
-            raise
-        print(f"mimw: {ours}", file=sys.stderr)
-        return options.refused
+        return _failed(error, options.refused, options.script)
+    unwritten = stdout_error()
+    return status if unwritten is None else _failed(unwritten, options.refused, False)
+
+
+def _failed(error: Exception, refused: int, of_script: bool) -> int:
+    """Tell `error` in the fewest words that say all, and give the exit status: `refused`, where nothing else is meant. The errors
+    of a script that a command runs are the script's, unless they are refusals of ours."""
+    if isinstance(error, BrokenPipeError) and stdout_is_closed():
+        stdout_error()
+        return CLOSED_PIPE
+    ours = _ours(error) or (error if isinstance(error, OSError) and not of_script else None)
+    if ours is None or os.environ.get("MIMW_TRACEBACK"):
+        if refused == 1:
+            raise error
+        traceback.print_exception(error)    # Python's own status is 1, which here would mean something else
+        return refused
+    if isinstance(ours, OSError) and not isinstance(ours, MimwError):
+        ours = f"{ours.filename}: {ours.strerror}" if ours.filename else f"cannot write the output: {ours.strerror}"
+    print(f"mimw: {ours}", file=sys.stderr)
+    return refused
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,7 +75,8 @@ def _parser() -> argparse.ArgumentParser:
                                     epilog=f"examples:\n{command.EXAMPLES}",
                                     formatter_class=argparse.RawDescriptionHelpFormatter)
         command.add_arguments(child)
-        child.set_defaults(execute=command.execute, refused=getattr(command, "REFUSED", 1))
+        child.set_defaults(execute=command.execute, refused=getattr(command, "REFUSED", 1),
+                           script=name in SCRIPT_COMMANDS)
     return parser
 
 

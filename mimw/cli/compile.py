@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .errors import CommandError
 from .kernel import add_kernel_arguments, alignment_note, compile_named
+from .output import check_output, writing
 
 HELP = "compile a kernel and print any stage"
 EXAMPLES = """\
@@ -30,6 +31,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     if options.emit in ("cubin", "hsaco") and not options.output:
         raise CommandError(f"a {options.emit} is binary: name a file with -o PATH.")
+    if options.output:
+        check_output(options.output)
     compiled = compile_named(options)
     stages, note = compiled.stages, alignment_note(compiled)
     try:
@@ -41,7 +44,8 @@ def execute(options: Namespace) -> int:
         sys.stdout.write(comment + code + "\n" * (not code.endswith("\n")))
         return 0
     data = code if isinstance(code, bytes) else code.encode()
-    Path(options.output).write_bytes(data)
+    with writing(options.output):
+        Path(options.output).write_bytes(data)
     print(f"{options.emit} of {options.kernel} for {options.target}: {len(data)} bytes in {options.output}")
     if note:
         print(note)

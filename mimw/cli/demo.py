@@ -16,6 +16,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from .errors import CommandError
+from .output import check_output, writing
 
 HELP = "the shipped GEMM, from source to timeline"
 EXAMPLES = """\
@@ -39,6 +40,7 @@ def execute(options: Namespace) -> int:
     out = Path(options.out).absolute()
     if out.suffix not in (".html", ".svg"):
         raise CommandError(f"--out {options.out!r} should end in .html or .svg.")
+    check_output(out)
     grid, args, meta, check = _problem()
     trace = _simulate(grid, args, meta, check, options.seed)
     _compile(args, meta)
@@ -106,7 +108,8 @@ def _draw(trace, out: Path) -> None:
     from ..report import timeline_html, timeline_svg
 
     draw = timeline_svg if out.suffix == ".svg" else timeline_html
-    out.write_text(draw(trace, "Persistent warp-specialised GEMM, simulated"))
+    with writing(out):
+        out.write_text(draw(trace, "Persistent warp-specialised GEMM, simulated"))
     print(f"\n3  Timeline of the simulated run: {out}\n")
 
 

@@ -16,6 +16,7 @@ from .loops import HEADING as LOOPS
 from .loops import loop_text
 from .memory import HEADING as SHARED
 from .memory import memory_text
+from .output import check_output, writing
 
 HELP = "explain tasks, layouts, storage and barriers of a kernel"
 EXAMPLES = """\
@@ -32,6 +33,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     from ..report import barrier_graph, barrier_graph_svg, resource_table
 
+    if options.svg:
+        check_output(options.svg)
     compiled = compile_named(options)
     program = compiled.program
     if program is None:
@@ -53,7 +56,8 @@ def execute(options: Namespace) -> int:
     if note := alignment_note(compiled):
         print(note)
     if options.svg:
-        Path(options.svg).write_text(barrier_graph_svg(program))
+        with writing(options.svg):
+            Path(options.svg).write_text(barrier_graph_svg(program))
         print(f"barrier graph: {Path(options.svg).absolute()}")
     return 0
 

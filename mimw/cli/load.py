@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
@@ -46,18 +49,44 @@ def _file(path: str) -> ModuleType:
     spec = spec_from_file_location(name, path)
     module = module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    with _importing(path):
+        spec.loader.exec_module(module)
     return module
 
 
 def _module(name: str) -> ModuleType:
     sys.path.insert(0, os.getcwd())
+    with _importing(name):
+        try:
+            return import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (name + ".").startswith(error.name + "."):
+                raise
+            raise CommandError(f"no file and no module {name!r}.") from None
+
+
+@contextmanager
+def _importing(what: str) -> Iterator[None]:
+    """Tell in one line why a file or module does not import: the error, and the line of the last frame in user code."""
     try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (name + ".").startswith(error.name + "."):
-            raise
-        raise CommandError(f"no file and no module {name!r}.") from None
+        yield
+    except CommandError:
+        raise
+    except SystemExit as error:
+        raise CommandError(f"{what} ends Python (exit status {error.code}) when it is imported. Put what it runs under "
+                           "`if __name__ == \"__main__\":`.") from error
+    except Exception as error:
+        message = " ".join(str(error).split())
+        raise CommandError(f"{what} does not import: {type(error).__name__}: {message}{_line_of(error)}") from error
+
+
+def _line_of(error: Exception) -> str:
+    """Where an import failed, less Python's own import machinery and this file."""
+    if isinstance(error, SyntaxError):
+        return ""           # its message says where
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if frame.filename != __file__ and not frame.filename.startswith("<frozen")]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
 
 def _kernels(module: ModuleType) -> list[str]:

@@ -9,13 +9,13 @@ from argparse import ArgumentParser, Namespace
 
 from .errors import CommandError
 
-_SCRIPT_COMMANDS = ("run", "simulate")
+SCRIPT_COMMANDS = ("run", "simulate")
 _OPTIONS_WITH_VALUE = ("--seed", "--timeline", "--watchdog")
 
 
 def split_at_script(argv: list[str]) -> tuple[list[str], list[str]]:
     """Cut the command line behind the script (or `-m MODULE`): what follows is the script's, whatever it looks like."""
-    if not argv or argv[0] not in _SCRIPT_COMMANDS:
+    if not argv or argv[0] not in SCRIPT_COMMANDS:
         return argv, []
     index = 1
     while index < len(argv):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .errors import CommandError
 from .load import load
+from .output import check_output
 from .script import add_script_arguments, run_script, watch
 
 HELP = "run a script with its launches simulated on the CPU"
@@ -42,6 +43,7 @@ def execute(options: Namespace) -> int:
         picture = Path(options.timeline).absolute()
         if picture.suffix not in (".html", ".svg", ".json"):
             raise CommandError(f"--timeline {options.timeline!r} should end in .html, .svg or .json.")
+        check_output(picture)
         os.environ["MIMW_TIMELINE"] = str(picture)
         picture.unlink(missing_ok=True)
     install_aliases()

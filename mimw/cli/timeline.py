@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .check import add_launch_arguments, launch_of
 from .errors import CommandError
+from .output import check_output, writing
 
 HELP = "predicted (or measured) time and timeline of a kernel"
 EXAMPLES = """\
@@ -35,10 +36,12 @@ def execute(options: Namespace) -> int:
     for path in options.output:
         if Path(path).suffix not in (".html", ".svg", ".json"):
             raise CommandError(f"--output {path!r} should end in .html, .svg or .json.")
+        check_output(path)
     found = _measured(options) if options.measure else _predicted(options)
     print(json.dumps(found.as_json(), indent=2) if options.json else found)
     for path in options.output:
-        found.write(path)
+        with writing(path):
+            found.write(path)
         if not options.json:
             print(f"timeline: {Path(path).absolute()}")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..ir import Recorder
+from ..language.names import no_such_name
 from ..language.tle.pipe_values import Parts, pipe_slot
 from ..triton_port.codegen import (
     CodeGenerator,
@@ -19,10 +20,11 @@ from .carries import DistinctCarries
 from .partitions import Partitions
 from .returns import StructuredReturns
 from .semantic import Semantic
+from .task_names import TaskNames
 from .tasks import TaskRegions
 
 
-class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarries, CodeGenerator):
+class KernelGenerator(TaskNames, TaskRegions, Partitions, StructuredReturns, DistinctCarries, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, task=None, callers=(),
@@ -63,6 +65,8 @@ class KernelGenerator(TaskRegions, Partitions, StructuredReturns, DistinctCarrie
         """A field of a pipe's slot may have any name, also that of something that we keep there."""
         if isinstance(lhs, pipe_slot) and attr in lhs.fields:
             return lhs.fields[attr]
+        if getattr(lhs, "__name__", "") == "triton.language" and not hasattr(lhs, attr):
+            raise AttributeError(no_such_name("tl", attr, dir(lhs)))
         return super().get_Attribute(lhs, attr)
 
     def record_body(self, args: dict):

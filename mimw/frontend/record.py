@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 
 from ..errors import KernelError, MimwError, ResourceError, excerpt
 from ..ir import Program, Recorder, verify
@@ -20,19 +21,28 @@ from ..triton_port.codegen import (
 from .generator import KernelGenerator
 
 
+_TOLD = ("message", "sites", "hint", "required", "limit", "name")  # what an error of ours says beside its text
+
+
 class KernelCompilationError(CompilationError):
     """What the user sees when a kernel cannot be compiled: file, line, caret and the calls that led there.
 
-    A `triton.CompilationError`, so that callers who catch that catch this; the original is the `__cause__`.
+    A `triton.CompilationError`, so that callers who catch that catch this; where the complaint has a class of `mimw.errors`,
+    the error is of that class, too, so that `except mimw.errors.TooFewArrivals` catches what the compiler knows and what a
+    run finds. The original is the `__cause__`.
     """
 
     def __init__(self, src, node, error_message=None, text: str | None = None):
         super().__init__(src, node, error_message)
-        if text:
-            self.message = text
+        self.text = text or self.message
+
+    def __str__(self) -> str:
+        return self.text
 
     def __reduce__(self):
-        return type(self), (self.src, self.node, self.error_message, self.message)
+        ours = next((base for base in type(self).__bases__ if issubclass(base, MimwError)), None)
+        told = {name: value for name, value in vars(self).items() if name in _TOLD}
+        return _again, (_is_about_the_configuration(self), ours, (self.src, None, self.error_message, self.text), told)
 
 
 class ConfigurationRefused(KernelCompilationError, CompileTimeAssertionFailure):
@@ -41,26 +51,46 @@ class ConfigurationRefused(KernelCompilationError, CompileTimeAssertionFailure):
 
 class ResourcesRefused(ConfigurationRefused, OutOfResources):
     """A kernel that needs more than the chip has. Triton says that by `OutOfResources` at the launch: code that catches it, to
-    try something smaller, catches this as well."""
-
-    def __init__(self, src, node, error_message=None, text: str | None = None, required=None, limit=None, name=""):
-        super().__init__(src, node, error_message, text)
-        self.required, self.limit, self.name = required, limit, name
-
-    def __reduce__(self):
-        return type(self), (self.src, self.node, self.error_message, self.message, self.required, self.limit, self.name)
+    try something smaller, catches this as well. `required` of what `name` says, where there is `limit`."""
 
 
 def compilation_error(fn, error: Exception) -> KernelCompilationError:
-    """`error` as the user should see it: one of ours as it is, Triton's with the file and the call chain in front."""
-    if isinstance(error, ResourceError):
-        return ResourcesRefused(fn.src, None, None, str(error), error.required, error.limit, error.kind)
-    kind = ConfigurationRefused if _is_about_the_configuration(error) else KernelCompilationError
-    if isinstance(error, MimwError):
-        return kind(fn.src, None, text=str(error))
-    site = getattr(error, "mimw_site", None)
-    text = f"{excerpt(site)}\n{_innermost(error)}" if site else str(error)
-    return kind(error.src, error.node, error.error_message, text)
+    """`error` as the user should see it: one of ours as it is, any other with the file and the call chain in front."""
+    about, root, site = _is_about_the_configuration(error), origin(error), getattr(error, "mimw_site", None)
+    where = f"{excerpt(site)}\n" if site else ""
+    if isinstance(root, MimwError):
+        told = {name: getattr(root, name) for name in _TOLD if hasattr(root, name)}
+        if isinstance(root, ResourceError):
+            told["name"] = root.kind
+        return _again(about, type(root), (fn.src, None, None, str(root) if told.get("sites") else f"{where}{root}"), told)
+    text = f"{where}{_message(error, root)}" if site else str(error)
+    return _again(about, None, (error.src, error.node, error.error_message, text), {})
+
+
+def _again(about_the_configuration: bool, ours: type | None, arguments: tuple, told: dict) -> KernelCompilationError:
+    found = _kind(about_the_configuration, ours)(*arguments)
+    vars(found).update(told)
+    return found
+
+
+@cache
+def _kind(about_the_configuration: bool, ours: type | None) -> type[KernelCompilationError]:
+    """Triton's class of error, and ours."""
+    stock = ConfigurationRefused if about_the_configuration else KernelCompilationError
+    if ours is not None and issubclass(ours, ResourceError):
+        stock = ResourcesRefused
+    return stock if ours is None else type(ours.__name__, (stock, ours), {"__module__": ours.__module__, "__doc__": ours.__doc__})
+
+
+def origin(error: BaseException) -> BaseException:
+    """What an error was raised for: Triton's generator wraps it statement by statement, and an error that is not a compilation
+    error it replaces by one with its `repr`."""
+    while isinstance(error, CompilationError):
+        replaced = error.__context__ if error.__suppress_context__ and error.error_message == repr(error.__context__) else None
+        if (inner := error.__cause__ or replaced) is None:
+            break
+        error = inner
+    return error
 
 
 def _is_about_the_configuration(error: BaseException | None) -> bool:
@@ -71,14 +101,14 @@ def _is_about_the_configuration(error: BaseException | None) -> bool:
     return False
 
 
-def _innermost(error: BaseException) -> str:
-    """The message of the deepest complaint in a chain of compilation errors."""
+def _message(error: BaseException, root: BaseException) -> str:
+    """What an error of Triton's, or of Python's, says, without Python's quotes around it."""
+    if not isinstance(root, CompilationError):
+        return f"{type(root).__name__}: {root}" if isinstance(root, KeyError) or not str(root) else str(root)
     message = ""
     while isinstance(error, CompilationError):
         message = error.error_message or message
         error = error.__cause__
-    if error is not None and not message:
-        message = str(error) or type(error).__name__
     return message or "compilation failed"
 
 
@@ -112,7 +142,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
         if not isinstance(result, constexpr) or result.value is not None:
             raise KernelError("a kernel cannot return a value", site, hint="store the value through a pointer argument")
     except (CompilationError, KernelError) as error:
-        raise compilation_error(fn, error) from error
+        raise compilation_error(fn, error) from origin(error)
     program = recorder.finish(fn.__name__, entry.params(), options.num_warps, site)
     verify(program)
     return program

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 
 from ..errors import TaskError
-from ..ir import Task
+from ..ir import Site, Task
 from ..language.tlx.async_task import async_task, async_tasks
 from ..triton_port.codegen import base_value, constexpr, unwrap_constexpr
 
@@ -141,11 +141,9 @@ class TaskRegions:
     def _record_inline(self, instance: Instance):
         outer, definitions = self.lscope.copy(), self.local_defs.copy()
         self.task = replace(instance.task)
-        try:
-            self._visit_task_body(instance.body)
-        finally:
-            self.task = None
+        assigned = self._visit_task_body(instance.body)
         self.lscope, self.local_defs = outer, definitions
+        self.leave_region(assigned)
 
     def _record_region(self, instances: list[Instance], region):
         if self._loop_carry_discovery_depth:
@@ -153,29 +151,30 @@ class TaskRegions:
         self.builder.regions += 1
         outer, definitions = self.lscope, self.local_defs
         point, location = self._get_insertion_point_and_loc()
-        blocks = []
+        blocks, assigned = [], {}
         for instance in instances:
             block = self.builder.create_block()
             self.builder.set_insertion_point_to_start(block)
             self.lscope, self.local_defs, self.task = outer.copy(), {}, instance.task
-            try:
-                self._visit_task_body(instance.body)
-            finally:
-                self.task = None
+            assigned |= self._visit_task_body(instance.body)
             blocks.append(block)
         self.lscope, self.local_defs = outer, definitions
+        self.leave_region(assigned)
         self._set_insertion_point_and_loc(point, location)
         op = self.builder.record_tasks([instance.task for instance in instances], blocks)
         if getattr(region, "exclusive", False):
             op.set_attr("exclusive", True)
 
-    def _visit_task_body(self, body):
+    def _visit_task_body(self, body) -> dict[str, Site]:
+        """Record `body` as that of `self.task`; the names that it assigns, which are the task's own."""
         for statement in body:
             returns = next((child for child in ast.walk(statement) if isinstance(child, ast.Return)), None)
             if returns is not None:
                 raise self._unsupported(returns, "a task body cannot `return`; use an `if` around what follows")
         stack, self.scf_stack = self.scf_stack, []
+        before = self.begin_task()
         try:
             self.visit_compound_statement(body)
         finally:
-            self.scf_stack = stack
+            self.scf_stack, self.task = stack, None
+        return self.end_task(body, before)

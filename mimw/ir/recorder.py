@@ -191,6 +191,7 @@ class Recorder:
         self.mesh_size: int | None = None       # CTAs of a cluster by the meshes of the kernel
         self.grid_meets = False                 # a barrier of the whole grid was recorded
         self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
+        self.warned: set = set()  # what the author has been told of, and where
         self.suspend_hints: list[int] = []  # of the task regions that give one
 
     # ---- where we are -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ takes compile-time arguments out of their `constexpr` wrappers once, and checks 
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import re
@@ -68,7 +69,8 @@ def word(fn):
     visible = signature.replace(parameters=[p for p in signature.parameters.values() if p.name not in HIDDEN])
     constant = {p.name for p in visible.parameters.values() if p.annotation == "tl.constexpr"}
     name = f"{_family(fn.__module__)}.{fn.__name__}"
-    usage = name + str(inspect.Signature([p.replace(annotation=p.empty) for p in visible.parameters.values()]))
+    usage = name + str(inspect.Signature([p.replace(annotation=p.empty, default=_shown(p.default)) for p in
+                                          visible.parameters.values()]))
 
     @functools.wraps(fn)
     def wrapper(*args, _semantic=None, _generator=None, **kwargs):
@@ -88,6 +90,22 @@ def word(fn):
     setattr(wrapper, tl.TRITON_BUILTIN, True)
     wrapper.signature = signature
     return wrapper
+
+
+class _Shown:
+    """The default of a parameter in a message: as a user writes it."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _shown(default: Any) -> Any:
+    if isinstance(default, enum.Enum):
+        return _Shown(f"{_family(type(default).__module__)}.{type(default).__name__}.{default.name}")
+    return _Shown(f"tl.{repr(default).rpartition('.')[2]}") if isinstance(default, tl.dtype) else default
 
 
 def host_constructible(cls):

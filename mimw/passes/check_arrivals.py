@@ -111,6 +111,8 @@ def _unreleased(uses: Uses, array: BarrierArray, wait: Access) -> None:
     rounds = _rounds(uses, wait)
     if rounds is not None and rounds <= ring:
         return
+    if array.pipe is not None:
+        _unreleased_slots(array, wait, arrivals)
     who = "".join(f"; a round brings {_what(one)} of task '{task_label(one.task)}' at {one.op.site}" for one in arrivals)
     raise TooFewArrivals(
         f"the slots of '{array.name}' are not given back: a phase takes {_arrivals(array.arrive_count)}"
@@ -118,6 +120,17 @@ def _unreleased(uses: Uses, array: BarrierArray, wait: Access) -> None:
         f"once for each of the {array.count} barriers, and never again.",
         array.op.site, wait.op.site, *(one.op.site for one in arrivals),
         hint="let who has used a slot arrive on its barrier, or leave the wait out if every slot is used once.")
+
+
+def _unreleased_slots(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+    """The same of a pipe's slots, in its user's words."""
+    pipe, sites = array.pipe, [one.op.site for one in arrivals]
+    come = f"only {len(arrivals)} of the {array.arrive_count} readers" if arrivals else "no reader"
+    raise TooFewArrivals(
+        f"{come} of {pipe.pipe} gives slots back, of which there are {array.count}. The acquire of task "
+        f"'{task_label(wait.task)}' at {wait.op.site} passes once for each slot, and never again.",
+        array.op.site, wait.op.site, *sites,
+        hint="let every reader call release(k) for each chunk k, behind its last use of the slot.")
 
 
 def _rounds(uses: Uses, access: Access) -> int | None:
@@ -138,7 +151,7 @@ def _slot(uses: Uses, symbols: Symbols, access: Access) -> tuple[tuple | None, i
 
 
 def _too_many(uses: Uses, array: BarrierArray) -> None:
-    for one in array.of_kind("arrive"):
+    for one in array.of_kind("arrive") if array.pipe is None else ():
         if one.count > array.arrive_count and not _never(uses, one):
             raise TooManyArrivals(
                 f"'{array.name}' takes {_arrivals(array.arrive_count)} a phase, and task '{task_label(one.task)}' arrives "
@@ -148,6 +161,8 @@ def _too_many(uses: Uses, array: BarrierArray) -> None:
 
 
 def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+    if array.pipe is not None:
+        _too_few_of_pipe(array, wait, arrivals)
     come = sum(one.count for one in arrivals)
     who = ", ".join(f"task '{task_label(one.task)}': {_what(one)} at {one.op.site}" for one in arrivals)
     waiting = f"The wait of task '{task_label(wait.task)}' at {wait.op.site} never returns."
@@ -157,6 +172,18 @@ def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
     hint = _PER_THREAD if arrivals and array.root.type.per_thread else hint
     raise TooFewArrivals(f"'{array.name}' waits for {_arrivals(array.arrive_count)}, {facts}. {waiting}",
                          array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=hint)
+
+
+def _too_few_of_pipe(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+    pipe, awaits = array.pipe, array.pipe.verb(wait.op.name)
+    if awaits == "wait":
+        facts, mend = f"no writer commits a chunk to {pipe.pipe}", "call commit(k) behind acquire(k) in the writer."
+    else:
+        facts = f"{len(arrivals)} of the {array.arrive_count} readers of {pipe.pipe} release the slot" if arrivals else \
+            f"no reader of {pipe.pipe} releases a slot"
+        mend = "let every reader call release(k) for each chunk k, behind its last use of the slot."
+    raise TooFewArrivals(f"{facts}. The {awaits} of task '{task_label(wait.task)}' at {wait.op.site} never returns.",
+                         array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=mend)
 
 
 def _what(one: Access) -> str:

@@ -57,6 +57,11 @@ def _refuse(array: BarrierArray, group: list[Access], expected: int, copied: int
     expects = [one for one in group if one.kind == "expect"]
     copies = [one for one in group if one.kind == "complete"]
     first = (expects or copies)[0]
+    if array.pipe is not None:
+        raise (BytesNeverSent if expected > copied else BytesNotExpected)(
+            f"task '{task_label(first.task)}' commits {_sum(expects)} to {array.pipe.pipe}, and {_sum(copies)} are copied there. "
+            "The chunk is never complete.", *dict.fromkeys(one.op.site for one in (*expects, *copies)), array.op.site,
+            hint="put every tle.gpu.copy into a slot between the acquire and the commit of its chunk.")
     sums = f"{_sum(expects)} are expected, {_sum(copies)} are copied"
     raise (BytesNeverSent if expected > copied else BytesNotExpected)(
         f"task '{task_label(first.task)}' expects another number of bytes on '{array.name}' than is copied there: {sums}. "

@@ -41,7 +41,13 @@ def _behind(uses: Uses, wait: Access, one: Access) -> bool:
 
 
 def _refuse(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
-    places = ", ".join(str(one.op.site) for one in arrivals)
+    places = ", ".join(dict.fromkeys(str(one.op.site) for one in arrivals))
+    if array.pipe is not None:
+        awaits, brings = array.pipe.verb(wait.op.name), array.pipe.brings
+        raise WaitCycle(
+            f"the {awaits} of task '{task_label(wait.task)}' on {array.pipe.pipe} never returns: the {brings} that lets it pass "
+            f"comes from the same task, behind it, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
+            hint=f"call the {brings} first, or give the pipe's other end to another partition.")
     raise WaitCycle(
         f"the wait of task '{task_label(wait.task)}' for '{array.name}' never returns: what completes the phase comes from the "
         f"same task, behind the wait, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,

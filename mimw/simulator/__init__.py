@@ -23,11 +23,11 @@ from . import (  # noqa: F401
     shared,
     tiles,
 )
-from .counterfactual import flipped_waits
+from .counterfactual import flipped_waits, verb_of_pipe
 from .explore import explore, schedule_of
 from .guide import Guide
 from .run import Run, run
 from .table import HANDLERS
 from .trace import Event, Trace
 
-__all__ = ["HANDLERS", "Event", "Guide", "Run", "Trace", "explore", "flipped_waits", "run", "schedule_of"]
+__all__ = ["HANDLERS", "Event", "Guide", "Run", "Trace", "explore", "flipped_waits", "run", "schedule_of", "verb_of_pipe"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..analysis import PipeSide, pipe_side
 from ..errors import BarrierMisuse, BytesNotExpected, OutOfBounds, TooManyArrivals
 from ..ir import Site, Value
 from .shared import position
@@ -32,9 +33,12 @@ class Mbarrier:
     completed_at: list[float] = field(default_factory=lambda: [0.0, 0.0])
     waiters: list[Task] = field(default_factory=list)
     coming: list[InFlight] = field(default_factory=list)
+    pipe: PipeSide | None = None        # if a pipe made it, whose user knows of slots and chunks only
 
     @property
     def name(self) -> str:
+        if self.pipe is not None:
+            return self.pipe.slot(self.index)
         return f"{self.root.name or f'barriers of line {self.made.line}'!r}[{self.index}]"
 
     def completed(self, parity: int) -> bool:
@@ -44,6 +48,9 @@ class Mbarrier:
     def arrive(self, count: int, task: Task, op, size: int = 0) -> None:
         """`count` arrivals of `task`, which also make the phase wait for `size` bytes more."""
         task.release()
+        if self.arrived + count > self.count and self.pipe is not None:
+            wrong, mend = self.pipe.too_many(self.index)
+            raise fail(TooManyArrivals, task, op, wrong, self.made, hint=mend)
         if self.arrived + count > self.count:
             more = f"{count} more arrival{'s' * (count != 1)}"
             raise fail(TooManyArrivals, task, op, f"{more} on {self.name}; {self.state()}", self.made,
@@ -78,8 +85,15 @@ class Mbarrier:
 
     def state(self) -> str:
         """Where the current phase stands, for messages."""
+        if self.pipe is not None:
+            return self.pipe.state(self.phase, self.arrived, self.pending_bytes)
         return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals "
                 f"and {self.pending_bytes} bytes pending")
+
+    def awaited(self, parity: int) -> str:
+        """What a wait for `parity` is for, and where that stands."""
+        wanted = f"parity {parity} of {self.name}" if self.pipe is None else self.pipe.wanted(self.index)
+        return f"{wanted}: {self.state()}"
 
 
 def single(task: Task, op, value) -> Mbarrier:
@@ -102,7 +116,8 @@ def enabled(task: Task, op, predicate) -> bool:
 @handles("alloc_barriers")
 def alloc_barriers(task, op):
     count, arrive_count = op.args
-    barriers = tuple(Mbarrier(op.result, index, arrive_count, op.site) for index in range(count))
+    pipe = pipe_side(op)
+    barriers = tuple(Mbarrier(op.result, index, arrive_count, op.site, pipe=pipe) for index in range(count))
     task.env[op.result] = task.cta.barriers[op.result] = barriers
     for barrier in barriers:
         task.machine.order.made(task, barrier)
@@ -149,7 +164,6 @@ def barrier_wait(task, op):
                    hint="take the phase & 1")
     while not barrier.completed(parity):
         barrier.waiters.append(task)
-        yield Wait(op, "barrier", barrier, lambda: f"parity {parity} of {barrier.name}: {barrier.state()}",
-                   lambda: barrier.coming)
+        yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity), lambda: barrier.coming)
     task.machine.order.looked(task, op, barrier, parity)
     task.wait_until(barrier.completed_at[parity], op, f"{barrier.name} parity {parity}")

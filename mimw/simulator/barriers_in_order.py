@@ -102,6 +102,13 @@ class BarrierOrder:
 
     def _missed(self, barrier, waiter, wait: Op, task, op: Op) -> PhaseMissed:
         before, now = barrier.phase - 1, barrier.phase
+        if barrier.pipe is not None:
+            here, there = barrier.pipe.verb(op.name), barrier.pipe.verb(wait.name)
+            return fail(PhaseMissed, task, op, f"the {here} of {barrier.name} may come before the {there} of {waiter.where} at "
+                        f"{wait.site} has looked at the slot: nothing orders the two. Had that task been slower, it would have "
+                        "waited for another chunk", wait.site, barrier.made,
+                        hint=f"let the writer and every reader go through the chunks 0, 1, 2, ... in order, and call {here} once a "
+                        f"chunk, behind its {'acquire' if here == 'commit' else 'wait'}")
         what = f"phase {before} (parity {before & 1})" if before >= 0 else "the phase before the first (parity 1)"
         return fail(PhaseMissed, task, op, f"{op.name} completes phase {now} (parity {now & 1}) of {barrier.name}, and nothing "
                     f"orders that after the wait of {waiter.where} at {wait.site}, which passed because {what} was over. Had "

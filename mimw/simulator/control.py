@@ -11,6 +11,7 @@ from ..ir import Block
 from .deadlock import task_names
 from .interpreter import run_block
 from .lanes import PerThread, merged, refuse_collective
+from .limits import count, endless_step
 from .table import handles
 from .tasks import Task, Wait
 from .values import numpy_type
@@ -53,11 +54,16 @@ def for_(task, op):
     induction, *carried = block.args
     kind = numpy_type(induction.type).type
     values = _values(task, op.args[3])
+    task.loops.append(op)
+    if not step:
+        raise endless_step(task)
+    count(task, op, len(range(start, end, step)))
     for index in range(start, end, step):
         task.env[induction] = kind(index)
         _assign(task, carried, values)
         yield from run_block(task, block)
         values = _values(task, block.yielded)
+    task.loops.pop()
     _assign(task, op.results, values)
 
 
@@ -65,6 +71,7 @@ def for_(task, op):
 def while_(task, op):
     before, after = op.blocks
     values = _values(task, op.args[0])
+    task.loops.append(op)
     while True:
         _assign(task, before.args, values)
         yield from run_block(task, before)
@@ -75,6 +82,10 @@ def while_(task, op):
         _assign(task, after.args, values)
         yield from run_block(task, after)
         values = _values(task, after.yielded)
+        task.trips += 1
+        if task.trips > task.look:
+            count(task, op, 0)
+    task.loops.pop()
     _assign(task, op.results, values)
 
 

@@ -1,11 +1,20 @@
-"""The same program with one thing changed, to see whether that is what was wrong."""
+"""The same program with one thing changed, to see whether that is what was wrong; and what its author calls that thing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analysis import pipe_sides
 from ..ir import Block, Op, Program, Value
 from ..ir.types import I32
+from .deadlock import waits
+
+
+def verb_of_pipe(program: Program, site) -> str:
+    """What a pipe's user calls the barrier waits at a source position: "wait" or "acquire"; "" if they are of no pipe."""
+    sides = pipe_sides(program)
+    found = (sides.get(wait.place.root) for wait in waits(program) if wait.op.site == site) if sides else ()
+    return next((side.verb("barrier_wait") for side in found if side is not None), "")
 
 
 def flipped_waits(program: Program, site) -> Program | None:

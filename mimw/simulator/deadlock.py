@@ -156,14 +156,19 @@ def _able_tasks(task, able: list[Bringer]) -> list:
 
 def livelock(machine) -> Deadlock:
     """The error for a machine whose running tasks only look at global memory, again and again."""
-    spinning = [f"{task.where}" for task in machine.runnable[:SHOWN]]
+    loops = {task: task.loops[-1] for task in machine.runnable if task.loops}
+    spinning = [task.where + (f" in the loop at {loops[task].site}" if task in loops else "") for task in machine.runnable[:SHOWN]]
     text = "tasks spin on global memory that nobody changes any more: " + ", ".join(spinning)
-    if len(machine.ctas) < machine.grid[0] * machine.grid[1] * machine.grid[2]:
-        text += f"; {len(machine.ctas)} CTAs have started and the others wait for one of them to end"
+    text += f" and {len(machine.runnable) - SHOWN} more" if len(machine.runnable) > SHOWN else ""
+    if machine.begun < machine.grid[0] * machine.grid[1] * machine.grid[2]:
+        text += f"; {machine.begun} CTAs have started and the others wait for one of them to end"
     for task in machine.blocked:
         if task.wait.kind != "join":
             text += f"\n  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
-    return Livelock(text, *(task.wait.op.site for task in machine.blocked if task.wait.kind != "join"))
+    waits = (task.wait.op.site for task in machine.blocked if task.wait.kind != "join")
+    return Livelock(text, *dict.fromkeys([*(op.site for op in loops.values()), *waits]),
+                    hint="somebody has to store what the loop waits for, and leave it there until the loop has seen it; CTAs that "
+                    "wait for each other have to be resident at the same time")
 
 
 def _could_have_come(task, able: list[Bringer]) -> list[str]:
@@ -178,8 +183,13 @@ def _could_have_come(task, able: list[Bringer]) -> list[str]:
             owner += f" of CTA {cta.index}" if remote else ""
             owner += f", which {_state(others[-1 if bringer.task else 0])}" if others and (bringer.task or remote) else ""
             what = REMOTE_BRINGERS[op.name] if remote else BRINGERS[op.name]
-            lines.append(f"      {what} could have come from {op.name} at {op.site}, in {owner}")
-    return lines or ["      nothing in the kernel arrives on that barrier"]
+            source = f"{what} could have come from {op.name}"
+            if barrier.pipe is not None:
+                verb = barrier.pipe.verb(op.name)
+                source = f"{'its data' if verb == 'copy' else 'it'} could have come from the {verb}"
+            lines.append(f"      {source} at {op.site}, in {owner}")
+    nothing = "arrives on that barrier" if barrier.pipe is None else f"calls {barrier.pipe.brings} for that slot"
+    return list(dict.fromkeys(lines)) or [f"      nothing in the kernel {nothing}"]
 
 
 def _state(task) -> str:

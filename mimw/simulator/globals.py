@@ -166,6 +166,7 @@ def atomic_poll(task, op):
     """Looks until every element has its expected value, or the timeout (in nanoseconds, taken as cycles) is over."""
     pointer, expected, timeout = (_optional(task, op, arg) for arg in op.args[:3])
     end = None if timeout is None else task.clock + float(timeout)
+    task.loops.append(op)
     while True:
         yield None
         matched = task.machine.memory.read(pointer, None, expected.dtype, None, task, op) == expected
@@ -173,5 +174,6 @@ def atomic_poll(task, op):
             break
         task.clock += POLL
         task.machine.polls += 1
+    task.loops.pop()
     task.machine.memory.touch(task, op, pointer, None, expected.dtype.itemsize, write=False, atomic=_atomic(op, True))
     task.env[op.result] = matched

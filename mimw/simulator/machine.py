@@ -22,6 +22,7 @@ from .cluster import Cluster, clusters
 from .deadlock import deadlock, livelock
 from .guide import Guide
 from .interpreter import Code, prepare, run_block
+from .limits import trip_limit
 from .memory import GlobalMemory
 from .order import Order, Unordered
 from .tasks import Cta, InFlight, Task
@@ -32,7 +33,10 @@ POLL_ROUNDS = 1000, 50   # so many looks at global memory, and so many more per 
 
 
 class Machine:
-    """All CTAs of a launch. `run` executes them to the end or raises what it finds."""
+    """All CTAs of a launch. `run` executes them to the end or raises what it finds. `computes_all` is false where zeros stand for
+    data that decides nothing."""
+
+    computes_all = True
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
                  memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
@@ -45,14 +49,18 @@ class Machine:
         self.delay = LATEST if self.guide or seed == 0 else self.random.choice((2, 16, 128, LATEST))
         self.eager = self.delay != LATEST
         self.trace = Trace() if trace else None
-        self.resident = grid[0] * grid[1] * grid[2] if program.cooperative else resident
+        self.together = program.cooperative             # all CTAs of the launch run at the same time
+        self.resident = grid[0] * grid[1] * grid[2] if self.together else resident
+        self.warps = total_warps(program)
         self.grid_meeting = None
         self.runnable: list[Task] = []
         self.blocked: dict[Task, None] = {}
         self.inflight: list[InFlight] = []
-        self.ctas: list[Cta] = []
+        self.ctas: dict[int, Cta] = {}                  # by number: those that have begun, less clusters that are over
+        self.begun = 0
         self.step = 0
         self.polls = 0
+        self.max_trips = trip_limit()
         self.end = 0.0
         self.executed: Counter[str] = Counter()
         self._due: list[tuple[int, int, InFlight]] = []
@@ -107,6 +115,7 @@ class Machine:
                 if self._finish(task):
                     living -= 1
                     if not any(cta.live for cta in task.cta.cluster.ctas):
+                        self.leave(task.cta.cluster)
                         living += self._admit(waiting)
                 continue
             if self.polls == polls:
@@ -128,14 +137,23 @@ class Machine:
         """Called for each CTA before it starts; when that is."""
         return 0.0
 
+    def leave(self, cluster: Cluster) -> None:
+        """All CTAs of `cluster` have ended: they are forgotten, so that a grid may be as large as a launch takes."""
+        if not self.together:
+            for cta in cluster.ctas:
+                del self.ctas[cta.number]
+                cta.tasks.clear()       # no cycles of references: each CTA's memory is free at once
+            cluster.ctas.clear()
+
     def _admit(self, waiting: Iterator) -> int:
         """Start the next cluster of the grid, all its CTAs at once; how many they are, 0 if there is none left."""
         indices = next(waiting, ())
-        cluster = Cluster(total_warps(self.program))
+        cluster = Cluster(self.warps)
         for rank, index in enumerate(indices):
-            cta = Cta(len(self.ctas), index, cluster, rank)
+            cta = Cta(self.begun, index, cluster, rank)
             cluster.ctas.append(cta)
-            self.ctas.append(cta)
+            self.ctas[self.begun] = cta
+            self.begun += 1
         for cta in cluster.ctas:
             start = self.place(cta)
             self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, start), self.program.body)

@@ -65,5 +65,5 @@ def group_barrier(task, op):
 def grid_barrier(task, op):
     machine = task.machine
     if machine.grid_meeting is None:
-        machine.grid_meeting = Meeting("the grid", list(machine.ctas))
+        machine.grid_meeting = Meeting("the grid", list(machine.ctas.values()))
     yield from meet(task, op, machine.grid_meeting)

@@ -1,7 +1,8 @@
 """Global memory: the arrays given to the launch, at their real addresses, and nothing else.
 
-Pointers are numbers, as on the GPU. Every access is checked against the arrays of the launch, so a wrong address is an
-error that names the nearest array instead of a crash; elements whose mask is false are not looked at.
+Pointers are numbers, as on the GPU. Every access is checked against the arrays of the launch, so a wrong address, or a write
+into an array that numpy marks read-only, is an error that names the array instead of a crash; elements whose mask is false
+are not looked at.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OutOfBounds, SimulatorMisuse
+from ..errors import OutOfBounds, SimulationError, SimulatorMisuse
 
 
 @dataclass(eq=False)
@@ -24,11 +25,13 @@ class Region:
     size: int
     item: int                         # bytes of one element, for messages
     owner: Any                        # keeps the memory alive
+    writable: bool = True
     bytes: np.ndarray = field(init=False)
 
     def __post_init__(self):
         self.bytes = np.ctypeslib.as_array((ctypes.c_uint8 * self.size).from_address(self.start)) if self.size else \
             np.zeros(0, np.uint8)
+        self.bytes.flags.writeable = self.writable      # the pages of a file mapped read-only end the process that writes them
         self._views: dict[np.dtype, np.ndarray] = {}
 
     @property
@@ -61,6 +64,12 @@ def describe(array: Any, name: str) -> tuple[int, int, int]:
                           f"{type(array).__name__}")
 
 
+def _writable(array: Any) -> bool:
+    """False for numpy arrays that may only be read: memory-mapped files of mode "r", views of `bytes`, broadcasts."""
+    flags = getattr(getattr(array, "array", array), "flags", None)
+    return getattr(flags, "writeable", True)
+
+
 class GlobalMemory:
     """All regions of a launch, and reads and writes by address."""
 
@@ -69,20 +78,24 @@ class GlobalMemory:
 
     def register(self, array: Any, name: str) -> int:
         """Make an array reachable; returns its address. An array that is registered twice keeps its first name."""
-        start, size, item = describe(array, name)
-        if not any(region.start == start and region.size >= size for region in self.regions):
-            self.regions.append(Region(name, start, size, item, array))
+        (start, size, item), writable = describe(array, name), _writable(array)
+        if not any(region.start == start and region.size >= size and region.writable >= writable for region in self.regions):
+            self.regions.append(Region(name, start, size, item, array, writable))
         return array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
 
-    def region(self, low: int, high: int) -> Region | None:
-        """The region that holds the bytes [low, high)."""
+    def region(self, low: int, high: int, what: str = "reads") -> Region | None:
+        """The region that holds the bytes [low, high), and may be written if that is `what` is done."""
         for region in self.regions:
-            if region.start <= low and high <= region.end:
+            if region.start <= low and high <= region.end and (region.writable or what != "writes"):
                 return region
         return None
 
-    def outside(self, address: int, size: int, task, op, what: str) -> OutOfBounds:
-        """The error for bytes that are in no region."""
+    def outside(self, address: int, size: int, task, op, what: str) -> SimulationError:
+        """The error for bytes that are in no region, or in none that may be written."""
+        held = self.region(address, address + size) if what == "writes" else None
+        if held is not None and not held.writable and self.region(address, address + size, what) is None:
+            return SimulatorMisuse(f"{task.where}: {op.name} writes argument {held.name!r}, which is a read-only array", op.site,
+                                   hint="pass an array that may be written: array.copy(), or np.memmap(..., mode='r+')")
         where = f"{task.where}: {op.name} {what} address {address:#x}"
         if not self.regions:
             return OutOfBounds(f"{where}, but the launch has no array", op.site)
@@ -126,7 +139,7 @@ class GlobalMemory:
     def _parts(self, addresses: np.ndarray, size: int, task, op, what: str):
         """(region, selection) pairs that cover `addresses`; one pair if, as nearly always, one region has them all."""
         low, high = int(addresses.min()), int(addresses.max()) + size
-        region = self.region(low, high)
+        region = self.region(low, high, what)
         if region is not None:
             if size > 1 and (np.bitwise_or.reduce((addresses - np.uint64(region.start)) & np.uint64(size - 1))):
                 bad = int(addresses[(addresses - np.uint64(region.start)) & np.uint64(size - 1) != 0][0])
@@ -134,6 +147,8 @@ class GlobalMemory:
             return [(region, slice(None))]
         parts, left = [], np.ones(addresses.shape, bool)
         for region in self.regions:
+            if what == "writes" and not region.writable:
+                continue
             inside = left & (addresses >= region.start) & (addresses + np.uint64(size) <= region.end)
             if inside.any():
                 parts.append((region, inside))
@@ -160,7 +175,7 @@ class GlobalMemory:
     def _cell(self, address: int, dtype: np.dtype, task, op, what: str) -> np.ndarray:
         """The one element at `address`, to be read or written."""
         size = dtype.itemsize
-        region = self.region(address, address + size)
+        region = self.region(address, address + size, what)
         if region is None or (address - region.start) % size:
             raise self.outside(address, size, task, op, what)
         index = (address - region.start) // size
@@ -198,9 +213,9 @@ class GlobalMemory:
     def box(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, task, op, what: str):
         """A strided box of memory as a numpy view. `strides` are in elements and may not be negative."""
         extent = sum((size - 1) * stride for size, stride in zip(shape, strides)) + 1
-        region = self.region(address, address + extent * dtype.itemsize)
+        region = self.region(address, address + extent * dtype.itemsize, what)
         if region is None:
-            outside = address if self.region(address, address + dtype.itemsize) is None else \
+            outside = address if self.region(address, address + dtype.itemsize, what) is None else \
                 address + (extent - 1) * dtype.itemsize
             raise self.outside(outside, dtype.itemsize, task, op, what)
         return np.ndarray(shape, dtype, region.bytes, address - region.start,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..analysis import pipe_sides
 from ..errors import (
     CopyReadEarly,
     DataRace,
@@ -133,6 +134,13 @@ def _between(machine, earlier, later):
                 f"{one.cta.index} call barrier_arrive(..., remote_cta_rank={other.cta.rank}) after the first, and {other.name!r} "
                 f"of CTA {other.cta.index} wait on that barrier before the second", ())
     arrive, wait = edges[0]
+    pipe = pipe_sides(machine.program).get(arrive.place.root)
+    if pipe is not None:
+        bring, look = pipe.verb(arrive.op.name), pipe.verb(wait.op.name)
+        return (f"no {bring} of {one.where} after its access is awaited by the {look} of {other.where} before its own, though "
+                f"{pipe.pipe} goes from the one to the other",
+                f"the {bring} at {arrive.op.site} must come after {earlier.op.site}, and the {look} at {wait.op.site} before "
+                f"{later.op.site}, for the same chunk", (arrive.op.site, wait.op.site))
     name = arrive.place.root.name or "the barrier"
     return (f"no arrival of {one.where} after its access is waited for by {other.where} before its own, though {name!r} goes "
             "from the one to the other",
@@ -148,6 +156,12 @@ def _edges(machine, one, other, near: bool) -> list:
     return [(arrive, wait) for arrive in arrives for wait in looks if wait.place.root is arrive.place.root]
 
 
+def _pipe_of(machine, op):
+    """The side of a pipe on whose barriers an op arrives or lands; None if that is no pipe's."""
+    sides = pipe_sides(machine.program)
+    return next((sides.get(found.place.root) for found in bringers(machine.program) if found.op is op), None) if sides else None
+
+
 def _unfinished(machine, earlier, later):
     """The later access comes after the start of an operation, but not after its end."""
     first, other = earlier.strand, later.strand.task
@@ -156,13 +170,20 @@ def _unfinished(machine, earlier, later):
         return (f"the second comes after the start of the {first.kind}, not after its landing in CTA {first.home.index}",
                 f"let CTA {first.home.index} wait for the phase that the {first.kind} completes and then call barrier_arrive(..., "
                 f"remote_cta_rank={other.cta.rank}) on a barrier for which {other.name!r} waits before {later.op.site}", ())
+    if wait is None and _pipe_of(machine, earlier.op) is not None:
+        mend = (f"fill each field of a slot in one way, between acquire and commit, and leave it alone at {later.op.site}"
+                if first.task is other else f"let {other.name!r} call its reader's wait for the chunk before {later.op.site}")
+        return f"the second comes after the start of the {first.kind}, not after its landing", mend, ()
     if wait is None:
         return (f"the second comes after the start of the {first.kind}, not after its landing",
                 f"wait in {other.name!r} before {later.op.site} for the phase of the barrier that the {first.kind} completes", ())
     missing = f"the second comes after the start of the {first.kind}, not after its end"
     if first.task is other:
         return missing, f"put {wait} between {earlier.op.site} and {later.op.site}, with few enough pending", ()
-    arrives = [arrive.op.site for arrive, _ in _edges(machine, first.task, other, first.task.cta is other.cta)]
+    edges = _edges(machine, first.task, other, first.task.cta is other.cta)
+    arrives, pipe = [arrive.op.site for arrive, _ in edges], None
+    if edges:
+        pipe = pipe_sides(machine.program).get(edges[0][0].place.root)
     place = f"at {', '.join(map(str, dict.fromkeys(arrives)))} " if arrives else ""
     return (missing, f"{first.task.name!r} must call {wait}, with few enough pending, after {earlier.op.site} and before the "
-            f"arrive {place}that lets {other.name!r} go on", tuple(dict.fromkeys(arrives)))
+            f"{'arrive' if pipe is None else pipe.brings} {place}that lets {other.name!r} go on", tuple(dict.fromkeys(arrives)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -51,7 +52,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     only:             run this one cluster of the grid, given by its program ids in the order of their ranks
     raises:           a `SimulationError` that names CTA, task and source line; arrays hold what was written so far
     """
-    sizes = tuple(int(size) for size in grid)
+    sizes = tuple(operator.index(size) for size in grid)
     if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
         raise SimulatorMisuse(f"the grid should be 1 to 3 numbers of programs, not {tuple(grid)}", program.site)
     space = GlobalMemory()

@@ -108,6 +108,8 @@ class Task:
         self.wait: Wait | None = None
         self.strand: Any = None                         # its place in the order of accesses
         self.finished = False
+        self.loops: list[Op] = []                       # that it is in, the innermost last
+        self.trips = self.look = 0                     # of all its loops so far; when to look at them again
         self.steps: Iterator | None = None
         self.dots: deque = deque()                      # asynchronous dots no wait has finished, oldest first
         self.copies: list[InFlight] = []                # cp.async of the group that is still open

@@ -8,6 +8,7 @@ from ..errors import OutOfBounds, SimulatorMisuse
 from ..ir import Tensor, Type, Value
 from ..ir.types import Pointer
 from ..triton_port.interpreter import Handle, TileBuilder, triton_type
+from .division import refuse_zero
 from .lanes import PerThread, settle, spread
 from .table import handles
 from .tasks import fail
@@ -41,6 +42,8 @@ _INT32 = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwi
           "icmpNE": np.not_equal}
 _NATURAL = {"sdiv": np.floor_divide, "srem": np.remainder}     # as in C where neither operand is negative
 
+_DIVISIONS = frozenset("sdiv udiv srem urem".split())
+
 
 @handles(*_OPS.split())
 def tile_op(task, op):
@@ -54,6 +57,8 @@ def tile_op(task, op):
             if one >= 0 and other > 0:
                 task.env[op.results[0]] = _NATURAL[op.name](one, other)
                 return
+    if op.name in _DIVISIONS:
+        refuse_zero(task, op)
     args = [_argument(task, op, arg) for arg in op.args]
     data = getattr(_BUILDER, "create_" + op.name)(*args).data
     task.env[op.results[0]] = settle(op.results[0], data) if task.machine.tells_threads_apart else data
@@ -86,7 +91,10 @@ def addptr(task, op):
     type_ = op.args[0].type
     pointee = (type_.element if isinstance(type_, Tensor) else type_).pointee
     size = 8 if isinstance(pointee, Pointer) else pointee.bytes
-    data = pointer + offset.astype(np.int64).view(np.uint64) * np.uint64(size)
+    if isinstance(offset, np.generic) and isinstance(pointer, np.generic):      # numpy takes ten times as long for one number
+        data = np.uint64((int(pointer) + int(offset) * size) & 0xFFFF_FFFF_FFFF_FFFF)
+    else:
+        data = pointer + offset.astype(np.int64).view(np.uint64) * np.uint64(size)
     task.env[op.result] = settle(op.result, data) if task.machine.tells_threads_apart else data
 
 

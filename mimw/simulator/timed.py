@@ -18,6 +18,7 @@ import numpy as np
 from ..analysis.needed import Needed
 from ..costs import Model
 from ..ir import Block, Op, Program, Value
+from .cluster import Cluster
 from .deadlock import deadlock, livelock
 from .interpreter import Code
 from .machine import POLL_ROUNDS, Machine
@@ -66,6 +67,8 @@ class Enough(Exception):
 class TimedMachine(Machine):
     """Runs `order`, lists of the program ids of a cluster, `slots` clusters at a time, in the order of time."""
 
+    computes_all = False
+
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
                  model: Model, conditions: Conditions, needed: Needed, order: Sequence[list], slots: int, most_loads: int = 0):
         super().__init__(program, grid, arguments, memory, seed=0, trace=True, check_unwritten=False,
@@ -108,6 +111,9 @@ class TimedMachine(Machine):
         first = cluster < self._slots
         cta.sm = self.sms[cluster % len(self.sms)][cta.rank]
         return self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
+
+    def leave(self, cluster: Cluster) -> None:
+        """All CTAs are kept: the timeline names them."""
 
     def code(self, block: Block, num_warps: int) -> Code:
         found = self._codes.get(block)
@@ -157,11 +163,11 @@ class TimedMachine(Machine):
     @property
     def living(self) -> list[Cta]:
         """CTAs that have not ended."""
-        return [cta for cta in self.ctas if cta.live]
+        return [cta for cta in self.ctas.values() if cta.live]
 
     def remember(self, address: int, size: int) -> None:
         """The bytes there are about to be changed."""
-        region = self.memory.region(int(address), int(address) + size)
+        region = self.memory.region(int(address), int(address) + size, "writes")
         if region is not None:
             here = region.bytes[int(address) - region.start:][:size]
             self._changed.append((here, here.copy()))

@@ -1,7 +1,10 @@
 """TLX, as kernels import it: `import mimw.tlx as tlx`. All of it is defined in `mimw.language.tlx`."""
 
+from ..language.names import suggesting
 from ..language.tlx import *  # noqa: F403
 from ..language.tlx import __all__ as __all__
 from . import mem_ops as mem_ops
 from . import types as types
 from . import warp_spec as warp_spec
+
+__getattr__ = suggesting("tlx", [*__all__, "mem_ops", "types", "warp_spec"])

@@ -1,6 +1,7 @@
 """`mimw check` and the pytest fixture: exit status, JSON, made-up arguments."""
 
 import json
+import sys
 
 import pytest
 
@@ -126,3 +127,40 @@ def test_progress_is_told():
     seen = []
     mimw.check(pipeline, grid, *args, seeds=3, progress=lambda *now: seen.append(now), **meta)
     assert seen == [(1, 3, 1), (2, 3, 1), (3, 3, 1)]
+
+
+@pytest.mark.parametrize("words, text", [
+    (["--seeds", "0"], "no runs are asked for"), (["--seeds", "-1"], "no runs are asked for"),
+    (["--search", "systematic", "--limit", "0"], "a limit of 1 or more"), (["--grid", "0"], "has no CTA"),
+    (["--grid", "2,70000"], "70,000 CTAs along y")])
+def test_nothing_run_is_not_ok(ring, capsys, words, text):
+    given = ["--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", "ARRIVE=True"]
+    assert main(["check", f"{ring}:ring", *words, *given]) == 2
+    shown = capsys.readouterr()
+    assert text in shown.err and shown.err.startswith("mimw: ") and "ok" not in shown.out
+
+
+@pytest.mark.parametrize("source, text", [
+    ("import no_such_package\n", "does not import: ModuleNotFoundError: No module named 'no_such_package' ({file}:1)"),
+    ("x = 1\ny = 1 / 0\n", "does not import: ZeroDivisionError: division by zero ({file}:2)"),
+    ("def broken(:\n", "does not import: SyntaxError:"), ("import sys\nsys.exit(0)\n", "ends Python (exit status 0)")])
+@pytest.mark.parametrize("by_module", [False, True])
+def test_a_file_that_does_not_import_is_not_checked(source, text, by_module, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    name = f"case_{abs(hash((source, by_module)))}"
+    file = tmp_path / f"{name}.py"
+    file.write_text(source)
+    assert main(["check", f"{name if by_module else file}:case"]) == 2
+    (line, ) = capsys.readouterr().err.splitlines()
+    assert line.startswith("mimw: ") and text.format(file=file) in line
+
+
+def test_an_error_of_the_users_own_code_is_no_finding(tmp_path, capsys, monkeypatch):
+    """Status 1 would say that the kernel is wrong; the traceback is the user's."""
+    (tmp_path / "raising.py").write_text("def case():\n    raise KeyError('mine')\n")
+    assert main(["check", f"{tmp_path}/raising.py:case"]) == 2
+    assert "raise KeyError('mine')" in capsys.readouterr().err
+    monkeypatch.setenv("MIMW_TRACEBACK", "1")
+    assert main(["check", f"{tmp_path}/nothing.py:case"]) == 2
+    assert "Traceback" in capsys.readouterr().err

@@ -115,6 +115,20 @@ def spinning(flag_ptr):
 
 
 @mimw.jit
+def endless(flag_ptr):
+    flag = 0
+    while flag == 0:                                      # never ends
+        flag = tl.load(flag_ptr)
+    tlx.clock64()
+
+
+@mimw.jit
+def dividing(x_ptr, n):
+    tl.store(x_ptr, 5 // n)                               # divide
+    tlx.clock64()
+
+
+@mimw.jit
 def reading(x_ptr, y_ptr, AT: tl.constexpr):
     tile = tlx.local_alloc((32, ), tl.float32, 1)
     tlx.local_store(tile[0], tl.load(x_ptr + AT + tl.arange(0, 32)))      # load
@@ -180,9 +194,11 @@ CASES = {
     errors.PeerExited: (case(sent_to_who_leaves, floats(32), grid=2, **PAIR), ("# send", )),
     errors.MissingFence: (ring(FENCE=False), ("tlx.local_store(c_tile", "tlx.async_descriptor_store(c_desc")),
     errors.CopyReadEarly: (ring(WAIT_FULL=False), ("tlx.async_descriptor_load(", "acc = tlx.async_dot(a_tiles")),
-    errors.Livelock: (case(spinning, ints(1)), ()),
+    errors.Livelock: (case(spinning, ints(1)), ("# spin", )),
+    errors.EndlessLoop: (case(endless, ints(1)), ("# never ends", )),
     errors.UnwrittenRead: (case(reading, floats(32), floats(32), 0), ("# read", )),
     errors.OutOfBounds: (case(reading, floats(32), floats(32), 8), ("# load", )),
+    errors.DivisionByZero: (case(dividing, ints(1), 0), ("# divide", )),
     errors.BarrierMisuse: (case(meeting, floats(1)), ("# one count", "# another")),
     errors.PhaseMissed: (case(round_again, floats(1), 6), ("# give", "# take")),
 }
@@ -202,7 +218,7 @@ def test_each_has_its_class_and_lines(kind):
     named = {site.line for finding in found for site in finding.sites}
     wanted = lines_of(kernel, texts)
     assert (wanted <= named if kind is not errors.CopyReadEarly else wanted & named), (wanted, named)
-    assert found[0].hint or kind in (errors.OutOfBounds, errors.Livelock, errors.TooFewArrivals, errors.WaitCycle,
+    assert found[0].hint or kind in (errors.OutOfBounds, errors.TooFewArrivals, errors.WaitCycle,
                                      errors.BytesNeverSent), "a finding says how to mend it"
 
 

@@ -10,7 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
-from mimw.errors import MimwError
+from mimw.errors import MimwError, TaskError
 from mimw.frontend.record import KernelCompilationError
 
 HERE = Path(__file__).resolve()
@@ -167,7 +167,7 @@ def pointer_tile_captured(x):
                 tl.store(at, 0)  # here
 
 
-@refused("not defined", NameError)
+@refused("not defined after the task region", TaskError)
 def name_of_a_task(x):
     with tlx.async_tasks():
         with tlx.async_task("default"):
@@ -177,7 +177,7 @@ def name_of_a_task(x):
     tl.store(x, fresh)  # here
 
 
-@refused("not defined", NameError)
+@refused("not defined after the task region", TaskError)
 def name_of_the_only_task(x):
     with tlx.async_tasks():
         with tlx.async_task("default"):

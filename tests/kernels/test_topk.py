@@ -87,7 +87,7 @@ def test_a_row_is_read_once_and_stays_where_it_is():
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(x=np.zeros(64, np.float16)), "must be matrices"),
+    (dict(x=np.zeros(64, np.float16)), "x has 1 dimensions"),
     (dict(values=np.zeros((4, 65), np.float16), indices=np.zeros((4, 65), np.int32)), "from 1 to the 64 numbers of a row, got 65"),
     (dict(values=np.zeros((4, 0), np.float16), indices=np.zeros((4, 0), np.int32)), "got 0"),
     (dict(indices=np.zeros((4, 7), np.int32)), "must be 4 x 8, they are 4 x 8 and 4 x 7"),

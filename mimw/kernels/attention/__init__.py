@@ -10,6 +10,7 @@ from math import e, log2, sqrt
 
 import mimw
 
+from ..checks import of_rank, on_one_gpu, persistent
 from .configs import HEAD_DIMS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
@@ -32,9 +33,13 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                chosen    by default the measured configuration of the head dim
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
+    of_rank(4, q=q, k=k, v=v, o=o)
+    of_rank(3, lse=lse)
+    of_rank(1, counter=counter)
+    programs = persistent(programs)
     batch, heads, seq_q, dim = q.shape
     kv_heads, seq_k = k.shape[1], k.shape[2]
-    _check_shapes(q, k, v, o, lse)
+    _check_shapes(q, k, v, o, lse, counter)
     for name, x in (("q", q), ("k", k), ("v", v), ("o", o)):
         _check_strides(name, x)
     if causal and seq_k < seq_q:
@@ -53,16 +58,19 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     return (min(programs, tiles), ), args, {**chosen.meta(dim, group, causal, seq_q, seq_k), "num_warps": 4}
 
 
-def _check_shapes(q, k, v, o, lse) -> None:
+def _check_shapes(q, k, v, o, lse, counter) -> None:
     batch, heads, seq_q, dim = q.shape
     if tuple(k.shape) != tuple(v.shape) or (k.shape[0], k.shape[3]) != (batch, dim) or heads % k.shape[1]:
         raise ValueError(f"q is {_by(q)}, k {_by(k)} and v {_by(v)}: k and v must be alike, of q's batch and head dim, and their "
                          "heads must divide q's")
     if tuple(o.shape) != tuple(q.shape) or tuple(lse.shape) != (batch, heads, seq_q):
         raise ValueError(f"o is {_by(o)} and lse {_by(lse)}; for q {_by(q)} they must be that and {batch} x {heads} x {seq_q}")
+    for name, array, wanted in (("lse", lse, "float32"), ("counter", counter, "int32")):
+        if str(array.dtype).removeprefix("torch.") != wanted:
+            raise ValueError(f"{name} is {array.dtype}; it must be {wanted}")
     if dim not in HEAD_DIMS:
         raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
-    if q.dtype.itemsize != 2 or any(x.dtype != q.dtype for x in (k, v, o)):
+    if str(q.dtype).removeprefix("torch.") not in ("bfloat16", "float16") or any(x.dtype != q.dtype for x in (k, v, o)):
         raise ValueError(f"q, k, v and o are {q.dtype}, {k.dtype}, {v.dtype} and {o.dtype}: all must be bf16 or all fp16")
 
 
@@ -80,6 +88,8 @@ def _by(x) -> str:
 def attention(q, k, v, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None):
     """(o, lse) on the GPU that holds q, k and v; arguments and errors as `arguments`."""
     import torch
+    on_one_gpu("attention", q=q, k=k, v=v)
+    of_rank(4, q=q, k=k, v=v)
     o = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)

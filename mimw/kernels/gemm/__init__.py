@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import mimw
 
+from ..checks import of_rank, on_one_gpu, persistent
 from .configs import Configuration, configuration
 from .kernel import gemm as kernel
+
+TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 
 __all__ = ["Configuration", "arguments", "configuration", "kernel", "matmul"]
 
@@ -24,6 +27,11 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tu
                chosen    by default the measured configuration of the nearest shape
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
+    of_rank(2, a=a, b=b, c=c)
+    programs = persistent(programs)
+    for name, matrix in (("a", a), ("b", b), ("c", c)):
+        if str(matrix.dtype).removeprefix("torch.") not in TYPES:
+            raise ValueError(f"{name} is {matrix.dtype}; it may be {', '.join(TYPES)}")
     (m, k), (k_b, n), in_bytes, out_bytes = a.shape, b.shape, a.dtype.itemsize, c.dtype.itemsize
     if k != k_b or tuple(c.shape) != (m, n):
         raise ValueError(f"a is {m} x {k} and b is {k_b} x {n}, so c should be {m} x {n} with equal inner extents; "
@@ -60,6 +68,8 @@ def _strides(matrix) -> tuple[int, int]:
 def matmul(a, b, out=None, out_dtype=None, chosen: Configuration | None = None):
     """a @ b on the GPU that holds them; arguments and errors as `arguments`. fp8 inputs give bf16 unless `out_dtype` says."""
     import torch
+    on_one_gpu("matmul", a=a, b=b, **({} if out is None else {"out": out}))
+    of_rank(2, a=a, b=b)
     if out is None:
         out_dtype = out_dtype or (torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype)
         out = torch.empty(a.shape[0], b.shape[1], dtype=out_dtype, device=a.device)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from ..checks import of_rank, on_one_gpu, persistent
 from .configs import Configuration, configuration
 from .kernel import CLUSTER, GRID, cluster_form, grid_form
 
@@ -38,10 +39,8 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
     numel = 1
     for extent in topk_ids.shape:
         numel *= int(extent)
-    if not 1 <= num_experts <= _MOST_EXPERTS:
-        raise ValueError(f"num_experts is {num_experts}; the programs hold one number an expert, for 1 to {_MOST_EXPERTS} experts")
-    if block_size < 1:
-        raise ValueError(f"block_size is {block_size}; a block has at least one token")
+    _check_numbers(num_experts, block_size)
+    sms = persistent(sms, "sms")
     if numel + num_experts * block_size >= 1 << 31:
         raise ValueError(f"{numel} tokens and {num_experts} experts with blocks of {block_size} need positions beyond 32 bits")
     needed = dict(zip(("sorted_token_ids", "expert_ids", "num_tokens_post_pad"), outputs(numel, num_experts, block_size)))
@@ -55,6 +54,7 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
         if name in needed and tuple(array.shape) != (needed[name], ):
             raise ValueError(f"{name} has the shape {tuple(array.shape)}; {numel} tokens, {num_experts} experts and blocks of "
                              f"{block_size} need ({needed[name]},)")
+    of_rank(1, counters=counters)
     if counters.shape[0] < num_experts:
         raise ValueError(f"counters has {counters.shape[0]} elements for {num_experts} experts")
     chosen = chosen or configuration(numel, num_experts)
@@ -67,6 +67,13 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
     return grid_form, (programs, ), (topk_ids, *outs, counters, numel, length), {**meta, "mesh": GRID}
 
 
+def _check_numbers(num_experts, block_size) -> None:
+    if not hasattr(num_experts, "__index__") or not 1 <= num_experts <= _MOST_EXPERTS:
+        raise ValueError(f"num_experts is {num_experts}; the programs hold one number an expert, for 1 to {_MOST_EXPERTS} experts")
+    if not hasattr(block_size, "__index__") or block_size < 1:
+        raise ValueError(f"block_size is {block_size}; a block is a whole number of tokens, at least one")
+
+
 def _contiguous(array) -> bool:
     return array.is_contiguous() if hasattr(array, "is_contiguous") else array.flags.c_contiguous
 
@@ -74,6 +81,8 @@ def _contiguous(array) -> bool:
 def align(topk_ids, num_experts: int, block_size: int, chosen: Configuration | None = None):
     """(sorted_token_ids, expert_ids, num_tokens_post_pad) on the GPU that holds `topk_ids`; as `arguments` has them."""
     import torch
+    on_one_gpu("align", topk_ids=topk_ids)
+    _check_numbers(num_experts, block_size)
     sizes = (*outputs(topk_ids.numel(), num_experts, block_size), num_experts)
     *filled, counters = (torch.empty(size, dtype=torch.int32, device=topk_ids.device) for size in sizes)
     sms = torch.cuda.get_device_properties(topk_ids.device).multi_processor_count

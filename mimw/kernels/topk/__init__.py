@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ..checks import of_rank, on_one_gpu
 from .configs import MOST_A_CTA, MOST_CTAS, Configuration, configuration
 from .kernel import topk as kernel
 
@@ -21,11 +22,10 @@ def arguments(x, values, indices, chosen: Configuration | None = None) -> tuple[
                chosen   by default the one for N
     errors:    ValueError where a shape, a stride or a type does not fit, with the numbers
     """
-    if len(x.shape) != 2 or len(values.shape) != 2:
-        raise ValueError(f"x and values must be matrices, their shapes are {tuple(x.shape)} and {tuple(values.shape)}")
-    (m, n), k = x.shape, values.shape[1]
-    if not 1 <= k <= n:
-        raise ValueError(f"k must be from 1 to the {n} numbers of a row, got {k}")
+    of_rank(2, x=x)
+    if len(values.shape) != 2:
+        raise ValueError(f"values has {len(values.shape)} dimensions, {tuple(values.shape)}; it must have 2")
+    (m, n), k = x.shape, _checked_k(x, values.shape[1])
     if tuple(values.shape) != (m, k) or tuple(indices.shape) != (m, k):
         raise ValueError(f"values and indices must be {m} x {k}, they are {' x '.join(map(str, values.shape))} and "
                          f"{' x '.join(map(str, indices.shape))}")
@@ -47,6 +47,12 @@ def arguments(x, values, indices, chosen: Configuration | None = None) -> tuple[
     return (m, ), (x, values, indices, n, k, row), chosen.meta(n, k, x.dtype.itemsize)
 
 
+def _checked_k(x, k) -> int:
+    if not hasattr(k, "__index__") or not 1 <= k <= x.shape[1]:
+        raise ValueError(f"k must be a whole number from 1 to the {x.shape[1]} numbers of a row, got {k}")
+    return int(k)
+
+
 def _strides(matrix) -> tuple[int, int]:
     """Strides in elements of a numpy or torch matrix."""
     if hasattr(matrix, "strides"):
@@ -57,6 +63,9 @@ def _strides(matrix) -> tuple[int, int]:
 def topk(x, k: int, chosen: Configuration | None = None):
     """(values, indices) of the k largest of each row of x, in any order; arguments and errors as `arguments`."""
     import torch
+    on_one_gpu("topk", x=x)
+    of_rank(2, x=x)
+    k = _checked_k(x, k)
     values = torch.empty(x.shape[0], k, dtype=x.dtype, device=x.device)
     indices = torch.empty(x.shape[0], k, dtype=torch.int32, device=x.device)
     grid, args, meta = arguments(x, values, indices, chosen)

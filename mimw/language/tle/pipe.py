@@ -41,9 +41,9 @@ def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.conste
     builder.pipes += 1
     readers = None if readers is None else tuple(readers)
     record = PipeRecord(builder.pipes, name, capacity, readers, one_shot, builder)
-    parts: dict[str, Any] = {"_full": _barriers(capacity, 1, builder)}
+    parts: dict[str, Any] = {"_full": _barriers(capacity, 1, "full", builder)}
     if not one_shot:
-        parts["_free"] = _barriers(capacity, len(readers or (None, )), builder)
+        parts["_free"] = _barriers(capacity, len(readers or (None, )), "free", builder)
         parts["_closed"] = _markers(record, builder)
         builder.finishers.append(record.finish)
     value = pipe_value(record, parts | fields)
@@ -85,8 +85,9 @@ def _check_names(word_name: str, what: str, names: Any) -> None:
         raise ValueError(f"{word_name}: {what} names must be unique, got {list(names)}")
 
 
-def _barriers(count: int, arrivals: int, builder) -> tlx.mbarrier:
-    handle = builder.record("alloc_barriers", count, arrivals).results[0]
+def _barriers(count: int, arrivals: int, side: str, builder) -> tlx.mbarrier:
+    """`side`: what the barriers say of a slot, "full" or "free"; reports then speak of the pipe (`analysis.pipe_words`)."""
+    handle = builder.record("alloc_barriers", count, arrivals, pipe=side).results[0]
     return tlx.mbarrier_type(count, None, tlx.storage_kind.smem).value(handle)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..names import suggesting
 from .missing import missing
 
 __all__ = ["InOut", "Input", "call", "call_smem", "dialect", "language"]
@@ -18,3 +19,5 @@ class Input:
 
 class InOut(Input):
     """The annotation of an argument that raw code may write."""
+
+__getattr__ = suggesting("tle.raw", __all__)

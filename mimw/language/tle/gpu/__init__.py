@@ -1,5 +1,6 @@
 """TLE-Struct for GPUs: shared memory named, pointed into and copied; partitions that run side by side. `mimw.tle.gpu`."""
 
+from ...names import suggesting
 from .copy import copy
 from .layouts import layout, nv_mma_shared_layout, shared_layout, swizzled_shared_layout, tensor_memory_layout
 from .memory import alloc, memory_space
@@ -12,3 +13,5 @@ __all__ = [
     "nv_mma_shared_layout", "scope", "shared_layout", "smem", "storage_kind", "swizzled_shared_layout", "tensor_memory_layout",
     "tmem", "warp_specialize",
 ]
+
+__getattr__ = suggesting("tle.gpu", __all__)

@@ -1,0 +1,83 @@
+"""Barriers that a pipe has made, told in the words of the pipe's user, who never wrote a barrier.
+
+    side = pipe_side(op)                 of an `alloc_barriers` op; None unless a pipe made it
+    side.slot(1)                         "slot 1 of pipe 'ring'"
+    side.verb("barrier_arrive")          "release", of the barriers that say that a slot is free
+
+A pipe has two arrays of barriers, one of a slot each: `full` ones, which `commit` completes and `wait` looks at, and `free`
+ones, which `release` completes and `acquire` looks at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir import Op, Program, Value
+
+FULL, FREE = "full", "free"
+_BRINGS = {FULL: "commit", FREE: "release"}
+_AWAITS = {FULL: "wait", FREE: "acquire"}
+_ARRIVES = ("barrier_arrive", "barrier_expect", "barrier_bytes")
+
+
+@dataclass(frozen=True)
+class PipeSide:
+    """One array of a pipe's barriers. `readers` is how many releases give a slot back."""
+
+    pipe: str
+    side: str
+    readers: int
+
+    def slot(self, index: int | None) -> str:
+        """The slot of barrier number `index`; None: whichever."""
+        return f"slot {index} of {self.pipe}" if index is not None else f"a slot of {self.pipe}"
+
+    def verb(self, op_name: str) -> str:
+        """The method or word that recorded an op on the barriers."""
+        if op_name == "barrier_wait":
+            return _AWAITS[self.side]
+        return _BRINGS[self.side] if op_name in _ARRIVES else "copy"
+
+    @property
+    def brings(self) -> str:
+        """The method that completes a slot's phase."""
+        return _BRINGS[self.side]
+
+    def wanted(self, index: int) -> str:
+        """What a wait is for."""
+        return f"a chunk in {self.slot(index)}" if self.side == FULL else f"{self.slot(index)} to be given back"
+
+    def state(self, phase: int, arrived: int, pending: int) -> str:
+        """Where a slot stands after so many phases, arrivals of this one, and bytes that are to come."""
+        if self.side == FULL:
+            begun = f", and of the next chunk {pending} bytes are still to come" if arrived or pending else ""
+            return f"{_times(phase, 'chunk')} been committed there{begun}"
+        begun = f", and since then released by {arrived} of its {self.readers} readers" if self.readers > 1 else ""
+        return f"it has been given back {'once' if phase == 1 else f'{phase} times'}{begun}"
+
+    def too_many(self, index: int) -> tuple[str, str]:
+        """(what is wrong, the mend) of an arrival more than a phase takes."""
+        if self.side == FULL:
+            return (f"commits {self.slot(index)} again, whose chunk is committed and not complete yet",
+                    "commit each chunk once, behind its own acquire")
+        return (f"releases {self.slot(index)}, which all its readers have released",
+                "release each chunk once a reader, behind the wait for it")
+
+
+def _times(count: int, noun: str) -> str:
+    return f"{count} {noun} has" if count == 1 else f"{count} {noun}s have"
+
+
+def pipe_side(op: Op) -> PipeSide | None:
+    """What the barriers of an `alloc_barriers` op are to their pipe; None if the author allocated them."""
+    side = op.attrs.get("pipe")
+    if side is None:
+        return None
+    name = op.result.name.rpartition(".")[0]
+    return PipeSide(f"pipe {name!r}" if name else f"the pipe of line {op.site.line}", side, op.args[1])
+
+
+def pipe_sides(program: Program) -> dict[Value, PipeSide]:
+    """The arrays of barriers of all pipes."""
+    sides = {op.result: pipe_side(op) for op in program.walk() if op.name == "alloc_barriers"}
+    return {root: side for root, side in sides.items() if side is not None}

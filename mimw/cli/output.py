@@ -1,0 +1,59 @@
+"""Where commands write: a file that cannot be written is one line, and so is a terminal, pipe or disk that takes no more.
+
+    check_output(path)                      before the work: CommandError if there is no such folder
+    with writing(path): path.write_text()   CommandError with the system's reason
+    stdout_error()                          why standard output takes no more, if it does not
+    stdout_is_closed()                      whether it is a pipe that nobody reads any more (`mimw ... | head`)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import CommandError
+
+
+def check_output(path: str | Path) -> Path:
+    """`path`, if a file may be there."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise CommandError(f"cannot write {path}: there is no folder {path.parent}.")
+    if path.is_dir():
+        raise CommandError(f"cannot write {path}: it is a folder.")
+    return path
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """What fails inside is told as a failure to write `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+def stdout_error() -> OSError | None:
+    """The error that standard output ends in, for a closed pipe or a full disk; Python then has nothing left to complain of at
+    its exit."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None
+
+
+def stdout_is_closed() -> bool:
+    """Whether standard output is a pipe whose reader has gone: another pipe or socket of a script may break, too."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)       # errors are always told
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except (OSError, ValueError):
+        return False

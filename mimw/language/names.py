@@ -1,0 +1,39 @@
+"""Names that a family of words does not have: an AttributeError that says which one was meant.
+
+    __getattr__ = suggesting("tlx", __all__)       in the family's module
+    tlx.local_alocc                                AttributeError: tlx has no 'local_alocc'. Did you mean tlx.local_alloc?
+    tlx.pipe                                       AttributeError: tlx has no 'pipe'. There is tle.pipe
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any
+
+_FAMILIES: dict[str, tuple[str, ...]] = {}
+
+
+def suggesting(family: str, names: Iterable[str]) -> Callable[[str], Any]:
+    """A module's `__getattr__`: it is asked only for names that the module does not have."""
+    _FAMILIES[family] = tuple(names)
+
+    def __getattr__(name: str):
+        if name.startswith("__"):
+            raise AttributeError(f"{family} has no {name!r}")
+        raise AttributeError(no_such_name(family, name))
+
+    return __getattr__
+
+
+def no_such_name(family: str, name: str, names: Iterable[str] | None = None) -> str:
+    """What to say of a name that `family`, which has `names`, does not have."""
+    elsewhere = [f"{other}.{name}" for other, words in _FAMILIES.items() if other != family and name in words]
+    if elsewhere:
+        return f"{family} has no {name!r}. There is {' and '.join(elsewhere)}"
+    close = get_close_matches(name, _FAMILIES.get(family, ()) if names is None else names, n=2, cutoff=0.7)
+    if not close:
+        every = [f"{other}.{word}" for other, words in _FAMILIES.items() for word in words]
+        close = get_close_matches(f"{family}.{name}", every, n=2, cutoff=0.75)
+        return f"{family} has no {name!r}" + (f". Did you mean {' or '.join(close)}?" if close else "")
+    return f"{family} has no {name!r}. Did you mean {' or '.join(f'{family}.{one}' for one in close)}?"

@@ -1,0 +1,142 @@
+"""What goes wrong with a pipe is told in its words: slots, chunks, acquire, commit, wait, release; never in those of barriers."""
+
+import re
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+from mimw import errors
+
+
+@mimw.jit
+def ring(x_desc, y_ptr, steps, WRITER: tl.constexpr, READER: tl.constexpr, READERS: tl.constexpr = 1):
+    """A pipe with one mistake in its writer or in its readers."""
+    if READERS == 1:
+        p = tle.pipe(capacity=2, name="ring", x=tle.gpu.alloc([2, 16, 32], tl.float32))
+        tle.gpu.warp_specialize([(take, (p.reader(), y_ptr, steps, READER)), (give, (p.writer(), x_desc, steps, WRITER))],
+                                [1], [24])
+    else:
+        p = tle.pipe(capacity=2, name="ring", readers=("first", "second"), x=tle.gpu.alloc([2, 16, 32], tl.float32))
+        tle.gpu.warp_specialize([(take, (p.reader("first"), y_ptr, steps, "")), (give, (p.writer(), x_desc, steps, WRITER)),
+                                 (take, (p.reader("second"), y_ptr + 6 * 512, steps, READER))], [1, 4], [24, 24])
+
+
+@triton.jit
+def give(writer, x_desc, steps, MISTAKE: tl.constexpr):
+    for k in range(steps):
+        slot = writer.acquire(k)  # acquire
+        tle.gpu.copy(x_desc, slot.x, [16, 32], [k * 16, 0])
+        if MISTAKE != "no commit":
+            writer.commit(k)  # commit
+        if MISTAKE == "two commits":
+            writer.commit(k)  # again
+        if MISTAKE == "late store":
+            tl.store(tle.gpu.local_ptr(slot.x), tl.zeros((16, 32), tl.float32))  # late
+
+
+@triton.jit
+def take(reader, y_ptr, steps, MISTAKE: tl.constexpr):
+    at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    for k in range(steps + 1 if MISTAKE == "one more" else steps):
+        slot = reader.wait(k).slot  # wait
+        x = tl.load(tle.gpu.local_ptr(slot.x))
+        if MISTAKE == "some releases":
+            if k % 3 == 0:
+                reader.release(k)
+        elif MISTAKE != "no release":
+            reader.release(k)  # release
+        if MISTAKE == "late read":
+            x += tl.load(tle.gpu.local_ptr(slot.x))  # late
+        if MISTAKE == "two releases":
+            reader.release(k)  # again
+        tl.store(y_ptr + k * 512 + at, x)
+
+
+@mimw.jit
+def unfinished_read(x_desc, y_ptr, steps):
+    """Both ends in one partition, and the wait before the commit."""
+    p = tle.pipe(capacity=1, name="alone", x=tle.gpu.alloc([1, 16, 32], tl.float32))
+    at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    writer, reader = p.writer(), p.reader()
+    for k in range(steps):
+        slot = reader.wait(k).slot  # wait
+        tl.store(y_ptr + at, tl.load(tle.gpu.local_ptr(slot.x)))
+        reader.release(k)
+        filled = writer.acquire(k)
+        tle.gpu.copy(x_desc, filled.x, [16, 32], [k * 16, 0])
+        writer.commit(k)  # commit
+
+
+def arguments():
+    x = mimw.TensorDescriptor.from_tensor(np.arange(192 * 32, dtype=np.float32).reshape(192, 32), [16, 32])
+    return x, np.zeros((2 * 192, 32), np.float32)
+
+
+def found(kernel, **meta) -> list:
+    return list(mimw.check(kernel, (1, ), *arguments(), 6, **meta, seeds=3).findings)
+
+
+BARRIERS = re.compile(r"barrier|arriv|parity|expect|phase", re.IGNORECASE)
+
+MISTAKES = [
+    # writer, reader, readers, kind, what the message says, what the mend says, lines
+    ("no commit", "", 1, "WaitCycle", "for a chunk in slot 0 of pipe 'ring': 0 chunks have been committed there", "",
+     ("wait", "acquire")),
+    ("two commits", "", 1, "TooManyArrivals", "commits slot 0 of pipe 'ring' again", "commit each chunk once", ("again", )),
+    ("late store", "", 1, "CopyReadEarly", "comes after the start of the TMA load", "between acquire and commit", ("late", )),
+    ("", "one more", 1, "TooFewArrivals", "it could have come from the commit at", "", ("wait", )),
+    ("", "no release", 1, "TooFewArrivals", "no reader of pipe 'ring' gives slots back, of which there are 2", "call release(k)",
+     ("acquire", )),
+    ("", "no release", 2, "TooFewArrivals", "only 1 of the 2 readers of pipe 'ring' gives slots back", "call release(k)",
+     ("acquire", )),
+    ("", "some releases", 1, "WaitCycle", "slot 1 of pipe 'ring' to be given back: it has been given back 0 times", "",
+     ("wait", "acquire")),
+    ("", "some releases", 2, "TooFewArrivals", "it has been given back 0 times, and since then released by 1 of its 2 readers", "",
+     ("acquire", )),
+    ("", "late read", 1, "SlotReusedEarly", "though pipe 'ring' goes from the one to the other", "the release at",
+     ("late", "release")),
+    ("", "two releases", 1, "PhaseMissed", "the release of slot 0 of pipe 'ring' may come before the acquire",
+     "call release once a chunk", ("again", )),
+]
+
+
+@pytest.mark.parametrize("writer, reader, readers, kind, text, mend, lines", MISTAKES)
+def test_what_is_said(writer, reader, readers, kind, text, mend, lines):
+    findings = found(ring, WRITER=writer, READER=reader, READERS=readers)
+    one = next((finding for finding in findings if finding.kind == kind), None)
+    assert one is not None, [finding.kind for finding in findings]
+    assert text in one.message and mend in one.hint and (one.hint or not mend)
+    assert all(f"# {line}" in str(one) for line in lines), str(one)
+    for finding in findings:
+        told = re.sub(r"/\S+", "", f"{finding.message}\n{finding.hint}")
+        assert not BARRIERS.search(told), told
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+def test_a_pipe_without_a_mistake(readers):
+    x, y = arguments()
+    assert mimw.check(ring, (1, ), x, y, 6, WRITER="", READER="", READERS=readers, seeds=3).ok
+    mimw.simulate(ring, (1, ), x, y, 6, WRITER="", READER="", READERS=readers)
+    assert (y.reshape(-1)[:readers * 6 * 512].reshape(readers, -1) == np.arange(6 * 512)).all()
+
+
+def test_what_the_compiler_knows():
+    text = "the wait of .* on pipe 'alone' never returns: the commit that lets it pass"
+    with pytest.raises(errors.WaitCycle, match=text) as caught:
+        mimw.simulate(unfinished_read, (1, ), *arguments(), 6)
+    assert "call the commit first" in caught.value.hint and not BARRIERS.search(re.sub(r"/\S+", "", caught.value.message))
+
+
+def test_barriers_of_the_authors_own_keep_their_words():
+    from mimw.analysis import pipe_sides
+    from mimw.simulate import prepare
+
+    from .pipes import ring as other
+    program = prepare(other, (1, ), (arguments()[0], arguments()[1], 6), dict(N=16, M=32, CAPACITY=2)).program
+    sides = {side.side: side for side in pipe_sides(program).values()}
+    assert set(sides) == {"full", "free"} and sides["free"].slot(1) == "slot 1 of pipe 'ring'"
+    assert sides["full"].verb("barrier_expect") == "commit" and sides["free"].verb("barrier_wait") == "acquire"
