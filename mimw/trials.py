@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import isqrt
 
 import numpy as np
@@ -164,14 +165,22 @@ class _Trials:
         if not shared or self._talks() or any(extent > 1 for extent in grid[1:]) or self.given[shared[0]][0] != 1:
             return []
         step = self.program.cluster[0]
-        for extent in range((grid[0] - 1) // step * step, 0, -step):
-            smaller = (extent, *grid[1:])
-            after = self._rounds(self.values, smaller)
-            if after[shared[0]][0] == 2 and all(after[index][0] == 2 and min(after[index]) >= 1 for index in shared):
-                inner = [trial for trial in found if trial.sizes and max(trial.rounds.values()) > 0]
-                some = [self._values_of(inner[index]) for index in dict.fromkeys((0, len(inner) - 1))] if inner else [self.values]
-                return [replace(self._trial(values, smaller, self._rounds(values, smaller)), tiles=2) for values in some]
-        return []
+
+        def tiles(clusters: int) -> int:
+            """Of the first program, on so many clusters."""
+            return rounds(self.program, self.loops[shared[0]], self.values, (clusters * step, 1, 1), (0, 0, 0), self.uses) or 0
+
+        low, high = 0, (grid[0] - 1) // step      # the most clusters with two tiles a program
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if tiles(middle) >= 2 else (low, middle - 1)
+        smaller = (low * step, *grid[1:])
+        after = self._rounds(self.values, smaller) if low else []
+        if not low or any(after[index][0] != 2 or min(after[index]) < 1 for index in shared):
+            return []
+        inner = [trial for trial in found if trial.sizes and max(trial.rounds.values()) > 0]
+        some = [self._values_of(inner[index]) for index in dict.fromkeys((0, len(inner) - 1))] if inner else [self.values]
+        return [replace(self._trial(values, smaller, self._rounds(values, smaller)), tiles=2) for values in some]
 
     def _values_of(self, trial: Trial) -> dict[Value, int]:
         return {value: int(trial.launch.values[param.path]) for value, param in self.params.items()}
@@ -180,7 +189,7 @@ class _Trials:
 
     def _rounds(self, values: dict[Value, int], grid) -> list[tuple[int | None, ...]]:
         """For each loop its rounds in the first programs of the launch."""
-        indices = list(np.ndindex(*reversed(grid)))[:_PROGRAMS]
+        indices = islice(np.ndindex(*reversed(grid)), _PROGRAMS)
         every = [tuple(reversed(index)) for index in indices] or [(0, 0, 0)]
         return [tuple(rounds(self.program, loop, values, grid, index, self.uses) for index in every) if loop.by_program else
                 (rounds(self.program, loop, values, grid, every[0], self.uses), ) * len(every) for loop in self.loops]

@@ -196,7 +196,7 @@ def test_a_region_hands_over_at_its_start_and_end(first):
 
 
 @mimw.jit
-def multicasting(x_desc, y_ptr, HOW: tl.constexpr, mesh: tl.constexpr):
+def multicasting(x_desc, y_ptr, HOW: tl.constexpr):
     """CTA 0 fills a slot of both CTAs twice; they read it by ordinary loads and tell CTA 0, or meet."""
     tile = tlx.local_alloc((16, 32), tl.float16, 1)
     full = tlx.alloc_barriers(1)
@@ -217,13 +217,11 @@ def multicasting(x_desc, y_ptr, HOW: tl.constexpr, mesh: tl.constexpr):
             tlx.barrier_arrive(free[0], 1, remote_cta_rank=0)
         if HOW == "cluster barrier":
             tlx.cluster_barrier()
-        if HOW == "distributed barrier":
-            tle.distributed_barrier(mesh)
 
 
-def multicast(how, mesh=MESH):
+def multicast(how):
     x, y = np.ones((32, 32), np.float16), np.zeros((64, 32), np.float16)
-    return multicasting, 2, (describe(x, [16, 32]), y, how, mesh), {} if how == "distributed barrier" else PAIR
+    return multicasting, 2, (describe(x, [16, 32]), y, how), PAIR
 
 
 @pytest.mark.parametrize("how", ["remote arrive", "cluster barrier"])
