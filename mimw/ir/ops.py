@@ -454,10 +454,11 @@ _define("time_stamp", "base count", _scalar(I32), "none", "write", ours=True,
 _define("wait_stamp", "", None, "none", "write", ours=True,
         doc="One lane of each warp notes what the warp does now. attrs: stamp, its number; table, an `ir.WaitTable`.")
 _define("wait_words", "barriers", None, "none", "sync write", ours=True,
-        doc="Notes where the barriers lie, whose words the waits then copy. attrs: first, the number of the first one; table.")
-_define("watched_wait", "barrier phase predicate", None, "none", "sync", ours=True,
+        doc="Notes where the barriers lie. attrs: first, the number of the first one; table.")
+_define("watched_wait", "barrier phase predicate arrays", None, "none", "sync", ours=True,
         doc="Stands before a `barrier_wait` with the same arguments: one lane of each warp waits here first and, while that takes "
-        "long, notes it and copies the words of the CTA's barriers. attrs: stamp; after, what the warp does then; table.")
+        "long, notes it and copies the words of the arrays of barriers. attrs: stamp; after, what the warp does then; rows, the "
+        "number of each array's first barrier; table.")
 
 
 def result_types(name: str, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Type, ...]:

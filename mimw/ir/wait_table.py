@@ -3,8 +3,8 @@
 Input: how many barriers and warps a CTA has. Output: where each thing lies, in bytes from the start of the table.
 
     table = WaitTable(barriers=4, warps=8)
-    table.row(cta, 2)       # of barrier 2: its address | 1 (u64), its word when somebody last looked (u64)
-    table.slot(cta, 5)      # of warp 5: stamp, CTA number + 1, parity, address of the barrier (u32 each), began (u64), 8 bytes free
+    table.row(cta, 2)       # of barrier 2: its address | MADE, and | LOOKED with its word when somebody last looked (u64 each)
+    table.slot(cta, 5)      # of warp 5: stamp, CTA number + 1, parity, barrier's address (u32 each), began, its word (u64 each)
 
 A grid of more than CTAS programs uses the places in turn: a place belongs to the CTA whose number is in it until the warp has
 left its last stamp, which has the bit DONE. CTAS is larger than the number of CTAs that run at one time on any GPU.
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 CTAS = 1 << 14
 ROW_BYTES, SLOT_BYTES = 16, 32
 DONE = 1 << 31
+MADE, LOOKED = 1, 2        # in the address of a barrier, which is a multiple of 8
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,24 @@
 Input: ops of `passes/stamp_waits.py`. Output: PTX that stores into the profile scratch of the launch, host memory here, at
 the places of an `ir.WaitTable`. For example `watched_wait %full, %phase {stamp=7}` becomes
 
-    mbarrier.try_wait; if it fails for 0.1 ms: store (7, CTA, phase, address, time) and all barrier words, again each millisecond
+    mbarrier.test_wait; if it fails for 0.1 ms: store (7, CTA, phase, address, time, word) and the words of all barriers that
+    the wait can name, again each millisecond
 
-A wait that passes soon costs one `try_wait` more and writes nothing.
+A wait that passes soon costs one `test_wait` more and writes nothing. Kernels read the table only where a grid has more CTAs than
+it has places: what is wanted of it they have in registers.
 """
 
 from __future__ import annotations
 
 from ..ir import Op, WaitTable
-from ..ir.wait_table import CTAS, DONE, ROW_BYTES, SLOT_BYTES
+from ..ir.wait_table import CTAS, DONE, LOOKED, MADE, ROW_BYTES, SLOT_BYTES
 from .asm import flag, here, ptx, sync
 from .barriers import predicate
 from .emitter import Emitter, emits
 
-PATIENCE, PERIOD = 100_000, 1_000_000       # nanoseconds: a wait that takes less leaves no stamp; between two looks at the words
+# Nanoseconds: a wait that takes less leaves no stamp; between two looks at the words; how long one try may sleep, which without
+# a limit is up to the chip.
+PATIENCE, PERIOD, NAP = 100_000, 1_000_000, 20_000
 
 # The lanes that come together leave together: what follows may want whole warps, as they were.
 _ENTER = """.reg .pred lead, other;
@@ -97,39 +101,43 @@ def wait_words(emitter: Emitter, op: Op):
               f"st.volatile.global.b64 [table+{ROW_BYTES * (op.attrs['first'] + index)}], address;"
               for index in range(barriers.type.count)]
     ptx(emitter, "\n".join(["{", ".reg .b64 word, address;", _ENTER, _find(emitter, table),
-                            "cvt.u64.u32 word, $0;", "or.b64 word, word, 1;", *stores, _LEAVE, "}"]),
+                            "cvt.u64.u32 word, $0;", f"or.b64 word, word, {MADE};", *stores, _LEAVE, "}"]),
         ["r"], [here(emitter, emitter.values[barriers])])
     sync(emitter)
 
 
 @emits("watched_wait")
 def watched_wait(emitter: Emitter, op: Op):
-    """PTX ISA, mbarrier.try_wait. The ordinary wait follows for all lanes and orders what it orders; this one only watches."""
-    table, (barrier, phase, when) = op.attrs["table"], op.args
+    """PTX ISA, mbarrier.try_wait. The ordinary wait follows for all lanes and orders what it orders; this one only watches.
+
+    The fence at the end of a look has the stores leave the GPU's caches: without one they do so at some time, or with the kernel.
+    """
+    table, (barrier, phase, when, arrays) = op.attrs["table"], op.args
     ptx(emitter, f"""{{
 .reg .pred done, early;
 .reg .b32 number, row;
-.reg .b64 began, due, now, what, word;
+.reg .b64 began, due, now, what, word, line;
 {_ENTER}
 setp.eq.s32 done, $2, 0;
 @done bra over;
-mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;
+mbarrier.test_wait.parity.shared::cta.b64 done, [$0], $1;
 @done bra over;
 {_find(emitter, table)}
 mov.u64 began, %globaltimer;
 add.u64 due, began, {PATIENCE};
 again:
-mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;
+mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1, {NAP};
 @done bra passed;
 mov.u64 now, %globaltimer;
 setp.lt.u64 early, now, due;
 @early bra again;
 mov.u32 number, {op.attrs["stamp"]};
-mov.u64 what, 0;
+ld.volatile.shared.b64 word, [$0];
+st.volatile.global.v2.b64 [slot+16], {{began, word}};
 st.volatile.global.v4.b32 [slot], {{number, cta, $1, $0}};
-st.volatile.global.v2.b64 [slot+16], {{began, what}};
+{_copy_words(op)}
+membar.sys;
 add.u64 due, now, {PERIOD};
-{_copy_words(table)}
 bra again;
 passed:
 add.u64 began, began, {PATIENCE};
@@ -142,23 +150,23 @@ mov.u64 now, %globaltimer;
 st.volatile.global.v4.b32 [slot], {{number, cta, row, row}};
 st.volatile.global.v2.b64 [slot+16], {{now, what}};
 {_LEAVE}
-}}""", ["r", "r", "r"], [here(emitter, emitter.values[barrier]), emitter.values[phase], flag(emitter, predicate(emitter, when))])
+}}""", ["r"] * (3 + len(arrays)),
+        [here(emitter, emitter.values[barrier]), emitter.values[phase], flag(emitter, predicate(emitter, when)),
+         *(here(emitter, emitter.values[array]) for array in arrays)])
 
 
-def _copy_words(table: WaitTable) -> str:
-    """Rows whose address is not there yet are of barriers that have not been made."""
-    return f"""mov.u32 row, {table.barriers};
-next:
-ld.volatile.global.b64 what, [table];
-setp.eq.u64 other, what, 0;
-@other bra unmade;
-sub.u64 what, what, 1;
-cvt.u32.u64 number, what;
+def _copy_words(op: Op) -> str:
+    """PTX that copies the words of the arrays of barriers from operand 3 on, one loop an array."""
+    return "\n".join(f"""mov.u32 number, ${3 + index};
+add.u64 line, table, {ROW_BYTES * first};
+mov.u32 row, {array.type.count};
+next{index}:
 ld.volatile.shared.b64 word, [number];
-st.volatile.global.b64 [table+8], word;
-unmade:
-add.u64 table, table, {ROW_BYTES};
+cvt.u64.u32 what, number;
+or.b64 what, what, {MADE | LOOKED};
+st.volatile.global.v2.b64 [line], {{what, word}};
+add.u32 number, number, 8;
+add.u64 line, line, {ROW_BYTES};
 sub.u32 row, row, 1;
 setp.ne.u32 other, row, 0;
-@other bra next;
-sub.u64 table, table, {ROW_BYTES * table.barriers};"""
+@other bra next{index};""" for index, (array, first) in enumerate(zip(op.args[3], op.attrs["rows"])))

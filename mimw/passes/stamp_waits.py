@@ -5,8 +5,9 @@ or ended, and what it waits for, by the number of the stamp. Before
 
     barrier_wait %full.3, %phase
 
-the pass puts `watched_wait %full.3, %phase {stamp=7}`, where one lane of each warp waits first and writes only once that takes
-long; before waits that the hardware does in one instruction it puts `wait_stamp {stamp=8}`, and one behind them.
+the pass puts `watched_wait %full.3, %phase, %full, %free {stamp=7}`, where one lane of each warp waits first and writes only
+once that takes long: the stamp, and the words of the barriers in `%full` and `%free`. Before waits that the hardware does in one
+instruction it puts `wait_stamp {stamp=8}`, and one behind them.
 
 A kernel without a watchdog knows nothing of it. A `while` loop is noted too, since it may look at memory for ever.
 """
@@ -19,7 +20,7 @@ from types import MappingProxyType
 
 from ..analysis import total_warps
 from ..errors import TargetError
-from ..ir import OPS, Block, Op, Program, Site, WaitTable
+from ..ir import OPS, Block, Op, Program, Site, Value, WaitTable
 from ..target import Target
 
 RUNS, LOOPS, WAITS, ENDS = "runs", "loops", "waits", "ends"
@@ -80,7 +81,7 @@ class _Stamper:
         self.table, self.number, self.lanes, self.barriers = table, 0, 0, 0
 
     def program(self, source: Program) -> Program:
-        return replace(source, body=self.lane(source.body, source.site))
+        return replace(source, body=self.lane(source.body, source.site, {}))
 
     def stamp(self, state: str, lane: int, site: Site, again: Op | None = None) -> Op:
         """A new stamp, or once more one that was left before."""
@@ -90,37 +91,41 @@ class _Stamper:
             stamp=self.number, state=state, lane=lane, table=self.table, first=True)
         return Op("wait_stamp", attrs=MappingProxyType(attrs), site=again.site if again else site)
 
-    def lane(self, block: Block, site: Site) -> Block:
+    def lane(self, block: Block, site: Site, arrays: dict[Value, int]) -> Block:
         """The kernel's body or a task: a stamp at its start, those inside, one at its end."""
         lane = self.lanes
         self.lanes += 1
         begin = self.stamp(RUNS, lane, site)
-        inside = self.block(block, lane, begin).ops
+        inside = self.block(block, lane, begin, arrays).ops
         tail = inside[-1:] if inside and inside[-1].name == "yield" else ()
         return replace(block, ops=(begin, *inside[:len(inside) - len(tail)], self.stamp(ENDS, lane, site), *tail))
 
-    def block(self, block: Block, lane: int, now: Op) -> Block:
-        """`now` is the stamp of what the lane does around the waits of this block."""
-        ops: list[Op] = []
+    def block(self, block: Block, lane: int, now: Op, arrays: dict[Value, int]) -> Block:
+        """`now` is the stamp of what the lane does around the waits of this block; `arrays` are the barriers that have been made
+        before it, with the row of the first one."""
+        ops, arrays = [], dict(arrays)
         for op in block.ops:
             blocks = OPS[op.name].blocks
             if op.name == "warp_specialize":
-                ops.append(replace(op, blocks=tuple(self.lane(inner, op.site) for inner in op.blocks)))
+                ops.append(replace(op, blocks=tuple(self.lane(inner, op.site, arrays) for inner in op.blocks)))
                 ops.append(self.stamp(RUNS, lane, op.site, again=now))
             elif op.name == "while":
                 loop = self.stamp(LOOPS, lane, op.site)
-                inside = tuple(self.block(inner, lane, loop) for inner in op.blocks)
+                inside = tuple(self.block(inner, lane, loop, arrays) for inner in op.blocks)
                 ops += [loop, replace(op, blocks=inside), self.stamp(RUNS, lane, op.site, again=now)]
             elif blocks == "barrier":
                 self.number += 1
-                attrs = dict(stamp=self.number, state=WAITS, lane=lane, table=self.table, first=True, after=now.attrs["stamp"])
-                ops += [Op("watched_wait", op.args, attrs=MappingProxyType(attrs), site=op.site), op]
+                attrs = dict(stamp=self.number, state=WAITS, lane=lane, table=self.table, first=True, after=now.attrs["stamp"],
+                             rows=tuple(arrays.values()))
+                ops += [Op("watched_wait", (*op.args, tuple(arrays)), attrs=MappingProxyType(attrs), site=op.site), op]
             elif blocks:
                 ops += [self.stamp(WAITS, lane, op.site), op, self.stamp(RUNS, lane, op.site, again=now)]
             elif op.name == "alloc_barriers":
                 attrs = dict(first=self.barriers, table=self.table)
+                arrays[op.result] = self.barriers
                 self.barriers += op.args[0]
                 ops += [op, Op("wait_words", (op.result, ), attrs=MappingProxyType(attrs), site=op.site)]
             else:
-                ops.append(replace(op, blocks=tuple(self.block(inner, lane, now) for inner in op.blocks)) if op.blocks else op)
+                inside = tuple(self.block(inner, lane, now, arrays) for inner in op.blocks)
+                ops.append(replace(op, blocks=inside) if op.blocks else op)
         return replace(block, ops=tuple(ops))

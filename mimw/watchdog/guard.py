@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compile import chip_of
+from ..errors import LaunchError
 from ..ir.wait_table import CTAS
 from ..triton_port.cuda import Cuda
 from ..triton_port.runtime import active_target, around_launches, driver, profile_scratch_from
@@ -38,10 +39,14 @@ _local = threading.local()
 
 
 def guard() -> Guard:
-    """The watchdog of the current device; its thread starts with it."""
+    """The watchdog of the current device; its thread starts with it. LaunchError off NVIDIA: it asks the CUDA driver."""
     device = driver.active.get_current_device()
     with _making:
         if device not in _guards:
+            target = active_target()
+            if target.backend != "cuda":
+                raise LaunchError(f"{VARIABLE} watches launches on NVIDIA GPUs; this one is an AMD GPU ({target.arch})",
+                                  hint=f"leave {VARIABLE} out")
             _guards[device] = Guard(Cuda())
         return _guards[device]
 
@@ -72,7 +77,7 @@ class Guard:
 
     def launch(self, launch: Launch, limit: float, run):
         self.limit = limit
-        stamped = wants_stamps() and "time_stamps" not in launch.meta and active_target().backend == "cuda"
+        stamped = wants_stamps() and "time_stamps" not in launch.meta
         _local.launch, _local.guard = launch, self
         try:
             with profile_scratch_from(_scratch):

@@ -40,13 +40,15 @@ def lanes_of(program: Program) -> list[Lane]:
 
 @dataclass(eq=False)
 class HungBarrier(Mbarrier):
-    """A barrier of a hung CTA. `word` is what somebody saw in it last."""
+    """A barrier of a hung CTA. `word` is what somebody saw in it last, if anybody has looked."""
 
     word: Word | None = None
 
     def state(self) -> str:
         if self.word is None:
             return "nobody has looked at its word"
+        if not self.word.count:
+            return "its word was 0 when last seen, which is no mbarrier's"
         return (f"it is in a phase of parity {self.phase & 1} with {self.arrived} of {self.count} arrivals and "
                 f"{self.pending_bytes} bytes pending")
 
@@ -104,10 +106,12 @@ class Hung:
 
     def _barriers(self, seen: SeenCta) -> list[HungBarrier]:
         """By row. Somebody waits for a phase, so that is the one in which the barrier is, whatever its word says."""
-        waited = {seen.row_at(slot.address): slot.parity for slot in seen.slots if self._waits_for_barrier(slot)}
+        waits = {seen.row_at(slot.address): slot for slot in seen.slots if self._waits_for_barrier(slot)}
+        waited = {row: slot.parity for row, slot in waits.items()}
         barriers = []
         for row, (alloc, index) in enumerate(barrier_rows(self.program)):
-            word = taken_apart(seen.words[row]) if seen.words[row] is not None else None
+            value = seen.words[row] or (waits[row].word if row in waits else seen.words[row])
+            word = taken_apart(value) if value is not None else None
             barrier = HungBarrier(alloc.result, index, alloc.args[1], alloc.site, word=word)
             if word is not None:
                 barrier.phase = waited.get(row, word.parity)
@@ -141,7 +145,7 @@ class Hung:
             cta.tasks.append(task)
             self.tasks.append(task)
         if not any(task.lane.is_body for task in cta.tasks):    # it waits for the tasks that it has started, and is not told of
-            cta.tasks.append(HungTask(self, cta, self.lanes[0]))
+            cta.tasks.insert(0, HungTask(self, cta, self.lanes[0]))
 
     def _wait(self, cta: SimpleNamespace, seen: SeenCta, stamp: Stamp, slot: Slot) -> Wait:
         op = stamp.op

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ir import Program
-from ..ir.wait_table import DONE, ROW_BYTES, SLOT_BYTES
+from ..ir.wait_table import DONE, LOOKED, MADE, ROW_BYTES, SLOT_BYTES
 from ..passes.stamp_waits import wait_table
 
 _COUNT = 0xFFFFF
@@ -23,17 +23,20 @@ _COUNT = 0xFFFFF
 
 @dataclass(frozen=True)
 class Slot:
-    """A warp: the number of its last stamp (0: none), and what a wait for an mbarrier noted. `began` is the GPU's time in ns."""
+    """A warp: the number of its last stamp (0: none), and what a wait for an mbarrier noted. `began` is the GPU's time in ns,
+    `word` that of the barrier when the warp last looked."""
 
     stamp: int
     parity: int = 0
     address: int = 0
     began: int = 0
+    word: int = 0
 
 
 @dataclass(frozen=True)
 class SeenCta:
-    """`addresses` and `words` go by the barriers' rows; None where no barrier has been made, or nobody has looked."""
+    """`addresses` and `words` go by the barriers' rows; None where no barrier has been made, or nobody has looked. A word of 0 is
+    one that somebody has seen."""
 
     number: int
     slots: tuple[Slot, ...]
@@ -62,18 +65,19 @@ def seen(program: Program, data: np.ndarray, ctas: int) -> list[SeenCta]:
 def _cta(table, place: np.ndarray, slots: np.ndarray) -> SeenCta:
     rows = place[:ROW_BYTES * table.barriers].copy().view(np.uint64).reshape(-1, 2).tolist()
     owner = int(slots[0, 1])
-    began = slots.view(np.uint64)[:, 2]
+    began, words = slots.view(np.uint64)[:, 2].tolist(), slots.view(np.uint64)[:, 3].tolist()
     # A slot that another CTA has left in a place that is used in turn says nothing about this one.
-    warps = tuple(Slot(int(slot[0]), int(slot[2]), int(slot[3]), int(time)) if slot[1] == owner else Slot(0)
-                  for slot, time in zip(slots, began))
-    addresses = tuple(address - 1 if address else None for address, _ in rows)
-    return SeenCta(owner - 1, warps, addresses, tuple(word if word else None for _, word in rows))
+    warps = tuple(Slot(int(slot[0]), int(slot[2]), int(slot[3]), time, word) if slot[1] == owner else Slot(0)
+                  for slot, time, word in zip(slots, began, words))
+    addresses = tuple(address & ~(MADE | LOOKED) if address & MADE else None for address, _ in rows)
+    return SeenCta(owner - 1, warps, addresses, tuple(word if address & LOOKED else None for address, word in rows))
 
 
 @dataclass(frozen=True)
 class Word:
-    """The word of an mbarrier, taken apart. PTX calls it opaque. The places of the counts are those that ptxas uses for
-    `mbarrier.init` and `mbarrier.pending_count` on sm_90; the bytes and the parity are as seen on an H200. Untested elsewhere."""
+    """The word of an mbarrier, taken apart. PTX calls it opaque. Where the counts lie is what ptxas makes of `mbarrier.init` and
+    `mbarrier.pending_count` for sm_90. That the bytes and the parity lie in the bits between and above is concluded from these,
+    and no document says so; a report therefore shows the word itself, too."""
 
     parity: int
     pending: int

@@ -5,7 +5,7 @@ import numpy as np
 from mimw.compile import Kernel, compile_kernel, gpu_target
 from mimw.host import specialise
 from mimw.ir import Program
-from mimw.ir.wait_table import DONE
+from mimw.ir.wait_table import DONE, LOOKED, MADE
 from mimw.passes.stamp_waits import barrier_rows, stamps, wait_table
 from mimw.simulate import resolve
 from mimw.target import target
@@ -63,17 +63,19 @@ class Table:
         assert len(found) == 1, found
         return found[0]
 
-    def put(self, cta: int, warps, stamp: int, row: int | None = None, parity: int = 0, began: int = 0) -> None:
+    def put(self, cta: int, warps, stamp: int, row: int | None = None, parity: int = 0, began: int = 0, word: int = 0) -> None:
         address = 0 if row is None else FIRST_ADDRESS + 8 * row
         for warp in warps:
             at = self.table.slot(cta, warp)
             self.bytes[at:at + 16].view(np.uint32)[:] = stamp, cta + 1, parity, address
-            self.bytes[at + 16:at + 24].view(np.uint64)[:] = began
+            self.bytes[at + 16:at + 32].view(np.uint64)[:] = began, word
 
     def ended(self, cta: int) -> None:
         self.put(cta, range(self.table.warps), self.number("", "ends", body=True) | DONE)
 
-    def words(self, cta: int, *words: int) -> None:
+    def words(self, cta: int, *words: int | None) -> None:
+        """None: the barrier has been made, and nobody has looked."""
         for row, value in enumerate(words):
             at = self.table.row(cta, row)
-            self.bytes[at:at + 16].view(np.uint64)[:] = (FIRST_ADDRESS + 8 * row) | 1, value
+            self.bytes[at:at + 16].view(np.uint64)[:] = \
+                (FIRST_ADDRESS + 8 * row) | MADE | (0 if value is None else LOOKED), value or 0

@@ -2,11 +2,13 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from mimw.compile import Kernel, gpu_target
+from mimw.errors import LaunchError
 from mimw.host import HostArray, TensorDescriptor
 from mimw.simulate import resolve
 from mimw.target import target
@@ -227,3 +229,12 @@ def test_a_launch_is_named_by_the_line_of_its_user():
     kernel, grid, args, meta = cases()["right"]
     launch = Launch(kernel, args, meta, grid)
     assert launch.where == f"{__file__}:{sys._getframe().f_lineno - 1}"
+
+
+def test_an_amd_gpu_is_refused(monkeypatch):
+    monkeypatch.setattr(guards, "active_target", lambda: gpu_target(target("gfx942")))
+    monkeypatch.setattr(guards, "driver", SimpleNamespace(active=SimpleNamespace(get_current_device=lambda: 0)))
+    with pytest.raises(LaunchError) as caught:
+        guards.guard()
+    assert str(caught.value).splitlines()[0] == \
+        "MIMW_WATCHDOG watches launches on NVIDIA GPUs; this one is an AMD GPU (gfx942)"

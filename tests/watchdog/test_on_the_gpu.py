@@ -59,7 +59,7 @@ def test_an_arrival_that_stops_coming():
 def test_a_missing_arrival():
     hangs("missing_arrive", "TooFewArrivals: no task of CTA (0, 0, 0) can go on.", "'met'[0]: it is in a phase of parity 0 with "
           "2 of 3 arrivals and 0 bytes pending", "in task 'third', which has finished", "'met'[0]  0  2 of 3  0  0x",
-          "The simulator, on the same launch: TooFewArrivals")
+          "in task 'default', which is blocked at", "The simulator, on the same launch: TooFewArrivals")
 
 
 @pytest.mark.gpu

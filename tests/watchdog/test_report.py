@@ -1,9 +1,10 @@
 """The report, from tables of stamps made by hand."""
 
+from mimw.watchdog.hung import Hung
 from mimw.watchdog.report import lines_that_wait, places
 from mimw.watchdog.table import seen, taken_apart
 
-from .fabricated import Table, stamped, word
+from .fabricated import FIRST_ADDRESS, Table, stamped, word
 from .hangs import cases
 from .test_on_the_gpu import LINES, at
 
@@ -46,6 +47,29 @@ def test_waits_are_told_as_the_simulator_tells_them():
     assert f"{here}:{FULL} in handed_on" in told
 
 
+def test_a_word_that_nobody_has_seen_is_not_a_word_of_zero():
+    table = Table(stamped(cases()["missing_arrive"]), 1)
+    table.put(0, range(4), table.number("default", "waits"), row=0)
+    table.words(0, None)
+    told = places(table.program, (1, 1, 1), table.bytes)       # the row is empty, and the warp itself has seen 0
+    assert "for parity 0 of 'met'[0]: its word was 0 when last seen, which is no mbarrier's" in told
+    assert "last seen: parity" not in told
+    table.words(0, 0)
+    assert "'met'[0]  0  0 of 3  0  0x0000000000000000" in places(table.program, (1, 1, 1), table.bytes)
+    table.words(0, None)
+    table.put(0, range(4), table.number("default", "waits"), row=0, word=word(0, 2, 3))
+    assert "in a phase of parity 0 with 2 of 3 arrivals" in places(table.program, (1, 1, 1), table.bytes)
+
+    other = ring()
+    other.put(0, range(4), other.number("storer", "waits", FULL), row=0, word=word(0, 0, 1))
+    other.words(0, None, None)
+    (cta, ) = seen(other.program, other.bytes, 3)
+    assert cta.words == (None, None) and cta.addresses == (FIRST_ADDRESS, FIRST_ADDRESS + 8)
+    barriers = Hung(other.program, [cta], (3, 1, 1)).ctas[0].barriers
+    assert barriers[0].state().endswith("0 of 1 arrivals and 0 bytes pending")
+    assert barriers[1].state() == "nobody has looked at its word"
+
+
 def test_ctas_in_other_states_are_groups_of_their_own():
     table = ring()
     both_wait(table, 0)
@@ -68,6 +92,8 @@ def test_a_phase_that_got_some_arrivals_names_who_has_finished():
     told = places(table.program, (1, 1, 1), table.bytes)
     assert "TooFewArrivals: no task of CTA (0, 0, 0) can go on." in told
     assert "with 2 of 3 arrivals and 0 bytes pending" in told and "in task 'third', which has finished" in told
+    blocked = at("tlx.barrier_wait(met[0], 0)")
+    assert f"in task 'default', which is blocked at {cases.__code__.co_filename.removesuffix('hangs.py')}{blocked}" in told
 
 
 def test_bytes_that_nobody_sent():

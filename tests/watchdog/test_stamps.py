@@ -1,6 +1,7 @@
 """Stamps in the kernel: there when asked for, and not a byte of them otherwise."""
 
 import re
+import subprocess
 
 import pytest
 import triton.language as tl
@@ -13,6 +14,7 @@ from mimw.passes.stamp_waits import ENDS, LOOPS, RUNS, WAITS, stamp_waits, stamp
 from mimw.simulate import prepare
 from mimw.simulator import run
 from mimw.target import target
+from mimw.triton_port.runtime import knobs
 
 from .fabricated import compiled, stamped
 from .hangs import cases, handed_on
@@ -37,7 +39,38 @@ def test_on_there_is_a_stamp_around_every_wait():
     (last, ) = [number for number, stamp in stamps(program).items() if stamp.state == ENDS and stamp.lane == 0]
     assert last | DONE in numbers                                    # which frees the CTA's place
     assert set(stamps(program)) - {last} <= set(numbers)
-    assert ptx.count("ld.volatile.shared.b64 word") == ptx.count("mov.u32 row, 2;") == 2      # both waits copy both words
+    assert ptx.count("ld.volatile.shared.b64 word") == 2 * (1 + 2)      # each wait: its own word, and both arrays
+
+
+def waiting_loops(kernel, tmp_path) -> list[str]:
+    """The machine code of the loops that look at the time while they try an mbarrier."""
+    cubin = tmp_path / "kernel.cubin"
+    cubin.write_bytes(kernel.stages["cubin"])
+    command = [knobs.nvidia.nvdisasm.path, "-c", cubin]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    labels = {line[:-1]: at for at, line in enumerate(listing) if re.fullmatch(r"\.L_x_\d+:", line)}
+    jumps = [(at, re.search(r"BRA `\((\.L_x_\d+)\)", line)) for at, line in enumerate(listing)]
+    loops = ["\n".join(listing[labels[jump[1]]:end]) for end, jump in jumps if jump and labels[jump[1]] < end]
+    return [loop for loop in loops if loop.count("NANOSLEEP.SYNCS") == 1 and "SR_GLOBALTIMER" in loop.split("SYNCS.PHASECHK")[0]]
+
+
+@pytest.mark.parametrize("name, waits, barriers", [("wrong_parity", 2, 2), ("missing_bytes", 1, 1), ("cluster", 1, 1)])
+def test_the_machine_code_looks_at_the_words_while_it_waits(tmp_path, name, waits, barriers):
+    """In the loop itself, without reading the table, and with the stores on their way to the host before it tries again."""
+    loops = waiting_loops(compiled(cases()[name], wait_stamps=True), tmp_path)
+    assert len(loops) == waits
+    for loop in loops:
+        assert loop.count("LDS.64") == 1 + barriers
+        assert loop.count("STG.E.128.STRONG.SYS") == 2 + barriers and "LDG" not in loop
+        assert loop.index("MEMBAR.SC.SYS") > loop.rindex("STG.E.128.STRONG.SYS")
+    assert not waiting_loops(compiled(cases()[name]), tmp_path)
+
+
+def test_a_wait_looks_at_the_barriers_that_have_been_made():
+    (wait, ) = [op for op in stamped(cases()["spin"]).walk() if op.name == "watched_wait"]
+    assert [array.name for array in wait.args[3]] == ["met"] and wait.attrs["rows"] == (0, )
+    waits = [op for op in stamped(RIGHT).walk() if op.name == "watched_wait"]
+    assert [([array.name for array in wait.args[3]], wait.attrs["rows"]) for wait in waits] == [(["full", "free"], (0, 1))] * 2
 
 
 def test_what_remains_without_the_stamps_is_the_kernel():
