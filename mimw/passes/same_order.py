@@ -32,50 +32,72 @@ class Changed:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a node stands: the structures around it, and its position in their innermost block."""
+    """Where a node stands: the structures around it, and its position at each level. If one of the `if`s around it is gone, the
+    `joined` ones are its neighbours, one of which it may have become a part of."""
 
     path: Path
     key: Key
-    after: int | None = None  # the `if` that stands just before the outermost vanished `if` around, which it may have joined
+    joined: frozenset[int] = frozenset()
 
 
 def order_change(before: Sequence, after: Sequence, fixed: Collection[int]) -> Changed | None:
     """The first change of order between two trees of nodes (`kind`, `number`, `blocks`), or None."""
     kept = {node.number for top in after for node in top.walk() if node.kind != "op" and _holds(node, fixed)}
+    renamed = dict(_renamed(before, fixed, kept))
     places: dict[int, list[_Place]] = {}
-    _place_all(before, fixed, kept, (), (), None, places)
-    return next(_changes(after, fixed, (), places), None)
+    _place_all(before, fixed, kept | set(renamed.values()), (), (), frozenset(), places)
+    return next(_changes(after, fixed, (), places, renamed), None)
 
 
 def _holds(node, fixed: Collection[int]) -> bool:
     return any(inner.kind == "op" and inner.number in fixed for inner in node.walk())
 
 
-def _place_all(nodes, fixed, kept, path: Path, key: Key, after: int | None, places: dict[int, list[_Place]]) -> None:
+def _renamed(nodes, fixed, kept) -> Iterator[tuple[int, int]]:
+    """(number now, number before) of each `if` that a neighbour without fixed ops was joined to, and that has its number now."""
+    rows, row = [], []
+    for node in nodes:
+        if node.kind == "if":
+            row.append(node)
+        else:
+            rows, row = [*rows, row], []
+        for block in node.blocks:
+            yield from _renamed(block, fixed, kept)
+    for row in [*rows, row]:
+        gone = [node.number for node in row if _holds(node, fixed) and node.number not in kept]
+        yield from ((node.number, gone[0]) for node in row if gone and node.number in kept and not _holds(node, fixed))
+
+
+def _place_all(nodes, fixed, kept, path: Path, key: Key, joined: frozenset[int], places: dict[int, list[_Place]]) -> None:
     """Note the place of every node; what a vanished structure held has the path of what is around that structure."""
-    position, neighbour = 0, None
+    position, held = 0, [node for node in nodes if _holds(node, fixed)]
     for node in nodes:
         if not _holds(node, fixed):
             for inner in node.walk():
                 if inner.kind == "op":
-                    places.setdefault(inner.number, []).append(_Place(path, (*key, 2 * position), after))
+                    places.setdefault(inner.number, []).append(_Place(path, (*key, 2 * position), joined))
             continue
         here = (*key, 2 * position + 1)
-        places.setdefault(node.number, []).append(_Place(path, here, after))
-        if node.kind != "op":
-            stays = node.number in kept
-            for index, block in enumerate(node.blocks):
-                inside = (*path, (node.number, index)) if stays else path
-                joined = None if stays else after if after is not None else neighbour if node.kind == "if" else None
-                _place_all(block, fixed, kept, inside, () if stays else (*here, index), joined, places)
-            if stays:
-                neighbour = node.number if node.kind == "if" else None
-        else:
-            neighbour = None
+        places.setdefault(node.number, []).append(_Place(path, here, joined))
+        stays = node.number in kept
+        for index, block in enumerate(node.blocks):
+            inside = (*path, (node.number, index)) if stays else path
+            around = frozenset() if stays else joined or _neighbours(held, position)
+            _place_all(block, fixed, kept, inside, (*here, index), around, places)
         position += 1
 
 
-def _changes(nodes, fixed, path: Path, places) -> Iterator[Changed]:
+def _neighbours(nodes: list, position: int) -> frozenset[int]:
+    """The `if`s that stand in a row with the one at `position`."""
+    first, last = position, position
+    while first >= 0 and nodes[first].kind == "if":
+        first -= 1
+    while last < len(nodes) and nodes[last].kind == "if":
+        last += 1
+    return frozenset(node.number for node in nodes[first + 1:last])
+
+
+def _changes(nodes, fixed, path: Path, places, renamed) -> Iterator[Changed]:
     """Every node of one block of the later tree that is out of place."""
     last: tuple[Key, int] | None = None   # of the fixed node before
     rounds, met = 1, Counter()            # a body that was repeated begins anew; as often as any of its nodes comes
@@ -89,21 +111,22 @@ def _changes(nodes, fixed, path: Path, places) -> Iterator[Changed]:
                     return
                 accesses.append((inner.number, key))
             continue
-        key = _key((node.number, ), path, places, last)
+        number = renamed.get(node.number, node.number)
+        key = _key((number, ), path, places, last)
         turned = key is not None and last is not None and key <= last[0]
         rounds += turned
         met[key] += 1
         if key is None or rounds > max(met.values()):
             yield Changed(node.number, last[1] if last else None)
             return
-        for number, place in accesses:
+        for access, place in accesses:
             behind, before = last is None or place > last[0], place < key
             if not (behind or before if turned else behind and before):
-                yield Changed(number, node.number if behind else last[1])
+                yield Changed(access, node.number if behind else last[1])
                 return
         accesses, last = [], (key, node.number)
         for index, block in enumerate(node.blocks):
-            yield from _changes(block, fixed, (*path, (node.number, index)), places)
+            yield from _changes(block, fixed, (*path, (number, index)), places, renamed)
     for number, place in accesses:
         if last is not None and place < last[0]:
             yield Changed(number, last[1])
@@ -112,11 +135,7 @@ def _changes(nodes, fixed, path: Path, places) -> Iterator[Changed]:
 
 def _key(numbers: tuple[int, ...], path: Path, places, last) -> Key | None:
     """The position of a node in the block at `path`: of several, the first one behind the node before. None: it was elsewhere."""
-    found = []
-    for place in (place for number in numbers for place in places.get(number, ())):
-        if place.path == path:
-            found.append((0, *place.key))
-        elif path and place.after == path[-1][0] and place.path == path[:-1]:
-            found.append((1, *place.key))  # of an `if` that was joined to the one before
+    found = [place.key for number in numbers for place in places.get(number, ())
+             if place.path == path or path and path[-1][0] in place.joined and place.path == path[:-1]]
     behind = [key for key in found if last is None or key > last[0]]
     return min(behind, default=min(found, default=None))

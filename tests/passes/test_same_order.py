@@ -88,7 +88,14 @@ def test_an_if_of_a_known_condition():
 def test_neighbouring_ifs_joined():
     before = [branch(1, [op(3), op(5)]), branch(2, [op(4)]), op(7)]
     assert change(before, [branch(1, [op(3), op(5), op(4)]), op(7)]) is None
+    assert change(before, [branch(2, [op(3), op(5), op(4)]), op(7)]) is None
     assert change(before, [branch(1, [op(4), op(3)]), op(7)]) is not None
+    assert change(before, [branch(2, [op(4), op(3)]), op(7)]) is not None
+    beside = [branch(1, [op(3)]), branch(2, [op(5)]), op(7)]  # the second holds nothing fixed, and gives the number
+    assert change(beside, [branch(2, [op(3), op(5)]), op(7)]) is None
+    assert change(beside, [branch(2, [op(5), op(3)]), op(7)]) is not None
+    far = [branch(1, [op(3)]), op(7), branch(2, [op(4)])]
+    assert change(far, [branch(1, [op(3), op(4)]), op(7)]) is not None
 
 
 def test_a_read_that_lost_its_number_is_one_of_its_buffers_reads():
