@@ -70,19 +70,20 @@ def _renamed(nodes, fixed, kept) -> Iterator[tuple[int, int]]:
 
 def _place_all(nodes, fixed, kept, path: Path, key: Key, joined: frozenset[int], places: dict[int, list[_Place]]) -> None:
     """Note the place of every node; what a vanished structure held has the path of what is around that structure."""
-    position, held = 0, [node for node in nodes if _holds(node, fixed)]
-    for node in nodes:
+    position = 0
+    for row, node in enumerate(nodes):
         if not _holds(node, fixed):
+            around = joined or (_neighbours(nodes, row) if node.kind == "if" else frozenset())
             for inner in node.walk():
                 if inner.kind == "op":
-                    places.setdefault(inner.number, []).append(_Place(path, (*key, 2 * position), joined))
+                    places.setdefault(inner.number, []).append(_Place(path, (*key, 2 * position), around))
             continue
         here = (*key, 2 * position + 1)
         places.setdefault(node.number, []).append(_Place(path, here, joined))
         stays = node.number in kept
         for index, block in enumerate(node.blocks):
             inside = (*path, (node.number, index)) if stays else path
-            around = frozenset() if stays else joined or _neighbours(held, position)
+            around = frozenset() if stays else joined or _neighbours(nodes, row)
             _place_all(block, fixed, kept, inside, (*here, index), around, places)
         position += 1
 
