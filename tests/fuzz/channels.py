@@ -39,6 +39,9 @@ class Channel:
     descriptor: str = ""
     named: tuple[int, int] = (0, 0)
     field_name: str = "tile"
+    second: bool = False            # a pipe with two fields, both of which hold the tile
+    once: bool = False              # a one-shot pipe
+    ended: str = ""                 # a pipe that is closed: the output in which its readers say that they saw the end
     multiplied: set[int] = field(default_factory=set)
 
     @property
@@ -67,8 +70,12 @@ class Channel:
         if self.kind == "pipe":
             make.head.append(f"{self.name}_buf = tle.gpu.alloc({[self.slots, *shape]}, {tl_name})")
             many = f", readers={tuple(f'r{task.index}' for task in self.readers)}" if len(self.readers) > 1 else ""
-            once = ", name='edge'" if make.draws.chance(20) else ""
-            make.head.append(f"{self.name} = tle.pipe(capacity={self.slots}, {self.field_name}={self.name}_buf{many}{once})")
+            more = ", name='edge', scope='cta'" if make.draws.chance(20) else ""
+            more += ", one_shot=True" if self.once else ""
+            if self.second:
+                make.head.append(f"{self.name}_two = tle.gpu.alloc({[self.slots, *shape]}, {tl_name})")
+                more += f", second={self.name}_two"
+            make.head.append(f"{self.name} = tle.pipe(capacity={self.slots}, {self.field_name}={self.name}_buf{many}{more})")
             return
         make.head.append(f"{self.name}_buf = tlx.local_alloc({shape}, {tl_name}, {self.slots})")
         if self.kind == "ring":
@@ -124,6 +131,8 @@ class Channel:
             lines.append(Line(f"tle.gpu.copy({where}, {target}, {shape})"))
         else:
             lines.append(Line(f"tl.store(tle.gpu.local_ptr({target}), {self.value.kernel})"))
+            if self.second:
+                lines.append(Line(f"tl.store(tle.gpu.local_ptr({self.name}k.second), {self.value.kernel})"))
         return [*lines, Line(f"{self.name}w.commit({self.count})", self.mark("commit")), *self._on()]
 
     # ---- the receivers ---------------------------------------------------------------------------------------------------
@@ -133,8 +142,8 @@ class Channel:
         name = self.value.kernel
         if self.kind == "pipe":
             release = [Line(f"{self.name}r.release({self._held()})", self.mark("release"))]
-            lines = [Line(f"{name} = tl.load(tle.gpu.local_ptr({self.name}r.wait({self.count}).slot.{self.field_name}))", self.mark("pipe wait"))]
-            return self._released(lines, release)
+            lines = [Line(f"{name} = tl.load(tle.gpu.local_ptr({self.name}r.wait({self.count}).slot.{self.field_of(task)}))", self.mark("pipe wait"))]
+            return (lines, []) if self.once else self._released(lines, release)
         if self.kind == "named":
             threads = 32 * (self.writer.warps + task.warps)
             return [Line(f"tlx.named_barrier_wait({self.named[0]}, {threads})", self.mark("named")),
@@ -149,6 +158,16 @@ class Channel:
             lines.append(Line(f"{held} = {self.slot}"))
         at = held if self.late else self.slot
         return self._released(lines, [Line(f"tlx.barrier_arrive({self.name}_free[{at}])", self.mark("free arrive"))])
+
+    def field_of(self, task) -> str:
+        """The field that a reader looks at."""
+        return "second" if self.second and task.index % 2 else self.field_name
+
+    def endpoint(self, task) -> str:
+        """What a reader's partition is given; it may be shown only the field that it reads."""
+        name = f"'r{task.index}'" if len(self.readers) > 1 else ""
+        shown = f"fields=('{self.field_of(task)}',)" if self.second else ""
+        return f"{self.name}.reader({', '.join(filter(None, (name, shown)))})"
 
     def _held(self) -> str:
         return f"{self.name}h" if self.late else self.count
@@ -179,7 +198,13 @@ class Channel:
         return []
 
     def closing(self, task) -> list[Line]:
-        """The sender takes back the slot that was given last."""
+        """The sender takes back the slot that was given last, or closes the pipe; the readers see that."""
+        if self.ended and task is self.writer:
+            return [Line(f"{self.name}w.close({self.name})", self.mark("close"))]
+        if self.ended and task in self.readers:
+            place = f"{self.ended} + pid * {len(self.readers)} + {self.readers.index(task)}"
+            return [Line(f"{self.name}h = {self.name}r.wait({self.name})"), Line(f"tl.store({place}, {self.name}h.is_closed.to(tl.int32))"),
+                    Line(f"{self.name}r.release({self.name})")]
         if self.kind == "named" and task is self.writer:
             threads = 32 * (self.writer.warps + self.readers[0].warps)
             return [Line(f"tlx.named_barrier_wait({self.named[1]}, {threads})", self.mark("named close"))]
@@ -220,6 +245,13 @@ def choose(make: Maker, step: Step, loops, conditions: int, writer, readers, pip
         slots -= 1
     channel = Channel(name, value, kind, fill, slots, writer, readers, count, counted and kind != "named",
                       late=draws.chance(30), field_name=draws.pick(["tile", "payload"]))
+    if pipes:
+        channel.second = fill == "st" and draws.chance(20) and make.shared(slots * max(value.bytes, 128))
+        channel.once = slots == 1 and not loops and not conditions and draws.chance(50)
+        if channel.once:
+            channel.counted, channel.count = False, "0"
+        if channel.counted and draws.chance(20):
+            channel.ended = make.array("i32", (make.programs * len(readers),), ("zeros",), output=True)
     channel.warp_full = kind == "ring" and fill == "st" and draws.chance(12)
     channel.named = (FIRST_NAMED + 2 * taken, FIRST_NAMED + 2 * taken + 1)
     if fill == "tma":

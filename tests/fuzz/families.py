@@ -14,12 +14,13 @@ from .draws import Draws
 from .maker import Limits, Maker, branch
 from .orchestrate import Task, fill_warps, finished, plan, replica_tokens, token_lines, walk
 from .printer import counters, indented, kernel_source, reading_lines, reading_source, serial
-from .tree import Argument, Line, Program
+from .tree import Argument, Dot, Line, Program
 from .words import WORDS, load_all
 from .words.carries import last, new_previous, new_sum
 from .words.dots import plain_dot
 from .words.globals import output
-from .words.shared import new_buffer, whole
+from .words.shared import fill, held, new_buffer, slot_index, whole
+from .words.tiles import derived, load_tile
 
 load_all()
 FAMILIES: dict[str, tuple[float, Callable]] = {}
@@ -140,6 +141,7 @@ def assemble(name: str, seed: int, make: Maker, grid, segments: list[tuple], tas
             lines = replica_tokens(make, lines, default)
             body += [*counters(lines), *lines]
             transfers: dict[str, str] = {}
+            ends: list[str] = []
         else:
             made.tasks[0].warps = made.tasks[0].warps if number == 0 else warps
             if number == 0:
@@ -147,7 +149,8 @@ def assemble(name: str, seed: int, make: Maker, grid, segments: list[tuple], tas
             texts = finished(made, nodes, make)
             body += region(made, texts) if not pipes else partitions(make, made, texts, functions, number)
             transfers = {value: channel.name for value, channel in made.channels.items()}
-        reading += reading_lines(nodes, transfers)
+            ends = [f"{one.ended}.reshape({make.programs}, -1)[pid] = 1" for one in made.channels.values() if one.ended]
+        reading += [*reading_lines(nodes, transfers), *ends]
     source, marks = kernel_source(make, functions, body, len(grid))
     make.meta.setdefault("enable_fp_fusion", False)
     return Program(name, seed, source, reading_source(make, reading), tuple(make.arguments.values()), grid, dict(make.meta), make.cluster,
@@ -175,7 +178,7 @@ def partitions(make: Maker, made, texts, functions, number: int) -> list[Line]:
         for channel in made.channels.values():
             if task in channel.readers:
                 ends.append(f"{channel.name}r")
-                given.append(f"{channel.name}.reader('r{task.index}')" if len(channel.readers) > 1 else f"{channel.name}.reader()")
+                given.append(channel.endpoint(task))
         captured = [one for one in dict.fromkeys(make.captured)]
         parameters = [*(one.name for one in plain if one.kind != "constant"), "pid", "flag", *captured, *ends,
                       *(f"{one.name}: tl.constexpr" for one in plain if one.kind == "constant")]
@@ -208,20 +211,21 @@ def looped(draws: Draws):
     flavour = draws.pick(["tlx", "tle"])
     square = draws.pick([((32, 32), (64, 32)), ((64, 64),), ((64, 32), (32, 64), (32,)), ((16, 16), (64,))])
     limits = Limits({"shared": 6, "dots": 4, "tiles": 3, "barriers": 2, "carries": 4, "pointers": 2 if flavour == "tle" else 0.5, "globals": 1,
-                     "copies": 1, "views": 1, "sums": 0.5, "shapes": 0.5, "stores": 0.5, "async_dots": 0.3}, statements=(2, 5), depth=2, flavour=flavour,
+                     "copies": 1, "views": 1, "sums": 0.5, "shapes": 0.5, "stores": 0.5, "async_dots": 0.3, "assembly": 0.15}, statements=(2, 5), depth=2, flavour=flavour,
                     elements=("f16", "f32", "i32", "bf16"), shapes=square, shape_count=3, trips=(0, 6))
     make, grid = start(draws, portable(draws, limits), grids=((1,), (2,)))
     make.meta["num_stages"] = draws.integer(1, 4)
 
-    def fill():
+    def fill_segment():
         for _ in range(draws.integer(1, 2)):
             new_buffer(make)
         m, n = draws.pick([64, 32, 128, 16]), draws.pick([32, 64, 16])
         total = new_sum(make, (m, n), product=True)
         growing = new_sum(make, make.shape(), draws.pick(["f32", "i32"]))
         new_previous(make, make.shape(), draws.pick(["f32", "i32"]))
+        left = new_buffer(make, shape=(m, draws.pick([16, 32, 64])), element="f16", layout=False) if draws.chance(65) else None
         with make.draws.span():
-            dotted_loop(make, draws)
+            dotted_loop(make, draws, total, left)
         for _ in range(draws.integer(0, 2)):
             with make.draws.span():
                 statement(make, 1)
@@ -230,25 +234,58 @@ def looped(draws: Draws):
         sinks(make, 0)
         for buffer in make.buffers[:2]:
             output(make, make.let(whole(make, buffer, str(buffer.count - 1))))
-    return make, grid, [segment(make, fill)], 0, False
+    return make, grid, [segment(make, fill_segment)], 0, False
 
 
-def dotted_loop(make: Maker, draws: Draws) -> None:
-    """A loop with a dot, and things before and after it in the body: fills, barriers, branches, loops."""
+def dotted_loop(make: Maker, draws: Draws, total, left) -> None:
+    """A loop with a dot, and things before and after it in the body: fills, barriers, branches, loops. The left operand may come
+    from the buffer `left`, which is filled, or changed, in some of the rounds only."""
     kind = draws.pick(["for", "stages", "for", "stages", "while", "unroll", "step", "static"])
     with make.loop(kind, draws.integer(min(2, draws.pick([2, 0, 1])), 3 if kind == "static" else make.limits.trips[1])):
         first = len(make.tiles)
         for _ in range(draws.integer(0, 3)):
             with draws.span():
                 statement(make, 2)
+        dot = plain_dot if left is None else lambda made: dot_through(made, total, left)
         if draws.chance(15):
-            branch(make, lambda: plain_dot(make))
+            branch(make, lambda: dot(make))
         else:
-            plain_dot(make)
+            dot(make)
         for _ in range(draws.integer(0, 3)):
             with draws.span():
                 statement(make, 2)
         sinks(make, first)
+
+
+def dot_through(make: Maker, total, buffer) -> None:
+    """Fill a buffer, perhaps under an `if`; read it; load the other operand; multiply; perhaps change the buffer for later rounds."""
+    draws, (m, k), n = make.draws, buffer.shape, total.shape[1]
+
+    def refill():
+        fill(make, buffer, slot_index(make, buffer), load_tile(make, "f16", (m, k)))
+
+    def change():
+        index = slot_index(make, buffer)
+        fill(make, buffer, index, held(whole(make, buffer, index), "f16") if draws.chance(30) else held(
+            derived((one := make.let(whole(make, buffer, index)),), f"3 - {one.kernel}", f"3 - wide({one.reading})", "f16", (m, k), 11), "f16"))
+
+    if draws.chance(75):
+        branch(make, refill)
+    else:
+        refill()
+    index, tiles = slot_index(make, buffer), []
+    order = draws.pick(["xw", "wx"])
+    for which in order:
+        tiles.append(make.let(whole(make, buffer, index)) if which == "x" else load_tile(make, "f16", (k, n)))
+        if draws.chance(25):
+            with draws.span():
+                statement(make, 1)
+    x, w = tiles if order == "xw" else tiles[::-1]
+    for _ in range(draws.integer(1, 2)):
+        make.step([f"{total.name} = tl.dot({x.kernel}, {w.kernel}, {total.name})"],
+                  [f"{total.name} = cast(wide({total.name}) + wide({x.reading}) @ wide({w.reading}), np.float32)"], x.uses | w.uses, (total.name,))
+    if draws.chance(40):
+        branch(make, change)
 
 
 STREAM = {"tiles": 8, "shapes": 2, "sums": 2, "stores": 2, "globals": 1.5, "shared": 2, "views": 1, "aliases": 0.7, "copies": 2, "barriers": 1.2,
@@ -302,9 +339,7 @@ def gemm(draws: Draws):
                     shapes=((m, k), (k, n)), shape_count=3, trips=(1, 6))
     make, grid = start(draws, limits, grids=((1,), (2,)))
 
-    def fill():
-        from .tree import Dot
-        from .words.tiles import load_tile
+    def fill_segment():
         element = draws.pick(["f16", "bf16"])
         total = new_sum(make, (m, n), product=True)
         with make.loop(draws.pick(["for", "for", "while", "step"]), draws.integer(1, 7)):
@@ -318,7 +353,7 @@ def gemm(draws: Draws):
                     statement(make, 1)
             sinks(make, first)
         output(make, last(make, total))
-    return make, grid, [segment(make, fill)], draws.integer(2, 3), False
+    return make, grid, [segment(make, fill_segment)], draws.integer(2, 3), False
 
 
 @family(1)

@@ -20,8 +20,9 @@ import triton
 import triton.language as tl
 from mimw import tlx
 from triton.language.extra import libdevice
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-USED = tle, tlx, triton, libdevice
+USED = tle, tlx, triton, libdevice, gdc_wait, gdc_launch_dependents
 """
 
 

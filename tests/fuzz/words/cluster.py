@@ -200,6 +200,12 @@ def remote_atomics(make: Maker):
     received(make, f"x{buffer}", value, source, tile, before, [buffer, "meetings"])
 
 
+@word("mesh", 1)
+def parts_meet(make: Maker):
+    """The first two CTAs of the mesh meet without the others."""
+    make.step(["if rank < 2:", "    tle.distributed_barrier(MESH[0:2])"], ["pass"], states=("meetings",), private=True)
+
+
 @word("mesh", 1.5)
 def shards(make: Maker):
     """This CTA's coordinate, as shard_id gives it."""

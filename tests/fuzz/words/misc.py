@@ -13,13 +13,18 @@ MATH = {"tl.exp({} * 0.25)": "np.exp({} * 0.25)", "tl.exp2({})": "np.exp2({})", 
         "tl.rsqrt(tl.abs({}) + 1.0)": "1 / np.sqrt(np.abs({}) + 1)", "tl.sin({})": "np.sin({})", "tl.cos({})": "np.cos({})",
         "tl.floor({} * 0.5)": "np.floor({} * 0.5)", "tl.ceil({} * 0.5)": "np.ceil({} * 0.5)", "{} / 3.0": "{} / 3",
         "tl.div_rn({}, 3.0)": "{} / 3", "tl.fdiv({}, 3.0)": "{} / 3", "tl.sqrt_rn(tl.abs({}))": "np.sqrt(np.abs({}))",
-        "tl.erf({})": "np.vectorize(math.erf)({})", "tl.sigmoid({})": "1 / (1 + np.exp(-({})))", "libdevice.tanh({})": "np.tanh({})",
+        "tl.erf({})": "np.vectorize(math.erf)({})", "tl.sigmoid({})": "1 / (1 + np.exp(-({})))", "{} % 3.0": "np.fmod({}, 3)", "libdevice.tanh({})": "np.tanh({})",
         "libdevice.pow(tl.abs({}) + 1.0, 1.5)": "(np.abs({}) + 1) ** 1.5", "tl.softmax({})": None}
 
 
 @word("math", 2)
 def rounding(make: Maker):
-    """Functions whose results are rounded, straight into an output that is compared with a tolerance."""
+    """Functions whose results are rounded, straight into outputs that are compared with a tolerance."""
+    for _ in range(make.draws.integer(1, 3)):
+        one_function(make)
+
+
+def one_function(make: Maker) -> None:
     kernel = make.draws.pick(sorted(MATH))
     one = within(make.operand("f32", rank=1 if "softmax" in kernel else None), 8)
     if MATH[kernel] is None:
@@ -127,6 +132,8 @@ def sizes(make: Maker):
     array = make.array("f16", (16,), ("ints", 0, 3))
     name = make.name("F")
     make.let(Value(f"tl.full({list(line)}, tlx.size_of(tlx.dtype_of({array})), tl.int32)", f"np.full({line}, 2, np.int32)", "i32", line, 2))
+    if make.around:      # a constexpr is named once, and an unrolled loop would name it again
+        return
     make.step([f"{name}: tl.constexpr = tlx.get_fp8_format_name(tl.float8e5)", f"tl.static_assert({name} == 'e5m2')"], ["pass"])
 
 
@@ -156,3 +163,49 @@ def branch_on_data(make: Maker):
     name = make.name("h")
     make.let(derived((one,), name, f"wide({one.reading}) * 2 if wide({one.reading}).max() > 3 else wide({one.reading}) - 1", "i32", one.shape, 202),
              before=[f"if tl.max({one.kernel}, 0) > 3:", f"    {name} = {one.kernel} * 2", "else:", f"    {name} = {one.kernel} - 1"])
+
+
+@word("assembly", 1)
+def assembly(make: Maker):
+    """Inline assembly for each element, that a compiler must neither drop nor move past others of its kind."""
+    one = make.operand("i32")
+    reason = "the simulator runs no assembly"
+    make.skips.update({"sim": reason, "check": reason, "compile gfx942": "NVIDIA's assembly", "compile gfx950": "NVIDIA's assembly"})
+    pure = make.draws.pick(["True", "False"])
+    finish(make, derived((one,), f"tl.inline_asm_elementwise('add.s32 $0, $1, 5;', '=r,r', [{one.kernel}], dtype=tl.int32, is_pure={pure}, pack=1)",
+                         f"wide({one.reading}) + 5", "i32", one.shape, one.bound + 5))
+
+
+@word("misc", 0.7)
+def launches_that_overlap(make: Maker):
+    """Programmatic dependent launch: nothing to wait for, unless the launch asks for it."""
+    make.skips["compile gfx942"] = make.skips["compile gfx950"] = "dependent launches are NVIDIA's"
+    make.step([make.draws.pick(["gdc_wait()", "gdc_launch_dependents()"])], ["pass"])
+
+
+@word("misc", 0.7)
+def addresses(make: Maker):
+    """A pointer as a number and back."""
+    from .tiles import SMALL, input_array
+    shape = make.shape(1)
+    array = input_array(make, "f32", shape)
+    make.let(Value(f"tl.load(({array} + {make.instance()} * {shape[0]} + {offsets(shape)}).to(tl.uint64).to(tl.pointer_type(tl.float32)))",
+                   f"take({array}, {make.instance()}, {shape})", "f32", shape, SMALL))
+
+
+@word("misc", 0.7)
+def unsigned_comparisons(make: Maker):
+    one = make.operand("u32")
+    by, compare = make.draws.integer(0, 5), make.draws.pick([">=", "<", "<=", ">"])
+    finish(make, derived((one,), f"tl.where({one.kernel} {compare} {by}, {one.kernel}, {one.kernel} + 1)",
+                         f"np.where(wide({one.reading}) {compare} {by}, wide({one.reading}), wide({one.reading}) + 1)", "u32", one.shape, 1 << 32))
+
+
+@word("math", 0.7)
+def fast_functions(make: Maker):
+    """Library functions that numpy has, too, of two arguments."""
+    one = within(make.operand("f32"), 8)
+    make.skips["compile gfx942"] = make.skips["compile gfx950"] = "libdevice is NVIDIA's"
+    kernel, reading = make.draws.pick([("libdevice.hypot({0}, {0})", "np.hypot({0}, {0})"), ("libdevice.atan2({0}, {0} + 9.0)", "np.arctan2({0}, {0} + 9)"),
+                                       ("libdevice.fmod({0}, 3.0)", "np.fmod({0}, 3)"), ("libdevice.cbrt({0})", "np.cbrt({0})")])
+    output(make, derived((one,), kernel.format(one.kernel), reading.format(f"wide({one.reading})"), "f32", one.shape, float("inf")), 2e-5, ways=("plain",))

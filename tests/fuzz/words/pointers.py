@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..elements import ELEMENTS
 from ..maker import Maker
 from ..tree import Value
 from . import word
 from .shared import HOLDS, axis_numbers, held, new_buffer
-from .tiles import numbers, offsets, within
+from .tiles import input_array, numbers, offsets, within
 
 
 def a_tle_buffer(make: Maker, element: str | None = None, rank: int | None = None):
@@ -113,3 +114,18 @@ def pointer_swaps(make: Maker):
     step = make.nodes.pop()
     make.nodes.append(type(step)(**{**step.__dict__, "reading": (f"{old} = int({buffer.name}[0, {place}])", reading,
                                                                  f"{name} = np.full({line}, {old}).astype(np.int32)")}))
+
+
+@word("pointers", 1.5)
+def copies_in(make: Maker):
+    """tle.gpu.copy from global memory into a buffer, by pointers or by a descriptor; the copy is over when it returns."""
+    buffer = a_tle_buffer(make)
+    if buffer is None:
+        return False
+    shape, size = buffer.shape, buffer.shape[0] * (buffer.shape[1] if len(buffer.shape) == 2 else 1)
+    array = input_array(make, buffer.element, shape)
+    by_descriptor = not make.limits.portable and shape[-1] * ELEMENTS[buffer.element].bytes >= 16 and max(shape) <= 256 and make.draws.chance(50)
+    at = f"[{make.instance()} * {shape[0]}, 0]" if len(shape) == 2 else f"[{make.instance()} * {shape[0]}]"
+    source = (f"{make.descriptor(array, shape)}, {buffer.name}, {list(shape)}, {at}" if by_descriptor else
+              f"{array} + {make.instance()} * {size} + {offsets(shape)}, {buffer.name}, {list(shape)}")
+    make.step([f"tle.gpu.copy({source})"], [f"{buffer.name}[0] = take({array}, {make.instance()}, {shape})"], states=(buffer.state,))
