@@ -30,6 +30,8 @@ OPS_NOT_HERE = {
     "time_base": "put in by mimw.profile", "time_stamp": "put in by mimw.profile",
     "descriptor_gather": "TMA gathers are Blackwell's, and not offered beside our words",
     "descriptor_scatter": "as descriptor_gather",
+    **dict.fromkeys(("fcmpONE", "fcmpUEQ", "fcmpUGE", "fcmpUGT", "fcmpULE", "fcmpULT"), "tl compares with the ordered ones, and by fcmpUNE"),
+    "barrier_bytes": "stands where a pipe's chunk has two transports, which a channel of ours has not",
 }
 
 

@@ -92,13 +92,14 @@ class Maker:
         return text
 
     @staticmethod
-    def extent(loop: Loop) -> int:
-        return max(1, loop.trips)
+    def extent(loop: Loop) -> str:
+        """How often it goes round, as text in both languages."""
+        return loop.count
 
     def instances(self) -> int:
         total = self.programs
         for loop in self.around:
-            total *= self.extent(loop)
+            total *= max(1, loop.trips)
         return total
 
     def array(self, element: str, shape: tuple[int, ...], fill: tuple, output: bool = False, tolerance: float = 0.0) -> str:
@@ -233,28 +234,31 @@ class Maker:
 @contextmanager
 def _loop(make: Maker, kind: str, trips: int):
     draws, variable, before, step = make.draws, make.name("i"), "", ""
-    plain = kind in ("for", "stages", "unroll")
+    plain, count = kind in ("for", "stages", "unroll"), str(max(1, trips))
     reading = f"for {variable} in range({trips}):"
     if kind == "static":
         kernel = f"for {variable} in tl.static_range({trips}):"
     elif kind == "while":
-        kernel, before, step = f"while {variable} < {make.number(trips)}:", f"{variable} = 0", f"{variable} += 1"
+        count = make.number(trips)
+        kernel, before, step = f"while {variable} < {count}:", f"{variable} = 0", f"{variable} += 1"
         reading = kernel
     elif kind == "step":
         pace = draws.integer(2, 3)
         start = draws.integer(1, 2)
-        inner = f"{variable}s"
-        kernel = f"for {inner} in range({start}, {start} + {make.number(trips * pace)}, {pace}):"
+        inner, stop = f"{variable}s", make.number(trips * pace)
+        count = f"(({stop} + {pace - 1}) // {pace})"
+        kernel = f"for {inner} in range({start}, {start} + {stop}, {pace}):"
         step = f"@{variable} = ({inner} - {start}) // {pace}"
     else:
         stop = str(trips) if draws.chance(30) else make.number(trips)
+        count = stop if trips else "1"
         more = {"for": "", "stages": f", num_stages={draws.integer(1, 4)}",
                 "unroll": f", loop_unroll_factor={draws.integer(1, 3)}"}[kind]
         if kind == "stages" and draws.chance(20):
             more += draws.pick([", disallow_acc_multi_buffer=True", ", flatten=True", ", warp_specialize=False",
                                 ", disable_licm=True"])
         kernel = f"for {variable} in tl.range(0, {stop}{more}):" if more else f"for {variable} in range({stop}):"
-    loop = Loop(variable, kernel, reading, trips, (), plain, before, step)
+    loop = Loop(variable, kernel, reading, trips, (), plain, before, step, count)
     make.around.append(loop)
     try:
         with make.block() as body:

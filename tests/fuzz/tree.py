@@ -98,7 +98,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Loop:
-    """`kernel` and `reading` are the heads; `before` and `step` are what a while loop needs, the same text in both."""
+    """`kernel` and `reading` are the heads; `before` and `step` are what a while loop needs, the same text in both. `count` is the text
+    of the number of rounds: an argument's name, where it is one, so that the kernel is right for other numbers, too."""
 
     variable: str
     kernel: str
@@ -108,6 +109,7 @@ class Loop:
     plain: bool = True      # counts 0, 1, 2, ..: a channel's count may be its variable
     before: str = ""
     step: str = ""
+    count: str = "1"
 
 
 @dataclass(frozen=True)
