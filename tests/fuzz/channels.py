@@ -39,9 +39,9 @@ class Channel:
     descriptor: str = ""
     named: tuple[int, int] = (0, 0)
     field_name: str = "tile"
-    second: bool = False            # a pipe with two fields, both of which hold the tile
-    once: bool = False              # a one-shot pipe
-    ended: str = ""                 # a pipe that is closed: the output in which its readers say that they saw the end
+    second: bool = False  # a pipe with two fields, both of which hold the tile
+    once: bool = False  # a one-shot pipe
+    ended: str = ""  # a pipe that is closed: the output in which its readers say that they saw the end
     multiplied: set[int] = field(default_factory=set)
 
     @property
@@ -59,8 +59,15 @@ class Channel:
         return f"{turn} & 1" if turn.isidentifier() else f"({turn}) & 1"
 
     def mark(self, role: str) -> Mark:
-        return Mark(role, self.name, (("slots", self.slots), ("readers", sum(task.replicas for task in self.readers)),
-                                      ("tma", int(self.fill in ("tma", "bulk")))))
+        return Mark(
+            role,
+            self.name,
+            (
+                ("slots", self.slots),
+                ("readers", sum(task.replicas for task in self.readers)),
+                ("tma", int(self.fill in ("tma", "bulk"))),
+            ),
+        )
 
     def declare(self, make: Maker) -> None:
         """Buffers and barriers in the kernel's head."""
@@ -75,12 +82,17 @@ class Channel:
             if self.second:
                 make.head.append(f"{self.name}_two = tle.gpu.alloc({[self.slots, *shape]}, {tl_name})")
                 more += f", second={self.name}_two"
-            make.head.append(f"{self.name} = tle.pipe(capacity={self.slots}, {self.field_name}={self.name}_buf{many}{more})")
+            make.head.append(
+                f"{self.name} = tle.pipe(capacity={self.slots}, {self.field_name}={self.name}_buf{many}{more})"
+            )
             return
         make.head.append(f"{self.name}_buf = tlx.local_alloc({shape}, {tl_name}, {self.slots})")
         if self.kind == "ring":
-            full = (f"tlx.alloc_warp_barrier({self.slots}, {self.writer.warps})" if self.warp_full else
-                    f"tlx.alloc_barriers({self.slots})")
+            full = (
+                f"tlx.alloc_warp_barrier({self.slots}, {self.writer.warps})"
+                if self.warp_full
+                else f"tlx.alloc_barriers({self.slots})"
+            )
             free = Line(f"{self.name}_free = tlx.alloc_barriers({self.slots}, {readers})", self.mark("free count"))
             make.head += [f"{self.name}_full = {full}", free]
             names += [f"{self.name}_full", f"{self.name}_free"]
@@ -96,9 +108,11 @@ class Channel:
             return self._send_pipe(step)
         if self.kind == "named":
             threads = 32 * (self.writer.warps + self.readers[0].warps)
-            return [Line(f"tlx.named_barrier_wait({self.named[1]}, {threads})", self.mark("named")),
-                    Line(f"tlx.local_store({self.name}_buf[0], {self.value.kernel})"),
-                    Line(f"tlx.named_barrier_arrive({self.named[0]}, {threads})", self.mark("named"))]
+            return [
+                Line(f"tlx.named_barrier_wait({self.named[1]}, {threads})", self.mark("named")),
+                Line(f"tlx.local_store({self.name}_buf[0], {self.value.kernel})"),
+                Line(f"tlx.named_barrier_arrive({self.named[0]}, {threads})", self.mark("named")),
+            ]
         wait = Line(f"tlx.barrier_wait({self.name}_free[{self.slot}], ({self.phase}) ^ 1)", self.mark("free wait"))
         arrive = Line(f"tlx.barrier_arrive({self.name}_full[{self.slot}])", self.mark("full arrive"))
         fence = [Line("tlx.fence('async_shared')", self.mark("slot fence"))] if self.fenced else []
@@ -111,12 +125,21 @@ class Channel:
             return [Line(f"tlx.local_store({slot}, {self.value.kernel})"), *fence, arrive]
         if self.fill == "cp":
             size = self.value.size
-            return [Line(f"{self.name}k = tlx.async_load({load.array} + {load.index} * {size} + {offsets(shape)}, {slot})"),
-                    Line(f"tlx.async_load_commit_group([{self.name}k])", self.mark("slot commit")),
-                    Line("tlx.async_load_wait_group(0)", self.mark("slot group")), *fence, arrive]
+            return [
+                Line(f"{self.name}k = tlx.async_load({load.array} + {load.index} * {size} + {offsets(shape)}, {slot})"),
+                Line(f"tlx.async_load_commit_group([{self.name}k])", self.mark("slot commit")),
+                Line("tlx.async_load_wait_group(0)", self.mark("slot group")),
+                *fence,
+                arrive,
+            ]
         expect = Line(f"tlx.barrier_expect_bytes({full}, {self.value.bytes})", self.mark("slot expect"))
         if self.fill == "bulk":
-            return [expect, Line(f"tlx.async_load({load.array} + {load.index} * {self.value.size}, {slot}, bulk=True, barrier={full})")]
+            return [
+                expect,
+                Line(
+                    f"tlx.async_load({load.array} + {load.index} * {self.value.size}, {slot}, bulk=True, barrier={full})"
+                ),
+            ]
         at = f"[{load.index} * {shape[0]}, 0]" if len(shape) == 2 else f"[{load.index} * {shape[0]}]"
         return [expect, Line(f"tlx.async_descriptor_load({self.descriptor}, {slot}, {at}, {full})")]
 
@@ -142,13 +165,20 @@ class Channel:
         name = self.value.kernel
         if self.kind == "pipe":
             release = [Line(f"{self.name}r.release({self._held()})", self.mark("release"))]
-            lines = [Line(f"{name} = tl.load(tle.gpu.local_ptr({self.name}r.wait({self.count}).slot.{self.field_of(task)}))", self.mark("pipe wait"))]
+            lines = [
+                Line(
+                    f"{name} = tl.load(tle.gpu.local_ptr({self.name}r.wait({self.count}).slot.{self.field_of(task)}))",
+                    self.mark("pipe wait"),
+                )
+            ]
             return (lines, []) if self.once else self._released(lines, release)
         if self.kind == "named":
             threads = 32 * (self.writer.warps + task.warps)
-            return [Line(f"tlx.named_barrier_wait({self.named[0]}, {threads})", self.mark("named")),
-                    Line(f"{name} = tlx.local_load({self.name}_buf[0])"),
-                    Line(f"tlx.named_barrier_arrive({self.named[1]}, {threads})", self.mark("named"))], []
+            return [
+                Line(f"tlx.named_barrier_wait({self.named[0]}, {threads})", self.mark("named")),
+                Line(f"{name} = tlx.local_load({self.name}_buf[0])"),
+                Line(f"tlx.named_barrier_arrive({self.named[1]}, {threads})", self.mark("named")),
+            ], []
         wait = Line(f"tlx.barrier_wait({self.name}_full[{self.slot}], {self.phase})", self.mark("full wait"))
         if task.index in self.multiplied:
             return [wait], []
@@ -182,8 +212,10 @@ class Channel:
     def multiply(self, dot: Dot, other: Channel, task) -> list[Line]:
         """An asynchronous dot from this channel's slot and the other's, which are then given back."""
         name = dot.accumulator
-        lines = [Line(f"{name} = tlx.async_dot({self.name}_buf[{self.slot}], {other.name}_buf[{other.slot}], {name})"),
-                 Line(f"{name} = tlx.async_dot_wait(0, {name})", self.mark("dot wait"))]
+        lines = [
+            Line(f"{name} = tlx.async_dot({self.name}_buf[{self.slot}], {other.name}_buf[{other.slot}], {name})"),
+            Line(f"{name} = tlx.async_dot_wait(0, {name})", self.mark("dot wait")),
+        ]
         for one in (self, other):
             lines += [Line(f"tlx.barrier_arrive({one.name}_free[{one.slot}])", one.mark("free arrive")), *one._on()]
         return lines
@@ -203,8 +235,11 @@ class Channel:
             return [Line(f"{self.name}w.close({self.name})", self.mark("close"))]
         if self.ended and task in self.readers:
             place = f"{self.ended} + pid * {len(self.readers)} + {self.readers.index(task)}"
-            return [Line(f"{self.name}h = {self.name}r.wait({self.name})"), Line(f"tl.store({place}, {self.name}h.is_closed.to(tl.int32))"),
-                    Line(f"{self.name}r.release({self.name})")]
+            return [
+                Line(f"{self.name}h = {self.name}r.wait({self.name})"),
+                Line(f"tl.store({place}, {self.name}h.is_closed.to(tl.int32))"),
+                Line(f"{self.name}r.release({self.name})"),
+            ]
         if self.kind == "named" and task is self.writer:
             threads = 32 * (self.writer.warps + self.readers[0].warps)
             return [Line(f"tlx.named_barrier_wait({self.named[1]}, {threads})", self.mark("named close"))]
@@ -221,7 +256,12 @@ def choose(make: Maker, step: Step, loops, conditions: int, writer, readers, pip
             fills += ["tma", "tma"]
         if pipes:
             fills += ["copy"]
-        elif ELEMENTS[value.element].bytes == 4 or ELEMENTS[value.element].bytes == 2 and value.shape[-1] >= 32 and value.size >= 256 * writer.warps:
+        elif (
+            ELEMENTS[value.element].bytes == 4
+            or ELEMENTS[value.element].bytes == 2
+            and value.shape[-1] >= 32
+            and value.size >= 256 * writer.warps
+        ):
             fills.append("cp")
         if not pipes and len(value.shape) == 1 and value.bytes % 16 == 0:
             fills.append("bulk")
@@ -235,7 +275,14 @@ def choose(make: Maker, step: Step, loops, conditions: int, writer, readers, pip
         total *= loop.trips
     kind = "pipe" if pipes else "ring"
     taken = make.counts.get("named", 0)
-    if not pipes and fill == "st" and len(readers) == 1 and readers[0].replicas == 1 and FIRST_NAMED + 2 * taken + 1 <= LAST_NAMED and draws.chance(12):
+    if (
+        not pipes
+        and fill == "st"
+        and len(readers) == 1
+        and readers[0].replicas == 1
+        and FIRST_NAMED + 2 * taken + 1 <= LAST_NAMED
+        and draws.chance(12)
+    ):
         kind = "named"
         make.counts["named"] = taken + 1
     slots = 1 if kind == "named" else draws.pick([2, 1, 3, 4])
@@ -243,8 +290,19 @@ def choose(make: Maker, step: Step, loops, conditions: int, writer, readers, pip
         if slots == 1:
             return None
         slots -= 1
-    channel = Channel(name, value, kind, fill, slots, writer, readers, count, counted and kind != "named",
-                      late=draws.chance(30), field_name=draws.pick(["tile", "payload"]))
+    channel = Channel(
+        name,
+        value,
+        kind,
+        fill,
+        slots,
+        writer,
+        readers,
+        count,
+        counted and kind != "named",
+        late=draws.chance(30),
+        field_name=draws.pick(["tile", "payload"]),
+    )
     if pipes:
         channel.second = fill == "st" and draws.chance(20) and make.shared(slots * max(value.bytes, 128))
         channel.once = slots == 1 and not loops and not conditions and draws.chance(50)

@@ -1,7 +1,7 @@
 """Which words the generator reaches: read off the support tables of docs/ and off the op table.
 
-Input: sources of generated programs. Output: the words that none of them names. A word that no program can hold is in `NOT_HERE` with
-the reason.
+Input: sources of generated programs. Output: the words that none of them names. A word that no program can hold is in
+`NOT_HERE` with the reason.
 
     missing([program_of(seed)[0].kernel for seed in range(600)])     # []
 """
@@ -17,20 +17,32 @@ from pathlib import Path
 _DOCS = Path(__file__).parents[2] / "docs"
 # Rows of docs/tle.md that are no name, and what names them.
 _TLE_ROWS = {
-    "gpu.local_ptr: atomics": r"tl\.atomic_\w+\(tle\.gpu\.local_ptr", "gpu.local_ptr: compare and swap": r"tl\.atomic_cas\(tle\.gpu\.local_ptr",
-    "gpu.copy, pointers": r"tle\.gpu\.copy\(g\d+, y\d+ \+", "gpu.copy, descriptors": r"tle\.gpu\.copy\(d\d+,|tle\.gpu\.copy\(g\d+, d\d+",
-    "distributed_barrier, cluster": r"'cluster':[\s\S]*tle\.distributed_barrier", "distributed_barrier, grid": r"'block':[\s\S]*tle\.distributed_barrier",
-    "gpu.alloc, gpu.local_ptr": r"tle\.gpu\.local_ptr\("}
+    "gpu.local_ptr: atomics": r"tl\.atomic_\w+\(tle\.gpu\.local_ptr",
+    "gpu.local_ptr: compare and swap": r"tl\.atomic_cas\(tle\.gpu\.local_ptr",
+    "gpu.copy, pointers": r"tle\.gpu\.copy\(g\d+, y\d+ \+",
+    "gpu.copy, descriptors": r"tle\.gpu\.copy\(d\d+,|tle\.gpu\.copy\(g\d+, d\d+",
+    "distributed_barrier, cluster": r"'cluster':[\s\S]*tle\.distributed_barrier",
+    "distributed_barrier, grid": r"'block':[\s\S]*tle\.distributed_barrier",
+    "gpu.alloc, gpu.local_ptr": r"tle\.gpu\.local_ptr\(",
+}
 # Rows of docs/tlx.md that are a use of a word.
-_TLX_ROWS = {"barrier_arrive, remote": r"remote_cta_rank=", "async_load, bulk": r"bulk=True", "async_descriptor_load, multicast": r"multicast_targets=",
-             "prefetch, tensormap": r"tensormap=True"}
+_TLX_ROWS = {
+    "barrier_arrive, remote": r"remote_cta_rank=",
+    "async_load, bulk": r"bulk=True",
+    "async_descriptor_load, multicast": r"multicast_targets=",
+    "prefetch, tensormap": r"tensormap=True",
+}
 NOT_HERE: dict[str, str] = {}
 # Ops of the table that no program reaches, and why.
 OPS_NOT_HERE = {
-    "time_base": "put in by mimw.profile", "time_stamp": "put in by mimw.profile",
+    "time_base": "put in by mimw.profile",
+    "time_stamp": "put in by mimw.profile",
     "descriptor_gather": "TMA gathers are Blackwell's, and not offered beside our words",
     "descriptor_scatter": "as descriptor_gather",
-    **dict.fromkeys(("fcmpONE", "fcmpUEQ", "fcmpUGE", "fcmpUGT", "fcmpULE", "fcmpULT"), "tl compares with the ordered ones, and by fcmpUNE"),
+    **dict.fromkeys(
+        ("fcmpONE", "fcmpUEQ", "fcmpUGE", "fcmpUGT", "fcmpULE", "fcmpULT"),
+        "tl compares with the ordered ones, and by fcmpUNE",
+    ),
     "barrier_bytes": "stands where a pipe's chunk has two transports, which a channel of ours has not",
 }
 
@@ -86,6 +98,7 @@ def ops_of(program, folder: str) -> set[str]:
     from mimw.simulate import prepare
 
     from .launch import arrays_of, bound, launch_meta, load
+
     values = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
     launch = prepare(load(program, folder), program.launched, values, launch_meta(program))
     return {op.name for one in (launch.recorded, launch.program) for op in one.walk()}
@@ -94,6 +107,7 @@ def ops_of(program, folder: str) -> set[str]:
 def choose(count: int, least: int = 0) -> list[int]:
     """Few and small seeds below `count` whose programs hold every word and every op that any of them holds, and all families."""
     from .families import program_of
+
     reach: dict[int, set[str]] = {}
     length: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -105,11 +119,14 @@ def choose(count: int, least: int = 0) -> list[int]:
             length[seed] = 1500 + len(program.kernel)
     left, chosen = set().union(*reach.values()), []
     while left or len(chosen) < least:
-        best = max((seed for seed in reach if seed not in chosen), key=lambda seed: (len(reach[seed] & left) + 0.01) / length[seed])
+        best = max(
+            (seed for seed in reach if seed not in chosen),
+            key=lambda seed: (len(reach[seed] & left) + 0.01) / length[seed],
+        )
         chosen.append(best)
         left -= reach[best]
     return sorted(chosen)
 
 
-if __name__ == "__main__":      # python -m tests.fuzz.coverage COUNT: the tuple for fixed.py
+if __name__ == "__main__":  # python -m tests.fuzz.coverage COUNT: the tuple for fixed.py
     print(choose(int(sys.argv[1]), 40))

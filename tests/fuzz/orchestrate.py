@@ -38,11 +38,12 @@ class Plan:
     tasks: list[Task]
     owner: dict[int, int]
     channels: dict[str, Channel]
-    local: dict[int, set[str]] = field(default_factory=dict)     # task -> tiles that its own steps use
+    local: dict[int, set[str]] = field(default_factory=dict)  # task -> tiles that its own steps use
 
 
 def walk(nodes):
     """All steps of a block with the loops around each, and how many conditions."""
+
     def go(block, loops, conditions):
         for node in block:
             if isinstance(node, Step):
@@ -52,6 +53,7 @@ def walk(nodes):
             else:
                 yield from go(node.then, loops, conditions + 1)
                 yield from go(node.else_, loops, conditions + 1)
+
     yield from go(nodes, (), 0)
 
 
@@ -75,7 +77,15 @@ def plan(make: Maker, nodes, count: int, pipes: bool) -> Plan | None:
     channels = {}
     for name in sorted(readers, key=lambda one: made[one][0].number):
         step, loops, conditions = made[name]
-        channel = choose(make, step, loops, conditions, tasks[owner[step.number]], [tasks[one] for one in sorted(readers[name])], pipes)
+        channel = choose(
+            make,
+            step,
+            loops,
+            conditions,
+            tasks[owner[step.number]],
+            [tasks[one] for one in sorted(readers[name])],
+            pipes,
+        )
         if channel is None:
             return None
         channels[name] = channel
@@ -119,13 +129,21 @@ def _warps(make: Maker, tasks: list[Task], steps: list[Step], owner: dict[int, i
     draws, left = make.draws, 24
     for task in tasks:
         mine = [step for step in steps if owner[step.number] == task.index]
-        allowed = [count for count in ((4, 8, 2, 1) if task.index else (4, 8)) if all(count in step.warps for step in mine)]
+        allowed = [
+            count for count in ((4, 8, 2, 1) if task.index else (4, 8)) if all(count in step.warps for step in mine)
+        ]
         largest = max([step.makes.size for step in mine if step.makes is not None], default=1)
         allowed = [count for count in allowed if count >= 4 or largest <= 1024 * count] or [4]
         allowed = [count for count in allowed if count <= left - 4 * (len(tasks) - task.index - 1)] or [4]
         task.warps = draws.pick(allowed)
-        lone = all(not step.private and (step.makes is None or not any(step.makes.kernel in other.uses for other in steps
-                                                                      if owner[other.number] != task.index)) for step in mine)
+        lone = all(
+            not step.private
+            and (
+                step.makes is None
+                or not any(step.makes.kernel in other.uses for other in steps if owner[other.number] != task.index)
+            )
+            for step in mine
+        )
         shares = any(state[0] in "bgwzs" for step in mine for state in step.states)
         if not pipes and task.index and lone and not shares and task.warps <= 4 and left > 12 and draws.chance(25):
             task.replicas = 2
@@ -145,14 +163,29 @@ def _dots(make: Maker, nodes, owner, tasks, channels: dict[str, Channel]) -> Non
         for name in (step.dot.a, step.dot.b):
             channel = channels.get(name)
             users = [other for other, _, _ in steps if name in other.uses and owner[other.number] == task.index]
-            at = next(((ls, cs) for other, ls, cs in steps if other.makes is not None and other.makes.kernel == name), None)
-            if channel is None or channel.kind != "ring" or len(users) != 1 or at != (loops, conditions) or task not in channel.readers:
+            at = next(
+                ((ls, cs) for other, ls, cs in steps if other.makes is not None and other.makes.kernel == name), None
+            )
+            if (
+                channel is None
+                or channel.kind != "ring"
+                or len(users) != 1
+                or at != (loops, conditions)
+                or task not in channel.readers
+            ):
                 break
             pair.append(channel)
         if len(pair) < 2 or task.replicas > 1 or conditions:
             continue
         (m, k), (_, n) = pair[0].value.shape, pair[1].value.shape
-        if m < 64 or task.warps not in (4, 8) or m < 16 * task.warps or k < 16 or n % 8 or pair[0].value.element not in ("f16", "bf16"):
+        if (
+            m < 64
+            or task.warps not in (4, 8)
+            or m < 16 * task.warps
+            or k < 16
+            or n % 8
+            or pair[0].value.element not in ("f16", "bf16")
+        ):
             continue
         if not make.draws.chance(80):
             continue
@@ -247,11 +280,15 @@ def replica_tokens(make: Maker, lines: list[Line], task: Task) -> list[Line]:
         for name in dict.fromkeys(re.findall(r"__(y\d+)r?s?__", text)):
             one = make.arguments[name]
             if task.replicas > 1 and one.copies == 1:
-                one = make.arguments[name] = replace(one, copies=task.replicas, shape=(one.shape[0] * task.replicas, *one.shape[1:]))
+                one = make.arguments[name] = replace(
+                    one, copies=task.replicas, shape=(one.shape[0] * task.replicas, *one.shape[1:])
+                )
             rows = one.shape[0] // one.copies
             total = rows * (one.shape[1] if len(one.shape) == 2 else 1)
             at = "tlx.async_task_replica_id() * " if task.replicas > 1 else ""
-            text = text.replace(f"__{name}__", f"{at}{total} + " if at else "").replace(f"__{name}r__", f"{at}{rows} + " if at else "")
+            text = text.replace(f"__{name}__", f"{at}{total} + " if at else "").replace(
+                f"__{name}r__", f"{at}{rows} + " if at else ""
+            )
             text = text.replace(f"__{name}s__", str(list(one.shape)))
         filled.append(Line(text, line.mark))
     return filled

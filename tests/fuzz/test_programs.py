@@ -1,13 +1,12 @@
 """A fixed set of programs of all families: simulated, checked, some compiled; and that they hold every word and every op."""
 
 import pytest
+from tests.fuzz.fixed import SEEDS
 
 from mimw.ir import OPS
-
-from .coverage import NOT_HERE, OPS_NOT_HERE, missing, ops_of, words
-from .families import FAMILIES, program_of
-from .fixed import SEEDS
-from .launch import checked, guarded, load, reference, run_stage, simulated
+from tests.fuzz.coverage import NOT_HERE, OPS_NOT_HERE, missing, ops_of, words
+from tests.fuzz.families import FAMILIES, program_of
+from tests.fuzz.launch import checked, guarded, load, reference, run_stage, simulated
 
 AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 700)"
 
