@@ -26,7 +26,7 @@ def assemble(
         ),
     )
     for number, nodes in enumerate(segments):
-        made = plan(make, nodes, tasks, pipes) if tasks and number % 2 == 0 else None
+        made = plan(make, nodes, tasks, pipes, warps if number else 0) if tasks and number % 2 == 0 else None
         if made is None or len(made.tasks) < 2 and pipes:
             default = Task(0, warps=warps)
             lines = token_lines(serial(nodes), default)
@@ -38,7 +38,6 @@ def assemble(
             transfers: dict[str, str] = {}
             ends: list[str] = []
         else:
-            made.tasks[0].warps = made.tasks[0].warps if number == 0 else warps
             if number == 0:
                 warps = make.meta["num_warps"] = made.tasks[0].warps
             texts = finished(made, nodes, make)

@@ -115,7 +115,8 @@ def choose(count: int, least: int = 0) -> list[int]:
             program, _ = program_of(seed)
             if "sim" in program.skips:
                 continue
-            reach[seed] = {program.family} | named(program.kernel) | {f"op {name}" for name in ops_of(program, folder)}
+            ops = {f"op {name}" for name in ops_of(program, folder)}
+            reach[seed] = {program.family} | named(program.kernel) | ops
             length[seed] = 1500 + len(program.kernel)
     left, chosen = set().union(*reach.values()), []
     while left or len(chosen) < least:

@@ -57,8 +57,9 @@ def walk(nodes):
     yield from go(nodes, (), 0)
 
 
-def plan(make: Maker, nodes, count: int, pipes: bool) -> Plan | None:
-    """Assign steps to `count` tasks, or None if the tiles between them find no room."""
+def plan(make: Maker, nodes, count: int, pipes: bool, default: int = 0) -> Plan | None:
+    """Assign steps to `count` tasks, or None if the tiles between them find no room. `default`: the warps of the default task, if
+    they are settled."""
     steps = list(walk(nodes))
     owner = _owners(make, [step for step, _, _ in steps], count)
     used = sorted(set(owner.values()))
@@ -73,7 +74,7 @@ def plan(make: Maker, nodes, count: int, pipes: bool) -> Plan | None:
         for name in step.uses:
             if name in made and owner[made[name][0].number] != owner[step.number]:
                 readers.setdefault(name, set()).add(owner[step.number])
-    _warps(make, tasks, [step for step, _, _ in steps], owner, pipes)
+    _warps(make, tasks, [step for step, _, _ in steps], owner, pipes, default)
     channels = {}
     for name in sorted(readers, key=lambda one: made[one][0].number):
         step, loops, conditions = made[name]
@@ -124,7 +125,7 @@ def _owners(make: Maker, steps: list[Step], count: int) -> dict[int, int]:
     return owner
 
 
-def _warps(make: Maker, tasks: list[Task], steps: list[Step], owner: dict[int, int], pipes: bool) -> None:
+def _warps(make: Maker, tasks: list[Task], steps: list[Step], owner: dict[int, int], pipes: bool, default: int) -> None:
     """Warps, replicas and registers of each task."""
     draws, left = make.draws, 24
     for task in tasks:
@@ -135,7 +136,7 @@ def _warps(make: Maker, tasks: list[Task], steps: list[Step], owner: dict[int, i
         largest = max([step.makes.size for step in mine if step.makes is not None], default=1)
         allowed = [count for count in allowed if count >= 4 or largest <= 1024 * count] or [4]
         allowed = [count for count in allowed if count <= left - 4 * (len(tasks) - task.index - 1)] or [4]
-        task.warps = draws.pick(allowed)
+        task.warps = default or draws.pick(allowed) if task.index == 0 else draws.pick(allowed)
         lone = all(
             not step.private
             and (
