@@ -41,6 +41,7 @@ class Channel:
     field_name: str = "tile"
     second: bool = False  # a pipe with two fields, both of which hold the tile
     once: bool = False  # a one-shot pipe
+    covered: bool = False  # an operand, read only after a wait for what its sender sent later
     ended: str = ""  # a pipe that is closed: the output in which its readers say that they saw the end
     multiplied: set[int] = field(default_factory=set)
 
@@ -181,7 +182,7 @@ class Channel:
             ], []
         wait = Line(f"tlx.barrier_wait({self.name}_full[{self.slot}], {self.phase})", self.mark("full wait"))
         if task.index in self.multiplied:
-            return [wait], []
+            return [Line(wait.text, self.mark("operand wait")) if self.covered else wait], []
         held = self.name + "s"
         lines = [wait, Line(f"{name} = tlx.local_load({self.name}_buf[{self.slot}])")]
         if self.late:

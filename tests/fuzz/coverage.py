@@ -35,6 +35,8 @@ _TLX_ROWS = {
 NOT_HERE: dict[str, str] = {}
 # Ops of the table that no program reaches, and why.
 OPS_NOT_HERE = {
+    "inline_asm": "the simulator runs no assembly; programs of the family looped hold it, for compilers and GPUs",
+    **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),
     "time_base": "put in by mimw.profile",
     "time_stamp": "put in by mimw.profile",
     "descriptor_gather": "TMA gathers are Blackwell's, and not offered beside our words",
@@ -43,7 +45,6 @@ OPS_NOT_HERE = {
         ("fcmpONE", "fcmpUEQ", "fcmpUGE", "fcmpUGT", "fcmpULE", "fcmpULT"),
         "tl compares with the ordered ones, and by fcmpUNE",
     ),
-    "barrier_bytes": "stands where a pipe's chunk has two transports, which a channel of ours has not",
 }
 
 

@@ -113,6 +113,7 @@ ROLES: dict[str, tuple[Rule, ...]] = {
 LEFT_ALONE = {
     "acquire": "it gives the slot: without it the program has no name for what it writes",
     "pipe wait": "it gives the slot",
+    "operand wait": "the wait for another operand, which the sender sent later, stands before the dot, too",
     "close": "it says that nothing more comes, in an output",
     "named close": "it takes back what nobody needs any more, so that the barrier ends as it began",
     "free wait, if tiles come back": "a reader that sends something to the sender has told it that it is past its read",

@@ -191,6 +191,9 @@ def _dots(make: Maker, nodes, owner, tasks, channels: dict[str, Channel]) -> Non
         if not make.draws.chance(80):
             continue
         make.skips["compile sm_100a"] = "there an asynchronous dot writes tensor memory, which is not offered yet"
+        order = list(channels.values())
+        min(pair, key=order.index).covered = True
+        max(pair, key=order.index).covered = len(channels) > 2
         for channel in pair:
             channel.multiplied.add(task.index)
             channel.fenced = True

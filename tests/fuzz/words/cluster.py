@@ -198,10 +198,10 @@ def arrivals(make: Maker):
     )
 
 
-@word("exchange", 1)
+@word("exchange", 2)
 def ranks(make: Maker):
     line = make.shape(1)
-    view = barriers_of(make, 1)[0] if make.draws.chance(50) else ""
+    view = barriers_of(make, 1)[0] if make.draws.chance(60) else ""
     before = [f"{make.name('h')} = tlx.remote_view({view}[0], 0)"] if view else []
     make.let(
         Value(

@@ -45,6 +45,7 @@ def spaces(make: Maker):
 
 
 @word("barriers", 1)
+@word("layouts", 1.5)
 def laid_out_buffers(make: Maker):
     """A buffer in each of the shared layouts that a kernel may ask for."""
     from ..tree import Value

@@ -22,6 +22,7 @@ MATH = {
     "{} / 3.0": "{} / 3",
     "tl.div_rn({}, 3.0)": "{} / 3",
     "tl.fdiv({}, 3.0)": "{} / 3",
+    "tl.fdiv({}, 3.0, approx=True)": "{} / 3",
     "tl.sqrt_rn(tl.abs({}))": "np.sqrt(np.abs({}))",
     "tl.erf({})": "np.vectorize(math.erf)({})",
     "tl.sigmoid({})": "1 / (1 + np.exp(-({})))",
