@@ -48,7 +48,7 @@ class Channel:
     @property
     def direct(self) -> bool:
         """Filled from global memory: the sender need not have the tile."""
-        return self.fill != "st"
+        return self.fill != "st" and not self.second
 
     @property
     def slot(self) -> str:
@@ -155,8 +155,8 @@ class Channel:
             lines.append(Line(f"tle.gpu.copy({where}, {target}, {shape})"))
         else:
             lines.append(Line(f"tl.store(tle.gpu.local_ptr({target}), {self.value.kernel})"))
-            if self.second:
-                lines.append(Line(f"tl.store(tle.gpu.local_ptr({self.name}k.second), {self.value.kernel})"))
+        if self.second:
+            lines.append(Line(f"tl.store(tle.gpu.local_ptr({self.name}k.second), {self.value.kernel})"))
         return [*lines, Line(f"{self.name}w.commit({self.count})", self.mark("commit")), *self._on()]
 
     # ---- the receivers ---------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def choose(make: Maker, step: Step, loops, conditions: int, writer, readers, pip
         field_name=draws.pick(["tile", "payload"]),
     )
     if pipes:
-        channel.second = fill == "st" and draws.chance(20) and make.shared(slots * max(value.bytes, 128))
+        channel.second = draws.chance(20) and make.shared(slots * max(value.bytes, 128))
         channel.once = slots == 1 and not loops and not conditions and draws.chance(50)
         if channel.once:
             channel.counted, channel.count = False, "0"
