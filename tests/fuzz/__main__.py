@@ -18,10 +18,14 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
-    parser.add_argument("--stages", default="sim,check", help="of sim, check, compile (all chips), 'compile sm_90a' (one), gpu")
+    parser.add_argument(
+        "--stages", default="sim,check", help="of sim, check, compile (all chips), 'compile sm_90a' (one), gpu"
+    )
     parser.add_argument("--family", choices=list(FAMILIES))
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")
-    parser.add_argument("--mutants", action="store_true", help="take one synchronising line out of each program instead")
+    parser.add_argument(
+        "--mutants", action="store_true", help="take one synchronising line out of each program instead"
+    )
     parser.add_argument("--shrink", action="store_true", help="write a small file for each failure into --out")
     parser.add_argument("--out", default="fuzz-failures", help="folder for those files")
     parser.add_argument("--jsonl", help="append a row about this run to that file")
@@ -34,6 +38,7 @@ def main(arguments=None) -> int:
     options = parsed(arguments)
     if options.mutants:
         from .mutants import main as mutate
+
         return mutate(options)
     stages = tuple(options.stages.split(","))
     began = time.time()
@@ -42,11 +47,21 @@ def main(arguments=None) -> int:
     programs = collections.Counter()
     given = {"stages": stages, "family": options.family}
     workers = options.jobs or cores()
-    for seed, result in run_all(range(options.first, options.first + options.count), "tests.fuzz.worker:run_seed", workers, options.limit,
-                                began + options.seconds, given):
+    for seed, result in run_all(
+        range(options.first, options.first + options.count),
+        "tests.fuzz.worker:run_seed",
+        workers,
+        options.limit,
+        began + options.seconds,
+        given,
+    ):
         if isinstance(result, Died):
-            result = {"seed": seed, "family": family_of(seed, options.family), "outcomes": [(stages[-1], result.kind, result.detail)],
-                      "seconds": options.limit}
+            result = {
+                "seed": seed,
+                "family": family_of(seed, options.family),
+                "outcomes": [(stages[-1], result.kind, result.detail)],
+                "seconds": options.limit,
+            }
         family = result["family"]
         programs[family] += 1
         seconds[family] += result["seconds"]
@@ -54,7 +69,9 @@ def main(arguments=None) -> int:
             found[family, stage, kind] += 1
             if kind not in ("ok", "skipped"):
                 failures.append((seed, family, stage, kind))
-                print(f"FAIL {seed} {family} {stage}: {kind}\n    " + detail.strip().replace("\n", "\n    "), flush=True)
+                print(
+                    f"FAIL {seed} {family} {stage}: {kind}\n    " + detail.strip().replace("\n", "\n    "), flush=True
+                )
     took = time.time() - began
     summary(programs, found, seconds)
     print(f"{sum(programs.values())} programs, {len(failures)} failures, {took:.0f} s, {workers} workers")
@@ -62,12 +79,14 @@ def main(arguments=None) -> int:
         rows.append(options.jsonl, rows.of_run("fuzz", options, stages, programs, found, took))
     if options.shrink and failures:
         from .shrink import shrink_all
+
         shrink_all(failures, options)
     return 1 if failures else 0
 
 
 def family_of(seed: int, family: str | None) -> str:
     from .families import program_of
+
     return family or program_of(seed)[0].family
 
 
@@ -78,8 +97,10 @@ def summary(programs, found, seconds) -> None:
         for (name, stage, kind), count in sorted(found.items()):
             if name == family:
                 parts[stage].append(f"{kind} {count}")
-        print(f"{family:8} {programs[family]:5} programs {seconds[family] / programs[family]:5.2f} s each   "
-              + "   ".join(f"{stage}: {', '.join(texts)}" for stage, texts in parts.items()))
+        print(
+            f"{family:8} {programs[family]:5} programs {seconds[family] / programs[family]:5.2f} s each   "
+            + "   ".join(f"{stage}: {', '.join(texts)}" for stage, texts in parts.items())
+        )
 
 
 if __name__ == "__main__":
@@ -87,5 +108,3 @@ if __name__ == "__main__":
         sys.exit(main())
     except BrokenPipeError:
         sys.exit(1)
-
-

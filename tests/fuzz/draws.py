@@ -18,7 +18,7 @@ from typing import Any
 
 
 class Draws:
-    """Choices by a seed (`record` None) or by `record`, whose numbers are clipped to what a choice allows; past its end all are 0."""
+    """Choices by a seed, or by `record`, whose numbers are clipped to what a choice allows; past its end all are 0."""
 
     def __init__(self, seed: int = 0, record: Sequence[int] | None = None):
         self._random, self._given = random.Random(seed), record
@@ -40,8 +40,14 @@ class Draws:
 
     def pick(self, options: Sequence[Any], weights: Sequence[float] | None = None) -> Any:
         """One of the options, the first of which is the simplest."""
+
         def fresh():
-            return self._random.choices(range(len(options)), weights)[0] if weights else self._random.randrange(len(options))
+            return (
+                self._random.choices(range(len(options)), weights)[0]
+                if weights
+                else self._random.randrange(len(options))
+            )
+
         return options[self._next(len(options) - 1, fresh)]
 
     def chance(self, percent: float) -> bool:

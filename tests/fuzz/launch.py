@@ -59,13 +59,17 @@ def reference(program: Program) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     exec(compile(PRELUDE, "prelude", "exec"), space)
     exec(compile(program.reading, f"reading of {program.family} {program.seed}", "exec"), space)
     arrays = arrays_of(program)
-    given = {one.name: arrays[one.name] if one.kind == "array" else one.value for one in program.arguments if one.kind != "descriptor"}
+    given = {
+        one.name: arrays[one.name] if one.kind == "array" else one.value
+        for one in program.arguments
+        if one.kind != "descriptor"
+    }
     counts = space["read"](space["program"], program.grid, program.cluster, given)
     outputs = {}
     for one in program.arguments:
         if one.output:
             whole = arrays[one.name]
-            part = whole.reshape(-1)[:whole.size // one.copies]
+            part = whole.reshape(-1)[: whole.size // one.copies]
             outputs[one.name] = np.concatenate([part] * one.copies).reshape(whole.shape)
     return outputs, counts
 
@@ -94,7 +98,7 @@ def bound(program: Program, arrays: dict, make_descriptor):
 
 
 def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> str:
-    """"" or what differs, in a few words."""
+    """ "" or what differs, in a few words."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     wrong = ~np.isclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True) if tolerance else got != want
     if not wrong.any():
@@ -115,7 +119,11 @@ def known() -> tuple[type, ...]:
     import triton
 
     import mimw.errors
-    return (*(one for one in vars(mimw.errors).values() if isinstance(one, type) and issubclass(one, BaseException)), triton.CompilationError)
+
+    return (
+        *(one for one in vars(mimw.errors).values() if isinstance(one, type) and issubclass(one, BaseException)),
+        triton.CompilationError,
+    )
 
 
 def guarded(stage: str, run) -> Outcome:
@@ -126,19 +134,29 @@ def guarded(stage: str, run) -> Outcome:
         raise
     except BaseException as error:
         import triton
+
         cause = error
         while isinstance(cause, triton.CompilationError) and cause.__cause__ is not None:
             cause = cause.__cause__
         refused = isinstance(error, known()) and type(cause).__name__ != "InvalidProgram"
-        text = str(error)[-900:] if refused else str(error)[-500:] + "".join(traceback.format_tb(error.__traceback__)[-3:])
+        text = (
+            str(error)[-900:] if refused else str(error)[-500:] + "".join(traceback.format_tb(error.__traceback__)[-3:])
+        )
         return Outcome(stage, f"{'refused' if refused else 'internal'} {type(cause).__name__}", text)
 
 
 def simulated(program: Program, kernel, want) -> Outcome:
     import mimw
+
     for seed in range(_SIMULATED_SEEDS):
         arrays = arrays_of(program)
-        mimw.simulate(kernel, program.launched, *bound(program, arrays, mimw.TensorDescriptor.from_tensor), seed=seed, **launch_meta(program))
+        mimw.simulate(
+            kernel,
+            program.launched,
+            *bound(program, arrays, mimw.TensorDescriptor.from_tensor),
+            seed=seed,
+            **launch_meta(program),
+        )
         wrong = compared(program, arrays, want, "sim", f"seed {seed}")
         if wrong:
             return wrong
@@ -147,8 +165,15 @@ def simulated(program: Program, kernel, want) -> Outcome:
 
 def checked(program: Program, kernel, seeds: int = 3) -> Outcome:
     import mimw
-    report = mimw.check(kernel, program.launched, *bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor), seeds=seeds,
-                        shrink=False, **launch_meta(program))
+
+    report = mimw.check(
+        kernel,
+        program.launched,
+        *bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor),
+        seeds=seeds,
+        shrink=False,
+        **launch_meta(program),
+    )
     if report.ok:
         return Outcome("check", "ok")
     return Outcome("check", f"alarm {report.findings[0].kind}", str(report.findings[0])[:900])
@@ -167,6 +192,7 @@ def compiled(program: Program, kernel, chip: str) -> Outcome:
     from triton.runtime.jit import MockTensor
 
     import mimw
+
     types = {np.dtype(NUMPY[name]): getattr(tl, one.tl.removeprefix("tl.")) for name, one in ELEMENTS.items()}
     values = []
     arrays = {one.name: np.zeros(one.shape, NUMPY[one.element]) for one in program.arguments if one.kind == "array"}
@@ -188,8 +214,10 @@ def on_gpu(program: Program, kernel, want, launches: int = _LAUNCHES) -> Outcome
     """Launched some times on fresh arrays, each time compared."""
     import torch
     import triton
+
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     from triton.tools.tensor_descriptor import TensorDescriptor
+
     for turn in range(launches):
         arrays = arrays_of(program)
         tensors = {name: to_device(torch, array) for name, array in arrays.items()}
@@ -207,7 +235,12 @@ def on_gpu(program: Program, kernel, want, launches: int = _LAUNCHES) -> Outcome
 def to_device(torch, array: np.ndarray):
     names = {"float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
     dtype = getattr(torch, names.get(array.dtype.name, array.dtype.name))
-    return torch.from_numpy(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()).cuda().view(dtype).reshape(array.shape)
+    return (
+        torch.from_numpy(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy())
+        .cuda()
+        .view(dtype)
+        .reshape(array.shape)
+    )
 
 
 ELSEWHERE = ("refused TargetError", "refused NotYet", "refused NotImplementedError")

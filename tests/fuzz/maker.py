@@ -15,7 +15,7 @@ from .draws import Draws
 from .elements import ELEMENTS
 from .tree import Argument, Branch, Line, Load, Loop, Step, Value
 
-SHARED_LIMIT = 150_000      # bytes of buffers; below the chip's 232448, since conversions take scratch
+SHARED_LIMIT = 150_000  # bytes of buffers; below the chip's 232448, since conversions take scratch
 ARITHMETIC = ("i32", "f32", "f16", "bf16", "i16", "i64", "i8", "u8", "u32")
 
 
@@ -32,8 +32,8 @@ class Limits:
     trips: tuple[int, int] = (0, 6)
     flavour: str = "tlx"
     loops: tuple[str, ...] = ("for", "for", "stages", "unroll", "static", "while", "step")
-    pointers: bool = True           # pointers into shared memory by `tle.gpu.local_ptr`
-    portable: bool = False          # only what every chip has
+    pointers: bool = True  # pointers into shared memory by `tle.gpu.local_ptr`
+    portable: bool = False  # only what every chip has
 
 
 @dataclass
@@ -62,9 +62,9 @@ class Maker:
     cluster: int = 1
     meshed: bool = False
     whole_grid: bool = False
-    serial: bool = False       # the segment is run by one task, or by none
+    serial: bool = False  # the segment is run by one task, or by none
     made: set[str] = field(default_factory=set)
-    captured: list[str] = field(default_factory=list)    # names of the head that partitions take as parameters
+    captured: list[str] = field(default_factory=list)  # names of the head that partitions take as parameters
 
     def __post_init__(self):
         count = self.draws.integer(1, self.limits.shape_count)
@@ -92,16 +92,19 @@ class Maker:
         return text
 
     @staticmethod
-    def extent(loop: Loop) -> int:
-        return max(1, loop.trips)
+    def extent(loop: Loop) -> str:
+        """How often it goes round, as text in both languages."""
+        return loop.count
 
     def instances(self) -> int:
         total = self.programs
         for loop in self.around:
-            total *= self.extent(loop)
+            total *= max(1, loop.trips)
         return total
 
-    def array(self, element: str, shape: tuple[int, ...], fill: tuple, output: bool = False, tolerance: float = 0.0) -> str:
+    def array(
+        self, element: str, shape: tuple[int, ...], fill: tuple, output: bool = False, tolerance: float = 0.0
+    ) -> str:
         name = self.name("y" if output else "x")
         if fill[0] == "ints" and len(fill) == 3:
             fill = (*fill, len(self.arguments))
@@ -151,13 +154,27 @@ class Maker:
         self.nodes.append(made)
         return made
 
-    def let(self, value: Value, load: Load | None = None, before: list | None = None, private: bool = False,
-            warps: tuple[int, ...] = (1, 2, 4, 8)) -> Value:
+    def let(
+        self,
+        value: Value,
+        load: Load | None = None,
+        before: list | None = None,
+        private: bool = False,
+        warps: tuple[int, ...] = (1, 2, 4, 8),
+    ) -> Value:
         """Name the value, so that later steps and other tasks may use it."""
         name = self.name("v")
         made = replace(value, kernel=name, reading=name, uses=frozenset({name}), states=frozenset())
-        self.step([*(before or []), f"{name} = {value.kernel}"], [f"{name} = {value.reading}"], value.uses, value.states,
-                  makes=made, load=load, private=private, warps=warps)
+        self.step(
+            [*(before or []), f"{name} = {value.kernel}"],
+            [f"{name} = {value.reading}"],
+            value.uses,
+            value.states,
+            makes=made,
+            load=load,
+            private=private,
+            warps=warps,
+        )
         self.tiles.append(made)
         return made
 
@@ -182,12 +199,15 @@ class Maker:
         """A condition on scalars, in both languages."""
         loops = [loop for loop in self.around if loop.trips > 1]
         draws = self.draws
-        kind = draws.pick(["even", "first", "flag", "later", "program", "always", "or", "never", "constant"], [4, 2, 3, 2, 1, 1, 2, 0.5, 1])
+        kind = draws.pick(
+            ["even", "first", "flag", "later", "program", "always", "or", "never", "constant"],
+            [4, 2, 3, 2, 1, 1, 2, 0.5, 1],
+        )
         if kind == "constant":
             text = f"{self.constant(draws.integer(0, 2))} > 0"
             return text, text
         if kind == "program":
-            text = f"pid // {self.cluster} % 2 == {draws.integer(0, 1)}"      # the same in all of a cluster
+            text = f"pid // {self.cluster} % 2 == {draws.integer(0, 1)}"  # the same in all of a cluster
             return text, text
         if kind == "always":
             return "flag < 100", "flag < 100"
@@ -197,8 +217,12 @@ class Maker:
             text = f"flag == {draws.integer(0, 1)}"
             return text, text
         variable = draws.pick(loops).variable
-        text = {"even": f"{variable} % 2 == {draws.integer(0, 1)}", "first": f"{variable} == 0", "later": f"{variable} > 0",
-                "or": f"({variable} % 3 == 0) | (flag == 1)"}[kind]
+        text = {
+            "even": f"{variable} % 2 == {draws.integer(0, 1)}",
+            "first": f"{variable} == 0",
+            "later": f"{variable} > 0",
+            "or": f"({variable} % 3 == 0) | (flag == 1)",
+        }[kind]
         return text, text.replace(" | ", " or ")
 
     # ---- operands --------------------------------------------------------------------------------------------------------
@@ -207,12 +231,25 @@ class Maker:
         fitting = [shape for shape in self.shapes if rank in (None, len(shape))]
         return self.draws.pick(fitting) if fitting else {1: (64,), 2: (32, 32)}[rank]
 
-    def operand(self, element: str | None = None, shape: tuple[int, ...] | None = None, rank: int | None = None,
-                bound: float | None = None, kinds: tuple[str, ...] = ("float", "int", "uint")) -> Value:
+    def operand(
+        self,
+        element: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        rank: int | None = None,
+        bound: float | None = None,
+        kinds: tuple[str, ...] = ("float", "int", "uint"),
+    ) -> Value:
         """A tile in sight of that type, or a new one: loaded, or made of numbers."""
-        fitting = [tile for tile in self.tiles if element in (None, tile.element) and shape in (None, tile.shape)
-                   and rank in (None, len(tile.shape)) and ELEMENTS[tile.element].kind in kinds
-                   and tile.element in ARITHMETIC and (bound is None or tile.bound <= bound)]
+        fitting = [
+            tile
+            for tile in self.tiles
+            if element in (None, tile.element)
+            and shape in (None, tile.shape)
+            and rank in (None, len(tile.shape))
+            and ELEMENTS[tile.element].kind in kinds
+            and tile.element in ARITHMETIC
+            and (bound is None or tile.bound <= bound)
+        ]
         if fitting and not self.draws.chance(25):
             return fitting[-1 - self.draws.integer(0, min(len(fitting) - 1, 4))]
         shape = shape or self.shape(rank)
@@ -220,6 +257,7 @@ class Maker:
             allowed = [name for name in self.limits.elements if ELEMENTS[name].kind in kinds and name in ARITHMETIC]
             element = self.draws.pick(allowed or ["i32" if "int" in kinds else "f32"])
         from .words.tiles import fresh
+
         return fresh(self, element, shape, bound)
 
     def shared(self, size: int) -> bool:
@@ -233,28 +271,35 @@ class Maker:
 @contextmanager
 def _loop(make: Maker, kind: str, trips: int):
     draws, variable, before, step = make.draws, make.name("i"), "", ""
-    plain = kind in ("for", "stages", "unroll")
+    plain, count = kind in ("for", "stages", "unroll"), str(max(1, trips))
     reading = f"for {variable} in range({trips}):"
     if kind == "static":
         kernel = f"for {variable} in tl.static_range({trips}):"
     elif kind == "while":
-        kernel, before, step = f"while {variable} < {make.number(trips)}:", f"{variable} = 0", f"{variable} += 1"
+        count = make.number(trips)
+        kernel, before, step = f"while {variable} < {count}:", f"{variable} = 0", f"{variable} += 1"
         reading = kernel
     elif kind == "step":
         pace = draws.integer(2, 3)
         start = draws.integer(1, 2)
-        inner = f"{variable}s"
-        kernel = f"for {inner} in range({start}, {start} + {make.number(trips * pace)}, {pace}):"
+        inner, stop = f"{variable}s", make.number(trips * pace)
+        count = f"(({stop} + {pace - 1}) // {pace})"
+        kernel = f"for {inner} in range({start}, {start} + {stop}, {pace}):"
         step = f"@{variable} = ({inner} - {start}) // {pace}"
     else:
         stop = str(trips) if draws.chance(30) else make.number(trips)
-        more = {"for": "", "stages": f", num_stages={draws.integer(1, 4)}",
-                "unroll": f", loop_unroll_factor={draws.integer(1, 3)}"}[kind]
+        count = stop if trips else "1"
+        more = {
+            "for": "",
+            "stages": f", num_stages={draws.integer(1, 4)}",
+            "unroll": f", loop_unroll_factor={draws.integer(1, 3)}",
+        }[kind]
         if kind == "stages" and draws.chance(20):
-            more += draws.pick([", disallow_acc_multi_buffer=True", ", flatten=True", ", warp_specialize=False",
-                                ", disable_licm=True"])
+            more += draws.pick(
+                [", disallow_acc_multi_buffer=True", ", flatten=True", ", warp_specialize=False", ", disable_licm=True"]
+            )
         kernel = f"for {variable} in tl.range(0, {stop}{more}):" if more else f"for {variable} in range({stop}):"
-    loop = Loop(variable, kernel, reading, trips, (), plain, before, step)
+    loop = Loop(variable, kernel, reading, trips, (), plain, before, step, count)
     make.around.append(loop)
     try:
         with make.block() as body:

@@ -33,8 +33,8 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Rule:
-    """A change of the lines of a role. `least`: it is wrong only if the channel is used so often by one CTA; "slots" stands for more
-    often than the ring has slots."""
+    """A change of the lines of a role. `least`: it is wrong only if one CTA uses the channel so often; "slots" stands for
+    more often than the ring has slots."""
 
     change: str
     least: int | str
@@ -47,28 +47,52 @@ def _drop(least: int | str, why: str) -> Rule:
     return Rule("drop", least, why)
 
 
-_FLIP_FULL = Rule("flip", 1, "the wait for the other parity passes on a fresh barrier, before the slot is filled", r", (.*)\)$", r", (\1) ^ 1)")
+_FLIP_FULL = Rule(
+    "flip",
+    1,
+    "the wait for the other parity passes on a fresh barrier, before the slot is filled",
+    r", (.*)\)$",
+    r", (\1) ^ 1)",
+)
 ROLES: dict[str, tuple[Rule, ...]] = {
     "full wait": (_drop(1, "the slot is read before it is filled"), _FLIP_FULL),
-    "full arrive": (_drop(1, "the reader waits for ever"),
-                    Rule("twice", "slots", "a second arrival in a phase of one", r"\)$", ", 2)")),
-    "free wait": (_drop("slots", "a slot is filled again before it was read"),
-                  Rule("flip", 1, "nobody has given back a slot of the first round", r"\) \^ 1\)$", "))")),
+    "full arrive": (
+        _drop(1, "the reader waits for ever"),
+        Rule("twice", "slots", "a second arrival in a phase of one", r"\)$", ", 2)"),
+    ),
+    "free wait": (
+        _drop("slots", "a slot is filled again before it was read"),
+        Rule("flip", 1, "nobody has given back a slot of the first round", r"\) \^ 1\)$", "))"),
+    ),
     "free arrive": (_drop("slots", "the sender waits for a slot for ever"),),
     "free count": (Rule("more", "slots", "an arrival too few comes", r"(\d+)\)$", r"\1 + 1)"),),
     "slot fence": (_drop(1, "the tensor core reads through the other proxy"),),
     "slot commit": (_drop(1, "the copy is in no group that is waited for"),),
-    "slot group": (_drop(1, "the copy may land after the arrival"),
-                   Rule("weaken", 1, "the newest group may be unfinished", r"\(0\)", "(1)")),
-    "slot expect": (_drop(1, "nobody arrives, and bytes come that none expects"),
-                    Rule("fewer bytes", 1, "more bytes come than were expected", r", (\d+)\)$", r", \1 // 2)")),
+    "slot group": (
+        _drop(1, "the copy may land after the arrival"),
+        Rule("weaken", 1, "the newest group may be unfinished", r"\(0\)", "(1)"),
+    ),
+    "slot expect": (
+        _drop(1, "nobody arrives, and bytes come that none expects"),
+        Rule("fewer bytes", 1, "more bytes come than were expected", r", (\d+)\)$", r", \1 // 2)"),
+    ),
     "commit": (_drop(1, "the chunk is never published"),),
     "release": (_drop("slots", "the stage is never given back"),),
     "dot wait": (_drop(1, "the slots are given back, and the sum is read, while the tensor core works"),),
-    "wait of a dot": (_drop(1, "the result is read while the tensor core works"),
-                      Rule("weaken", 1, "the newest group may be unfinished", r"\(0,", "(1,")),
-    "wait of bytes": (_drop(1, "the buffer is read before the copy has landed"),
-                      Rule("flip", 1, "the wait for the other parity passes on a fresh barrier", r", ([^,]*?)(, pred=.*)?\)$", r", (\1) ^ 1\2)")),
+    "wait of a dot": (
+        _drop(1, "the result is read while the tensor core works"),
+        Rule("weaken", 1, "the newest group may be unfinished", r"\(0,", "(1,"),
+    ),
+    "wait of bytes": (
+        _drop(1, "the buffer is read before the copy has landed"),
+        Rule(
+            "flip",
+            1,
+            "the wait for the other parity passes on a fresh barrier",
+            r", ([^,]*?)(, pred=.*)?\)$",
+            r", (\1) ^ 1\2)",
+        ),
+    ),
     "expect": (_drop(1, "nobody arrives, and bytes come that none expects"),),
     "fence of a store": (_drop(1, "the copy reads through the other proxy"),),
     "wait of a store": (_drop(1, "the CTA ends, or fills the buffer again, while the store reads it"),),
@@ -89,9 +113,11 @@ ROLES: dict[str, tuple[Rule, ...]] = {
 LEFT_ALONE = {
     "acquire": "it gives the slot: without it the program has no name for what it writes",
     "pipe wait": "it gives the slot",
+    "operand wait": "the wait for another operand, which the sender sent later, stands before the dot, too",
+    "close": "it says that nothing more comes, in an output",
     "named close": "it takes back what nobody needs any more, so that the barrier ends as it began",
     "free wait, if tiles come back": "a reader that sends something to the sender has told it that it is past its read",
-    "wait of a store, if there is another": "a later wait of the task finishes this store, too",
+    "wait of a store, if there is another": "a later wait, or one inside desc.store or tle.gpu.copy, finishes this store, too",
     "second meeting, if there is another": "the next exchange's meeting may stand between the read and the next write",
     "grid meeting of one's own tile": "a program that reads its own tile needs no other",
 }
@@ -103,13 +129,15 @@ def _returning(program: Program) -> set[str]:
     receives: dict[str, set[str]] = {}
     task = ""
     for line in program.kernel.split("\n"):
-        if (match := re.match(r"\s+with tlx.async_task\((.*)\):|def (part\w+)", line)):
+        if match := re.match(r"\s+with tlx.async_task\((.*)\):|def (part\w+)", line):
             task = f"{match[1] or match[2]}{line}{len(sends)}{len(receives)}"
-        if (match := re.search(r"barrier_wait\((c\d+)_free\[", line)):
+        if match := re.search(r"barrier_wait\((c\d+)_free\[", line):
             sends[match[1]] = task
-        if (match := re.search(r"barrier_wait\((c\d+)_full\[", line)):
+        if match := re.search(r"barrier_wait\((c\d+)_full\[", line):
             receives.setdefault(match[1], set()).add(task)
-        if (match := re.search(r"named_barrier_arrive\((\d+)", line)) or (match := re.search(r"named_barrier_wait\((\d+)", line)):
+        if (match := re.search(r"named_barrier_arrive\((\d+)", line)) or (
+            match := re.search(r"named_barrier_wait\((\d+)", line)
+        ):
             receives.setdefault(f"named{match[1]}", set()).add(task)
     edges = collections.defaultdict(set)
     for name, sender in sends.items():
@@ -126,7 +154,11 @@ def _returning(program: Program) -> set[str]:
             new = {there for one in new for there in edges[one]} - found
         return found
 
-    return {name for name, sender in sends.items() if sender in {there for one in reached(receives.get(name, set())) for there in edges[one]}}
+    return {
+        name
+        for name, sender in sends.items()
+        if sender in {there for one in reached(receives.get(name, set())) for there in edges[one]}
+    }
 
 
 def mutants(program: Program, counts: dict[str, int]) -> list[Mutant]:
@@ -137,23 +169,23 @@ def mutants(program: Program, counts: dict[str, int]) -> list[Mutant]:
     found = []
     for number, mark in program.marks:
         facts, used = dict(mark.facts), counts.get(mark.channel, 0)
-        if _left_alone(mark, facts, roles, returning):
+        if _left_alone(mark, facts, roles, program.kernel):
             continue
         for rule in ROLES.get(mark.role, ()):
             least = facts.get("slots", 1) + 1 if rule.least == "slots" else rule.least
             if used < least or mark.role == "free wait" and rule.change == "drop" and mark.channel in returning:
                 continue
             old = lines[number - 1]
-            pad = old[:len(old) - len(old.lstrip())]
+            pad = old[: len(old) - len(old.lstrip())]
             text = pad + "pass" if rule.change == "drop" else re.sub(rule.pattern, rule.by, old, count=1)
             if text != old:
                 found.append(Mutant(number, mark.role, rule.change, text, rule.why))
     return found
 
 
-def _left_alone(mark: Mark, facts: dict[str, int], roles, returning: set[str]) -> bool:
+def _left_alone(mark: Mark, facts: dict[str, int], roles, kernel: str) -> bool:
     if mark.role == "wait of a store":
-        return roles[mark.role] > 1
+        return roles[mark.role] > 1 or re.search(r"\b[dt]\d+\.(store|atomic_)|tle\.gpu\.copy", kernel) is not None
     if mark.role == "second meeting":
         return not facts.get("loops") or roles["second meeting"] + roles["meeting"] > 2 or roles["meeting"] > 1
     if mark.role == "grid meeting":
@@ -171,15 +203,19 @@ def mutated(program: Program, mutant: Mutant) -> str:
 def verdict(program: Program, source: str, folder, seeds: int = 4) -> tuple[str, str]:
     """("found", class), ("refused", class), ("missed", "") or ("internal", detail)."""
     from .launch import checked, guarded, load
+
     outcome = guarded("check", lambda: checked(program, load(program, folder, source), seeds))
     kind, _, rest = outcome.kind.partition(" ")
-    return {"alarm": ("found", rest), "refused": ("refused", rest), "ok": ("missed", "")}.get(kind, ("internal", outcome.kind + outcome.detail))
+    return {"alarm": ("found", rest), "refused": ("refused", rest), "ok": ("missed", "")}.get(
+        kind, ("internal", outcome.kind + outcome.detail)
+    )
 
 
 def judged(seed: int, most: int, family: str | None, folder: str) -> dict:
     """Up to `most` mutants of a seed's program, chosen by the seed, with their verdicts."""
     from .families import program_of
     from .launch import reference
+
     began = time.time()
     program, _ = program_of(seed, family)
     _, counts = reference(program)
@@ -191,18 +227,35 @@ def judged(seed: int, most: int, family: str | None, folder: str) -> dict:
         for one in chosen:
             what, detail = verdict(program, mutated(program, one), folder)
             old = program.kernel.split("\n")[one.line - 1].strip()
-            results.append({"role": one.role, "change": one.change, "line": one.line, "old": old, "why": one.why, "verdict": what, "by": detail[:300]})
+            results.append(
+                {
+                    "role": one.role,
+                    "change": one.change,
+                    "line": one.line,
+                    "old": old,
+                    "why": one.why,
+                    "verdict": what,
+                    "by": detail[:300],
+                }
+            )
     return {"seed": seed, "family": program.family, "mutants": results, "seconds": time.time() - began}
 
 
 def main(options) -> int:
     """The command with --mutants: one line for each that is missed, a table of the roles."""
     from .workers import Died, cores, run_all
+
     began, table, by, missed = time.time(), collections.Counter(), collections.Counter(), []
     programs: collections.Counter = collections.Counter()
     jobs = ((seed, 3) for seed in range(options.first, options.first + options.count))
-    for (seed, _), result in run_all(jobs, "tests.fuzz.worker:run_mutant", options.jobs or cores(), options.limit, began + options.seconds,
-                                     {"family": options.family}):
+    for (seed, _), result in run_all(
+        jobs,
+        "tests.fuzz.worker:run_mutant",
+        options.jobs or cores(),
+        options.limit,
+        began + options.seconds,
+        {"family": options.family},
+    ):
         if isinstance(result, Died):
             print(f"FAIL {seed} {result.kind} {result.detail}", flush=True)
             missed.append(seed)
@@ -214,10 +267,18 @@ def main(options) -> int:
                 by[one["by"]] += 1
             else:
                 missed.append(seed)
-                print(f"FAIL {seed} {result['family']} {one['verdict']}: {one['role']} {one['change']}, line {one['line']}: {one['old']}\n"
-                      f"    needed, since {one['why']}\n    {one['by']}", flush=True)
+                print(
+                    f"FAIL {seed} {result['family']} {one['verdict']}: {one['role']} {one['change']}, "
+                    f"line {one['line']}: {one['old']}\n"
+                    f"    needed, since {one['why']}\n    {one['by']}",
+                    flush=True,
+                )
     for role, change in sorted({(role, change) for role, change, _ in table}):
-        parts = [f"{what} {table[role, change, what]}" for what in ("found", "refused", "missed", "internal") if table[role, change, what]]
+        parts = [
+            f"{what} {table[role, change, what]}"
+            for what in ("found", "refused", "missed", "internal")
+            if table[role, change, what]
+        ]
         print(f"{role:20} {change:12} {', '.join(parts)}")
     took = time.time() - began
     total = sum(table.values())
@@ -227,5 +288,7 @@ def main(options) -> int:
         found: collections.Counter = collections.Counter()
         for (role, change, what), count in table.items():
             found["", f"{role}: {change}", what] += count
-        rows.append(options.jsonl, rows.of_run("fuzz mutants", options, ["check"], programs, found, took) | {"mutants": total})
+        rows.append(
+            options.jsonl, rows.of_run("fuzz mutants", options, ["check"], programs, found, took) | {"mutants": total}
+        )
     return 1 if missed else 0

@@ -38,11 +38,12 @@ class Plan:
     tasks: list[Task]
     owner: dict[int, int]
     channels: dict[str, Channel]
-    local: dict[int, set[str]] = field(default_factory=dict)     # task -> tiles that its own steps use
+    local: dict[int, set[str]] = field(default_factory=dict)  # task -> tiles that its own steps use
 
 
 def walk(nodes):
     """All steps of a block with the loops around each, and how many conditions."""
+
     def go(block, loops, conditions):
         for node in block:
             if isinstance(node, Step):
@@ -52,11 +53,13 @@ def walk(nodes):
             else:
                 yield from go(node.then, loops, conditions + 1)
                 yield from go(node.else_, loops, conditions + 1)
+
     yield from go(nodes, (), 0)
 
 
-def plan(make: Maker, nodes, count: int, pipes: bool) -> Plan | None:
-    """Assign steps to `count` tasks, or None if the tiles between them find no room."""
+def plan(make: Maker, nodes, count: int, pipes: bool, default: int = 0) -> Plan | None:
+    """Assign steps to `count` tasks, or None if the tiles between them find no room. `default`: the warps of the default task, if
+    they are settled."""
     steps = list(walk(nodes))
     owner = _owners(make, [step for step, _, _ in steps], count)
     used = sorted(set(owner.values()))
@@ -71,11 +74,19 @@ def plan(make: Maker, nodes, count: int, pipes: bool) -> Plan | None:
         for name in step.uses:
             if name in made and owner[made[name][0].number] != owner[step.number]:
                 readers.setdefault(name, set()).add(owner[step.number])
-    _warps(make, tasks, [step for step, _, _ in steps], owner, pipes)
+    _warps(make, tasks, [step for step, _, _ in steps], owner, pipes, default)
     channels = {}
     for name in sorted(readers, key=lambda one: made[one][0].number):
         step, loops, conditions = made[name]
-        channel = choose(make, step, loops, conditions, tasks[owner[step.number]], [tasks[one] for one in sorted(readers[name])], pipes)
+        channel = choose(
+            make,
+            step,
+            loops,
+            conditions,
+            tasks[owner[step.number]],
+            [tasks[one] for one in sorted(readers[name])],
+            pipes,
+        )
         if channel is None:
             return None
         channels[name] = channel
@@ -114,18 +125,26 @@ def _owners(make: Maker, steps: list[Step], count: int) -> dict[int, int]:
     return owner
 
 
-def _warps(make: Maker, tasks: list[Task], steps: list[Step], owner: dict[int, int], pipes: bool) -> None:
+def _warps(make: Maker, tasks: list[Task], steps: list[Step], owner: dict[int, int], pipes: bool, default: int) -> None:
     """Warps, replicas and registers of each task."""
     draws, left = make.draws, 24
     for task in tasks:
         mine = [step for step in steps if owner[step.number] == task.index]
-        allowed = [count for count in ((4, 8, 2, 1) if task.index else (4, 8)) if all(count in step.warps for step in mine)]
+        allowed = [
+            count for count in ((4, 8, 2, 1) if task.index else (4, 8)) if all(count in step.warps for step in mine)
+        ]
         largest = max([step.makes.size for step in mine if step.makes is not None], default=1)
         allowed = [count for count in allowed if count >= 4 or largest <= 1024 * count] or [4]
         allowed = [count for count in allowed if count <= left - 4 * (len(tasks) - task.index - 1)] or [4]
-        task.warps = draws.pick(allowed)
-        lone = all(not step.private and (step.makes is None or not any(step.makes.kernel in other.uses for other in steps
-                                                                      if owner[other.number] != task.index)) for step in mine)
+        task.warps = default or draws.pick(allowed) if task.index == 0 else draws.pick(allowed)
+        lone = all(
+            not step.private
+            and (
+                step.makes is None
+                or not any(step.makes.kernel in other.uses for other in steps if owner[other.number] != task.index)
+            )
+            for step in mine
+        )
         shares = any(state[0] in "bgwzs" for step in mine for state in step.states)
         if not pipes and task.index and lone and not shares and task.warps <= 4 and left > 12 and draws.chance(25):
             task.replicas = 2
@@ -145,18 +164,36 @@ def _dots(make: Maker, nodes, owner, tasks, channels: dict[str, Channel]) -> Non
         for name in (step.dot.a, step.dot.b):
             channel = channels.get(name)
             users = [other for other, _, _ in steps if name in other.uses and owner[other.number] == task.index]
-            at = next(((ls, cs) for other, ls, cs in steps if other.makes is not None and other.makes.kernel == name), None)
-            if channel is None or channel.kind != "ring" or len(users) != 1 or at != (loops, conditions) or task not in channel.readers:
+            at = next(
+                ((ls, cs) for other, ls, cs in steps if other.makes is not None and other.makes.kernel == name), None
+            )
+            if (
+                channel is None
+                or channel.kind != "ring"
+                or len(users) != 1
+                or at != (loops, conditions)
+                or task not in channel.readers
+            ):
                 break
             pair.append(channel)
         if len(pair) < 2 or task.replicas > 1 or conditions:
             continue
         (m, k), (_, n) = pair[0].value.shape, pair[1].value.shape
-        if m < 64 or task.warps not in (4, 8) or m < 16 * task.warps or k < 16 or n % 8 or pair[0].value.element not in ("f16", "bf16"):
+        if (
+            m < 64
+            or task.warps not in (4, 8)
+            or m < 16 * task.warps
+            or k < 16
+            or n % 8
+            or pair[0].value.element not in ("f16", "bf16")
+        ):
             continue
         if not make.draws.chance(80):
             continue
         make.skips["compile sm_100a"] = "there an asynchronous dot writes tensor memory, which is not offered yet"
+        order = list(channels.values())
+        min(pair, key=order.index).covered = True
+        max(pair, key=order.index).covered = len(channels) > 2
         for channel in pair:
             channel.multiplied.add(task.index)
             channel.fenced = True
@@ -247,11 +284,15 @@ def replica_tokens(make: Maker, lines: list[Line], task: Task) -> list[Line]:
         for name in dict.fromkeys(re.findall(r"__(y\d+)r?s?__", text)):
             one = make.arguments[name]
             if task.replicas > 1 and one.copies == 1:
-                one = make.arguments[name] = replace(one, copies=task.replicas, shape=(one.shape[0] * task.replicas, *one.shape[1:]))
+                one = make.arguments[name] = replace(
+                    one, copies=task.replicas, shape=(one.shape[0] * task.replicas, *one.shape[1:])
+                )
             rows = one.shape[0] // one.copies
             total = rows * (one.shape[1] if len(one.shape) == 2 else 1)
             at = "tlx.async_task_replica_id() * " if task.replicas > 1 else ""
-            text = text.replace(f"__{name}__", f"{at}{total} + " if at else "").replace(f"__{name}r__", f"{at}{rows} + " if at else "")
+            text = text.replace(f"__{name}__", f"{at}{total} + " if at else "").replace(
+                f"__{name}r__", f"{at}{rows} + " if at else ""
+            )
             text = text.replace(f"__{name}s__", str(list(one.shape)))
         filled.append(Line(text, line.mark))
     return filled

@@ -42,13 +42,13 @@ def rest(value, by):
 def take(array, index, shape, *_):
     """Tile number `index` of an array that is one tile after the other."""
     size = math.prod(shape)
-    return array.reshape(-1)[index * size:(index + 1) * size].reshape(shape).copy()
+    return array.reshape(-1)[index * size : (index + 1) * size].reshape(shape).copy()
 
 
 def put(array, index, value, where=None):
     """Write tile number `index`, or the elements of it that `where` picks."""
     value = np.asarray(value)
-    part = array.reshape(-1)[index * value.size:(index + 1) * value.size].reshape(value.shape)
+    part = array.reshape(-1)[index * value.size : (index + 1) * value.size].reshape(value.shape)
     part[...] = value if where is None else np.where(where, value, part)
 
 

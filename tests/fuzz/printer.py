@@ -20,8 +20,9 @@ import triton
 import triton.language as tl
 from mimw import tlx
 from triton.language.extra import libdevice
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-USED = tle, tlx, triton, libdevice
+USED = tle, tlx, triton, libdevice, gdc_wait, gdc_launch_dependents
 """
 
 
@@ -81,7 +82,10 @@ def reading_lines(nodes, transfers: dict[str, str]) -> list[str]:
                 body = [*body, node.step]
             lines += [*([node.before] if node.before else []), node.reading, *("    " + line for line in body)]
         else:
-            lines += [f"if {node.reading}:", *("    " + line for line in reading_lines(node.then, transfers) or ["pass"])]
+            lines += [
+                f"if {node.reading}:",
+                *("    " + line for line in reading_lines(node.then, transfers) or ["pass"]),
+            ]
             if node.else_:
                 lines += ["else:", *("    " + line for line in reading_lines(node.else_, transfers))]
     return lines
@@ -96,14 +100,25 @@ def ordered(make: Maker):
     return sorted(make.arguments.values(), key=lambda one: one.kind == "constant")
 
 
-def kernel_source(make: Maker, functions: list[list[Line]], body: list[Line], dimensions: int) -> tuple[str, tuple[tuple[int, Mark], ...]]:
+def kernel_source(
+    make: Maker, functions: list[list[Line]], body: list[Line], dimensions: int
+) -> tuple[str, tuple[tuple[int, Mark], ...]]:
     """(the module, line number -> mark)."""
     pid = "tl.program_id(0)" if dimensions == 1 else "tl.program_id(0) + tl.num_programs(0) * tl.program_id(1)"
-    head = [Line(f"pid = {pid}"), Line("flag = tl.load(flags)"), *(one if isinstance(one, Line) else Line(one) for one in make.head)]
+    head = [
+        Line(f"pid = {pid}"),
+        Line("flag = tl.load(flags)"),
+        *(one if isinstance(one, Line) else Line(one) for one in make.head),
+    ]
     lines = [Line(text) for text in "\n".join([HEAD, *make.functions]).split("\n")]
     for function in functions:
         lines += [Line(""), *function]
-    lines += [Line(""), Line("@mimw.jit"), Line(f"def kernel({', '.join(parameters(make))}):"), *indented([*head, *body])]
+    lines += [
+        Line(""),
+        Line("@mimw.jit"),
+        Line(f"def kernel({', '.join(parameters(make))}):"),
+        *indented([*head, *body]),
+    ]
     texts, marks = [], []
     for line in lines:
         for text in line.text.split("\n"):

@@ -1,6 +1,6 @@
 """A program as one file that shows its failure alone: kernel, meaning, arguments, and the stage that fails.
 
-    Path("small.py").write_text(written(program, "gpu", "mismatch", detail))
+Path("small.py").write_text(written(program, "gpu", "mismatch", detail))
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ def _array(one: Argument) -> str:
 
 
 def _argument(one: Argument):
-    return {"array": ("array", one.name), "descriptor": ("descriptor", (one.of, one.block))}.get(one.kind, ("number", one.value))
+    return {"array": ("array", one.name), "descriptor": ("descriptor", (one.of, one.block))}.get(
+        one.kind, ("number", one.value)
+    )
 
 
 def _numbers(program: Program) -> dict:
@@ -111,4 +113,6 @@ def _numbers(program: Program) -> dict:
 
 def _types(program: Program) -> str:
     used = {one.element for one in program.arguments if one.kind == "array"}
-    return "{" + ", ".join(f"np.dtype({ELEMENTS[name].reading}).name: {ELEMENTS[name].tl}" for name in sorted(used)) + "}"
+    return (
+        "{" + ", ".join(f"np.dtype({ELEMENTS[name].reading}).name: {ELEMENTS[name].tl}" for name in sorted(used)) + "}"
+    )

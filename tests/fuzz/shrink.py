@@ -1,8 +1,8 @@
 """A smaller program that fails in the same way, as one file that reproduces it alone.
 
-Input: a seed, its family and the failing stage and kind. Output: the shortest record of draws found whose program still fails so, and
-its file. In a record smaller numbers mean simpler choices, and a shorter one means that the rest are the simplest, so shrinking is
-taking spans out, setting numbers to zero and halving them, as long as the failure stays:
+Input: a seed, its family and the failing stage and kind. Output: the shortest record of draws found whose program still
+fails so, and its file. In a record smaller numbers mean simpler choices, and a shorter one means that the rest are the
+simplest, so shrinking is taking spans out, setting numbers to zero and halving them, as long as the failure stays:
 
     small = shrunk(Failure(17, "looped", "gpu", "mismatch"), still_fails)
 """
@@ -42,7 +42,7 @@ def shrunk(failure: Failure, fails: Callable[[list[int]], bool], until: float = 
             _, replayed = program_of(failure.seed, failure.family, record)
         except Exception:
             return False
-        best, spans = list(replayed.record), list(replayed.spans)      # what was really asked for: shorter, and clipped
+        best, spans = list(replayed.record), list(replayed.spans)  # what was really asked for: shorter, and clipped
         return True
 
     progress = True
@@ -63,7 +63,9 @@ def _take_out_spans(attempt, spans, best) -> None:
     """Statements, from the largest to the smallest."""
     tried: set[tuple[int, int]] = set()
     while True:
-        left = sorted((span for span in spans() if span not in tried and span[1] > span[0]), key=lambda span: span[0] - span[1])
+        left = sorted(
+            (span for span in spans() if span not in tried and span[1] > span[0]), key=lambda span: span[0] - span[1]
+        )
         if not left:
             return
         start, end = left[0]
@@ -80,7 +82,7 @@ def _cut(attempt, best) -> None:
         start = len(best()) - length
         while start >= 0:
             record = best()
-            attempt(record[:start] + record[start + length:])
+            attempt(record[:start] + record[start + length :])
             start = min(start, len(best())) - length
         length //= 2
 
@@ -91,10 +93,11 @@ def _lower(attempt, best) -> None:
         for smaller in (lambda number: 0, lambda number: number // 2, lambda number: number - 1):
             record = best()
             if index < len(record) and record[index] > 0:
-                attempt([*record[:index], smaller(record[index]), *record[index + 1:]])
+                attempt([*record[:index], smaller(record[index]), *record[index + 1 :]])
 
 
 # ---- the command ---------------------------------------------------------------------------------------------------------
+
 
 def shrink_all(failures, options, most: int = 5, seconds: float = 120.0) -> list[Path]:
     """A small file for the first failures of each stage and kind, in `options.out`."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from .elements import ELEMENTS
 
-ROUNDED = float("inf")     # the bound of values that are no exact integers; they are compared with a tolerance
+ROUNDED = float("inf")  # the bound of values that are no exact integers; they are compared with a tolerance
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Line:
 @dataclass(frozen=True)
 class Load:
     """A step that only loads one whole tile of an array: a channel may fill its slot from there by itself. `index` is the tile's
-    number; `rows`: the array is seen as rows for a tile of rank 2, as one line for rank 1; `valid`: a masked load's element count."""
+    number."""
 
     array: str
     index: str
@@ -98,16 +98,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Loop:
-    """`kernel` and `reading` are the heads; `before` and `step` are what a while loop needs, the same text in both."""
+    """`kernel` and `reading` are the heads; `before` and `step` are what a while loop needs, the same text in both. `count`
+    is the text of the number of rounds: an argument's name, where it is one, so that the kernel is right for others, too."""
 
     variable: str
     kernel: str
     reading: str
     trips: int
     body: tuple[Any, ...]
-    plain: bool = True      # counts 0, 1, 2, ..: a channel's count may be its variable
+    plain: bool = True  # counts 0, 1, 2, ..: a channel's count may be its variable
     before: str = ""
     step: str = ""
+    count: str = "1"
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter of the kernel. `kind`: array, number, constant (a constexpr), descriptor (of the array `of`, in blocks `block`).
+    """One parameter of the kernel. `kind`: array, number, constant (a constexpr), descriptor (of array `of`, in blocks `block`).
     An array's `fill` is ("ints", low, high, seed), ("zeros",) or ("positive", seed); `copies`: how often replicas write it."""
 
     name: str
@@ -151,10 +153,10 @@ class Program:
     grid: tuple[int, ...]
     meta: dict[str, Any] = field(default_factory=dict)
     cluster: int = 1
-    meshed: bool = False        # a mesh of the kernel's makes the clusters: the launch counts these, not CTAs
-    whole_grid: bool = False    # all CTAs meet; there is no cluster
+    meshed: bool = False  # a mesh of the kernel's makes the clusters: the launch counts these, not CTAs
+    whole_grid: bool = False  # all CTAs meet; there is no cluster
     skips: dict[str, str] = field(default_factory=dict)
-    marks: tuple[tuple[int, Mark], ...] = ()        # line of the kernel source -> its mark
+    marks: tuple[tuple[int, Mark], ...] = ()  # line of the kernel source -> its mark
 
     @property
     def launched(self) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """What a worker process does with one seed: make the program, run its stages, say what came of it, in plain data.
 
-    run_seed(17, stages=("sim", "check"), folder="/tmp/x")      # {"seed": 17, "family": "looped", "outcomes": [("sim", "ok", "")], ..}
+run_seed(17, stages=("sim", "check"), folder="/tmp/x")      # {"seed": 17, "family": "looped", "outcomes": [("sim", "ok", "")], ..}
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from .workers import Died, run_all
 
 _STATE: dict[str, Any] = {"runs": 0, "cache": ""}
-_KEEP = 150        # programs between two empty compile caches
+_KEEP = 150  # programs between two empty compile caches
 
 
 def _prepare() -> str:
@@ -36,29 +36,41 @@ def run_seed(seed: int, stages: tuple[str, ...], family: str | None = None, reco
     began = time.time()
     folder = _prepare()
     result: dict[str, Any] = {"seed": seed, "family": family or "?", "outcomes": []}
-    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+    with (
+        warnings.catch_warnings(),
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         warnings.simplefilter("ignore")
         try:
             from .families import program_of
             from .launch import run_program
+
             program, _ = program_of(seed, family, record)
             result["family"] = program.family
             result["outcomes"] = [(one.stage, one.kind, one.detail) for one in run_program(program, stages, folder)]
         except Exception:
             result["outcomes"] = [("generate", "broken", traceback.format_exc()[-900:])]
     result["seconds"] = time.time() - began
-    lost = any(stage == "gpu" and kind.startswith("internal") and _says_cuda(detail) for stage, kind, detail in result["outcomes"])
+    lost = any(
+        stage == "gpu" and kind.startswith("internal") and _says_cuda(detail)
+        for stage, kind, detail in result["outcomes"]
+    )
     result["lost"] = lost
     return result
 
 
 def _says_cuda(detail: str) -> bool:
-    return any(word in detail for word in ("CUDA error", "illegal", "Triton Error [CUDA]", "launch failure", "misaligned"))
+    return any(
+        word in detail for word in ("CUDA error", "illegal", "Triton Error [CUDA]", "launch failure", "misaligned")
+    )
 
 
 def run_mutant(job: tuple[int, int], family: str | None = None) -> dict[str, Any]:
     """The verdict on one mutant of a seed's program: number `job[1]` among its mutants."""
     from .mutants import judged
+
     return judged(job[0], job[1], family, _prepare())
 
 
@@ -70,8 +82,8 @@ def run_record(job: tuple[int, tuple[int, ...]], stage: str, family: str) -> dic
 class Records:
     """A worker that runs records one after the other, and a new one after each that takes it down.
 
-        with Records("sim", "looped", limit=60) as records:
-            records.outcomes(17, [0, 3, 1])
+    with Records("sim", "looped", limit=60) as records:
+        records.outcomes(17, [0, 3, 1])
     """
 
     def __init__(self, stage: str, family: str, limit: float):
@@ -79,7 +91,9 @@ class Records:
         self._next: list = []
 
     def __enter__(self):
-        self._results = run_all(iter(self._next.pop, None), "tests.fuzz.worker:run_record", 1, self.limit, options=self.options)
+        self._results = run_all(
+            iter(self._next.pop, None), "tests.fuzz.worker:run_record", 1, self.limit, options=self.options
+        )
         return self
 
     def __exit__(self, *_):

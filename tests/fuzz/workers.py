@@ -44,7 +44,7 @@ class _Worker:
     """One process; `job` is what it is at, since `began`."""
 
     def __init__(self, function: str, options: dict):
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):        # the processes are as many as the cores
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # the processes are as many as the cores
             os.environ.setdefault(name, "1")
         self.pipe, theirs = _CONTEXT.Pipe()
         self.process = _CONTEXT.Process(target=_loop, args=(theirs, function, options), daemon=True)
@@ -68,8 +68,15 @@ class _Worker:
         return f"exit code {code}"
 
 
-def run_all(jobs: Iterable[Any], function: str, workers: int, limit: float, until: float = float("inf"),
-            options: dict | None = None, start_limit: float = 120.0) -> Iterator[tuple[Any, Any]]:
+def run_all(
+    jobs: Iterable[Any],
+    function: str,
+    workers: int,
+    limit: float,
+    until: float = float("inf"),
+    options: dict | None = None,
+    start_limit: float = 120.0,
+) -> Iterator[tuple[Any, Any]]:
     """Yield (job, result or `Died`). No job starts after `until`, and those that run then are waited for 15 s more."""
     options, source = options or {}, iter(jobs)
     pool: list[_Worker] = []
@@ -99,7 +106,9 @@ def run_all(jobs: Iterable[Any], function: str, workers: int, limit: float, unti
                         result = Died("crash", one.end())
                         pool.remove(one)
                     job, one.job, one.fresh = one.job, None, False
-                    if isinstance(result, dict) and result.get("lost"):     # the CUDA context is gone, and the process with it
+                    if isinstance(result, dict) and result.get(
+                        "lost"
+                    ):  # the CUDA context is gone, and the process with it
                         one.process.kill()
                         one.end()
                         pool.remove(one)

@@ -26,6 +26,21 @@ def word(group: str, weight: float = 1.0):
 
 def load_all() -> None:
     """Import the files that fill `WORDS`."""
-    for name in ("tiles", "shapes", "sums", "globals", "shared", "views", "aliases", "pointers", "copies", "barriers", "layouts",
-                 "carries", "dots", "cluster", "misc"):
+    for name in (
+        "tiles",
+        "shapes",
+        "sums",
+        "globals",
+        "shared",
+        "views",
+        "aliases",
+        "pointers",
+        "copies",
+        "barriers",
+        "layouts",
+        "carries",
+        "dots",
+        "cluster",
+        "misc",
+    ):
         import_module(f".{name}", __package__)

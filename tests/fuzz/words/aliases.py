@@ -31,14 +31,20 @@ def specs(make: Maker):
     if not make.shared(3 * count * size * 4):
         return False
     sized = f"buffer_size_bytes={3 * count * size * 4}" if make.draws.chance(30) else ""
-    head = [f"{spec} = tlx.storage_alias_spec({sized})", f"{one} = tlx.local_alloc({shape}, tl.float32, {count}, reuse={spec})",
-            f"{two} = tlx.local_alloc({shape}, {ELEMENTS[other].tl}, {count}, reuse={spec})",
-            f"{three} = tlx.local_alloc({shape}, tl.float32, {count}, reuse={spec})"]
+    head = [
+        f"{spec} = tlx.storage_alias_spec({sized})",
+        f"{one} = tlx.local_alloc({shape}, tl.float32, {count}, reuse={spec})",
+        f"{two} = tlx.local_alloc({shape}, {ELEMENTS[other].tl}, {count}, reuse={spec})",
+        f"{three} = tlx.local_alloc({shape}, tl.float32, {count}, reuse={spec})",
+    ]
     kind = make.draws.pick(["none", "shared", "distinct", "nested"])
     distinct = "group_type=tlx.reuse_group_type.distinct"
-    group = {"none": "", "shared": f"tlx.reuse_group({one}, {two}, {three}, group_type=tlx.reuse_group_type.shared)",
-             "distinct": f"tlx.reuse_group({one}, {two}, {three}, {distinct})",
-             "nested": f"tlx.reuse_group({one}, tlx.reuse_group({two}, {three}, {distinct}))"}[kind]
+    group = {
+        "none": "",
+        "shared": f"tlx.reuse_group({one}, {two}, {three}, group_type=tlx.reuse_group_type.shared)",
+        "distinct": f"tlx.reuse_group({one}, {two}, {three}, {distinct})",
+        "nested": f"tlx.reuse_group({one}, tlx.reuse_group({two}, {three}, {distinct}))",
+    }[kind]
     if group:
         head.append(f"{spec}.set_buffer_overlap({group})")
     make.head += head
@@ -49,8 +55,12 @@ def specs(make: Maker):
         a, b = (one, three) if kind == "distinct" else (two, three)
         element = "f32" if kind == "distinct" else other
         first, second = held(make.operand(shape=shape), element), held(make.operand(shape=shape), "f32")
-        make.step([f"tlx.local_store({a}[{slot}], {first.kernel})", f"tlx.local_store({b}[{slot}], {second.kernel})"],
-                  [f"q_{a}, q_{b} = {first.reading}, {second.reading}"], first.uses | second.uses, (*first.states, *second.states, spec))
+        make.step(
+            [f"tlx.local_store({a}[{slot}], {first.kernel})", f"tlx.local_store({b}[{slot}], {second.kernel})"],
+            [f"q_{a}, q_{b} = {first.reading}, {second.reading}"],
+            first.uses | second.uses,
+            (*first.states, *second.states, spec),
+        )
         make.let(Value(f"tlx.local_load({a}[{slot}])", f"q_{a}", element, shape, HOLDS, states=frozenset({spec})))
         make.let(Value(f"tlx.local_load({b}[{slot}])", f"q_{b}", "f32", shape, HOLDS, states=frozenset({spec})))
         return
@@ -64,9 +74,12 @@ def subtiles(make: Maker):
     if not make.shared(16384):
         return False
     one, two, spec = make.name("b"), make.name("b"), make.name("spec")
-    make.head += [f"{spec} = tlx.storage_alias_spec()", f"{one} = tlx.local_alloc((32, 32), tl.float32, 2, reuse={spec})",
-                  f"{two} = tlx.local_alloc((32, 32), tl.float16, 4, reuse={spec})",
-                  f"{spec}.set_buffer_overlap(tlx.reuse_group({one}, tlx.reuse_group({two}, group_size=2)))"]
+    make.head += [
+        f"{spec} = tlx.storage_alias_spec()",
+        f"{one} = tlx.local_alloc((32, 32), tl.float32, 2, reuse={spec})",
+        f"{two} = tlx.local_alloc((32, 32), tl.float16, 4, reuse={spec})",
+        f"{spec}.set_buffer_overlap(tlx.reuse_group({one}, tlx.reuse_group({two}, group_size=2)))",
+    ]
     make.captured += [one, two]
     written_and_read(make, one, str(make.draws.integer(0, 1)), "f32", (32, 32), spec)
     written_and_read(make, two, str(make.draws.integer(0, 3)), "f16", (32, 32), spec)
@@ -80,8 +93,10 @@ def reuses(make: Maker):
         return False
     one, two = make.name("b"), make.name("b")
     whole = make.draws.chance(50)
-    make.head += [f"{one} = tlx.local_alloc({shape}, tl.float32, 3)",
-                  f"{two} = tlx.local_alloc({shape}, tl.int32, {2 if whole else 1}, reuse={one if whole else f'{one}[1]'})"]
+    make.head += [
+        f"{one} = tlx.local_alloc({shape}, tl.float32, 3)",
+        f"{two} = tlx.local_alloc({shape}, tl.int32, {2 if whole else 1}, reuse={one if whole else f'{one}[1]'})",
+    ]
     make.captured += [one, two]
     written_and_read(make, one, "1", "f32", shape, one)
     written_and_read(make, two, "1" if whole else "0", "i32", shape, one)

@@ -18,9 +18,22 @@ def own_barrier(make: Maker):
     make.captured.append(bars)
     phase, counted = round_of(make, bars)
     channel = f"o{bars}"
-    arrivals = [Line(f"tlx.barrier_arrive({bars}[1]{more})", Mark("own arrive", channel))
-                for more in (["", ""] if count == 2 and make.draws.chance(50) else [", 2"] if count == 2 else [make.draws.pick(["", ", pred=flag < 100"])])]
-    make.step([*arrivals, f"tlx.barrier_wait({bars}[1], {phase})", *counted], [f"seen('{channel}')"], states=(bars,), private=True)
+    arrivals = [
+        Line(f"tlx.barrier_arrive({bars}[1]{more})", Mark("own arrive", channel))
+        for more in (
+            ["", ""]
+            if count == 2 and make.draws.chance(50)
+            else [", 2"]
+            if count == 2
+            else [make.draws.pick(["", ", pred=flag < 100"])]
+        )
+    ]
+    make.step(
+        [*arrivals, f"tlx.barrier_wait({bars}[1], {phase})", *counted],
+        [f"seen('{channel}')"],
+        states=(bars,),
+        private=True,
+    )
 
 
 @word("barriers", 1)
@@ -30,14 +43,31 @@ def own_warp_barrier(make: Maker):
     make.captured.append(bars)
     phase, counted = round_of(make, bars)
     channel = f"o{bars}"
-    make.step([f"# warps of {bars}", Line(f"tlx.barrier_arrive({bars}[0])", Mark("own arrive", channel)),
-               f"tlx.barrier_wait({bars}[0], {phase})", *counted], [f"seen('{channel}')"], states=(bars,), private=True)
+    make.step(
+        [
+            f"# warps of {bars}",
+            Line(f"tlx.barrier_arrive({bars}[0])", Mark("own arrive", channel)),
+            f"tlx.barrier_wait({bars}[0], {phase})",
+            *counted,
+        ],
+        [f"seen('{channel}')"],
+        states=(bars,),
+        private=True,
+    )
 
 
 @word("barriers", 1.5)
 def fences(make: Maker):
-    text = make.draws.pick(["tlx.fence('gpu')", "tlx.fence('sys')", "tlx.fence('async_shared')", "tlx.fence_async_shared()",
-                            "tl.debug_barrier()", "tlx.fence_mbarrier_init_cluster()"])
+    text = make.draws.pick(
+        [
+            "tlx.fence('gpu')",
+            "tlx.fence('sys')",
+            "tlx.fence('async_shared')",
+            "tlx.fence_async_shared()",
+            "tl.debug_barrier()",
+            "tlx.fence_mbarrier_init_cluster()",
+        ]
+    )
     make.step([text], ["pass"])
 
 
@@ -53,5 +83,9 @@ def no_bytes(make: Maker):
     make.head.append(f"{bars} = tlx.alloc_barriers(1)")
     make.captured.append(bars)
     phase, counted = round_of(make, bars)
-    make.step([f"tlx.barrier_expect_bytes({bars}[0], 0)", f"tlx.barrier_wait({bars}[0], {phase})", *counted], ["pass"], states=(bars,),
-              private=True)
+    make.step(
+        [f"tlx.barrier_expect_bytes({bars}[0], 0)", f"tlx.barrier_wait({bars}[0], {phase})", *counted],
+        ["pass"],
+        states=(bars,),
+        private=True,
+    )

@@ -10,7 +10,7 @@ from ..tree import Value
 from . import word
 from .tiles import cast, within
 
-TOTAL = 1 << 18     # what a sum may reach
+TOTAL = 1 << 18  # what a sum may reach
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,20 @@ class Carried:
     shape: tuple[int, ...]
     each: int
     replaced: bool = False
-    product: bool = False       # only dots add to it
+    product: bool = False  # only dots add to it
 
 
 def new_sum(make: Maker, shape, element: str = "f32", product: bool = False) -> Carried:
     name = make.name("acc")
     tl_name, reading = ELEMENTS[element].tl, ELEMENTS[element].reading
     one = Carried(name, element, shape, 1 << 12 if product else 64, product=product)
-    kernel = make.draws.pick([f"tl.zeros({list(shape)}, {tl_name})", f"tl.full({list(shape)}, 0, {tl_name})",
-                              f"tlx.zeros({list(shape)}, {tl_name})"])
+    kernel = make.draws.pick(
+        [
+            f"tl.zeros({list(shape)}, {tl_name})",
+            f"tl.full({list(shape)}, 0, {tl_name})",
+            f"tlx.zeros({list(shape)}, {tl_name})",
+        ]
+    )
     make.step([f"{name} = {kernel}"], [f"{name} = np.zeros({shape}, {reading})"], states=(name,))
     make.carried.append(one)
     return one
@@ -39,8 +44,11 @@ def new_sum(make: Maker, shape, element: str = "f32", product: bool = False) -> 
 def new_previous(make: Maker, shape, element: str) -> Carried:
     name = make.name("p")
     first = make.draws.integer(0, 4)
-    make.step([f"{name} = tl.full({list(shape)}, {first}, {ELEMENTS[element].tl})"],
-              [f"{name} = np.full({shape}, {first}).astype({ELEMENTS[element].reading})"], states=(name,))
+    make.step(
+        [f"{name} = tl.full({list(shape)}, {first}, {ELEMENTS[element].tl})"],
+        [f"{name} = np.full({shape}, {first}).astype({ELEMENTS[element].reading})"],
+        states=(name,),
+    )
     one = Carried(name, element, shape, 8, replaced=True)
     make.carried.append(one)
     return one
@@ -49,7 +57,9 @@ def new_previous(make: Maker, shape, element: str) -> Carried:
 def last(make: Maker, one: Carried) -> Value:
     """What it holds now, as a tile with a name."""
     bound = one.each if one.replaced else min(TOTAL, ELEMENTS[one.element].exact)
-    return make.let(Value(f"{one.name} * 1", f"{one.name}.copy()", one.element, one.shape, bound, states=frozenset({one.name})))
+    return make.let(
+        Value(f"{one.name} * 1", f"{one.name}.copy()", one.element, one.shape, bound, states=frozenset({one.name}))
+    )
 
 
 @word("carries", 3)
@@ -60,8 +70,12 @@ def grow(make: Maker):
     one = make.draws.pick(fitting)
     value = cast(within(make.operand(shape=one.shape), one.each), one.element)
     how = make.draws.pick(["{0} = {0} + {1}", "{0} += {1}"])
-    make.step([how.format(one.name, value.kernel)], [f"{one.name} = cast(wide({one.name}) + wide({value.reading}), {one.name}.dtype)"],
-              value.uses, (*value.states, one.name))
+    make.step(
+        [how.format(one.name, value.kernel)],
+        [f"{one.name} = cast(wide({one.name}) + wide({value.reading}), {one.name}.dtype)"],
+        value.uses,
+        (*value.states, one.name),
+    )
 
 
 @word("carries", 2)
@@ -74,7 +88,9 @@ def hand_on(make: Maker):
     if make.draws.chance(60):
         last(make, one)
     value = cast(within(make.operand(shape=one.shape), one.each), one.element)
-    make.step([f"{one.name} = {value.kernel}"], [f"{one.name} = {value.reading}"], value.uses, (*value.states, one.name))
+    make.step(
+        [f"{one.name} = {value.kernel}"], [f"{one.name} = {value.reading}"], value.uses, (*value.states, one.name)
+    )
 
 
 @word("carries", 1)

@@ -1,4 +1,4 @@
-"""What the CTAs of a cluster do for each other: tiles sent by stores, copies and multicast, remote arrivals, reads through tle.remote.
+"""What the CTAs of a cluster do for each other: tiles sent by stores, copies and multicast, arrivals, reads by tle.remote.
 
 In the numpy side a CTA puts its tile where its peers see it, and stops (`yield`) until all have; so the CTAs of a cluster run from
 meeting to meeting. In a loop a sender waits until what it sent before has been read: by an arrival from the reader, or because all
@@ -33,8 +33,19 @@ def sent(make: Maker) -> Value:
 def received(make: Maker, name: str, value: Value, source: str, kernel: str, before: list, states) -> None:
     """The numpy side of an exchange, and the tile that came."""
     post = (f"peers[rank]['{name}'] = {value.reading}", "yield")
-    make.let(Value(kernel, f"peers[{source}]['{name}'].copy()", value.element, value.shape, value.bound, value.uses,
-                   frozenset({*value.states, *states})), before=before, private=True)
+    make.let(
+        Value(
+            kernel,
+            f"peers[{source}]['{name}'].copy()",
+            value.element,
+            value.shape,
+            value.bound,
+            value.uses,
+            frozenset({*value.states, *states}),
+        ),
+        before=before,
+        private=True,
+    )
     step = make.nodes.pop()
     make.nodes.append(type(step)(**{**step.__dict__, "reading": (f"seen('{name}')", *post, *step.reading, "yield")}))
 
@@ -50,14 +61,16 @@ def buffer_of(make: Maker, value: Value, count: int = 1) -> str | None:
 
 def barriers_of(make: Maker, *arrivals: int) -> list[str]:
     names = [make.name("bar") for _ in arrivals]
-    make.head += [f"{name} = tlx.alloc_barriers(1{f', {count}' if count > 1 else ''})" for name, count in zip(names, arrivals)]
+    make.head += [
+        f"{name} = tlx.alloc_barriers(1{f', {count}' if count > 1 else ''})" for name, count in zip(names, arrivals)
+    ]
     make.captured += names
     return names
 
 
 @word("exchange", 4)
 def stores_with_bytes(make: Maker):
-    """async_remote_shmem_store, or a bulk copy from a buffer of the sender's; the reader gives the slot back by a remote arrival."""
+    """async_remote_shmem_store, or a bulk copy from the sender's buffer; the reader gives the slot back by a remote arrival."""
     value = sent(make)
     copied = make.draws.chance(40)
     buffer = buffer_of(make, value, 2 if copied else 1)
@@ -69,17 +82,36 @@ def stores_with_bytes(make: Maker):
     phase, counted = round_of(make, full)
     name = f"x{buffer}"
     wait = [Line(f"tlx.barrier_wait({free}[0], ({phase}) ^ 1)", Mark("peer free wait", name))] if loops else []
-    give = [Line(f"tlx.barrier_arrive({free}[0], 1, remote_cta_rank={source})", Mark("peer free arrive", name))] if loops else []
+    give = (
+        [Line(f"tlx.barrier_arrive({free}[0], 1, remote_cta_rank={source})", Mark("peer free arrive", name))]
+        if loops
+        else []
+    )
     if copied:
         # The copy is one thread's: an arrival tells the receiver that all threads are past their wait.
-        past = [Line(f"tlx.barrier_arrive({full}[0], 1, remote_cta_rank={to})", Mark("peer arrive", name))] if loops else []
-        send = [*past, f"tlx.local_store({buffer}[1], {value.kernel})", Line("tlx.fence('async_shared')", Mark("peer fence", name)),
-                f"tlx.async_remote_shmem_copy({buffer}[0], {buffer}[1], {to}, {full}[0])"]
+        past = (
+            [Line(f"tlx.barrier_arrive({full}[0], 1, remote_cta_rank={to})", Mark("peer arrive", name))]
+            if loops
+            else []
+        )
+        send = [
+            *past,
+            f"tlx.local_store({buffer}[1], {value.kernel})",
+            Line("tlx.fence('async_shared')", Mark("peer fence", name)),
+            f"tlx.async_remote_shmem_copy({buffer}[0], {buffer}[1], {to}, {full}[0])",
+        ]
     else:
         send = [f"tlx.async_remote_shmem_store({buffer}[0], {value.kernel}, {to}, {full}[0])"]
     tile = make.name("h")
-    before = [Line(f"tlx.barrier_expect_bytes({full}[0], {value.bytes})", Mark("peer expect", name)), *wait, *send,
-              Line(f"tlx.barrier_wait({full}[0], {phase})", Mark("peer wait", name)), f"{tile} = tlx.local_load({buffer}[0])", *give, *counted]
+    before = [
+        Line(f"tlx.barrier_expect_bytes({full}[0], {value.bytes})", Mark("peer expect", name)),
+        *wait,
+        *send,
+        Line(f"tlx.barrier_wait({full}[0], {phase})", Mark("peer wait", name)),
+        f"{tile} = tlx.local_load({buffer}[0])",
+        *give,
+        *counted,
+    ]
     received(make, name, value, source, tile, before, [buffer])
 
 
@@ -95,9 +127,20 @@ def stores_and_meetings(make: Maker):
     _, to, source = neighbour(make)
     name, tile = f"x{buffer}", make.name("h")
     again = [Line(MEETING, Mark("second meeting", name, (("loops", int(make.trips() > 1)),)))]
-    received(make, name, value, source, tile,
-             [f"tlx.remote_shmem_store({buffer}[0], {value.kernel}, {to})", Line(MEETING, Mark("meeting", name)),
-              f"{tile} = tlx.local_load({buffer}[0])", *again], [buffer, "meetings"])
+    received(
+        make,
+        name,
+        value,
+        source,
+        tile,
+        [
+            f"tlx.remote_shmem_store({buffer}[0], {value.kernel}, {to})",
+            Line(MEETING, Mark("meeting", name)),
+            f"{tile} = tlx.local_load({buffer}[0])",
+            *again,
+        ],
+        [buffer, "meetings"],
+    )
 
 
 @word("exchange", 2)
@@ -113,17 +156,22 @@ def multicasts(make: Maker):
     buffer = buffer_of(make, value)
     if buffer is None:
         return False
-    full, = barriers_of(make, 1)
+    (full,) = barriers_of(make, 1)
     phase, counted = round_of(make, full)
     size, root = make.cluster, make.draws.integer(0, make.cluster - 1)
     at = f"[{make.instance()} * {shape[0]}, 0]" if len(shape) == 2 else f"[{make.instance()} * {shape[0]}]"
     name, tile = f"x{buffer}", make.name("h")
     targets = list(range(size))
-    before = [Line(f"tlx.barrier_expect_bytes({full}[0], {value.bytes})", Mark("peer expect", name)),
-              f"if rank == {root}:",
-              f"    tlx.async_descriptor_load({make.descriptor(array, shape)}, {buffer}[0], {at}, {full}[0], multicast_targets={targets})",
-              Line(f"tlx.barrier_wait({full}[0], {phase})", Mark("peer wait", name)), f"{tile} = tlx.local_load({buffer}[0])",
-              Line(MEETING, Mark("second meeting", name, (("loops", int(make.trips() > 1)),))), *counted]
+    before = [
+        Line(f"tlx.barrier_expect_bytes({full}[0], {value.bytes})", Mark("peer expect", name)),
+        f"if rank == {root}:",
+        f"    tlx.async_descriptor_load({make.descriptor(array, shape)}, {buffer}[0], {at}, {full}[0], "
+        f"multicast_targets={targets})",
+        Line(f"tlx.barrier_wait({full}[0], {phase})", Mark("peer wait", name)),
+        f"{tile} = tlx.local_load({buffer}[0])",
+        Line(MEETING, Mark("second meeting", name, (("loops", int(make.trips() > 1)),))),
+        *counted,
+    ]
     received(make, name, value, str(root), tile, before, [buffer, "meetings"])
 
 
@@ -133,32 +181,51 @@ def arrivals(make: Maker):
     loops = bool(make.around) and make.trips() > 1
     if loops and not make.serial:
         return False
-    bars, = barriers_of(make, 1)
+    (bars,) = barriers_of(make, 1)
     phase, counted = round_of(make, bars)
     _, to, _ = neighbour(make)
     name = f"x{bars}"
-    make.step([Line(f"tlx.barrier_arrive({bars}[0], 1, remote_cta_rank={to})", Mark("peer arrive", name)),
-               f"tlx.barrier_wait({bars}[0], {phase})", *([MEETING] if loops else []), *counted], [f"seen('{name}')"],
-              states=(bars, "meetings"), private=True)
+    make.step(
+        [
+            Line(f"tlx.barrier_arrive({bars}[0], 1, remote_cta_rank={to})", Mark("peer arrive", name)),
+            f"tlx.barrier_wait({bars}[0], {phase})",
+            *([MEETING] if loops else []),
+            *counted,
+        ],
+        [f"seen('{name}')"],
+        states=(bars, "meetings"),
+        private=True,
+    )
 
 
-@word("exchange", 1)
+@word("exchange", 2)
 def ranks(make: Maker):
     line = make.shape(1)
-    view = barriers_of(make, 1)[0] if make.draws.chance(50) else ""
+    view = barriers_of(make, 1)[0] if make.draws.chance(60) else ""
     before = [f"{make.name('h')} = tlx.remote_view({view}[0], 0)"] if view else []
-    make.let(Value(f"tl.zeros({list(line)}, tl.int32) + tlx.cluster_cta_rank() * 10 + tlx.cluster_size_1d()",
-                   f"np.full({line}, rank * 10 + {make.cluster}, np.int32)", "i32", line, 100), before=before)
+    make.let(
+        Value(
+            f"tl.zeros({list(line)}, tl.int32) + tlx.cluster_cta_rank() * 10 + tlx.cluster_size_1d()",
+            f"np.full({line}, rank * 10 + {make.cluster}, np.int32)",
+            "i32",
+            line,
+            100,
+        ),
+        before=before,
+    )
 
 
 @word("exchange", 0.7)
 def meetings(make: Maker):
     if not make.serial:
         return False
-    make.step([make.draws.pick([MEETING, "tlx.fence_mbarrier_init_cluster()"])], ["pass"], states=("meetings",), private=True)
+    make.step(
+        [make.draws.pick([MEETING, "tlx.fence_mbarrier_init_cluster()"])], ["pass"], states=("meetings",), private=True
+    )
 
 
 # ---- TLE: a mesh makes the clusters --------------------------------------------------------------------------------------
+
 
 @word("mesh", 4)
 def remote_reads(make: Maker):
@@ -173,11 +240,19 @@ def remote_reads(make: Maker):
     meet = Line("tle.distributed_barrier(MESH)", Mark("meeting", name))
     again = Line("tle.distributed_barrier(MESH)", Mark("second meeting", name, (("loops", int(make.trips() > 1)),)))
     if make.draws.chance(60):
-        before = [f"tl.store(tle.gpu.local_ptr({buffer}), {value.kernel})", meet,
-                  f"{tile} = tl.load(tle.gpu.local_ptr(tle.remote({buffer}, {source}, MESH)))", again]
+        before = [
+            f"tl.store(tle.gpu.local_ptr({buffer}), {value.kernel})",
+            meet,
+            f"{tile} = tl.load(tle.gpu.local_ptr(tle.remote({buffer}, {source}, MESH)))",
+            again,
+        ]
     else:
-        before = [f"tl.store(tle.remote(tle.gpu.local_ptr({buffer}), {to}, MESH), {value.kernel})", meet,
-                  f"{tile} = tl.load(tle.gpu.local_ptr({buffer}))", again]
+        before = [
+            f"tl.store(tle.remote(tle.gpu.local_ptr({buffer}), {to}, MESH), {value.kernel})",
+            meet,
+            f"{tile} = tl.load(tle.gpu.local_ptr({buffer}))",
+            again,
+        ]
     received(make, name, value, source, tile, before, [buffer, "meetings"])
 
 
@@ -189,22 +264,44 @@ def remote_atomics(make: Maker):
         return False
     buffer, tile, (_, to, source) = make.name("b"), make.name("h"), neighbour(make)
     make.head.append(f"{buffer} = tle.gpu.alloc({list(one.shape)}, tl.int32)")
-    before = [f"tl.store(tle.gpu.local_ptr({buffer}), tl.full({list(one.shape)}, 5, tl.int32))", "tle.distributed_barrier(MESH)",
-              f"tl.atomic_add(tle.remote(tle.gpu.local_ptr({buffer}), {to}, MESH), {one.kernel})", "tle.distributed_barrier(MESH)",
-              f"{tile} = tl.load(tle.gpu.local_ptr({buffer}))"]
+    before = [
+        f"tl.store(tle.gpu.local_ptr({buffer}), tl.full({list(one.shape)}, 5, tl.int32))",
+        "tle.distributed_barrier(MESH)",
+        f"tl.atomic_add(tle.remote(tle.gpu.local_ptr({buffer}), {to}, MESH), {one.kernel})",
+        "tle.distributed_barrier(MESH)",
+        f"{tile} = tl.load(tle.gpu.local_ptr({buffer}))",
+    ]
     if make.draws.chance(40):
         seen = make.name("h")
-        before[3:3] = ["tle.distributed_barrier(MESH)",
-                       f"{seen} = tl.atomic_cas(tle.remote(tle.gpu.local_ptr({buffer}, [0]), {to}, MESH), 7777777, 1)"]
-    value = Value("", f"(wide({one.reading}) + 5).astype(np.int32)", "i32", one.shape, one.bound + 5, one.uses, one.states)
+        before[3:3] = [
+            "tle.distributed_barrier(MESH)",
+            f"{seen} = tl.atomic_cas(tle.remote(tle.gpu.local_ptr({buffer}, [0]), {to}, MESH), 7777777, 1)",
+        ]
+    value = Value(
+        "", f"(wide({one.reading}) + 5).astype(np.int32)", "i32", one.shape, one.bound + 5, one.uses, one.states
+    )
     received(make, f"x{buffer}", value, source, tile, before, [buffer, "meetings"])
+
+
+@word("mesh", 1)
+def parts_meet(make: Maker):
+    """The first two CTAs of the mesh meet without the others."""
+    make.step(["if rank < 2:", "    tle.distributed_barrier(MESH[0:2])"], ["pass"], states=("meetings",), private=True)
 
 
 @word("mesh", 1.5)
 def shards(make: Maker):
     """This CTA's coordinate, as shard_id gives it."""
     line = make.shape(1)
-    make.let(Value(f"tl.zeros({list(line)}, tl.int32) + tle.shard_id(MESH, 'x')", f"np.full({line}, rank, np.int32)", "i32", line, 16))
+    make.let(
+        Value(
+            f"tl.zeros({list(line)}, tl.int32) + tle.shard_id(MESH, 'x')",
+            f"np.full({line}, rank, np.int32)",
+            "i32",
+            line,
+            16,
+        )
+    )
 
 
 @word("mesh", 2)
@@ -222,10 +319,22 @@ def reshards(make: Maker):
     all_rows = f"np.concatenate([peers[one]['{kept}'] for one in range({size})])"
     cut = "" if whole else f"[:, rank * {columns // size}:(rank + 1) * {columns // size}]"
     shape = (rows, columns) if whole else (rows, columns // size)
-    make.let(Value(f"{tile}.handle", f"{all_rows}{cut}", element, shape, value.bound, value.uses, value.states | {"meetings"}), before=before,
-             private=True)
+    make.let(
+        Value(
+            f"{tile}.handle", f"{all_rows}{cut}", element, shape, value.bound, value.uses, value.states | {"meetings"}
+        ),
+        before=before,
+        private=True,
+    )
     step = make.nodes.pop()
-    make.nodes.append(type(step)(**{**step.__dict__, "reading": (f"peers[rank]['{kept}'] = {value.reading}", "yield", *step.reading, "yield")}))
+    make.nodes.append(
+        type(step)(
+            **{
+                **step.__dict__,
+                "reading": (f"peers[rank]['{kept}'] = {value.reading}", "yield", *step.reading, "yield"),
+            }
+        )
+    )
 
 
 @word("mesh", 1.5)
@@ -235,9 +344,19 @@ def products_of_shards(make: Maker):
     m = 16 * size
     a = within(make.operand("f16", (16, 32)), 8)
     b = within(make.operand("f16", (32, 32)), 8)
-    make.let(Value(f"tle.distributed_dot(tle.make_sharded_tensor({a.kernel}, ROWS, [{m}, 32]), tle.make_sharded_tensor({b.kernel}, WHOLE, [32, 32])).handle",
-                   f"cast(wide({a.reading}) @ wide({b.reading}), np.float32)", "f32", (16, 32), 64 * 32, a.uses | b.uses,
-                   a.states | b.states | {"meetings"}), private=True)
+    make.let(
+        Value(
+            f"tle.distributed_dot(tle.make_sharded_tensor({a.kernel}, ROWS, [{m}, 32]), "
+            f"tle.make_sharded_tensor({b.kernel}, WHOLE, [32, 32])).handle",
+            f"cast(wide({a.reading}) @ wide({b.reading}), np.float32)",
+            "f32",
+            (16, 32),
+            64 * 32,
+            a.uses | b.uses,
+            a.states | b.states | {"meetings"},
+        ),
+        private=True,
+    )
 
 
 @word("grid", 3)
@@ -250,11 +369,30 @@ def through_global_memory(make: Maker):
     index = make.instance()
     other = index.replace("pid", f"((pid + {step}) % {size})")
     tile, name = make.name("h"), f"x{scratch}"
-    before = [f"tl.store({scratch} + {index} * {value.size} + {offsets(value.shape)}, {value.kernel})",
-              Line("tle.distributed_barrier(MESH)", Mark("grid meeting", name, (("step", step),))),
-              f"{tile} = tl.load({scratch} + {other} * {value.size} + {offsets(value.shape)}, cache_modifier='.cg')"]
-    make.let(Value(tile, f"take({scratch}, {other}, {value.shape})", value.element, value.shape, value.bound, value.uses,
-                   value.states | {"meetings"}), before=before, private=True)
+    before = [
+        f"tl.store({scratch} + {index} * {value.size} + {offsets(value.shape)}, {value.kernel})",
+        Line("tle.distributed_barrier(MESH)", Mark("grid meeting", name, (("step", step),))),
+        f"{tile} = tl.load({scratch} + {other} * {value.size} + {offsets(value.shape)}, cache_modifier='.cg')",
+    ]
+    make.let(
+        Value(
+            tile,
+            f"take({scratch}, {other}, {value.shape})",
+            value.element,
+            value.shape,
+            value.bound,
+            value.uses,
+            value.states | {"meetings"},
+        ),
+        before=before,
+        private=True,
+    )
     node = make.nodes.pop()
-    make.nodes.append(type(node)(**{**node.__dict__, "reading": (f"seen('{name}')", f"put({scratch}, {index}, {value.reading})", "yield",
-                                                                 *node.reading)}))
+    make.nodes.append(
+        type(node)(
+            **{
+                **node.__dict__,
+                "reading": (f"seen('{name}')", f"put({scratch}, {index}, {value.reading})", "yield", *node.reading),
+            }
+        )
+    )

@@ -9,28 +9,50 @@ from . import word
 from .tiles import SMALL, input_array, numbers, offsets
 
 
-def store_by_copy(make: Maker, way: str, value: Value, array: str, at: str, pointer: str, index: str, reading: str) -> None:
+def store_by_copy(
+    make: Maker, way: str, value: Value, array: str, at: str, pointer: str, index: str, reading: str
+) -> None:
     """Out through a buffer: a TMA store, a bulk store or tle.gpu.copy. The buffer's bytes have been taken."""
     element, shape, stage = ELEMENTS[value.element], value.shape, make.name("g")
     state = (*value.states, stage)
     if way == "copy":
         make.head.append(f"{stage} = tle.gpu.alloc({list(shape)}, {element.tl})")
         make.captured.append(stage)
-        to = f"{make.descriptor(array, shape)}, {list(shape)}, {at}" if make.draws.chance(50) else f"{pointer}, {list(shape)}"
-        make.step([f"tl.store(tle.gpu.local_ptr({stage}), {value.kernel})", f"tle.gpu.copy({stage}, {to})"], [reading], value.uses, state)
+        to = (
+            f"{make.descriptor(array, shape)}, {list(shape)}, {at}"
+            if make.draws.chance(50)
+            else f"{pointer}, {list(shape)}"
+        )
+        make.step(
+            [f"tl.store(tle.gpu.local_ptr({stage}), {value.kernel})", f"tle.gpu.copy({stage}, {to})"],
+            [reading],
+            value.uses,
+            state,
+        )
         return
     make.head.append(f"{stage} = tlx.local_alloc({shape if way == 'tma' else (value.size,)}, {element.tl}, 1)")
     make.captured.append(stage)
-    fence = Line(make.draws.pick(["tlx.fence('async_shared')", "tlx.fence_async_shared()"]), Mark("fence of a store", f"s{stage}"))
+    fence = Line(
+        make.draws.pick(["tlx.fence('async_shared')", "tlx.fence_async_shared()"]),
+        Mark("fence of a store", f"s{stage}"),
+    )
     wait = Line("tlx.async_descriptor_store_wait(0)", Mark("wait of a store", f"s{stage}"))
     if way == "bulk":
         flat = value.kernel if len(shape) == 1 else f"tl.reshape({value.kernel}, ({value.size},))"
-        copy = [f"tlx.local_store({stage}[0], {flat})", fence,
-                f"tlx.async_store({array} + __{array}__{index} * {value.size}, {stage}[0], {value.bytes})", wait]
+        copy = [
+            f"tlx.local_store({stage}[0], {flat})",
+            fence,
+            f"tlx.async_store({array} + __{array}__{index} * {value.size}, {stage}[0], {value.bytes})",
+            wait,
+        ]
     else:
         policy = ", eviction_policy='evict_first'" if make.draws.chance(20) else ""
-        copy = [f"tlx.local_store({stage}[0], {value.kernel})", fence,
-                f"tlx.async_descriptor_store({make.descriptor(array, shape)}, {stage}[0], {at}{policy})", wait]
+        copy = [
+            f"tlx.local_store({stage}[0], {value.kernel})",
+            fence,
+            f"tlx.async_descriptor_store({make.descriptor(array, shape)}, {stage}[0], {at}{policy})",
+            wait,
+        ]
     make.step(copy, [f"seen('s{stage}')", reading], value.uses, state)
 
 
@@ -52,10 +74,16 @@ def cp_async(make: Maker):
         array = input_array(make, element, shape)
         mask = "" if limit is None else f", mask={offsets(shape)} < {limit}, other={3}"
         token = make.name("k")
-        lines += [f"{token} = tlx.async_load({array} + {make.instance()} * {size} + {offsets(shape)}, {buffer}[{slot}]{mask})",
-                  f"tlx.async_load_commit_group([{token}])"]
+        lines += [
+            f"{token} = tlx.async_load({array} + {make.instance()} * {size} + {offsets(shape)}, {buffer}[{slot}]{mask})",
+            f"tlx.async_load_commit_group([{token}])",
+        ]
         whole = f"take({array}, {make.instance()}, {shape})"
-        readings.append(whole if limit is None else f"np.where({numbers(shape)} < {limit}, wide({whole}), 3).astype({ELEMENTS[element].reading})")
+        readings.append(
+            whole
+            if limit is None
+            else f"np.where({numbers(shape)} < {limit}, wide({whole}), 3).astype({ELEMENTS[element].reading})"
+        )
     channel = f"a{len(make.counts)}{buffer}"
     wait = Line(f"tlx.async_load_wait_group({count - 1})", Mark("wait of a load", channel))
     value = Value(f"tlx.local_load({buffer}[0])", readings[0], element, shape, SMALL, states=frozenset({buffer}))
@@ -78,11 +106,22 @@ def bulk(make: Maker):
     phase, counted = round_of(make, bars)
     channel = f"t{buffer}"
     token = make.draws.pick(["", f"{make.name('k')} = "])
-    make.let(Value(f"tlx.local_load({buffer}[0])", f"take({array}, {make.instance()}, {shape}, seen('{channel}'))", element, shape, SMALL,
-                   states=frozenset({buffer})),
-             before=[Line(f"tlx.barrier_expect_bytes({bars}[0], {size})", Mark("expect", channel)),
-                     f"{token}tlx.async_load({array} + {make.instance()} * {shape[0]}, {buffer}[0], bulk=True, barrier={bars}[0])",
-                     Line(f"tlx.barrier_wait({bars}[0], {phase})", Mark("wait of bytes", channel)), *counted])
+    make.let(
+        Value(
+            f"tlx.local_load({buffer}[0])",
+            f"take({array}, {make.instance()}, {shape}, seen('{channel}'))",
+            element,
+            shape,
+            SMALL,
+            states=frozenset({buffer}),
+        ),
+        before=[
+            Line(f"tlx.barrier_expect_bytes({bars}[0], {size})", Mark("expect", channel)),
+            f"{token}tlx.async_load({array} + {make.instance()} * {shape[0]}, {buffer}[0], bulk=True, barrier={bars}[0])",
+            Line(f"tlx.barrier_wait({bars}[0], {phase})", Mark("wait of bytes", channel)),
+            *counted,
+        ],
+    )
 
 
 @word("copies", 3)
@@ -114,16 +153,31 @@ def tma_in(make: Maker):
             slots = make.name("z")
             make.head.append(f"{slots} = tlx.allocate_tensor_descriptor(2)")
             make.captured.append(slots)
-            before = [f"tlx.make_tensor_descriptor({slots}[1], {array}, {list(full)}, {strides}, {list(shape)})",
-                      f"{descriptor} = tlx.reinterpret_tensor_descriptor({slots}[1], {list(shape)}, {ELEMENTS[element].tl})"]
+            before = [
+                f"tlx.make_tensor_descriptor({slots}[1], {array}, {list(full)}, {strides}, {list(shape)})",
+                f"{descriptor} = tlx.reinterpret_tensor_descriptor({slots}[1], {list(shape)}, {ELEMENTS[element].tl})",
+            ]
     more = draws.pick(["", ", pred=flag < 100", ", eviction_policy='evict_first'", ", cache_modifier=''"])
     channel = f"t{buffer}"
     expect = draws.pick(["", ", pred=flag < 100"])
-    make.let(Value(f"tlx.local_load({buffer}[0])", f"take({array}, {make.instance()}, {shape}, seen('{channel}'))", element, shape, SMALL,
-                   states=frozenset({buffer})),
-             before=[*before, Line(f"tlx.barrier_expect_bytes({bars}[0], {size}{expect})", Mark("expect", channel)),
-                     f"tlx.async_descriptor_load({descriptor}, {buffer}[0], {at}, {bars}[0]{more})",
-                     Line(f"tlx.barrier_wait({bars}[0], {phase}{expect})", Mark("wait of bytes", channel)), *counted], private=way == "slot")
+    make.let(
+        Value(
+            f"tlx.local_load({buffer}[0])",
+            f"take({array}, {make.instance()}, {shape}, seen('{channel}'))",
+            element,
+            shape,
+            SMALL,
+            states=frozenset({buffer}),
+        ),
+        before=[
+            *before,
+            Line(f"tlx.barrier_expect_bytes({bars}[0], {size}{expect})", Mark("expect", channel)),
+            f"tlx.async_descriptor_load({descriptor}, {buffer}[0], {at}, {bars}[0]{more})",
+            Line(f"tlx.barrier_wait({bars}[0], {phase}{expect})", Mark("wait of bytes", channel)),
+            *counted,
+        ],
+        private=way == "slot",
+    )
 
 
 def one_shot(make: Maker, shape, element: str) -> tuple[str, str]:
@@ -152,6 +206,7 @@ def round_of(make: Maker, bars: str) -> tuple[str, list[str]]:
 def reductions_out(make: Maker):
     """TMA stores that add, take the larger or mix bits into one tile of all instances."""
     from .tiles import within
+
     element = make.draws.pick(["i32", "f32"])
     one = within(make.operand(element, rank=2), 1 << 10)
     if one.shape[1] * 4 < 16 or max(one.shape) > 256 or not make.shared(one.bytes):
@@ -161,14 +216,31 @@ def reductions_out(make: Maker):
     stage = make.name("g")
     make.head.append(f"{stage} = tlx.local_alloc({one.shape}, {ELEMENTS[element].tl}, 1)")
     make.captured.append(stage)
-    reading = {"add": "old + new", "max": "np.maximum(old, new)", "min": "np.minimum(old, new)", "or": "old | new", "xor": "old ^ new",
-               "and": "old & new"}[how]
+    reading = {
+        "add": "old + new",
+        "max": "np.maximum(old, new)",
+        "min": "np.minimum(old, new)",
+        "or": "old | new",
+        "xor": "old ^ new",
+        "and": "old & new",
+    }[how]
     channel = f"s{stage}"
-    make.step([f"tlx.local_store({stage}[0], {one.kernel})", Line("tlx.fence('async_shared')", Mark("fence of a store", channel)),
-               f"tlx.async_descriptor_store({make.descriptor(array, one.shape)}, {stage}[0], [0, 0], store_reduce='{how}')",
-               Line("tlx.async_descriptor_store_wait(0)", Mark("wait of a store", channel))],
-              [f"seen('{channel}')", f"old, new = wide({array}), wide({one.reading})", f"{array}[...] = cast({reading}, {array}.dtype)"],
-              one.uses, (*one.states, stage), private=True)
+    make.step(
+        [
+            f"tlx.local_store({stage}[0], {one.kernel})",
+            Line("tlx.fence('async_shared')", Mark("fence of a store", channel)),
+            f"tlx.async_descriptor_store({make.descriptor(array, one.shape)}, {stage}[0], [0, 0], store_reduce='{how}')",
+            Line("tlx.async_descriptor_store_wait(0)", Mark("wait of a store", channel)),
+        ],
+        [
+            f"seen('{channel}')",
+            f"old, new = wide({array}), wide({one.reading})",
+            f"{array}[...] = cast({reading}, {array}.dtype)",
+        ],
+        one.uses,
+        (*one.states, stage),
+        private=True,
+    )
 
 
 @word("copies", 1)

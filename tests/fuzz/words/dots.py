@@ -37,7 +37,9 @@ def sizes(make: Maker) -> tuple[int, int, int]:
     """m, n, k that make a product of tiles in sight, or any."""
     draws = make.draws
     products = [one.shape for one in make.carried if one.product]
-    m, n = draws.pick(products) if products and draws.chance(75) else (draws.pick([16, 32, 64]), draws.pick([16, 32, 64]))
+    m, n = (
+        draws.pick(products) if products and draws.chance(75) else (draws.pick([16, 32, 64]), draws.pick([16, 32, 64]))
+    )
     ks = [shape[1] for shape in make.shapes if len(shape) == 2 and shape[0] == m and shape[1] >= 16]
     return m, n, draws.pick(ks) if ks and draws.chance(60) else draws.pick([16, 32, 64])
 
@@ -57,12 +59,24 @@ def plain_dot(make: Maker):
     a, b = operand(make, element, (m, k)), operand(make, element, (k, n))
     more = ", out_dtype=tl.int32" if result == "i32" else ""
     if element == "f32":
-        more = make.draws.pick(["", ", input_precision='ieee'", ", input_precision='tf32x3'", ", input_precision='tf32'"])
-    form = make.draws.pick([f"{total.name} = tl.dot({a.kernel}, {b.kernel}, {total.name}{more})",
-                            f"{total.name} += tl.dot({a.kernel}, {b.kernel}{more})"], [4, 1])
+        more = make.draws.pick(
+            ["", ", input_precision='ieee'", ", input_precision='tf32x3'", ", input_precision='tf32'"]
+        )
+    form = make.draws.pick(
+        [
+            f"{total.name} = tl.dot({a.kernel}, {b.kernel}, {total.name}{more})",
+            f"{total.name} += tl.dot({a.kernel}, {b.kernel}{more})",
+        ],
+        [4, 1],
+    )
     dot = Dot(a.kernel, b.kernel, total.name) if a.uses == {a.kernel} and b.uses == {b.kernel} and not more else None
-    make.step([form], [f"{total.name} = cast(wide({total.name}) + wide({a.reading}) @ wide({b.reading}), {total.name}.dtype)"],
-              a.uses | b.uses, (*a.states, *b.states, total.name), dot=dot)
+    make.step(
+        [form],
+        [f"{total.name} = cast(wide({total.name}) + wide({a.reading}) @ wide({b.reading}), {total.name}.dtype)"],
+        a.uses | b.uses,
+        (*a.states, *b.states, total.name),
+        dot=dot,
+    )
 
 
 def dot_buffer(make: Maker, element: str, shape, across: bool) -> tuple[str, str]:
@@ -72,7 +86,9 @@ def dot_buffer(make: Maker, element: str, shape, across: bool) -> tuple[str, str
     make.head.append(f"{name} = tlx.local_alloc({stored}, {ELEMENTS[element].tl}, 1)")
     make.captured.append(name)
     tile = operand(make, element, stored)
-    make.step([f"tlx.local_store({name}[0], {tile.kernel})"], [f"{name} = {tile.reading}"], tile.uses, (*tile.states, name))
+    make.step(
+        [f"tlx.local_store({name}[0], {tile.kernel})"], [f"{name} = {tile.reading}"], tile.uses, (*tile.states, name)
+    )
     return name, f"{name}.T" if across else name
 
 
@@ -85,7 +101,7 @@ def async_dots(make: Maker):
     if not make.shared((m * k + k * n) * ELEMENTS[element].bytes) or 0 in (make.trips(),):
         return False
     make.skips["compile sm_100a"] = "there an asynchronous dot writes tensor memory, which is not offered yet"
-    narrow = ELEMENTS[element].bytes != 2      # these read K-contiguous tiles only
+    narrow = ELEMENTS[element].bytes != 2  # these read K-contiguous tiles only
     result = "i32" if element == "i8" else "f32"
     a, a_reading = dot_buffer(make, element, (m, k), False)
     b_across = narrow or draws.chance(40)
@@ -106,8 +122,15 @@ def async_dots(make: Maker):
         lines.append(f"{name} = tlx.async_dot_wait(1, {name})")
     channel = f"w{a}"
     lines.append(Line(f"{name} = tlx.async_dot_wait(0, {name})", Mark("wait of a dot", channel)))
-    value = Value(name, f"cast((wide({a_reading}) @ wide({b_reading})) * {count}, {ELEMENTS[result].reading})", result, (m, n), 64 * k * count,
-                  uses, frozenset(state))
+    value = Value(
+        name,
+        f"cast((wide({a_reading}) @ wide({b_reading})) * {count}, {ELEMENTS[result].reading})",
+        result,
+        (m, n),
+        64 * k * count,
+        uses,
+        frozenset(state),
+    )
     step = make.let(value, before=lines, warps=(4, 8))
     node = make.nodes.pop()
     make.nodes.append(replace(node, reading=(f"seen('{channel}')", *node.reading)))
@@ -121,8 +144,14 @@ def scaled_dot(make: Maker):
     a, b = load_tile(make, "f8e4", (m, k)), load_tile(make, "f8e4", (k, n))
     power = make.draws.integer(0, 2)
     factor = f"tl.full([{m}, {k // 32}], {127 + power}, tl.uint8)"
-    value = Value(f"tl.dot_scaled({a.kernel}, {factor}, 'e4m3', {b.kernel}, None, 'e4m3')",
-                  f"cast(wide({a.reading}) @ wide({b.reading}) * {2 ** power}, np.float32)", "f32", (m, n), 16 * k * 4, a.uses | b.uses)
+    value = Value(
+        f"tl.dot_scaled({a.kernel}, {factor}, 'e4m3', {b.kernel}, None, 'e4m3')",
+        f"cast(wide({a.reading}) @ wide({b.reading}) * {2**power}, np.float32)",
+        "f32",
+        (m, n),
+        16 * k * 4,
+        a.uses | b.uses,
+    )
     make.let(value, warps=(4, 8))
 
 
@@ -130,7 +159,8 @@ def scaled_dot(make: Maker):
 def batches(make: Maker):
     """A dot of two small products at once."""
     one = within(make.operand("f32", (32, 16)), 8)
-    kernel = f"tl.reshape(tl.dot(tl.reshape({one.kernel}, (2, 16, 16)), tl.reshape({one.kernel}, (2, 16, 16)), input_precision='ieee'), (32, 16))"
+    pair = f"tl.reshape({one.kernel}, (2, 16, 16))"
+    kernel = f"tl.reshape(tl.dot({pair}, {pair}, input_precision='ieee'), (32, 16))"
     reading = f"cast((wide({one.reading}).reshape(2, 16, 16) @ wide({one.reading}).reshape(2, 16, 16)).reshape(32, 16), np.float32)"
     make.let(Value(kernel, reading, "f32", (32, 16), 64 * 16, one.uses, one.states))
 
@@ -145,10 +175,21 @@ def dot_of_a_buffer(make: Maker):
     tile = held(make.operand(shape=(m, k)), "f16")
     make.head.append(f"{name} = tlx.local_alloc({(m, k)}, tl.float16, 1)")
     make.captured.append(name)
-    make.step([f"tlx.local_store({name}[0], {tile.kernel})"], [f"{name} = {tile.reading}"], tile.uses, (*tile.states, name))
+    make.step(
+        [f"tlx.local_store({name}[0], {tile.kernel})"], [f"{name} = {tile.reading}"], tile.uses, (*tile.states, name)
+    )
     other = operand(make, "f16", (k, 32) if not across else (m, 32))
     slot = f"tlx.local_load(tlx.local_trans({name}[0]))" if across else f"tlx.local_load({name}[0])"
     rows = k if across else m
     reading = f"{name}.T" if across else name
-    make.let(Value(f"tl.dot({slot}, {other.kernel})", f"cast(wide({reading}) @ wide({other.reading}), np.float32)", "f32", (rows, 32),
-                   64 * max(m, k), other.uses, frozenset({name})))
+    make.let(
+        Value(
+            f"tl.dot({slot}, {other.kernel})",
+            f"cast(wide({reading}) @ wide({other.reading}), np.float32)",
+            "f32",
+            (rows, 32),
+            64 * max(m, k),
+            other.uses,
+            frozenset({name}),
+        )
+    )

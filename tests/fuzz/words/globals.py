@@ -17,14 +17,23 @@ def output(make: Maker, value: Value, tolerance: float = 0.0, ways: tuple[str, .
     """Store the tile into an output of its own, by one of the ways."""
     shape, draws = value.shape, make.draws
     if len(shape) > 2:
-        value = Value(f"tl.reshape({value.kernel}, {[value.size]})", f"({value.reading}).reshape({value.size})", value.element,
-                      (value.size,), value.bound, value.uses, value.states)
+        value = Value(
+            f"tl.reshape({value.kernel}, {[value.size]})",
+            f"({value.reading}).reshape({value.size})",
+            value.element,
+            (value.size,),
+            value.bound,
+            value.uses,
+            value.states,
+        )
         shape = value.shape
     ways = ways or (("plain", "masked") if make.limits.portable else ())
     rows = make.instances() * shape[0]
     size = (rows, shape[1]) if len(shape) == 2 else (rows,)
-    way = draws.pick(list(ways) or ["plain", "masked", "policy", "descriptor", "made", "tma", "bulk", "copy"],
-                     None if ways else [8, 2, 1, 2, 1, 2, 1, 0.7])
+    way = draws.pick(
+        list(ways) or ["plain", "masked", "policy", "descriptor", "made", "tma", "bulk", "copy"],
+        None if ways else [8, 2, 1, 2, 1, 2, 1, 0.7],
+    )
     wide = shape[-1] * ELEMENTS[value.element].bytes >= 16 and value.size <= 16384 and max(shape) <= 256
     if way in ("descriptor", "made", "tma", "copy") and not wide or way == "bulk" and value.bytes % 16:
         way = "plain"
@@ -39,19 +48,35 @@ def output(make: Maker, value: Value, tolerance: float = 0.0, ways: tuple[str, .
     uses, states, reading = value.uses, value.states, f"put({array}, {index}, {value.reading})"
     if way == "masked":
         limit = make.number(draws.integer(0, value.size), "m")
-        make.step([f"tl.store({pointer}, {value.kernel}, mask={where} < {limit})"],
-                  [f"put({array}, {index}, {value.reading}, {numbers(shape)} < {limit})"], uses, states)
+        make.step(
+            [f"tl.store({pointer}, {value.kernel}, mask={where} < {limit})"],
+            [f"put({array}, {index}, {value.reading}, {numbers(shape)} < {limit})"],
+            uses,
+            states,
+        )
     elif way == "descriptor":
         make.step([f"{make.descriptor(array, shape)}.store({at}, {value.kernel})"], [reading], uses, states)
     elif way == "made":
         name, strides = make.name("t"), f"[{size[1]}, 1]" if len(size) == 2 else "[1]"
-        make.step([f"{name} = tl.make_tensor_descriptor({array}, __{array}s__, {strides}, {list(shape)})",
-                   f"{name}.store({at}, {value.kernel})"], [reading], uses, states)
+        make.step(
+            [
+                f"{name} = tl.make_tensor_descriptor({array}, __{array}s__, {strides}, {list(shape)})",
+                f"{name}.store({at}, {value.kernel})",
+            ],
+            [reading],
+            uses,
+            states,
+        )
     elif way in ("tma", "bulk", "copy"):
         from .copies import store_by_copy
+
         store_by_copy(make, way, value, array, at, pointer, index, reading)
     else:
-        more = "" if way == "plain" else draws.pick([", cache_modifier='.cs'", ", eviction_policy='evict_last'", ", cache_modifier='.wb'"])
+        more = (
+            ""
+            if way == "plain"
+            else draws.pick([", cache_modifier='.cs'", ", eviction_policy='evict_last'", ", cache_modifier='.wb'"])
+        )
         make.step([f"tl.store({pointer}, {value.kernel}{more})"], [reading], uses, states)
 
 
@@ -69,15 +94,26 @@ def atomic_sums(make: Maker):
     array = make.array(element, (one.size,), ("zeros",), output=True)
     where = offsets(one.shape)
     more = make.draws.pick(["", ", sem='relaxed'", ", sem='relaxed', scope='gpu'", ", sem='release'"])
-    reading = {"add": "old + new", "max": "np.maximum(old, new)", "min": "np.minimum(old, new)", "or": "old | new", "xor": "old ^ new",
-               "and": "old & new"}[how]
-    lines = [f"old, new = wide({array}), wide({one.reading}).reshape(-1)", f"{array}[...] = cast({reading}, {array}.dtype)"]
+    reading = {
+        "add": "old + new",
+        "max": "np.maximum(old, new)",
+        "min": "np.minimum(old, new)",
+        "or": "old | new",
+        "xor": "old ^ new",
+        "and": "old & new",
+    }[how]
+    lines = [
+        f"old, new = wide({array}), wide({one.reading}).reshape(-1)",
+        f"{array}[...] = cast({reading}, {array}.dtype)",
+    ]
     mask = ""
     if make.draws.chance(30):
         limit = make.draws.integer(0, one.size)
         mask = f", mask={where} < {limit}"
         lines[1] = f"{array}[:{limit}] = cast({reading}, {array}.dtype)[:{limit}]"
-    make.step([f"tl.atomic_{how}({array} + {where}, {one.kernel}{mask}{more})"], lines, one.uses, one.states, private=True)
+    make.step(
+        [f"tl.atomic_{how}({array} + {where}, {one.kernel}{mask}{more})"], lines, one.uses, one.states, private=True
+    )
 
 
 @word("globals", 1)
@@ -90,9 +126,23 @@ def swaps(make: Maker):
         kernel, reading = f"{old} = tl.atomic_xchg({array} + {index}, {new})", f"{new}"
     else:
         kernel, reading = f"{old} = tl.atomic_cas({array} + {index}, 0, {new})", f"{new} if {old} == 0 else {old}"
-    make.step([kernel], [f"{old} = int({array}[{index}])", f"{array}[{index}] = {reading}"], states=(f"word of {array}",), private=True)
-    make.let(Value(f"tl.zeros({list(line)}, tl.int32) + {old}", f"np.full({line}, {old}).astype(np.int32)", "i32", line, 9,
-                   states=frozenset({f"word of {array}"})), private=True)
+    make.step(
+        [kernel],
+        [f"{old} = int({array}[{index}])", f"{array}[{index}] = {reading}"],
+        states=(f"word of {array}",),
+        private=True,
+    )
+    make.let(
+        Value(
+            f"tl.zeros({list(line)}, tl.int32) + {old}",
+            f"np.full({line}, {old}).astype(np.int32)",
+            "i32",
+            line,
+            9,
+            states=frozenset({f"word of {array}"}),
+        ),
+        private=True,
+    )
 
 
 @word("globals", 1)
@@ -102,10 +152,24 @@ def atomic_words(make: Maker):
     array = make.array("i32", (make.instances() * shape[0],), ("zeros",), output=True)
     one = make.operand("i32", shape)
     pointer = f"{array} + {make.instance()} * {shape[0]} + {offsets(shape)}"
-    make.step([f"tl.atomic_store({pointer}, {one.kernel}, sem='relaxed')"], [f"put({array}, {make.instance()}, {one.reading})"], one.uses,
-              (*one.states, f"words of {array}"), private=True)
-    make.let(Value(f"tl.atomic_load({pointer}, sem='relaxed')", f"take({array}, {make.instance()}, {shape})", "i32", shape,
-                   one.bound, states=frozenset({f"words of {array}"})), private=True)
+    make.step(
+        [f"tl.atomic_store({pointer}, {one.kernel}, sem='relaxed')"],
+        [f"put({array}, {make.instance()}, {one.reading})"],
+        one.uses,
+        (*one.states, f"words of {array}"),
+        private=True,
+    )
+    make.let(
+        Value(
+            f"tl.atomic_load({pointer}, sem='relaxed')",
+            f"take({array}, {make.instance()}, {shape})",
+            "i32",
+            shape,
+            one.bound,
+            states=frozenset({f"words of {array}"}),
+        ),
+        private=True,
+    )
 
 
 @word("globals", 1)
@@ -114,10 +178,21 @@ def polls(make: Maker):
     array = make.array("i32", (make.instances(),), ("ints", 0, 1), output=True)
     line, index = make.shape(1), make.instance()
     name = make.name("h")
-    make.let(Value(f"tl.zeros({list(line)}, tl.int32) + {name}.to(tl.int32)", f"np.full({line}, 1, np.int32)", "i32", line, 1,
-                   states=frozenset({f"word of {array}"})), private=True,
-             before=[f"tl.atomic_store({array} + {index}, 5, sem='release')",
-                     f"{name} = tl.atomic_poll({array} + {index}, 5, timeout_ns=1000000, sem='acquire')"])
+    make.let(
+        Value(
+            f"tl.zeros({list(line)}, tl.int32) + {name}.to(tl.int32)",
+            f"np.full({line}, 1, np.int32)",
+            "i32",
+            line,
+            1,
+            states=frozenset({f"word of {array}"}),
+        ),
+        private=True,
+        before=[
+            f"tl.atomic_store({array} + {index}, 5, sem='release')",
+            f"{name} = tl.atomic_poll({array} + {index}, 5, timeout_ns=1000000, sem='acquire')",
+        ],
+    )
     # The numpy side of the store: `let` has room for one line only.
     make.step(["pass"], [f"{array}[{index}] = 5"], states=(f"word of {array}",), private=True)
 
@@ -132,9 +207,13 @@ def descriptor_reductions(make: Maker):
     how = make.draws.pick(["add", "max", "min"] if element == "i32" else ["add"])
     array = make.array(element, one.shape, ("zeros",), output=True)
     reading = {"add": "old + new", "max": "np.maximum(old, new)", "min": "np.minimum(old, new)"}[how]
-    make.step([f"{make.descriptor(array, one.shape)}.atomic_{how}([0, 0], {one.kernel})"],
-              [f"old, new = wide({array}), wide({one.reading})", f"{array}[...] = cast({reading}, {array}.dtype)"], one.uses, one.states,
-              private=True)
+    make.step(
+        [f"{make.descriptor(array, one.shape)}.atomic_{how}([0, 0], {one.kernel})"],
+        [f"old, new = wide({array}), wide({one.reading})", f"{array}[...] = cast({reading}, {array}.dtype)"],
+        one.uses,
+        one.states,
+        private=True,
+    )
 
 
 @word("globals", 1)
@@ -143,8 +222,10 @@ def scalars(make: Maker):
     array = input_array(make, "i32", (64,))
     out = make.array("i32", (make.instances(),), ("zeros",), output=True)
     name, index = make.name("h"), make.instance()
-    make.step([f"{name} = tl.load({array} + {index} * 64)", f"tl.store({out} + __{out}__{index}, {name} + {index})"],
-              [f"{name} = int({array}[{index} * 64])", f"{out}[{index}] = {name} + {index}"])
+    make.step(
+        [f"{name} = tl.load({array} + {index} * 64)", f"tl.store({out} + __{out}__{index}, {name} + {index})"],
+        [f"{name} = int({array}[{index} * 64])", f"{out}[{index}] = {name} + {index}"],
+    )
 
 
 @word("globals", 1)
@@ -155,8 +236,17 @@ def gathered_loads(make: Maker):
     element = make.draws.pick(["f32", "f16", "i32", "i8"])
     low = 0 if kind(element) == "uint" else -SMALL
     array = make.array(element, (32,), ("ints", low, SMALL))
-    make.let(Value(f"tl.load({array} + ({index.kernel} & 31))", f"{array}[wide({index.reading}) & 31]", element, shape, SMALL, index.uses,
-                   index.states))
+    make.let(
+        Value(
+            f"tl.load({array} + ({index.kernel} & 31))",
+            f"{array}[wide({index.reading}) & 31]",
+            element,
+            shape,
+            SMALL,
+            index.uses,
+            index.states,
+        )
+    )
 
 
 def rounded(value: Value) -> Value:

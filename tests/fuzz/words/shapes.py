@@ -36,12 +36,19 @@ def reshapes(make: Maker):
         kernel = f"tl.reshape({one.kernel}, {shape})"
     elif make.draws.chance(50):
         shape = (one.size,)
-        kernel = make.draws.pick([f"tl.ravel({one.kernel})", f"tl.view({one.kernel}, [{one.size}])", f"{one.kernel}.reshape({one.size})"])
+        kernel = make.draws.pick(
+            [f"tl.ravel({one.kernel})", f"tl.view({one.kernel}, [{one.size}])", f"{one.kernel}.reshape({one.size})"]
+        )
     else:
         rows, columns = one.shape
         kernel = f"{one.kernel}.reshape(2, {rows // 2}, {columns}).permute(1, 0, 2).reshape({rows}, {columns})"
-        return moved(make, one, kernel, f"({one.reading}).reshape(2, {rows // 2}, {columns}).transpose(1, 0, 2).reshape({rows}, {columns})",
-                     one.shape)
+        return moved(
+            make,
+            one,
+            kernel,
+            f"({one.reading}).reshape(2, {rows // 2}, {columns}).transpose(1, 0, 2).reshape({rows}, {columns})",
+            one.shape,
+        )
     moved(make, one, kernel, f"({one.reading}).reshape({shape})", shape)
 
 
@@ -56,17 +63,48 @@ def joins(make: Maker):
         a, b = make.name("h"), make.name("h")
         keep = make.draws.pick([0, 1])
         pair_ = f"tl.split(tl.join({one.kernel}, {other.kernel}))"
-        value = derived((one, other), (a, b)[keep], (one, other)[keep].reading, one.element, one.shape, bound, whole=True)
+        value = derived(
+            (one, other), (a, b)[keep], (one, other)[keep].reading, one.element, one.shape, bound, whole=True
+        )
         make.let(value, before=[f"{a}, {b} = {pair_}"])
     elif how == "interleave":
-        finish(make, derived((one, other), f"tl.interleave({one.kernel}, {other.kernel})",
-                             f"np.stack([{one.reading}, {other.reading}], -1).reshape({2 * count})", one.element, (2 * count,), bound, whole=True))
+        finish(
+            make,
+            derived(
+                (one, other),
+                f"tl.interleave({one.kernel}, {other.kernel})",
+                f"np.stack([{one.reading}, {other.reading}], -1).reshape({2 * count})",
+                one.element,
+                (2 * count,),
+                bound,
+                whole=True,
+            ),
+        )
     elif how == "cat":
-        finish(make, derived((one, other), f"tl.sort(tl.cat({one.kernel}, {other.kernel}, can_reorder=True))",
-                             f"np.sort(np.concatenate([wide({one.reading}), wide({other.reading})]))", one.element, (2 * count,), bound))
+        finish(
+            make,
+            derived(
+                (one, other),
+                f"tl.sort(tl.cat({one.kernel}, {other.kernel}, can_reorder=True))",
+                f"np.sort(np.concatenate([wide({one.reading}), wide({other.reading})]))",
+                one.element,
+                (2 * count,),
+                bound,
+            ),
+        )
     else:
-        finish(make, derived((one, other), f"tl.join({one.kernel}, {other.kernel})", f"np.stack([{one.reading}, {other.reading}], -1)",
-                             one.element, (count, 2), bound, whole=True))
+        finish(
+            make,
+            derived(
+                (one, other),
+                f"tl.join({one.kernel}, {other.kernel})",
+                f"np.stack([{one.reading}, {other.reading}], -1)",
+                one.element,
+                (count, 2),
+                bound,
+                whole=True,
+            ),
+        )
 
 
 @word("shapes", 1.5)
@@ -77,12 +115,21 @@ def spreads(make: Maker):
     if count * more > 4096:
         return False
     if make.draws.chance(50):
-        kernel = make.draws.pick([f"tl.broadcast_to({one.kernel}[:, None], [{count}, {more}])",
-                                  f"tl.broadcast_to(tl.expand_dims({one.kernel}, 1), [{count}, {more}])"])
+        kernel = make.draws.pick(
+            [
+                f"tl.broadcast_to({one.kernel}[:, None], [{count}, {more}])",
+                f"tl.broadcast_to(tl.expand_dims({one.kernel}, 1), [{count}, {more}])",
+            ]
+        )
         moved(make, one, kernel, f"np.broadcast_to(({one.reading})[:, None], ({count}, {more})).copy()", (count, more))
     else:
-        moved(make, one, f"tl.broadcast_to({one.kernel}[None, :], [{more}, {count}])",
-              f"np.broadcast_to(({one.reading})[None, :], ({more}, {count})).copy()", (more, count))
+        moved(
+            make,
+            one,
+            f"tl.broadcast_to({one.kernel}[None, :], [{more}, {count}])",
+            f"np.broadcast_to(({one.reading})[None, :], ({more}, {count})).copy()",
+            (more, count),
+        )
 
 
 @word("shapes", 1.5)
@@ -94,9 +141,18 @@ def gathers(make: Maker):
     axis = make.draws.integer(0, len(one.shape) - 1)
     extent = one.shape[axis]
     index = cast(make.operand("i32", one.shape), "i32")
-    finish(make, derived((one, index), f"tl.gather({one.kernel}, {index.kernel} & {extent - 1}, {axis})",
-                         f"np.take_along_axis({one.reading}, wide({index.reading}) & {extent - 1}, {axis})", one.element, one.shape, one.bound,
-                         whole=True))
+    finish(
+        make,
+        derived(
+            (one, index),
+            f"tl.gather({one.kernel}, {index.kernel} & {extent - 1}, {axis})",
+            f"np.take_along_axis({one.reading}, wide({index.reading}) & {extent - 1}, {axis})",
+            one.element,
+            one.shape,
+            one.bound,
+            whole=True,
+        ),
+    )
 
 
 @word("shapes", 1)
@@ -107,7 +163,13 @@ def sorts(make: Maker):
     if one.shape[-1] > 128 or one.size > 1024:
         return False
     if make.draws.chance(30) and one.shape[-1] >= 8:
-        moved(make, one, f"tl.topk({one.kernel}, 4)", f"np.sort({one.reading}, -1)[..., ::-1][..., :4]", (*one.shape[:-1], 4))
+        moved(
+            make,
+            one,
+            f"tl.topk({one.kernel}, 4)",
+            f"np.sort({one.reading}, -1)[..., ::-1][..., :4]",
+            (*one.shape[:-1], 4),
+        )
     elif make.draws.chance(50):
         moved(make, one, f"tl.sort({one.kernel}, descending=True)", f"np.sort({one.reading}, -1)[..., ::-1]", one.shape)
     else:
@@ -128,9 +190,18 @@ def tiles_of_tiles(make: Maker):
         moved(make, one, name.format(one.kernel, which, list(tile)), f"({one.reading})[{box}]", tile)
     else:
         part = make.operand(one.element, tile)
-        finish(make, derived((one, part), f"tle.insert_tile({one.kernel}, {part.kernel}, {which})",
-                             f"replaced({one.reading}, np.s_[{box}], {part.reading})", one.element, one.shape, max(one.bound, part.bound),
-                             whole=True))
+        finish(
+            make,
+            derived(
+                (one, part),
+                f"tle.insert_tile({one.kernel}, {part.kernel}, {which})",
+                f"replaced({one.reading}, np.s_[{box}], {part.reading})",
+                one.element,
+                one.shape,
+                max(one.bound, part.bound),
+                whole=True,
+            ),
+        )
 
 
 def box_of(grid, tile, which: str) -> str:

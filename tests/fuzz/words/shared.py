@@ -13,7 +13,7 @@ from ..tree import Value
 from . import word
 from .tiles import cast, derived, finish, numbers, offsets, within
 
-HOLDS = 8       # the magnitude of what a buffer holds
+HOLDS = 8  # the magnitude of what a buffer holds
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ def new_buffer(make: Maker, shape=None, element=None, tlx=None, count=None, layo
     """A buffer in the head, written once in the block at hand, so that no read of it is of nothing."""
     draws = make.draws
     shape = shape or make.shape()
-    element = element or draws.pick([name for name in make.limits.elements if name in ("f32", "f16", "i32", "bf16", "i8", "i16", "u8")])
+    element = element or draws.pick(
+        [name for name in make.limits.elements if name in ("f32", "f16", "i32", "bf16", "i8", "i16", "u8")]
+    )
     tlx = (make.limits.flavour == "tlx" or draws.chance(30)) if tlx is None else tlx
     count = count or (draws.pick([1, 2, 3]) if tlx else 1)
     size = count * ELEMENTS[element].bytes * shape[0] * (shape[1] if len(shape) == 2 else 1)
@@ -52,31 +54,51 @@ def new_buffer(make: Maker, shape=None, element=None, tlx=None, count=None, layo
     name, tl_name = make.name("b"), ELEMENTS[element].tl
     pinned = ""
     if layout and tlx and len(shape) == 2 and draws.chance(15):
-        pinned = ", layout=" + draws.pick([
-            "tlx.swizzled_shared_layout_encoding.make_default(2)", *(["tlx.swizzled_layout(2, 2, 3)"] if shape[1] <= 32 else []),
-            f"tlx.padded_shared_layout_encoding.with_identity_for([({shape[1]}, 8)], {list(shape)})"])
+        pinned = ", layout=" + draws.pick(
+            [
+                "tlx.swizzled_shared_layout_encoding.make_default(2)",
+                *(["tlx.swizzled_layout(2, 2, 3)"] if shape[1] <= 32 else []),
+                f"tlx.padded_shared_layout_encoding.with_identity_for([({shape[1]}, 8)], {list(shape)})",
+            ]
+        )
     if tlx:
         make.head.append(f"{name} = tlx.local_alloc({shape}, {tl_name}, {count}{pinned})")
     else:
-        scope = draws.pick(["", ", scope=tle.gpu.smem", ", scope=tle.gpu.storage_kind.smem", ", nv_mma_shared_layout=False"])
+        scope = draws.pick(
+            ["", ", scope=tle.gpu.smem", ", scope=tle.gpu.storage_kind.smem", ", nv_mma_shared_layout=False"]
+        )
         make.head.append(f"{name} = tle.gpu.alloc({list(shape)}, {tl_name}{scope})")
     make.captured.append(name)
     make.reading_head.append(f"{name} = np.zeros({(count, *shape)}, {ELEMENTS[element].reading})")
     buffer = Buffer(name, element, shape, count, tlx, bool(pinned))
     first = draws.integer(0, 3)
     for slot in range(count):
-        fill(make, buffer, str(slot), Value(f"tl.full({list(shape)}, {first + slot}, {tl_name})",
-                                            f"np.full({shape}, {first + slot}).astype({ELEMENTS[element].reading})", element, shape, 6))
+        fill(
+            make,
+            buffer,
+            str(slot),
+            Value(
+                f"tl.full({list(shape)}, {first + slot}, {tl_name})",
+                f"np.full({shape}, {first + slot}).astype({ELEMENTS[element].reading})",
+                element,
+                shape,
+                6,
+            ),
+        )
     make.buffers.append(buffer)
     return buffer
 
 
 def a_buffer(make: Maker, **wish) -> Buffer | None:
     """A buffer in sight that fits, or a new one."""
-    fitting = [one for one in make.buffers if all(value is None or getattr(one, name) == value for name, value in wish.items())]
+    fitting = [
+        one for one in make.buffers if all(value is None or getattr(one, name) == value for name, value in wish.items())
+    ]
     if fitting and not make.draws.chance(20):
         return make.draws.pick(fitting)
-    return new_buffer(make, **{name: value for name, value in wish.items() if name in ("shape", "element", "tlx", "count")})
+    return new_buffer(
+        make, **{name: value for name, value in wish.items() if name in ("shape", "element", "tlx", "count")}
+    )
 
 
 def of_rank(make: Maker, rank: int, tlx: bool | None = None) -> Buffer | None:
@@ -91,14 +113,22 @@ def slot_index(make: Maker, buffer: Buffer) -> str:
     if buffer.count == 1:
         return "0"
     names = [loop.variable for loop in make.around] + ["pid"]
-    return make.draws.pick([f"{make.draws.pick(names)} % {buffer.count}", str(make.draws.integer(0, buffer.count - 1)),
-                            f"({make.draws.pick(names)} + 1) % {buffer.count}"])
+    return make.draws.pick(
+        [
+            f"{make.draws.pick(names)} % {buffer.count}",
+            str(make.draws.integer(0, buffer.count - 1)),
+            f"({make.draws.pick(names)} + 1) % {buffer.count}",
+        ]
+    )
 
 
 def fill(make: Maker, buffer: Buffer, index: str, value: Value) -> None:
     """Write one buffer whole."""
-    how = [f"tlx.local_store({buffer.slot(index)}, {value.kernel})"] if buffer.tlx else [
-        f"tl.store(tle.gpu.local_ptr({buffer.name}), {value.kernel})"]
+    how = (
+        [f"tlx.local_store({buffer.slot(index)}, {value.kernel})"]
+        if buffer.tlx
+        else [f"tl.store(tle.gpu.local_ptr({buffer.name}), {value.kernel})"]
+    )
     make.step(how, [f"{buffer.reading(index)} = {value.reading}"], value.uses, (*value.states, buffer.state))
 
 
@@ -110,7 +140,9 @@ def held(value: Value, element: str) -> Value:
 def whole(make: Maker, buffer: Buffer, index: str) -> Value:
     """All of one buffer, as an expression."""
     kernel = f"tlx.local_load({buffer.slot(index)})" if buffer.tlx else f"tl.load(tle.gpu.local_ptr({buffer.name}))"
-    return Value(kernel, f"{buffer.reading(index)}.copy()", buffer.element, buffer.shape, HOLDS, states=frozenset({buffer.state}))
+    return Value(
+        kernel, f"{buffer.reading(index)}.copy()", buffer.element, buffer.shape, HOLDS, states=frozenset({buffer.state})
+    )
 
 
 @word("shared", 4)
@@ -153,14 +185,26 @@ def scatters(make: Maker):
         value = held(make.operand(shape=buffer.shape), buffer.element)
         turn = make.draws.integer(0, extent - 1)
         places, placed = axis_numbers(buffer.shape, axis)
-        make.step([f"tlx.local_scatter({buffer.slot(index)}, {value.kernel}, {places} ^ {turn}, {axis})"],
-                  [f"np.put_along_axis({buffer.reading(index)}, {placed} ^ {turn}, {value.reading}, {axis})"], value.uses,
-                  (*value.states, buffer.state))
+        make.step(
+            [f"tlx.local_scatter({buffer.slot(index)}, {value.kernel}, {places} ^ {turn}, {axis})"],
+            [f"np.put_along_axis({buffer.reading(index)}, {placed} ^ {turn}, {value.reading}, {axis})"],
+            value.uses,
+            (*value.states, buffer.state),
+        )
     else:
         where = make.operand("i32", buffer.shape)
-        finish(make, Value(f"tlx.local_gather({buffer.slot(index)}, {where.kernel} & {extent - 1}, {axis})",
-                           f"np.take_along_axis({buffer.reading(index)}, wide({where.reading}) & {extent - 1}, {axis})", buffer.element,
-                           buffer.shape, HOLDS, where.uses, where.states | {buffer.state}))
+        finish(
+            make,
+            Value(
+                f"tlx.local_gather({buffer.slot(index)}, {where.kernel} & {extent - 1}, {axis})",
+                f"np.take_along_axis({buffer.reading(index)}, wide({where.reading}) & {extent - 1}, {axis})",
+                buffer.element,
+                buffer.shape,
+                HOLDS,
+                where.uses,
+                where.states | {buffer.state},
+            ),
+        )
 
 
 def axis_numbers(shape, axis: int) -> tuple[str, str]:
@@ -168,8 +212,10 @@ def axis_numbers(shape, axis: int) -> tuple[str, str]:
     if len(shape) == 1:
         return offsets(shape), numbers(shape)
     spread = ("[:, None]", "[None, :]")[axis]
-    return (f"tl.broadcast_to(tl.arange(0, {shape[axis]}){spread}, {list(shape)})",
-            f"np.broadcast_to(np.arange({shape[axis]}){spread}, {shape})")
+    return (
+        f"tl.broadcast_to(tl.arange(0, {shape[axis]}){spread}, {list(shape)})",
+        f"np.broadcast_to(np.arange({shape[axis]}){spread}, {shape})",
+    )
 
 
 @word("globals", 1)
@@ -181,9 +227,20 @@ def captured_scalars(make: Maker):
     make.head.append(f"{name} = tle.gpu.alloc([1], tl.int32)")
     make.captured.append(name)
     make.reading_head.append(f"{name} = np.zeros(1, np.int32)")
-    make.step([f"tl.store(tle.gpu.local_ptr({name}, [0]), {make.draws.integer(0, 5)} + pid)"],
-              [f"{name}[0] = {make.draws.record[-1]} + pid"], states=(name,))
+    make.step(
+        [f"tl.store(tle.gpu.local_ptr({name}, [0]), {make.draws.integer(0, 5)} + pid)"],
+        [f"{name}[0] = {make.draws.record[-1]} + pid"],
+        states=(name,),
+    )
     if make.draws.chance(50):
         make.step([f"tl.atomic_add(tle.gpu.local_ptr({name}, [0]), 3)"], [f"{name}[0] += 3"], states=(name,))
-    make.let(Value(f"tl.zeros({list(line)}, tl.int32) + tl.load(tle.gpu.local_ptr({name}, [0]))", f"np.full({line}, {name}[0])", "i32", line,
-                   64, states=frozenset({name})))
+    make.let(
+        Value(
+            f"tl.zeros({list(line)}, tl.int32) + tl.load(tle.gpu.local_ptr({name}, [0]))",
+            f"np.full({line}, {name}[0])",
+            "i32",
+            line,
+            64,
+            states=frozenset({name}),
+        )
+    )

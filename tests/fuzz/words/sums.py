@@ -11,7 +11,7 @@ from .tiles import cast, derived, finish, within
 def along(make: Maker, one: Value):
     """(axis, the other axes' shape) of a reduction that leaves a tile."""
     axis = make.draws.integer(0, len(one.shape) - 1)
-    return axis, one.shape[:axis] + one.shape[axis + 1:]
+    return axis, one.shape[:axis] + one.shape[axis + 1 :]
 
 
 def settled(make: Maker, parts, kernel: str, reading: str, element: str, shape, bound) -> None:
@@ -21,7 +21,9 @@ def settled(make: Maker, parts, kernel: str, reading: str, element: str, shape, 
         return
     line = make.shape(1)
     base = Value(f"tl.zeros({list(line)}, {'tl.int32' if element == 'i32' else 'tl.float32'})", "0", element, line, 0)
-    finish(make, derived((*parts, base), f"{base.kernel} + {kernel}", f"np.full({line}, {reading})", element, line, bound))
+    finish(
+        make, derived((*parts, base), f"{base.kernel} + {kernel}", f"np.full({line}, {reading})", element, line, bound)
+    )
 
 
 @word("sums", 3)
@@ -35,16 +37,30 @@ def reductions(make: Maker):
     extent = one.shape[axis]
     if how == "reduce":
         make.function("add", "@triton.jit\ndef combine_add(a, b):\n    return a + b\n")
-        kernel, reading, bound = f"tl.reduce({one.kernel}, {axis}, combine_add)", f"wide({one.reading}).sum({axis})", one.bound * extent
+        kernel, reading, bound = (
+            f"tl.reduce({one.kernel}, {axis}, combine_add)",
+            f"wide({one.reading}).sum({axis})",
+            one.bound * extent,
+        )
     else:
         kernel = f"tl.{how}({one.kernel}, axis={axis})"
-        reading = {"sum": f"wide({one.reading}).sum({axis})", "max": f"wide({one.reading}).max({axis})",
-                   "min": f"wide({one.reading}).min({axis})", "xor_sum": f"np.bitwise_xor.reduce(wide({one.reading}), {axis})"}[how]
+        reading = {
+            "sum": f"wide({one.reading}).sum({axis})",
+            "max": f"wide({one.reading}).max({axis})",
+            "min": f"wide({one.reading}).min({axis})",
+            "xor_sum": f"np.bitwise_xor.reduce(wide({one.reading}), {axis})",
+        }[how]
         bound = {"sum": one.bound * extent, "xor_sum": 1 << 13}.get(how, one.bound)
     if rest and make.draws.chance(30) and how != "reduce":
         wide = tuple(one.shape)
-        value = derived((one,), f"tl.broadcast_to({kernel[:-1]}, keep_dims=True), {list(wide)})",
-                        f"np.broadcast_to(np.expand_dims({reading}, {axis}), {wide})", element, wide, bound)
+        value = derived(
+            (one,),
+            f"tl.broadcast_to({kernel[:-1]}, keep_dims=True), {list(wide)})",
+            f"np.broadcast_to(np.expand_dims({reading}, {axis}), {wide})",
+            element,
+            wide,
+            bound,
+        )
         finish(make, value)
         return
     settled(make, (one,), kernel, reading, element, rest, bound)
@@ -74,17 +90,62 @@ def scans(make: Maker):
     how = make.draws.pick(["cumsum", "reverse", "scan", "cumprod"])
     bound = one.bound * one.shape[axis]
     if how == "cumprod":
-        line = derived((one,), f"(1 - 2 * ({one.kernel} > 0).to(tl.int32))", f"1 - 2 * (wide({one.reading}) > 0)", "i32", one.shape, 1)
-        finish(make, derived((line,), f"tl.cumprod({line.kernel}, {axis})", f"np.cumprod(wide({line.reading}), {axis})", "i32", one.shape, 1))
+        line = derived(
+            (one,),
+            f"(1 - 2 * ({one.kernel} > 0).to(tl.int32))",
+            f"1 - 2 * (wide({one.reading}) > 0)",
+            "i32",
+            one.shape,
+            1,
+        )
+        finish(
+            make,
+            derived(
+                (line,),
+                f"tl.cumprod({line.kernel}, {axis})",
+                f"np.cumprod(wide({line.reading}), {axis})",
+                "i32",
+                one.shape,
+                1,
+            ),
+        )
     elif how == "reverse":
-        finish(make, derived((one,), f"tl.cumsum({one.kernel}, {axis}, reverse=True)",
-                             f"np.flip(np.cumsum(np.flip(wide({one.reading}), {axis}), {axis}), {axis})", element, one.shape, bound))
+        finish(
+            make,
+            derived(
+                (one,),
+                f"tl.cumsum({one.kernel}, {axis}, reverse=True)",
+                f"np.flip(np.cumsum(np.flip(wide({one.reading}), {axis}), {axis}), {axis})",
+                element,
+                one.shape,
+                bound,
+            ),
+        )
     elif how == "scan":
         make.function("max", "@triton.jit\ndef combine_max(a, b):\n    return tl.maximum(a, b)\n")
-        finish(make, derived((one,), f"tl.associative_scan({one.kernel}, {axis}, combine_max)",
-                             f"np.maximum.accumulate(wide({one.reading}), {axis})", element, one.shape, one.bound))
+        finish(
+            make,
+            derived(
+                (one,),
+                f"tl.associative_scan({one.kernel}, {axis}, combine_max)",
+                f"np.maximum.accumulate(wide({one.reading}), {axis})",
+                element,
+                one.shape,
+                one.bound,
+            ),
+        )
     else:
-        finish(make, derived((one,), f"tl.cumsum({one.kernel}, {axis})", f"np.cumsum(wide({one.reading}), {axis})", element, one.shape, bound))
+        finish(
+            make,
+            derived(
+                (one,),
+                f"tl.cumsum({one.kernel}, {axis})",
+                f"np.cumsum(wide({one.reading}), {axis})",
+                element,
+                one.shape,
+                bound,
+            ),
+        )
 
 
 @word("sums", 1)
@@ -94,10 +155,29 @@ def histograms(make: Maker):
     kernel, reading = f"{one.kernel} & {bins - 1}", f"wide({one.reading}) & {bins - 1}"
     if make.draws.chance(40):
         limit = make.draws.integer(0, one.size)
-        finish(make, derived((one,), f"tl.histogram({kernel}, {bins}, mask=tl.arange(0, {one.size}) < {limit})",
-                             f"np.bincount(({reading})[:{limit}], minlength={bins})", "i32", (bins,), one.size))
+        finish(
+            make,
+            derived(
+                (one,),
+                f"tl.histogram({kernel}, {bins}, mask=tl.arange(0, {one.size}) < {limit})",
+                f"np.bincount(({reading})[:{limit}], minlength={bins})",
+                "i32",
+                (bins,),
+                one.size,
+            ),
+        )
     else:
-        finish(make, derived((one,), f"tl.histogram({kernel}, {bins})", f"np.bincount({reading}, minlength={bins})", "i32", (bins,), one.size))
+        finish(
+            make,
+            derived(
+                (one,),
+                f"tl.histogram({kernel}, {bins})",
+                f"np.bincount({reading}, minlength={bins})",
+                "i32",
+                (bins,),
+                one.size,
+            ),
+        )
 
 
 @word("tle_tiles", 1.5)
@@ -114,5 +194,7 @@ def exclusive_sums(make: Maker):
     sums = f"(np.cumsum({order}) - {order})"
     if reverse:
         sums = f"np.flip{sums}"
-    value = derived((one,), f"{before} + {total}", f"{sums} + wide({one.reading}).sum()", given, one.shape, one.bound * one.size * 2)
+    value = derived(
+        (one,), f"{before} + {total}", f"{sums} + wide({one.reading}).sum()", given, one.shape, one.bound * one.size * 2
+    )
     make.let(value, before=[f"{before}, {total} = tle.cumsum({one.kernel}{', reverse=True' if reverse else ''})"])

@@ -1,0 +1,134 @@
+"""Which words the generator reaches: read off the support tables of docs/ and off the op table.
+
+Input: sources of generated programs. Output: the words that none of them names. A word that no program can hold is in
+`NOT_HERE` with the reason.
+
+    missing([program_of(seed)[0].kernel for seed in range(600)])     # []
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+_DOCS = Path(__file__).parents[2] / "docs"
+# Rows of docs/tle.md that are no name, and what names them.
+_TLE_ROWS = {
+    "gpu.local_ptr: atomics": r"tl\.atomic_\w+\(tle\.gpu\.local_ptr",
+    "gpu.local_ptr: compare and swap": r"tl\.atomic_cas\(tle\.gpu\.local_ptr",
+    "gpu.copy, pointers": r"tle\.gpu\.copy\(g\d+, y\d+ \+",
+    "gpu.copy, descriptors": r"tle\.gpu\.copy\(d\d+,|tle\.gpu\.copy\(g\d+, d\d+",
+    "distributed_barrier, cluster": r"'cluster':[\s\S]*tle\.distributed_barrier",
+    "distributed_barrier, grid": r"'block':[\s\S]*tle\.distributed_barrier",
+    "gpu.alloc, gpu.local_ptr": r"tle\.gpu\.local_ptr\(",
+}
+# Rows of docs/tlx.md that are a use of a word.
+_TLX_ROWS = {
+    "barrier_arrive, remote": r"remote_cta_rank=",
+    "async_load, bulk": r"bulk=True",
+    "async_descriptor_load, multicast": r"multicast_targets=",
+    "prefetch, tensormap": r"tensormap=True",
+}
+NOT_HERE: dict[str, str] = {}
+# Ops of the table that no program reaches, and why.
+OPS_NOT_HERE = {
+    "inline_asm": "the simulator runs no assembly; programs of the family looped hold it, for compilers and GPUs",
+    **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),
+    "time_base": "put in by mimw.profile",
+    "time_stamp": "put in by mimw.profile",
+    "descriptor_gather": "TMA gathers are Blackwell's, and not offered beside our words",
+    "descriptor_scatter": "as descriptor_gather",
+    **dict.fromkeys(
+        ("fcmpONE", "fcmpUEQ", "fcmpUGE", "fcmpUGT", "fcmpULE", "fcmpULT"),
+        "tl compares with the ordered ones, and by fcmpUNE",
+    ),
+}
+
+
+def _rows(page: str, chip: str) -> list[str]:
+    """The first cells of the rows of a page's tables that say yes for a chip."""
+    found, column = [], None
+    for line in (_DOCS / page).read_text().split("\n"):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if chip in cells:
+            column = cells.index(chip)
+        elif column is not None and len(cells) > column and cells[column] == "yes":
+            found.append(cells[0])
+        elif not line.startswith("|"):
+            column = None
+    return found
+
+
+def words() -> dict[str, str]:
+    """Each word that works on sm_90a, and a pattern that finds it in a source."""
+    found = {}
+    for row in _rows("tlx.md", "sm_90a"):
+        name = re.match(r"`(\w+)", row)[1]
+        if "`, " in row:
+            label = f"{name}, {row.split('`, ')[1]}"
+            found[f"tlx.{label}"] = _TLX_ROWS[label]
+        else:
+            found[f"tlx.{name}"] = rf"tlx\.{name}\b"
+    for row in _rows("tle.md", "sm_90a"):
+        name = row.strip("`")
+        found[f"tle.{name}"] = _TLE_ROWS.get(name, rf"(tle|\bv\d+)\.{re.escape(name)}\b")
+    return found
+
+
+def named(source: str) -> set[str]:
+    """The words that a source holds."""
+    return {name for name, pattern in words().items() if re.search(pattern, source)}
+
+
+def missing(sources: Iterable[str]) -> list[str]:
+    """The words that none of the sources holds, and that no reason excuses."""
+    left = {name: pattern for name, pattern in words().items() if name not in NOT_HERE}
+    for source in sources:
+        left = {name: pattern for name, pattern in left.items() if not re.search(pattern, source)}
+        if not left:
+            break
+    return sorted(left)
+
+
+def ops_of(program, folder: str) -> set[str]:
+    """The ops of a program as its author wrote it, and as the passes leave it."""
+    import mimw
+    from mimw.simulate import prepare
+
+    from .launch import arrays_of, bound, launch_meta, load
+
+    values = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
+    launch = prepare(load(program, folder), program.launched, values, launch_meta(program))
+    return {op.name for one in (launch.recorded, launch.program) for op in one.walk()}
+
+
+def choose(count: int, least: int = 0) -> list[int]:
+    """Few and small seeds below `count` whose programs hold every word and every op that any of them holds, and all families."""
+    from .families import program_of
+
+    reach: dict[int, set[str]] = {}
+    length: dict[int, int] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(count):
+            program, _ = program_of(seed)
+            if "sim" in program.skips:
+                continue
+            ops = {f"op {name}" for name in ops_of(program, folder)}
+            reach[seed] = {program.family} | named(program.kernel) | ops
+            length[seed] = 1500 + len(program.kernel)
+    left, chosen = set().union(*reach.values()), []
+    while left or len(chosen) < least:
+        best = max(
+            (seed for seed in reach if seed not in chosen),
+            key=lambda seed: (len(reach[seed] & left) + 0.01) / length[seed],
+        )
+        chosen.append(best)
+        left -= reach[best]
+    return sorted(chosen)
+
+
+if __name__ == "__main__":  # python -m tests.fuzz.coverage COUNT: the tuple for fixed.py
+    print(choose(int(sys.argv[1]), 40))

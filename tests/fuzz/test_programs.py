@@ -1,0 +1,54 @@
+"""A fixed set of programs of all families: simulated, checked, some compiled; and that they hold every word and every op."""
+
+import pytest
+from tests.fuzz.fixed import SEEDS
+
+from mimw.ir import OPS
+from tests.fuzz.coverage import NOT_HERE, OPS_NOT_HERE, missing, ops_of, words
+from tests.fuzz.families import FAMILIES, program_of
+from tests.fuzz.launch import checked, guarded, load, reference, run_stage, simulated
+
+AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 700)"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_simulated_and_checked(seed, tmp_path):
+    program, _ = program_of(seed)
+    want, _ = reference(program)
+    kernel = load(program, tmp_path)
+    for run in (lambda: simulated(program, kernel, want), lambda: checked(program, kernel, 2)):
+        outcome = guarded("run", run)
+        assert not outcome.bad, outcome
+
+
+@pytest.mark.parametrize("seed", SEEDS[::4])
+def test_compiled(seed, tmp_path):
+    program, _ = program_of(seed)
+    for outcome in run_stage(program, "compile sm_90a", tmp_path, None):
+        assert not outcome.bad, outcome
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", SEEDS)
+def test_on_the_gpu(seed, tmp_path):
+    program, _ = program_of(seed)
+    want, _ = reference(program)
+    for outcome in run_stage(program, "gpu", tmp_path, want, load(program, tmp_path)):
+        assert not outcome.bad, outcome
+
+
+def test_every_word_is_reached():
+    """By the first 400 seeds; and the fixed set alone, too."""
+    assert missing(program_of(seed)[0].kernel for seed in range(400)) == []
+    assert missing(program_of(seed)[0].kernel for seed in SEEDS) == [], AGAIN
+    assert {program_of(seed)[0].family for seed in SEEDS} == set(FAMILIES), AGAIN
+
+
+def test_every_op_is_reached(tmp_path):
+    reached = {name for seed in SEEDS for name in ops_of(program_of(seed)[0], str(tmp_path))}
+    assert set(OPS) - reached - set(OPS_NOT_HERE) == set(), AGAIN
+
+
+def test_the_exceptions_are_words_and_ops():
+    assert set(NOT_HERE) <= set(words()) and set(OPS_NOT_HERE) <= set(OPS)
+    assert len(words()) > 80
