@@ -30,113 +30,163 @@ class Changed:
     beside: int | None = None
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a node stands: the structures around it, and its position at each level. If one of the `if`s around it is gone, the
-    `joined` ones are its neighbours, one of which it may have become a part of."""
+@dataclass
+class _Node:
+    """A node of either tree; `fixed` if it is a fixed op, or a structure with one somewhere in it."""
 
-    path: Path
-    key: Key
-    joined: frozenset[int] = frozenset()
+    kind: str
+    number: int
+    blocks: list[list[_Node]]
+    fixed: bool
+    others: frozenset[int] = frozenset()
+
+    def accesses(self) -> Iterator[_Node]:
+        """The ops in it, itself if it is one."""
+        if self.kind == "op":
+            yield self
+        for block in self.blocks:
+            for node in block:
+                yield from node.accesses()
+
+    def structures(self) -> Iterator[int]:
+        """The numbers of the structures with a place, itself if it is one."""
+        if self.kind != "op" and self.fixed:
+            yield self.number
+        for block in self.blocks:
+            for node in block:
+                yield from node.structures()
 
 
 def order_change(before: Sequence, after: Sequence, fixed: Collection[int]) -> Changed | None:
     """The first change of order between two trees of nodes (`kind`, `number`, `blocks`), or None."""
-    kept = {node.number for top in after for node in top.walk() if node.kind != "op" and _holds(node, fixed)}
-    renamed = dict(_renamed(before, fixed, kept))
-    places: dict[int, list[_Place]] = {}
-    _place_all(before, fixed, kept | set(renamed.values()), (), (), frozenset(), places)
-    return next(_changes(after, fixed, (), places, renamed), None)
+    was = _nodes(before, fixed, frozenset())
+    held = {number for node in was for number in node.structures()}
+    now = _nodes(after, fixed, held)
+    kept = {number for node in now for number in node.structures()}
+    change = _compared(was, now, kept)
+    if change is not None and (joined := _joined(was, kept)) is not None:
+        return change if _compared(joined, now, kept) is not None else None
+    return change
 
 
-def _holds(node, fixed: Collection[int]) -> bool:
-    return any(inner.kind == "op" and inner.number in fixed for inner in node.walk())
-
-
-def _renamed(nodes, fixed, kept) -> Iterator[tuple[int, int]]:
-    """(number now, number before) of each `if` that a neighbour without fixed ops was joined to, and that has its number now."""
-    rows, row = [], []
+def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
+    """The tree with what has a place marked; what had one before, `held`, still has one, though an unrolled `if` may be empty."""
+    found = []
     for node in nodes:
-        if node.kind == "if":
-            row.append(node)
+        blocks = [_nodes(block, fixed, held) for block in node.blocks]
+        place = node.number in fixed if node.kind == "op" else node.number in held or any(
+            inner.fixed for block in blocks for inner in block)
+        found.append(_Node(node.kind, node.number, blocks, place, node.others))
+    return found
+
+
+def _joined(nodes: list[_Node], kept: Collection[int]) -> list[_Node] | None:
+    """The tree with neighbouring `if`s made one, under the number that a pass left to them; None if there are none."""
+    rows: list[list[_Node]] = []
+    changed = False
+    for node in nodes:
+        blocks = [_joined(block, kept) for block in node.blocks]
+        changed |= any(block is not None for block in blocks)
+        copy = _Node(node.kind, node.number, [new or old for new, old in zip(blocks, node.blocks)], node.fixed, node.others)
+        if rows and node.kind == "if" == rows[-1][0].kind:
+            rows[-1].append(copy)
         else:
-            rows, row = [*rows, row], []
-        for block in node.blocks:
-            yield from _renamed(block, fixed, kept)
-    for row in [*rows, row]:
-        gone = [node.number for node in row if _holds(node, fixed) and node.number not in kept]
-        yield from ((node.number, gone[0]) for node in row if gone and node.number in kept and not _holds(node, fixed))
+            rows.append([copy])
+    made = []
+    for row in rows:
+        gone = [node for node in row if node.fixed and node.number not in kept]
+        left = [node for node in row if node.number in kept]
+        if not gone or not left:
+            made += row
+            continue
+        changed = True
+        sides = max(len(node.blocks) for node in row)
+        blocks = [[inner for node in row for inner in (node.blocks[side] if side < len(node.blocks) else [])] for side in range(sides)]
+        made.append(_Node("if", left[0].number, blocks, True))
+    return made if changed else None
 
 
-def _place_all(nodes, fixed, kept, path: Path, key: Key, joined: frozenset[int], places: dict[int, list[_Place]]) -> None:
+def _compared(before: list[_Node], after: list[_Node], kept: Collection[int]) -> Changed | None:
+    places: dict[int, list[tuple[Path, Key]]] = {}
+    _place_all(before, kept, (), (), places)
+    return next(_changes(after, (), places), None)
+
+
+def _place_all(nodes: list[_Node], kept, path: Path, key: Key, places: dict[int, list[tuple[Path, Key]]]) -> None:
     """Note the place of every node; what a vanished structure held has the path of what is around that structure."""
     position = 0
-    for row, node in enumerate(nodes):
-        if not _holds(node, fixed):
-            around = joined or (_neighbours(nodes, row) if node.kind == "if" else frozenset())
-            for inner in node.walk():
-                if inner.kind == "op":
-                    places.setdefault(inner.number, []).append(_Place(path, (*key, 2 * position), around))
+    for node in nodes:
+        if not node.fixed:
+            for inner in node.accesses():
+                places.setdefault(inner.number, []).append((path, (*key, 2 * position)))
             continue
         here = (*key, 2 * position + 1)
-        places.setdefault(node.number, []).append(_Place(path, here, joined))
-        stays = node.number in kept
+        places.setdefault(node.number, []).append((path, here))
         for index, block in enumerate(node.blocks):
-            inside = (*path, (node.number, index)) if stays else path
-            around = frozenset() if stays else joined or _neighbours(nodes, row)
-            _place_all(block, fixed, kept, inside, (*here, index), around, places)
+            inside = (*path, (node.number, index)) if node.number in kept else path
+            _place_all(block, kept, inside, (*here, index), places)
         position += 1
 
 
-def _neighbours(nodes: list, position: int) -> frozenset[int]:
-    """The `if`s that stand in a row with the one at `position`."""
-    first, last = position, position
-    while first >= 0 and nodes[first].kind == "if":
-        first -= 1
-    while last < len(nodes) and nodes[last].kind == "if":
-        last += 1
-    return frozenset(node.number for node in nodes[first + 1:last])
-
-
-def _changes(nodes, fixed, path: Path, places, renamed) -> Iterator[Changed]:
+def _changes(nodes: list[_Node], path: Path, places) -> Iterator[Changed]:
     """Every node of one block of the later tree that is out of place."""
     last: tuple[Key, int] | None = None   # of the fixed node before
     rounds, met = 1, Counter()            # a body that was repeated begins anew; as often as any of its nodes comes
     accesses: list[tuple[int, Key]] = []  # since the fixed node before
-    for node in nodes:
-        if not _holds(node, fixed):
-            for inner in (inner for inner in node.walk() if inner.kind == "op"):
+    for node in _regrouped(nodes, path, places):
+        if not node.fixed:
+            for inner in node.accesses():
                 key = _key((inner.number, *inner.others), path, places, last)
                 if key is None:
                     yield Changed(inner.number, last[1] if last else None)
                     return
                 accesses.append((inner.number, key))
             continue
-        number = renamed.get(node.number, node.number)
-        key = _key((number, ), path, places, last)
+        key = _key((node.number, ), path, places, last)
         turned = key is not None and last is not None and key <= last[0]
         rounds += turned
         met[key] += 1
         if key is None or rounds > max(met.values()):
             yield Changed(node.number, last[1] if last else None)
             return
-        for access, place in accesses:
+        for number, place in accesses:
             behind, before = last is None or place > last[0], place < key
             if not (behind or before if turned else behind and before):
-                yield Changed(access, node.number if behind else last[1])
+                yield Changed(number, node.number if behind else last[1])
                 return
         accesses, last = [], (key, node.number)
         for index, block in enumerate(node.blocks):
-            yield from _changes(block, fixed, (*path, (number, index)), places, renamed)
+            yield from _changes(block, (*path, (node.number, index)), places)
     for number, place in accesses:
         if last is not None and place < last[0]:
             yield Changed(number, last[1])
             return
 
 
+def _regrouped(nodes: list[_Node], path: Path, places) -> list[_Node]:
+    """The nodes of a block, where what is left over of an unrolled loop, its body behind the loop, is a loop again."""
+    made: list[_Node] = []
+    loop: _Node | None = None
+    for node in nodes:
+        if node.kind == "loop" and node.fixed:
+            loop = node
+        elif loop is not None and all(
+                _key((inner.number, *inner.others), path, places, None) is None
+                and _key((inner.number, *inner.others), (*path, (loop.number, 0)), places, None) is not None
+                for inner in ([node] if node.fixed else node.accesses())):
+            if made[-1] is not loop:
+                made[-1].blocks[0].append(node)
+            else:
+                made.append(_Node("loop", loop.number, [[node]], True))
+            continue
+        else:
+            loop = loop if not node.fixed and not list(node.accesses()) else None
+        made.append(node)
+    return made
+
+
 def _key(numbers: tuple[int, ...], path: Path, places, last) -> Key | None:
     """The position of a node in the block at `path`: of several, the first one behind the node before. None: it was elsewhere."""
-    found = [place.key for number in numbers for place in places.get(number, ())
-             if place.path == path or path and path[-1][0] in place.joined and place.path == path[:-1]]
+    found = [key for number in numbers for where, key in places.get(number, ()) if where == path]
     behind = [key for key in found if last is None or key > last[0]]
     return min(behind, default=min(found, default=None))

@@ -73,6 +73,17 @@ def test_an_unrolled_loop():
     assert change([loop(1, *BODY)], [loop(1, *moved, *moved)]) is not None
 
 
+def test_what_is_left_over_of_an_unrolled_loop():
+    assert change([loop(1, *BODY), op(7)], [loop(1, *BODY, *BODY), *BODY, op(7)]) is None
+    assert change([loop(1, *BODY), op(7)], [loop(1, *BODY, *BODY), op(5), branch(2, [op(3)]), op(4), op(6), op(7)]) is not None
+    assert change([loop(1, *BODY), op(7)], [*BODY, loop(1, *BODY), op(7)]) is not None
+
+
+def test_an_if_with_other_branches_in_other_rounds():
+    body = (op(3), branch(2, [op(4), op(5)], [op(6)]))
+    assert change([loop(1, *body)], [op(3), op(4), op(5), op(3), op(6), op(3), branch(2, [op(5)], [op(6)])]) is None
+
+
 def test_a_loop_taken_apart():
     assert change([op(7), loop(1, op(3), op(5), op(4)), op(8)], [op(7), op(3), op(5), op(4), op(3), op(5), op(4), op(8)]) is None
     assert change([op(7), loop(1, op(3), op(4)), op(8)], [op(7), op(4), op(3), op(8)]) is not None
