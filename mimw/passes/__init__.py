@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ..ir import Program, verify
+from ..ir import Op, Program, verify
 from ..target import Target
 from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
@@ -102,11 +102,14 @@ def run_passes(program: Program, target: Target, observer: Callable[[str, Progra
     warnings. A check that fails raises the error of its own docstring; a rewrite that breaks the IR raises
     `InvalidProgram`.
     """
-    verify(program)
+    known: set[Op] = set()  # ops that `verify` has seen; most of them outlive most passes
+    verify(program, known)
     for step in PASSES:
         if step.rewrite is not None:
-            program = step.rewrite(program, target)
-            verify(program)
+            rewritten = step.rewrite(program, target)
+            if rewritten is not program:
+                verify(rewritten, known)
+            program = rewritten
         else:
             for found in step.check(program, target) or ():
                 remark(found)
