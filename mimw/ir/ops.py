@@ -323,7 +323,7 @@ _define("local_store", "buffer:Buffer value:num[] mask:i1[]?", None, "none", "wr
 
 _define("alloc_barriers", "count:#int arrive_count:#int",
         lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ), "none", "sync write", ours=True,
-        attrs="per_thread:#bool?",
+        attrs="per_thread:#bool? pipe:const?",
         doc="`count` mbarriers, each completing a phase after `arrive_count` arrivals and its expected bytes. attrs: "
         "per_thread.")
 _define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ),
