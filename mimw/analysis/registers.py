@@ -43,6 +43,11 @@ def regions(program: Program) -> tuple[Op, ...]:
     return tuple(op for op in program.walk() if op.name == "warp_specialize")
 
 
+def own_regions(program: Program) -> tuple[Op, ...]:
+    """The task regions that the author wrote."""
+    return tuple(region for region in regions(program) if not region.attrs.get("internal"))
+
+
 def extra_warps(region: Op) -> int:
     """Warps of a region on top of the default task's, filled up to groups of four."""
     return _round_up(sum(task.num_warps for task in region.attrs["tasks"] if not task.is_default), _GROUP)
@@ -60,12 +65,12 @@ def launch_registers(program: Program, target: Target) -> int:
 
 
 def register_plan(program: Program, target: Target) -> tuple[TaskRegisters, ...]:
-    """Every task of every region in program order, or the one row of a kernel without tasks."""
+    """Every task of every region that the author wrote, in program order, or the one row of a kernel without tasks."""
     launch = launch_registers(program, target)
     if not regions(program):
         return (TaskRegisters("kernel", 0, program.num_warps, 0, None, launch, launch, False, program.site), )
     rows = []
-    for number, region in enumerate(regions(program)):
+    for number, region in enumerate(own_regions(program)):
         rows += _region(program, region, number, launch)
     return tuple(rows)
 

@@ -26,7 +26,21 @@ def resource_table(program: Program, target: Target, shared_total: int | None = 
     if arrays:
         parts.append(table(("barriers", "count", "arrivals", "bytes a phase"), [_barriers(array) for array in arrays],
                            right=("count", "arrivals", "bytes a phase")))
+    if meetings := _cluster_barriers(program):
+        parts.append(meetings)
     return "\n\n".join([*parts, _shared(plan.total, shared_total, target)]) + "\n"
+
+
+def _cluster_barriers(program: Program) -> str:
+    """How many cluster barriers stand in the text of the kernel, and how many of them nobody wrote."""
+    regions = [op for op in program.walk() if op.name == "warp_specialize" and op.attrs.get("internal")]
+    repeated = {inner for region in regions for block in region.blocks[1:] for inner in block.ops}
+    met = [op for op in program.walk() if op.name == "cluster_barrier" and op not in repeated]
+    made = sum(op.site is program.site for op in met)
+    if not met:
+        return ""
+    by = f", {made} of them put in by the compiler, where CTAs start and where they leave" if made else ""
+    return f"cluster barriers: {len(met)}{by}"
 
 
 def _tasks(program: Program, target: Target) -> str:
