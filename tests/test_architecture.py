@@ -14,7 +14,7 @@ _ROOMS = {
     "errors": (),
     "target": ("errors",),
     "ir": ("errors", "target"),
-    "language": ("ir", "errors"),
+    "language": ("ir", "target", "errors"),
     "tlx": ("language", "ir", "errors"),
     "tle": ("language", "ir", "errors"),
     "triton_port": ("ir.layouts", "errors"),
