@@ -4,8 +4,7 @@
     ├── KernelError            a kernel that cannot be right; names the user's lines
     │   ├── ResourceError      more of something than the chip has; the message holds the sum
     │   │   ├── OutOfSharedMemory
-    │   │   ├── TooManyWarps
-    │   │   └── TooManyRegisters
+    │   │   └── TooManyWarps
     │   ├── ProtocolError      barriers that can never work out; the compiler raises the kinds of the simulator:
     │   │   ├── ArriveCountMismatch     TooFewArrivals, TooManyArrivals
     │   │   ├── ExpectedBytesMismatch   BytesNeverSent, BytesNotExpected
@@ -63,6 +62,11 @@ class KernelWarning(UserWarning):
     """Something that the author of a kernel should know, though it may be meant."""
 
 
+class RemarkWarning(KernelWarning):
+    """A remark of the compiler's checks, at the kernel's line: the kernel is right, and does not run as its author meant, since its
+    register requests cannot be met for instance. `mimw.check` has it in its report instead."""
+
+
 class MimwError(Exception):
     """Base of all errors of this package."""
 
@@ -116,10 +120,6 @@ class OutOfSharedMemory(ResourceError):
 
 class TooManyWarps(ResourceError):
     """The tasks of one CTA need more warps than a CTA may have."""
-
-
-class TooManyRegisters(ResourceError):
-    """The tasks of one CTA request more registers than the chip's register file holds."""
 
 
 class ProtocolError(KernelError):

@@ -33,7 +33,7 @@ _ROOMS = {
     "host": ("triton_port", "errors"),
     "simulate": ("cluster", "compile", "fits", "host", "ir", "passes", "simulator", "report", "triton_port", "target", "errors"),
     "check": ("findings", "fits", "simulate", "simulator", "trials", "ir", "passes", "target", "errors"),
-    "findings": ("errors",),
+    "findings": ("analysis", "errors"),
     "trials": ("analysis", "simulate", "ir", "errors"),
     "watchdog": ("compile", "host", "ir", "passes", "simulate", "simulator", "triton_port", "errors"),
     "autotune": ("cluster", "simulate", "watchdog", "triton_port", "errors"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.errors import ArriveCountMismatch, TargetError
+from mimw.errors import ArriveCountMismatch, RemarkWarning, TargetError
 from mimw.passes import PASSES, run_passes
 from mimw.target import target
 from tests.analysis.building import Kernel, ring_copy
@@ -44,5 +44,6 @@ def test_remarks_are_warnings_unless_asked_for():
     found = []
     run_passes(greedy(), SM90, remark=found.append)
     assert [remark.site.line for remark in found] == [9]
-    with pytest.warns(UserWarning, match="kernel.py:9: task 'greedy' asks for 512 registers per thread"):
+    with pytest.warns(RemarkWarning, match="task 'greedy' asks for 512 registers per thread") as caught:
         run_passes(greedy(), SM90)
+    assert (caught[0].filename, caught[0].lineno) == ("kernel.py", 9)
