@@ -40,7 +40,7 @@
     │   ├── AsyncDotReadEarly
     │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
-    ├── LaunchError            launch options that cannot be: cluster shapes, grids
+    ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
     ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
@@ -277,7 +277,7 @@ class SimulatorMisuse(SimulationError, ValueError):
 
 
 class LaunchError(MimwError, ValueError):
-    """Launch options that cannot be: a cluster shape, or a grid that it does not divide."""
+    """What a launch cannot be given: a cluster shape, a grid that it does not divide, a descriptor that TMA cannot have."""
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)

@@ -15,6 +15,7 @@ from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
 from .check_cluster import check_cluster
+from .check_descriptors import check_descriptors
 from .check_exclusive import check_exclusive
 from .check_named_barriers import check_named_barriers
 from .check_registers import check_registers
@@ -45,11 +46,12 @@ from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot",
-    "check_bytes", "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_scratch",
-    "check_shared", "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused",
-    "fence_barriers", "fence_globals", "fence_handovers", "grant_registers", "join_copies", "keep_loops",
-    "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes", "share_captures",
-    "shared_operands", "shared_pointers", "slot_arrays", "stamp_time", "stamp_waits", "sync_clusters", "warn",
+    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_registers",
+    "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies",
+    "drop_unused", "fence_barriers", "fence_globals", "fence_handovers", "grant_registers", "join_copies",
+    "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
+    "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "stamp_time", "stamp_waits",
+    "sync_clusters", "warn",
 ]
 
 
@@ -64,6 +66,7 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
+    Pass("descriptors", check=check_descriptors),
     Pass("slot_arrays", rewrite=lambda program, target: slot_arrays(program)),
     Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(
         program, target.backend == "cuda")),  # every other pass knows buffers only
@@ -106,7 +109,7 @@ def warn(found: Remark) -> None:
 
 def remarks(program: Program, target: Target) -> tuple[Remark, ...]:
     """What the checks have to say of a recorded program that they let pass."""
-    return (*check_aliases(program, target), *check_registers(program, target))
+    return (*check_cluster(program, target), *check_aliases(program, target), *check_registers(program, target))
 
 
 def run_passes(program: Program, target: Target, observer: Callable[[str, Program], None] | None = None,
