@@ -82,7 +82,7 @@ def _array(op: Op, number: int, uses: Uses) -> BarrierArray:
                 escapes |= value is not root
             elif row.barrier and row.barrier != "meet":
                 accesses.append(_access(use.op, index, uses))
-            else:
+            elif not row.mentions:
                 escapes = True
     accesses.sort(key=lambda access: uses.position[access.op])
     return BarrierArray(root, op, root.name or f"barriers{number}", root.type.count, op.args[1], tuple(accesses), escapes)
