@@ -207,7 +207,7 @@ _define("atomic_load", "pointer:ptr~ mask:i1~? order:const? scope:const?", point
         touches="pointer=read")
 _define("atomic_store", "pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", None, "memory", "write",
         touches="pointer=write", releases=True)
-_define("atomic_poll", "pointer:ptr~ expected:num~ timeout:int~? order:const? scope:const?", bool_like, "memory",
+_define("atomic_poll", "pointer:ptr~ expected:num~ timeout:int|const? order:const? scope:const?", bool_like, "memory",
         "read", touches="pointer=read", blocks="poll")
 
 _define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape signed:const padding:const",
