@@ -66,8 +66,8 @@ class MimwFunction(JITFunction):
             try:
                 return run(self, *args, grid=grid, warmup=False, **kwargs)
             except (OverflowError, RuntimeError, TypeError) as error:
-                self._refuse_grid(grid, args, kwargs, error)
                 check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
+                self._refuse_grid(grid, args, kwargs, error)
                 raise
 
         return launch

@@ -78,13 +78,13 @@ def test_the_command(capsys):
     assert SUM in json.loads(capsys.readouterr().out)["remarks"][0]["message"]
 
 
-@pytest.mark.filterwarnings("ignore::mimw.errors.MimwWarning")
+@pytest.mark.filterwarnings("ignore::mimw.errors.RemarkWarning")
 def test_explain(capsys):
     main(["explain", f"{__file__}:tasks", "--signature", "*fp32", "--constexpr", "REGISTERS=240", "--constexpr", "WARPS=8"])
     assert SUM in capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore::mimw.errors.MimwWarning")
+@pytest.mark.filterwarnings("ignore::mimw.errors.RemarkWarning")
 @pytest.mark.parametrize("registers, warps", [(240, 8), (304, 4), (112, 8)])
 def test_it_runs_whether_or_not_it_is_met(machine, registers, warps):
     """A `setmaxnreg` for registers that nobody gives back would wait for ever."""
