@@ -15,8 +15,9 @@ TILE, MANY = Buffer(BF16, (128, 64)), Buffer(BF16, (128, 64), 4)
 SAMPLES = [*map(Value, (I1, I32, Scalar("i64"), F32, Pointer(F32), Tensor(I1, (8, )), Tensor(I32, (8, )), Tensor(F32, (8, )),
                         Tensor(Pointer(F32), (8, )), TILE, MANY, Barrier(), Barrier(4), Descriptor(BF16, (128, 64)), Token(),
                         Storage(), DescriptorSlots(), DescriptorSlots(2))),
-           None, 1, True, 0.5, "add", F32, (8, 8), object(), (Value(I32), ), (Value(F32), ), (Value(MANY), ), (Value(Token()), ),
-           (Value(Tensor(F32, (8, ))), ), (Value(Tensor(Pointer(F32), (8, ))), ), (F32, )]
+           None, 1, True, 0.5, "add", F32, (8, 8), object(), (Value(I32), ), (Value(F32), ), (Value(MANY), ),
+           (Value(Token()), ), (Value(Barrier(4)), ), (Value(Tensor(F32, (8, ))), ), (Value(Tensor(Pointer(F32), (8, ))), ),
+           (F32, )]
 
 
 def program(*ops: Op) -> Program:
