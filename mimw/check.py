@@ -7,16 +7,30 @@ against the memory model (docs/MEMORY_MODEL.md). What is found is reported, not 
 from __future__ import annotations
 
 import itertools
+import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from .errors import DataRace, KernelError, MimwError, NotYet, PhaseOffByOne, SimulationError, SimulatorMisuse, TargetError
+from .errors import (
+    DataRace,
+    KernelError,
+    MimwError,
+    NotYet,
+    PhaseOffByOne,
+    RemarkWarning,
+    SimulationError,
+    SimulatorMisuse,
+    TargetError,
+)
 from .findings import Finding, Report, Tried
 from .fits import check_fits
+from .passes import remarks
 from .simulate import Launch, kernel_first, prepare
 from .simulator import Guide, explore, flipped_waits, run, schedule_of, verb_of_pipe
+from .target import target as find_target
 from .trials import Trial, is_about_the_protocol, trials
 
 SEEDS, LIMIT, SHRINK_RUNS, SHRINK_SCHEDULES = 8, 200, 24, 16
@@ -43,14 +57,17 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
     if search not in ("random", "systematic", "both"):
         raise SimulatorMisuse(f"search is {search!r}; it may be 'random', 'systematic' or 'both'")
     try:
-        launch = prepare(kernel, grid, args, dict(meta), target)
-        check_fits(launch.specialisation, launch.program)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RemarkWarning)  # the report says it
+            launch = prepare(kernel, grid, args, dict(meta), target)
+            check_fits(launch.specialisation, launch.program)
     except Exception as error:
         refusal = _refusal(error)
         if refusal is None:
             raise
         return Report((_finding(refusal, None, ()), ), 0)
-    return Search(launch, progress).all(seeds, search, limit, shrink, rounds)
+    report = Search(launch, progress).all(seeds, search, limit, shrink, rounds)
+    return replace(report, remarks=remarks(launch.recorded, find_target(target or os.environ.get("MIMW_TARGET") or "sm_90a")))
 
 
 class Search:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
@@ -26,13 +27,13 @@ from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, che
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import CacheError, GlobalChanged, KernelError, TargetError
+from .errors import CacheError, GlobalChanged, KernelError, LaunchError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .guard import optimise_in_order
-from .ir import OPS, Program, print_program
+from .ir import OPS, Program, Scalar, print_program
 from .ir.wait_table import SLOT_BYTES
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
@@ -41,6 +42,7 @@ from .passes.stamp_time import RECORD_BYTES, stamp_bytes
 from .passes.stamp_waits import wait_table
 from .target import Target
 from .target import target as find_target
+from .tensor_map import block_problem
 from .triton_port.accesses import buffer_accesses, stored_layouts
 from .triton_port.allocation import allocation
 from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
@@ -51,6 +53,7 @@ from .triton_port.plain import plain_ttir
 from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, knobs, make_backend, stock_compile
 
 Observer = Callable[[str, Any], None]
+_UNSIGNED = re.compile(r"^u(?=\d)")
 CLUSTER = ("ctas_per_cga", )  # paths that no argument has
 STAMPS = ("time_stamps", )
 WAITS = ("wait_stamps", )
@@ -90,6 +93,7 @@ class Kernel:
 
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """Stages record and check."""
+        check_descriptor_types(self.fn, self.signature, chip)
         program = record_program(self.fn, self.signature, self.constants, self.attrs, options,
                                  backend.get_codegen_implementation(options), backend.get_module_map(), self.cluster)
         if observer:
@@ -169,6 +173,21 @@ class Kernel:
         return optimise_in_order(self.program, lowered, listed, observer)
 
 
+def check_descriptor_types(fn, signature: dict, chip: Target) -> None:
+    """LaunchError for the first tensor-descriptor argument with a block that the chip's TMA cannot copy."""
+    if not chip.has_tma:
+        return
+    for name, type_ in signature.items():
+        for element, block in re.findall(r"tensordesc<(\w+)\[([\d, ]+)\]", str(type_)):
+            if element == "i1":
+                problem = "its elements are of type i1, which TMA cannot copy", "describe them as int8"
+            else:
+                problem = block_problem(tuple(map(int, block.split(","))), Scalar(_UNSIGNED.sub("i", element)).bytes)
+            if problem:
+                raise LaunchError(f"the tensor descriptor given as {name!r} to kernel {fn.__name__!r}, {element}[{block}], "
+                                  f"cannot be on {chip}: {problem[0]}.", hint=f"{problem[1]}.")
+
+
 def _check_plain(program: Program, num_ctas: int) -> None:
     """Tasks of plain `tl` ops may be one program over several CTAs; our words mean one CTA each."""
     for op in program.walk():
@@ -228,6 +247,7 @@ class MimwSource(ASTSource):
         if self.orchestrates():
             module = self.kernel.to_ttgir(chip_of(target), options, make_backend(target), context, self.observer)
         else:
+            check_descriptor_types(self.fn, self.signature, chip_of(target))
             module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
         cluster = self.kernel.program.cluster if self.kernel.program else self.kernel.cluster
         return module if cluster == ALONE else with_cluster(module, cluster)

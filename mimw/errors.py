@@ -4,8 +4,7 @@
     ├── KernelError            a kernel that cannot be right; names the user's lines
     │   ├── ResourceError      more of something than the chip has; the message holds the sum
     │   │   ├── OutOfSharedMemory
-    │   │   ├── TooManyWarps
-    │   │   └── TooManyRegisters
+    │   │   └── TooManyWarps
     │   ├── ProtocolError      barriers that can never work out; the compiler raises the kinds of the simulator:
     │   │   ├── ArriveCountMismatch     TooFewArrivals, TooManyArrivals
     │   │   ├── ExpectedBytesMismatch   BytesNeverSent, BytesNotExpected
@@ -41,7 +40,7 @@
     │   ├── AsyncDotReadEarly
     │   ├── PeerExited
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
-    ├── LaunchError            launch options that cannot be: cluster shapes, grids
+    ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
     ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
@@ -61,6 +60,11 @@ import linecache
 
 class KernelWarning(UserWarning):
     """Something that the author of a kernel should know, though it may be meant."""
+
+
+class RemarkWarning(KernelWarning):
+    """A remark of the compiler's checks, at the kernel's line: the kernel is right, and does not run as its author meant, since its
+    register requests cannot be met for instance. `mimw.check` has it in its report instead."""
 
 
 class MimwError(Exception):
@@ -116,10 +120,6 @@ class OutOfSharedMemory(ResourceError):
 
 class TooManyWarps(ResourceError):
     """The tasks of one CTA need more warps than a CTA may have."""
-
-
-class TooManyRegisters(ResourceError):
-    """The tasks of one CTA request more registers than the chip's register file holds."""
 
 
 class ProtocolError(KernelError):
@@ -277,7 +277,7 @@ class SimulatorMisuse(SimulationError, ValueError):
 
 
 class LaunchError(MimwError, ValueError):
-    """Launch options that cannot be: a cluster shape, or a grid that it does not divide."""
+    """What a launch cannot be given: a cluster shape, a grid that it does not divide, a descriptor that TMA cannot have."""
 
     def __init__(self, message: str, *, hint: str = ""):
         super().__init__(f"{message}\nMend: {hint}" if hint else message)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from .analysis import Remark
 from .errors import excerpt
 
 
@@ -72,7 +73,8 @@ class Tried:
 class Report:
     """What was run and what was found. `runs` counts the runs of the launch as given, before shrinking; `complete` says that a
     systematic search went through all interleavings that can matter; `ops` counts the simulated operations of these runs. `tried`
-    are the smaller launches that were run besides, and `untried` says why others, or all, were not."""
+    are the smaller launches that were run besides, and `untried` says why others, or all, were not. `remarks` are what the author
+    should know although nothing is wrong, such as register requests that cannot be met; `ok` does not depend on them."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -80,6 +82,7 @@ class Report:
     ops: int = 0
     tried: tuple[Tried, ...] = ()
     untried: str = ""
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -88,9 +91,9 @@ class Report:
     def __str__(self) -> str:
         how = f"{self.runs} runs" + (", all interleavings that can matter" if self.complete else "")
         besides = "".join(f"\n{line}" for line in self._besides())
-        if self.ok:
-            return f"ok: nothing found in {how}, {self.ops} ops{besides}"
-        return "\n\n".join([*map(str, self.findings), f"{len(self.findings)} found in {how}{besides}"])
+        found = f"ok: nothing found in {how}, {self.ops} ops" if self.ok else f"{len(self.findings)} found in {how}"
+        remarks = ["\n".join([f"Remark: {remark.text}", excerpt(remark.site)]) for remark in self.remarks]
+        return "\n\n".join([*map(str, self.findings), *remarks, found + besides])
 
     def _besides(self) -> Iterator[str]:
         """Lines about the smaller launches."""
@@ -106,4 +109,6 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
                 "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
-                "untried": self.untried}
+                "untried": self.untried,
+                "remarks": [{"message": remark.message, "hint": remark.hint, "file": remark.site.file, "line": remark.site.line}
+                            for remark in self.remarks]}

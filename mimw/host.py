@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from .errors import SimulatorMisuse
+from .errors import LaunchError, SimulatorMisuse
+from .tensor_map import tensor_problem
 from .triton_port.origin import is_tritons
 from .triton_port.runtime import TensorDescriptor as StockTensorDescriptor
+from .triton_port.runtime import validate_block_shape
 
 _ELEMENTS = {
     "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
     "uint32": "u32", "uint64": "u64", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
     "float8_e5m2": "fp8e5", "float8_e4m3fn": "fp8e4nv", "float8_e4m3fnuz": "fp8e4b8", "float8_e5m2fnuz": "fp8e5b16",
 }
+
+_NO_ADDRESS = ("FakeTensor", "FunctionalTensor")  # torch's stand-ins, as in Triton's own check
 
 
 class HostArray:
@@ -39,19 +43,19 @@ class HostArray:
 
 
 class TensorDescriptor(StockTensorDescriptor):
-    """Triton's host tensor descriptor, which also takes numpy arrays (for the simulator)."""
+    """Triton's host tensor descriptor, which also takes numpy arrays (for the simulator).
+
+    errors:    LaunchError for what no TMA descriptor can describe (`mimw.tensor_map`), with the facts and the mend
+    """
 
     def __post_init__(self):
+        """Triton's own checks and those that it leaves to the driver; not Triton's method, which would do the half of it again."""
         if isinstance(self.base, np.ndarray):
             self.base = HostArray(self.base)
-        if isinstance(self.base, HostArray) and self.padding == "nan":
-            # Triton asks the dtype for torch's `is_floating_point`, which numpy's has not.
-            assert element_name(self.base.dtype).startswith(("fp", "bf")), "padding `nan` is only supported for floating point"
-            self.padding = "zero"
-            super().__post_init__()
-            self.padding = "nan"
-        else:
-            super().__post_init__()
+        check_descriptor(self)
+        validate_block_shape(self.block_shape)
+        if self.round_f32_to_tf32 and element_name(self.base.dtype) != "fp32":
+            raise LaunchError(f"round_f32_to_tf32 is for float32 tensors, not {self.base.dtype}", hint="leave it out.")
 
     @staticmethod
     def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero",
@@ -59,6 +63,29 @@ class TensorDescriptor(StockTensorDescriptor):
         """A descriptor of a whole array: numpy, or a torch tensor as for Triton's own."""
         tensor = HostArray(tensor) if isinstance(tensor, np.ndarray) else tensor
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block_shape, padding, round_f32_to_tf32)
+
+
+def check_descriptor(descriptor: StockTensorDescriptor, what: str = "this tensor descriptor") -> None:
+    """LaunchError for a tensor that TMA cannot describe; `what` names the descriptor."""
+    base = descriptor.base
+    address = 0 if type(base).__name__ in _NO_ADDRESS else base.data_ptr()
+    problem = tensor_problem(address, descriptor.shape, descriptor.strides, len(descriptor.block_shape), base.dtype.itemsize)
+    if not problem and descriptor.padding != "zero":
+        element = element_name(base.dtype)
+        if descriptor.padding != "nan":
+            problem = f"it pads with {descriptor.padding!r}", "pad with 'zero' or 'nan'"
+        elif not element.startswith(("fp", "bf")) or element.startswith("fp8"):
+            problem = (f"it pads with `nan`, and TMA copies elements of type {element} as plain integers",
+                       "pad with `zero`, or use fp16, bf16, fp32 or fp64")
+    if problem:
+        raise LaunchError(f"{what} cannot be: {problem[0]}.", hint=f"{problem[1]}.")
+
+
+def check_descriptors(names: list[str], args, kwargs) -> None:
+    """LaunchError for the first tensor descriptor among a launch's arguments that cannot be."""
+    for name, value in (*zip(names, args), *kwargs.items()):
+        if isinstance(value, StockTensorDescriptor):
+            check_descriptor(value, f"the tensor descriptor given as {name!r}")
 
 
 def element_name(dtype: Any) -> str:
@@ -131,6 +158,7 @@ def _is_compile_time(value) -> bool:
 
 def _type_string(value, parameter) -> str:
     if isinstance(value, StockTensorDescriptor):
+        check_descriptor(value, f"the tensor descriptor given as {parameter.name!r}")
         block = ",".join(map(str, value.block_shape))
         return f"tensordesc<{element_name(value.base.dtype)}[{block}]>"
     if is_array(value):

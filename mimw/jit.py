@@ -14,7 +14,7 @@ from typing import Any
 from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, gpu_target
 from .errors import LaunchError, MimwError
-from .host import as_launched
+from .host import as_launched, check_descriptors
 from .simulate import Given, SimulatedLaunch, simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in
@@ -66,6 +66,7 @@ class MimwFunction(JITFunction):
             try:
                 return run(self, *args, grid=grid, warmup=False, **kwargs)
             except (OverflowError, RuntimeError, TypeError) as error:
+                check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
                 self._refuse_grid(grid, args, kwargs, error)
                 raise
 

@@ -30,9 +30,6 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.is_relative_to(_TESTS / "gpu"):
-            item.add_marker(pytest.mark.gpu)
     wanting = [item for item in items if item.get_closest_marker("gpu")]
     if wanting and not gpu_available():
         for item in wanting:

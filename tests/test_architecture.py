@@ -13,27 +13,28 @@ _PACKAGE = _ROOT / "mimw"
 _ROOMS = {
     "errors": (),
     "target": ("errors",),
+    "tensor_map": (),
     "ir": ("errors", "target"),
-    "language": ("ir", "errors"),
+    "language": ("ir", "target", "errors"),
     "tlx": ("language", "ir", "errors"),
     "tle": ("language", "ir", "errors"),
     "triton_port": ("ir.layouts", "errors"),
-    "frontend": ("language", "ir", "triton_port", "errors"),
+    "frontend": ("language", "ir", "triton_port", "tensor_map", "errors"),
     "analysis": ("ir", "target", "errors"),
     "constraints": ("ir", "target", "errors"),
     "storage": ("ir", "analysis", "target", "errors"),
-    "passes": ("ir", "analysis", "constraints", "storage", "target", "errors"),
+    "passes": ("ir", "analysis", "constraints", "storage", "tensor_map", "target", "errors"),
     "lowering": ("ir", "constraints.solution", "target", "triton_port", "errors"),
     "cluster": ("target", "errors"),
     "guard": ("analysis", "passes", "triton_port", "ir", "errors"),
-    "compile": ("analysis", "cluster", "guard", "frontend", "passes", "constraints", "lowering", "triton_port", "ir", "target",
-                "errors"),
+    "compile": ("analysis", "cluster", "guard", "frontend", "passes", "constraints", "lowering", "triton_port", "ir",
+                "tensor_map", "target", "errors"),
     "aliases": ("jit", "tle", "tlx", "triton_port"),
     "fits": ("cluster", "compile", "passes", "triton_port", "ir", "target", "errors"),
-    "host": ("triton_port", "errors"),
+    "host": ("triton_port", "tensor_map", "errors"),
     "simulate": ("cluster", "compile", "fits", "host", "ir", "passes", "simulator", "report", "triton_port", "target", "errors"),
     "check": ("findings", "fits", "simulate", "simulator", "trials", "ir", "passes", "target", "errors"),
-    "findings": ("errors",),
+    "findings": ("analysis", "errors"),
     "trials": ("analysis", "simulate", "ir", "errors"),
     "watchdog": ("compile", "host", "ir", "passes", "simulate", "simulator", "triton_port", "errors"),
     "autotune": ("cluster", "simulate", "watchdog", "triton_port", "errors"),
@@ -49,7 +50,7 @@ _ROOMS = {
     "kernels": ("tlx", "tle"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
-_PLAIN_PYTHON = ("errors", "target", "ir", "analysis", "constraints", "storage", "passes", "report", "costs")
+_PLAIN_PYTHON = ("errors", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report", "costs")
 # torch is only in an extra: these rooms may import it at their top, these two inside functions, all others never.
 _TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels",), ("testing", "cli")
 

@@ -3,8 +3,10 @@
 from .barriers import Access, BarrierArray, barrier_arrays
 from .clusters import CROSS_CTA, crosses_ctas
 from .constants import constant_of, first_value, never_runs
+from .peers import barriers_of_each_cta
 from .pipe_words import PipeSide, pipe_side, pipe_sides
 from .registers import TaskRegisters, launch_registers, register_plan, total_warps
+from .remarks import Remark, register_remarks
 from .resources import TaskResources, task_resources
 from .shared import BARRIER_BYTES, SharedEntry, SharedPlan, shared_plan
 from .symbols import Symbols
@@ -13,9 +15,9 @@ from .uses import Place, Use, Uses, task_label
 from .visits import ring_of_filler, ring_of_wait, split_offset
 
 __all__ = [
-    "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Loop", "PipeSide", "Place", "SharedEntry", "SharedPlan",
-    "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays", "constant_of", "crosses_ctas", "first_value",
-    "launch_registers", "loops_of", "never_runs", "pipe_side", "pipe_sides", "register_plan", "ring_of_filler",
-    "ring_of_wait", "rounds",
-    "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
+    "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Loop", "PipeSide", "Place", "Remark", "SharedEntry",
+    "SharedPlan", "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays",
+    "barriers_of_each_cta", "constant_of", "crosses_ctas", "first_value", "launch_registers", "loops_of",
+    "never_runs", "pipe_side", "pipe_sides", "register_plan", "register_remarks", "ring_of_filler", "ring_of_wait",
+    "rounds", "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
 ]

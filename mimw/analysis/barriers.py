@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import OPS, Op, Program, Task, Value
+from ..ir import OPS, Buffer, Descriptor, Op, Program, Task, Tensor, Value
 from .pipe_words import PipeSide, pipe_side
 from .uses import Uses
 
-_KINDS = {"barrier_wait": "wait", "barrier_arrive": "arrive", "barrier_expect": "expect", "tma_load": "complete",
-          "bulk_load": "complete"}
 WARP = 32  # threads; barriers on which each of them arrives exist on NVIDIA only
 
 
@@ -17,9 +15,10 @@ WARP = 32  # threads; barriers on which each of them arrives exist on NVIDIA onl
 class Access:
     """One op on a barrier of an array.
 
-    `kind`: `wait`; `arrive` (`count` arrivals); `expect` (one arrival, and `bytes` more to wait for); `complete` (a
-    copy brings `bytes`). `index` says which barrier: a number, a value, or None where it is unknown. `bytes` is None
-    where it is unknown.
+    `kind`: `wait`; `arrive` (`count` arrivals); `expect` (one arrival, and `bytes` more to wait for); `announce` (`bytes` more,
+    without an arrival); `complete` (a copy brings `bytes`). `index` says which barrier: a number, a value, or None where it is
+    unknown. `bytes` is None where it is unknown. `peers` are the ranks of the CTAs in which the barrier lies, None where it is
+    the own CTA. `times` is how many CTAs bring the `count` and the `bytes` together (`analysis.peers`).
     """
 
     kind: str
@@ -29,12 +28,14 @@ class Access:
     predicate: Value | None = None
     count: int = 0
     bytes: int | None = 0
+    peers: tuple[Value | int, ...] | None = None
+    times: int = 1
 
 
 @dataclass(frozen=True)
 class BarrierArray:
-    """One `alloc_barriers`. `escapes` is true if something else than the four known ops holds one of its barriers: then
-    what arrives there is not all known, and nobody may draw conclusions."""
+    """One `alloc_barriers`, as all CTAs see it, or as those with the `ranks` do. `escapes` is true if a barrier goes where it is
+    not followed, through a loop for instance: then what arrives there is not all known, and nobody may draw conclusions."""
 
     root: Value
     op: Op
@@ -43,6 +44,11 @@ class BarrierArray:
     arrive_count: int
     accesses: tuple[Access, ...]
     escapes: bool
+    ranks: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        ctas = f" of CTA{'s' * (len(self.ranks) > 1)} {', '.join(map(str, self.ranks))} of each cluster" if self.ranks else ""
+        return f"'{self.name}'{ctas}"
 
     @property
     def pipe(self) -> PipeSide | None:
@@ -70,31 +76,40 @@ def _array(op: Op, number: int, uses: Uses) -> BarrierArray:
     while pending:
         value, index = pending.pop()
         for use in uses.of(value):
+            row = OPS[use.op.name]
             if use.op.name == "barrier_index":
                 pending.append((use.op.result, use.op.args[1]))
                 escapes |= value is not root
-            elif use.op.name in _KINDS:
+            elif row.barrier and row.barrier != "meet":
                 accesses.append(_access(use.op, index, uses))
-            else:
+            elif not row.mentions:
                 escapes = True
     accesses.sort(key=lambda access: uses.position[access.op])
     return BarrierArray(root, op, root.name or f"barriers{number}", root.type.count, op.args[1], tuple(accesses), escapes)
 
 
 def _access(op: Op, index, uses: Uses) -> Access:
-    kind, task = _KINDS[op.name], uses.task(op)
-    arg = dict(zip(OPS[op.name].params, op.args)).get
-    if kind == "wait":
-        return Access(kind, op, task, index, arg("predicate"))
-    if kind == "arrive":
+    row, task = OPS[op.name], uses.task(op)
+    arg = dict(zip(row.params, op.args)).get
+    count, size = 0, 0
+    if row.barrier == "arrive":
         warps = task.num_warps if task is not None else uses.program.num_warps
-        threads = WARP * warps if arg("barrier").type.per_thread else 1
-        return Access(kind, op, task, index, arg("predicate"), count=arg("count") * threads)
-    if kind == "expect":
-        size = arg("bytes")
-        return Access(kind, op, task, index, arg("predicate"), count=1, bytes=size if isinstance(size, int) else None)
-    if op.name == "bulk_load":
-        return Access(kind, op, task, index, bytes=arg("bytes") if isinstance(arg("bytes"), int) else None)
-    # An attribute would say that the copy does more than bring its block to this CTA.
-    known = not any(op.attrs.values())
-    return Access(kind, op, task, index, arg("predicate"), bytes=arg("descriptor").type.block_bytes if known else None)
+        count = arg("count") * (WARP * warps if arg("barrier").type.per_thread else 1)
+    elif row.barrier in ("expect", "announce"):
+        count, size = int(row.barrier == "expect"), arg("bytes")
+    elif row.barrier == "complete":
+        size = _brought(arg(row.brings))
+    peers = arg(row.peers) if row.peers else None
+    return Access(row.barrier, op, task, index, arg("predicate"), count, size,
+                  peers if peers is None or isinstance(peers, tuple) else (peers, ))
+
+
+def _brought(what) -> int | None:
+    """The bytes that a copy of `what` completes; None if they are computed at run time."""
+    if not isinstance(what, Value):
+        return what
+    if isinstance(what.type, Descriptor):
+        return what.type.block_bytes
+    if isinstance(what.type, Buffer):
+        return what.type.bytes
+    return what.type.numel * what.type.element.bytes if isinstance(what.type, Tensor) else None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir import Program
+from ..ir import OPS, Program
 
-# Ops that touch another CTA's barriers or shared memory.
-CROSS_CTA = ("remote_view", "remote_arrive", "remote_store", "async_remote_store", "async_remote_copy", "tma_load_multicast",
-             "group_barrier", "remote_load", "remote_scatter", "remote_rmw", "remote_cas")
+CROSS_CTA = tuple(name for name, row in OPS.items() if row.peers)  # ops that touch another CTA's barriers or shared memory
 
 
 def crosses_ctas(program: Program) -> bool:

@@ -30,9 +30,10 @@ FOLD: dict[str, Callable[[int, int], int]] = {
 _DEPTH = 200  # an unrolled counter is a chain of additions; beyond this a value counts as unknown
 
 
-def constant_of(uses: Uses, value: Value | int | None) -> int | None:
-    """The number that `value` always is, or None. An i1 is 0 or 1."""
-    return _Evaluator(uses, in_loops=False).number(value, 0)
+def constant_of(uses: Uses, value: Value | int | None, rank: int | None = None) -> int | None:
+    """The number that `value` always is, or None. An i1 is 0 or 1. With `rank`, the number that it always is in that CTA of its
+    cluster."""
+    return _Evaluator(uses, in_loops=False, rank=rank).number(value, 0)
 
 
 def first_value(uses: Uses, value: Value | int | None) -> int | None:
@@ -61,8 +62,8 @@ def never_runs(uses: Uses, op: Op) -> bool:
 
 class _Evaluator:
 
-    def __init__(self, uses: Uses, in_loops: bool):
-        self.uses, self.in_loops = uses, in_loops
+    def __init__(self, uses: Uses, in_loops: bool, rank: int | None = None):
+        self.uses, self.in_loops, self.rank = uses, in_loops, rank
         self.known: dict[Value, int | None] = {}
 
     def number(self, value, depth: int) -> int | None:
@@ -82,6 +83,8 @@ class _Evaluator:
             return int(op.args[0])
         if op.name == "int_cast":
             return self.number(op.args[0], depth)
+        if self.rank is not None and (found := self.of_cluster(op)) is not None:
+            return found
         if op.name == "cluster_size_1d":
             return self.uses.program.cluster_size
         if op.name == "cluster_cta_rank":
@@ -96,6 +99,16 @@ class _Evaluator:
         if op.name in ("sdiv", "udiv", "srem", "urem") and (rhs <= 0 or lhs < 0):
             return None
         return FOLD[op.name](lhs, rhs)
+
+    def of_cluster(self, op: Op) -> int | None:
+        """What an op gives in the CTA `rank`, as far as its place in its cluster decides: rank and `program_id % size`."""
+        cluster = self.uses.program.cluster
+        if op.name == "cluster_cta_rank":
+            return self.rank
+        if op.name in ("srem", "urem") and cluster[1:] == (1, 1) and constant_of(self.uses, op.args[1]) == cluster[0]:
+            numbered = self.uses.definition[op.args[0]] if isinstance(op.args[0], Value) else None
+            return self.rank if numbered is not None and numbered.name == "get_program_id" and numbered.args[0] == 0 else None
+        return None
 
     def entering(self, value: Value):
         """What a loop's block argument is in the first round."""

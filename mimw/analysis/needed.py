@@ -10,26 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..ir import OPS, Block, Buffer, Op, Program, Site, Tensor, Token, Value
+from ..ir import OPS, Barrier, Block, Buffer, DescriptorSlots, Op, Program, Site, Storage, Tensor, Token, Value
 from ..ir.ops import is_pure
 
-# Their results are data that no index arithmetic can stand in for; so is what copies and other CTAs put into a buffer. A buffer
-# that tasks fill from registers, with the number of the next tile for instance, is as good as its values.
-_DATA = frozenset("local_gather async_dot async_dot_wait dot dot_scaled descriptor_load descriptor_gather".split())
-_FILLS = frozenset("tma_load tma_load_multicast bulk_load async_load local_scatter remote_store async_remote_store "
-                   "async_remote_copy".split())
-_VIEWS = frozenset("buffer_index buffer_slice buffer_trans buffer_reinterpret".split())
 _LOADS = frozenset("load masked_load".split())
-_OBSERVERS = frozenset("print assert assume hint assert_same_layout dump_layout".split())
 _CARRIERS = ("if", "for", "while")
 _COMMUNICATION = frozenset("atomic_rmw atomic_cas atomic_load atomic_store atomic_poll".split())
+_PLACES = (Barrier, Buffer, DescriptorSlots, Storage)
 
 
 @dataclass(frozen=True)
 class Needed:
-    """`values` have to be computed; `unknown` are sites of branches that depend on data, `bounds` those of loops that do."""
+    """`values` have to be computed, and what the ops in `stores` write into shared memory be there; `unknown` are the branches that
+    depend on data, `bounds` the sites of loops that do."""
 
     values: frozenset[Value]
+    stores: frozenset[Op]
     unknown: frozenset[Op]
     bounds: tuple[Site, ...]
 
@@ -49,16 +45,26 @@ class _Search:
             for target, source in _carried(op):
                 self.sources.setdefault(target, []).append(source)
 
-        self.stores: dict[Value, list[Op]] = {}                      # by the buffer array
-        self.local_loads: dict[Value, list[Op]] = {}
+        # By the buffer array: ops that put values of the task into it, ops with results that read it, and whether anything
+        # else fills it, a copy or another CTA, whose bytes only a full run knows.
+        self.stores: dict[Value, list[Op]] = {}
+        self.reads: dict[Value, list[Op]] = {}
         self.filled: set[Value] = set()
         for op in program.walk():
-            for kind, of in (("local_store", self.stores), ("local_load", self.local_loads)):
-                if op.name == kind:
-                    for root in self.arrays(op.args[0]):
-                        of.setdefault(root, []).append(op)
-            if op.name in _FILLS:
-                self.filled.update(root for value in op.operands if isinstance(value.type, Buffer) for root in self.arrays(value))
+            row = OPS[op.name]
+            for root in self.touched(op, row.writes):
+                if row.stores_registers:
+                    self.stores.setdefault(root, []).append(op)
+                else:
+                    self.filled.add(root)
+            if op.results:
+                for root in self.touched(op, row.reads):
+                    self.reads.setdefault(root, []).append(op)
+
+    def touched(self, op: Op, operands: tuple[str, ...]) -> set[Value]:
+        """The arrays behind those of the op's operands that are buffers."""
+        values = (op.args[OPS[op.name].params.index(name)] for name in operands)
+        return {root for value in values if isinstance(getattr(value, "type", None), Buffer) for root in self.arrays(value)}
 
     def arrays(self, buffer: Value) -> set[Value]:
         """The arrays that a buffer may be a part of."""
@@ -68,14 +74,23 @@ class _Search:
             if value in seen:
                 continue
             seen.add(value)
-            op = self.maker.get(value)
-            if op is not None and op.name in _VIEWS:
-                todo.append(op.args[0])
+            seen_through = self.seen_through(value)
+            if seen_through is not None:
+                todo.append(seen_through)
             elif value in self.sources:
                 todo += self.sources[value]
             else:
                 found.add(value)
         return found
+
+    def seen_through(self, value: Value) -> Value | None:
+        """What a view is a view of; None for anything else, an array with memory of its own among them."""
+        op = self.maker.get(value)
+        row = OPS[op.name] if op is not None else None
+        if not row or not row.view_of:
+            return None
+        position = row.params.index(row.view_of)
+        return op.args[position] if position < len(op.args) else None
 
     def result(self) -> Needed:
         tainted = self.tainted()
@@ -89,6 +104,7 @@ class _Search:
                 bounds.append(op.site)
             roots += wanted
         found: set[Value] = set()
+        stores: set[Op] = set()
         while roots:
             value = roots.pop()
             if value in found:
@@ -98,15 +114,19 @@ class _Search:
             op = self.maker.get(value)
             if op is not None and op.name not in _CARRIERS and op.name != "warp_specialize":
                 roots += op.operands
-                if op.name == "local_load":
-                    roots += [tile for array in self.arrays(op.args[0]) for store in self.stores.get(array, ())
-                              for tile in store.args[1:]]
+                for store in self.stores_behind(op):
+                    stores.add(store)
+                    roots += store.operands
                 roots += [yielded for block in op.blocks for yielded in block.yielded]
-        return Needed(frozenset(found), frozenset(unknown), tuple(bounds))
+        return Needed(frozenset(found), frozenset(stores), frozenset(unknown), tuple(bounds))
+
+    def stores_behind(self, op: Op) -> list[Op]:
+        """The ops that store what `op` may read."""
+        return [store for array in self.touched(op, OPS[op.name].reads) for store in self.stores.get(array, ())]
 
     def roots(self, op: Op) -> Iterator[Value]:
         """Operands that decide something by themselves."""
-        if op.name in _OBSERVERS or op.name == "yield":
+        if "observer" in OPS[op.name].traits or op.name == "yield":
             return
         if op.name == "if":
             yield op.args[0]
@@ -122,8 +142,8 @@ class _Search:
 
     def tainted(self) -> set[Value]:
         """Values that depend on data."""
-        found = {result for op in self.program.walk() if op.name in _DATA for result in op.results}
-        found.update(load.result for array in self.filled for load in self.local_loads.get(array, ()))
+        found = {result for op in self.program.walk() if _is_data(op) for result in op.results}
+        found.update(result for array in self.filled for op in self.reads.get(array, ()) for result in op.results)
         users: dict[Value, list[Op]] = {}
         for op in self.program.walk():
             for value in op.operands:
@@ -137,19 +157,21 @@ class _Search:
             value = todo.pop()
             reached = list(flows.get(value, ()))
             for op in users.get(value, ()):
-                if op.name == "local_store":
-                    reached += [load.result for array in self.arrays(op.args[0]) for load in self.local_loads.get(array, ())]
-                elif op.name not in _CARRIERS and not _is_place(op):
-                    reached += op.results
+                if OPS[op.name].stores_registers:
+                    reached += [result for array in self.touched(op, OPS[op.name].writes) for read in self.reads.get(array, ())
+                                for result in read.results]
+                if op.name not in _CARRIERS:
+                    reached += (result for result in op.results if not isinstance(result.type, _PLACES))
             new = [one for one in reached if one not in found]
             found.update(new)
             todo += new
         return found
 
 
-def _is_place(op: Op) -> bool:
-    """Views and barriers: their results are places, not data."""
-    return OPS[op.name].ours and op.name.startswith(("buffer_", "barrier_", "alloc", "local_alloc"))
+def _is_data(op: Op) -> bool:
+    """Whether no index arithmetic can stand in for the results: products, what copies bring, and what other CTAs hold."""
+    row = OPS[op.name]
+    return "dot" in row.traits or row.copy == "in" or bool(row.peers and row.reads)
 
 
 def _carried(op: Op) -> Iterator[tuple[Value, Value]]:

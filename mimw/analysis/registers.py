@@ -8,14 +8,14 @@ the rest to the default task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir import Op, Program, Site, Task
 from ..target import Target
 from .uses import task_label
 
-_LEAST = 24  # the smallest count that setmaxnreg takes
-_MOST = 256  # the largest
+LEAST = 24  # the smallest count that setmaxnreg takes
+MOST = 256  # the largest
 _GROUP = 4
 
 
@@ -43,6 +43,11 @@ def regions(program: Program) -> tuple[Op, ...]:
     return tuple(op for op in program.walk() if op.name == "warp_specialize")
 
 
+def own_regions(program: Program) -> tuple[Op, ...]:
+    """The task regions that the author wrote."""
+    return tuple(region for region in regions(program) if not region.attrs.get("internal"))
+
+
 def extra_warps(region: Op) -> int:
     """Warps of a region on top of the default task's, filled up to groups of four."""
     return _round_up(sum(task.num_warps for task in region.attrs["tasks"] if not task.is_default), _GROUP)
@@ -60,12 +65,12 @@ def launch_registers(program: Program, target: Target) -> int:
 
 
 def register_plan(program: Program, target: Target) -> tuple[TaskRegisters, ...]:
-    """Every task of every region in program order, or the one row of a kernel without tasks."""
+    """Every task of every region that the author wrote, in program order, or the one row of a kernel without tasks."""
     launch = launch_registers(program, target)
     if not regions(program):
         return (TaskRegisters("kernel", 0, program.num_warps, 0, None, launch, launch, False, program.site), )
     rows = []
-    for number, region in enumerate(regions(program)):
+    for number, region in enumerate(own_regions(program)):
         rows += _region(program, region, number, launch)
     return tuple(rows)
 
@@ -81,16 +86,25 @@ def requests(program: Program, target: Target) -> dict[Op, tuple[int | None, ...
     for number, region in enumerate(regions(program)):
         rows = _region(program, region, number, launch)
         default, *others = rows
-        if default.requested is None:
-            asked[region] = (None, *(row.requested for row in others))
-        elif not default.moved:
+        if not default.moved:
             asked[region] = (None, ) * len(rows)
+        elif default.requested is None:
+            asked[region] = (None, *(row.requested for row in others))
         else:
             groups = {row.first_warp // _GROUP: row.granted for row in others}
             left = _grant(launch, program.num_warps, None, groups, extra_warps(region) // _GROUP)
             asked[region] = (default.granted if left is None or left[0] > default.granted else None,
                              *(row.granted for row in others))
     return asked
+
+
+def most_for_all(program: Program, region: Op, number: int, launch: int) -> int:
+    """The largest number such that the requests of a region fit if none of them is above it; 0 if there is none."""
+    for most in range(MOST, LEAST - 1, -8):
+        tasks = tuple(replace(task, registers=task.registers and min(task.registers, most)) for task in region.attrs["tasks"])
+        if _region(program, replace(region, attrs={**region.attrs, "tasks": tasks}), number, launch)[0].moved:
+            return most
+    return 0
 
 
 def _region(program: Program, region: Op, number: int, launch: int) -> list[TaskRegisters]:
@@ -126,7 +140,7 @@ def _grant(launch: int, default_warps: int, default: int | None, groups: dict[in
            group_count: int) -> tuple[int, dict[int, int]] | None:
     """(registers of the default task, registers of each group), or None where nothing is moved."""
     requests = [request for request in (default, *groups.values()) if request]
-    if not requests or max(requests) > _MOST:
+    if not requests or max(requests) > MOST:
         return None
     pool = launch * (default_warps + group_count * _GROUP)  # in registers per thread, times warps
     padding = (group_count - len(groups)) * _GROUP * launch
@@ -134,17 +148,17 @@ def _grant(launch: int, default_warps: int, default: int | None, groups: dict[in
     silent = [group for group, request in groups.items() if not request]
     left = pool - padding - asked - (default or 0) * default_warps
     if default is None:
-        default = min(_MOST, _round_down((left - len(silent) * _GROUP * launch) // default_warps))
+        default = min(MOST, _round_down((left - len(silent) * _GROUP * launch) // default_warps))
         left, share = 0, launch
     else:
-        share = min(_MOST, _round_down(left // (len(silent) * _GROUP))) if silent else _LEAST
-    if default < _LEAST or left < 0 or (silent and share < _LEAST):
+        share = min(MOST, _round_down(left // (len(silent) * _GROUP))) if silent else LEAST
+    if default < LEAST or left < 0 or (silent and share < LEAST):
         return None
     return default, {group: request or share for group, request in groups.items()}
 
 
 def _request(registers: int | None) -> int | None:
-    return max(_LEAST, _round_up(registers, 8)) if registers else None
+    return max(LEAST, _round_up(registers, 8)) if registers else None
 
 
 def _round_up(number: int, unit: int = 8) -> int:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Op, Program
+from ..ir import OPS, Op, Program
 from ..target import Target
 from .barriers import barrier_arrays
-from .registers import regions, register_plan
+from .registers import own_regions, register_plan
 from .shared import buffer_uses
 from .uses import Uses
-
-_COPIES = ("async_load", "tma_load", "tma_fetch", "tma_store", "bulk_load", "bulk_store", "descriptor_load", "descriptor_store")
-_DOTS = ("async_dot", "dot", "dot_scaled")
 
 
 @dataclass(frozen=True)
 class TaskResources:
     """One task. `role` says in a word what its ops make it: mma (dots), load (starts copies in), store (copies out),
-    idle (no ops), else compute. `copies` and `dots` count ops in the text of the kernel, not at run time."""
+    idle (no ops), else compute. `copies`, those to other CTAs included, and `dots` count ops in the text of the kernel, not at run
+    time. Regions in which the compiler gathers all warps for a cluster barrier are left out."""
 
     name: str
     role: str
@@ -35,7 +33,7 @@ class TaskResources:
 def task_resources(program: Program, target: Target) -> tuple[TaskResources, ...]:
     """The tasks of the program in the order of `register_plan`."""
     uses = Uses(program)
-    bodies = [[op for inner in block.ops for op in inner.walk()] for region in regions(program) for block in region.blocks]
+    bodies = [[op for inner in block.ops for op in inner.walk()] for region in own_regions(program) for block in region.blocks]
     rows = register_plan(program, target)
     if not bodies:
         bodies = [uses.ops]
@@ -49,7 +47,7 @@ def task_resources(program: Program, target: Target) -> tuple[TaskResources, ...
                         if any(one.op in inside for one in array.of_kind("arrive", "expect", "complete")))
         found.append(TaskResources(row.name, _role(body), row.num_warps, row.requested, row.granted,
                                    tuple(name for name, ops in buffers if not inside.isdisjoint(ops)), waits, arrives,
-                                   sum(op.name in _COPIES for op in body), sum(op.name in _DOTS for op in body)))
+                                   sum(bool(OPS[op.name].copy) for op in body), sum(_is_dot(op) for op in body)))
     return tuple(found)
 
 
@@ -59,11 +57,15 @@ def _buffers(uses: Uses) -> list[tuple[str, tuple[Op, ...]]]:
 
 
 def _role(body: list[Op]) -> str:
-    names = {op.name for op in body}
-    if not names.isdisjoint(_DOTS):
+    if any(map(_is_dot, body)):
         return "mma"
-    if not names.isdisjoint(("tma_load", "async_load", "bulk_load")):
+    started = {OPS[op.name].copy for op in body if "async" in OPS[op.name].effects or OPS[op.name].copy == "out"}
+    if "in" in started:
         return "load"
-    if not names:
+    if not body:
         return "idle"
-    return "store" if not names.isdisjoint(("tma_store", "bulk_store", "descriptor_store")) else "compute"
+    return "store" if "out" in started else "compute"
+
+
+def _is_dot(op: Op) -> bool:
+    return "dot" in OPS[op.name].traits

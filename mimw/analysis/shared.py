@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Op, Program, Site, Value
+from ..ir import OPS, Op, Program, Site, Value
 from .uses import Uses
 
 BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
-_VIEWS = ("buffer_index", "buffer_slice", "buffer_trans", "buffer_reinterpret", "buffer_flat", "barrier_index",
-          "local_alloc")  # in a storage, an array is a view
-_ASYNC = ("async_load", "tma_load", "tma_store", "tma_fetch", "bulk_load", "bulk_store", "async_dot", "remote_store",
-          "async_remote_store", "async_remote_copy", "tma_load_multicast", "remote_load", "remote_scatter", "remote_rmw",
-          "remote_cas")
 
 
 @dataclass(frozen=True)
@@ -76,13 +71,19 @@ def buffer_uses(uses: Uses, root: Value) -> tuple[tuple[Op, ...], bool]:
     touching, handed_on, pending = [], False, [root]
     while pending:
         for use in uses.of(pending.pop()):
-            if use.op.name in _VIEWS:
+            if OPS[use.op.name].view_of:  # in a storage, an array is a view
                 pending.append(use.op.result)
             elif use.op.name in ("for", "while", "if", "yield", "condition"):
                 handed_on = True
             else:
                 touching.append(use.op)
     return tuple(sorted(touching, key=uses.position.__getitem__)), handed_on
+
+
+def _goes_on(op: Op) -> bool:
+    """Whether an op may touch the memory after it is over, or another CTA may touch it."""
+    row = OPS[op.name]
+    return "async" in row.effects or bool(row.copy or row.peers)
 
 
 def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
@@ -92,7 +93,7 @@ def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
             "buffer": lambda: type_.tile_bytes}[kind]()
     touching, handed_on = buffer_uses(uses, root)
     pinned = kind == "barriers" or handed_on or uses.task(op) is not None or any(
-        use.name in _ASYNC or uses.task(use) is not None for use in touching)
+        _goes_on(use) or uses.task(use) is not None for use in touching)
     first, last = uses.position[op], max([uses.position[op], *(_end(use, op, uses) for use in touching)])
     if pinned:
         first, last = 0, len(uses.ops) - 1

@@ -20,7 +20,6 @@ from ..triton_port.codegen import (
 )
 from .generator import KernelGenerator
 
-
 _TOLD = ("message", "sites", "hint", "required", "limit", "name")  # what an error of ours says beside its text
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ..errors import KernelError
+from ..language.core import unwrap
+from ..tensor_map import block_problem
 from ..triton_port.codegen import TritonSemantic
 
 
@@ -16,6 +19,13 @@ class Semantic(TritonSemantic):
 
     def max_constancy(self, x, values):
         return self._hint("max_constancy", "tt.constancy", x, values)
+
+    def make_tensor_descriptor(self, base, shape, strides, block_shape, padding_option="zero"):
+        """As Triton's; what TMA cannot copy is told with the mend."""
+        problem = block_problem([unwrap(extent) for extent in block_shape], base.dtype.element_ty.primitive_bitwidth // 8)
+        if problem:
+            raise KernelError(f"this tensor descriptor cannot be: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
+        return super().make_tensor_descriptor(base, shape, strides, block_shape, padding_option)
 
     def binary_op_sanitize_overflow_impl(self, lhs, rhs, binary_op):
         """Triton records the check and then drops its assertion, unless debugging is on."""

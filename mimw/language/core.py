@@ -16,6 +16,7 @@ import triton.language.core as tl
 
 from ..errors import KernelError, NotYet
 from ..ir import Recorder
+from ..target import TARGETS
 
 HIDDEN = ("_semantic", "_generator")
 
@@ -139,6 +140,12 @@ def capability(semantic: Any) -> int | None:
     """Compute capability of the target (90 for `sm_90a`), or None if it is not an NVIDIA chip."""
     match = re.fullmatch(r"(?:sm_?)?(\d+)[a-z]?", str(semantic.builder.options.arch))
     return int(match[1]) if match else None
+
+
+def tensor_memory_columns(semantic: Any) -> int:
+    """Columns of tensor memory of the target: 512 on sm_100a and sm_103a, 0 on all others, sm_120a among them."""
+    chip = capability(semantic)
+    return next((one.tensor_memory_columns for one in TARGETS.values() if one.arch == chip), 0)
 
 
 class HandleValue(tl.base_value):

@@ -6,16 +6,19 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ..ir import Program, verify
+from ..analysis import Remark
+from ..errors import RemarkWarning
+from ..ir import Op, Program, verify
 from ..target import Target
 from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
 from .check_async_dot import check_async_dot
 from .check_bytes import check_bytes
 from .check_cluster import check_cluster
+from .check_descriptors import check_descriptors
 from .check_exclusive import check_exclusive
 from .check_named_barriers import check_named_barriers
-from .check_registers import Remark, check_registers
+from .check_registers import check_registers
 from .check_scratch import check_scratch, may_not_fit
 from .check_shared import check_shared
 from .check_target import check_target
@@ -42,12 +45,13 @@ from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
 
 __all__ = [
-    "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot", "check_bytes",
-    "check_cluster", "check_exclusive", "check_named_barriers", "check_registers", "check_scratch", "check_shared",
-    "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies", "drop_unused", "fence_barriers",
-    "fence_globals", "fence_handovers", "grant_registers", "join_copies", "keep_loops", "may_not_fit",
-    "narrow_releases", "place_aliases", "place_meetings", "run_passes", "share_captures", "shared_operands",
-    "shared_pointers", "slot_arrays", "stamp_time", "stamp_waits", "sync_clusters",
+    "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot",
+    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_registers",
+    "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies",
+    "drop_unused", "fence_barriers", "fence_globals", "fence_handovers", "grant_registers", "join_copies",
+    "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
+    "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "stamp_time", "stamp_waits",
+    "sync_clusters", "warn",
 ]
 
 
@@ -62,6 +66,7 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("target", check=check_target),  # first: nothing else matters if the chip lacks the words
+    Pass("descriptors", check=check_descriptors),
     Pass("slot_arrays", rewrite=lambda program, target: slot_arrays(program)),
     Pass("shared_pointers", rewrite=lambda program, target: shared_pointers(
         program, target.backend == "cuda")),  # every other pass knows buffers only
@@ -94,19 +99,35 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
+_SHOWN: dict = {}  # remarks that this process has given; Python's own filters decide whether to repeat them
+
+
+def warn(found: Remark) -> None:
+    """A Python warning at the line that a remark is about."""
+    warnings.warn_explicit(found.text, RemarkWarning, found.site.file or "<unknown>", found.site.line, registry=_SHOWN)
+
+
+def remarks(program: Program, target: Target) -> tuple[Remark, ...]:
+    """What the checks have to say of a recorded program that they let pass."""
+    return (*check_cluster(program, target), *check_aliases(program, target), *check_registers(program, target))
+
+
 def run_passes(program: Program, target: Target, observer: Callable[[str, Program], None] | None = None,
-               remark: Callable[[Remark], None] = lambda found: warnings.warn(str(found), stacklevel=3)) -> Program:
+               remark: Callable[[Remark], None] = warn) -> Program:
     """The program after all passes, verified after each one.
 
     `observer(name, program)` is called after every pass, for printing. Remarks go to `remark`, by default as Python
     warnings. A check that fails raises the error of its own docstring; a rewrite that breaks the IR raises
     `InvalidProgram`.
     """
-    verify(program)
+    known: set[Op] = set()  # ops that `verify` has seen; most of them outlive most passes
+    verify(program, known)
     for step in PASSES:
         if step.rewrite is not None:
-            program = step.rewrite(program, target)
-            verify(program)
+            rewritten = step.rewrite(program, target)
+            if rewritten is not program:
+                verify(rewritten, known)
+            program = rewritten
         else:
             for found in step.check(program, target) or ():
                 remark(found)

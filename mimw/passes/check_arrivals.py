@@ -1,4 +1,4 @@
-"""Barriers that wait for arrivals which cannot come.
+"""Barriers that wait for arrivals which cannot come, in any CTA of a cluster.
 
 A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it
 lets pass may still hang, and the simulator is the place to find that. It is certain of three things: more arrivals at
@@ -14,7 +14,7 @@ from ..analysis import (
     BarrierArray,
     Symbols,
     Uses,
-    barrier_arrays,
+    barriers_of_each_cta,
     constant_of,
     first_value,
     ring_of_filler,
@@ -33,7 +33,7 @@ _PER_THREAD = ("each thread of the arriving task counts: give alloc_warp_barrier
 def check_arrivals(program: Program, target: Target) -> None:
     """Raise `TooFewArrivals` or `TooManyArrivals` for the first array whose phases certainly get so."""
     uses = Uses(program)
-    for array in barrier_arrays(program, uses):
+    for array in barriers_of_each_cta(program, uses):
         if array.escapes or uses.loops(array.op):
             continue
         _too_many(uses, array)
@@ -115,7 +115,7 @@ def _unreleased(uses: Uses, array: BarrierArray, wait: Access) -> None:
         _unreleased_slots(array, wait, arrivals)
     who = "".join(f"; a round brings {_what(one)} of task '{task_label(one.task)}' at {one.op.site}" for one in arrivals)
     raise TooFewArrivals(
-        f"the slots of '{array.name}' are not given back: a phase takes {_arrivals(array.arrive_count)}"
+        f"the slots of {array} are not given back: a phase takes {_arrivals(array.arrive_count)}"
         f"{who or ', and nothing ever arrives there'}. The wait of task '{task_label(wait.task)}' at {wait.op.site} passes "
         f"once for each of the {array.count} barriers, and never again.",
         array.op.site, wait.op.site, *(one.op.site for one in arrivals),
@@ -152,12 +152,13 @@ def _slot(uses: Uses, symbols: Symbols, access: Access) -> tuple[tuple | None, i
 
 def _too_many(uses: Uses, array: BarrierArray) -> None:
     for one in array.of_kind("arrive") if array.pipe is None else ():
-        if one.count > array.arrive_count and not _never(uses, one):
+        at_once = one.count // one.times
+        if at_once > array.arrive_count and not _never(uses, one):
             raise TooManyArrivals(
-                f"'{array.name}' takes {_arrivals(array.arrive_count)} a phase, and task '{task_label(one.task)}' arrives "
-                f"{one.count} times at once. What is too much corrupts the barrier.", one.op.site, array.op.site,
+                f"{array} takes {_arrivals(array.arrive_count)} a phase, and task '{task_label(one.task)}' arrives "
+                f"{at_once} times at once. What is too much corrupts the barrier.", one.op.site, array.op.site,
                 hint=_PER_THREAD if array.root.type.per_thread else
-                f"allocate with arrive_count={one.count}, or arrive {_times(array.arrive_count)}.")
+                f"allocate with arrive_count={at_once}, or arrive {_times(array.arrive_count)}.")
 
 
 def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
@@ -170,7 +171,7 @@ def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
     hint = f"Allocate with arrive_count={come}, or add the other arrive." if arrivals else \
         "Add the barrier_arrive or barrier_expect_bytes that completes it."
     hint = _PER_THREAD if arrivals and array.root.type.per_thread else hint
-    raise TooFewArrivals(f"'{array.name}' waits for {_arrivals(array.arrive_count)}, {facts}. {waiting}",
+    raise TooFewArrivals(f"{array} waits for {_arrivals(array.arrive_count)}, {facts}. {waiting}",
                          array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=hint)
 
 
@@ -187,7 +188,9 @@ def _too_few_of_pipe(array: BarrierArray, wait: Access, arrivals: list[Access]) 
 
 
 def _what(one: Access) -> str:
-    return "one expect" if one.kind == "expect" else "one arrive" if one.count == 1 else f"one arrive of {one.count}"
+    each = one.count // one.times
+    what = "one expect" if one.kind == "expect" else "one arrive" if each == 1 else f"one arrive of {each}"
+    return what if one.times == 1 else f"{what} from each of {one.times} CTAs"
 
 
 def _arrivals(count: int) -> str:

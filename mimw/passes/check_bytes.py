@@ -1,29 +1,32 @@
 """Barriers that expect another number of bytes than their copies bring.
 
 A TMA load brings its whole block, parts outside of the tensor included; a barrier told to expect fewer or more never
-completes the phase. Speaks only where it is certain: every expect and every copy on the array stands in one straight
-line, or one of the two kinds is missing in the whole kernel.
+completes the phase. In a cluster, copies of other CTAs count where they land. Speaks only where it is certain: every expect
+and every copy on the array stands in one straight line, or one of the two kinds is missing in the whole kernel.
 """
 
 from __future__ import annotations
 
-from ..analysis import Access, BarrierArray, Uses, barrier_arrays, constant_of, task_label
+from ..analysis import Access, BarrierArray, Uses, barriers_of_each_cta, constant_of, task_label
 from ..errors import BytesNeverSent, BytesNotExpected
 from ..ir import Program
 from ..target import Target
+
+_BLOCK = "a TMA load always brings its whole block"
+_WHOLE = "a barrier gets what every CTA of the cluster sends to it"
 
 
 def check_bytes(program: Program, target: Target) -> None:
     """Raise `BytesNeverSent` or `BytesNotExpected` for the first array whose expected bytes certainly differ from those copied."""
     uses = Uses(program)
-    for array in barrier_arrays(program, uses):
+    for array in barriers_of_each_cta(program, uses):
         if array.escapes or not array.of_kind("wait"):
             continue
         traffic = _certain(uses, array)
         if traffic is None:
             continue
         for group in _groups(uses, traffic):
-            expected = sum(one.bytes for one in group if one.kind == "expect")
+            expected = sum(one.bytes for one in group if one.kind != "complete")
             copied = sum(one.bytes for one in group if one.kind == "complete")
             if expected != copied and (_in_one_line(uses, traffic) or 0 in (expected, copied)):
                 _refuse(array, group, expected, copied)
@@ -32,7 +35,7 @@ def check_bytes(program: Program, target: Target) -> None:
 def _certain(uses: Uses, array: BarrierArray) -> list[Access] | None:
     """Every expect and copy on the array, or None if one of them is of unknown size or may be skipped."""
     traffic = []
-    for one in array.of_kind("expect", "complete"):
+    for one in array.of_kind("expect", "announce", "complete"):
         taken = 1 if one.predicate is None else constant_of(uses, one.predicate)
         if taken is None or one.bytes is None:
             return None
@@ -54,7 +57,7 @@ def _in_one_line(uses: Uses, traffic: list[Access]) -> bool:
 
 
 def _refuse(array: BarrierArray, group: list[Access], expected: int, copied: int) -> None:
-    expects = [one for one in group if one.kind == "expect"]
+    expects = [one for one in group if one.kind != "complete"]
     copies = [one for one in group if one.kind == "complete"]
     first = (expects or copies)[0]
     if array.pipe is not None:
@@ -64,12 +67,14 @@ def _refuse(array: BarrierArray, group: list[Access], expected: int, copied: int
             hint="put every tle.gpu.copy into a slot between the acquire and the commit of its chunk.")
     sums = f"{_sum(expects)} are expected, {_sum(copies)} are copied"
     raise (BytesNeverSent if expected > copied else BytesNotExpected)(
-        f"task '{task_label(first.task)}' expects another number of bytes on '{array.name}' than is copied there: {sums}. "
+        f"task '{task_label(first.task)}' expects another number of bytes on {array} than is copied there: {sums}. "
         "The phase never completes.", *(one.op.site for one in (*expects, *copies)), array.op.site,
-        hint=f"expect {copied} bytes: a TMA load always brings its whole block." if copied else
+        hint=f"expect {copied} bytes: {_WHOLE if any(one.times > 1 for one in copies) else _BLOCK}." if copied else
         "start the copy on this barrier, or arrive with barrier_arrive, which expects no bytes.")
 
 
 def _sum(group: list[Access]) -> str:
-    parts = [str(one.bytes) for one in group]
+    if len(group) == 1 and group[0].times > 1:
+        return f"{group[0].bytes // group[0].times} bytes from each of {group[0].times} CTAs"
+    parts = [str(one.bytes) if one.times == 1 else f"{one.times} x {one.bytes // one.times}" for one in group]
     return f"{' + '.join(parts)} = {sum(one.bytes for one in group)} bytes" if len(parts) > 1 else f"{(parts or ['0'])[0]} bytes"

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..analysis import CROSS_CTA, Uses, constant_of, never_runs, task_label, total_warps
+from ..analysis import CROSS_CTA, Remark, Uses, constant_of, never_runs, task_label, total_warps
 from ..errors import KernelError, ProtocolError
 from ..ir import OPS, Op, Program
 from ..target import Target
-from .check_registers import Remark
 
 _PEER_BARRIERS = ("remote_view", "remote_arrive")
 

@@ -6,7 +6,7 @@ of them is ever reached. Cycles through several tasks depend on who goes first a
 
 from __future__ import annotations
 
-from ..analysis import Access, BarrierArray, Uses, barrier_arrays, constant_of, first_value, task_label
+from ..analysis import Access, BarrierArray, Uses, barriers_of_each_cta, constant_of, first_value, task_label
 from ..errors import WaitCycle
 from ..ir import Program
 from ..target import Target
@@ -15,7 +15,7 @@ from ..target import Target
 def check_waits(program: Program, target: Target) -> None:
     """Raise `WaitCycle` for the first wait that only its own task could let pass, and only after it."""
     uses = Uses(program)
-    for array in barrier_arrays(program, uses):
+    for array in barriers_of_each_cta(program, uses):
         if array.escapes or uses.loops(array.op):
             continue
         for wait in array.of_kind("wait"):
@@ -49,6 +49,6 @@ def _refuse(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
             f"comes from the same task, behind it, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
             hint=f"call the {brings} first, or give the pipe's other end to another partition.")
     raise WaitCycle(
-        f"the wait of task '{task_label(wait.task)}' for '{array.name}' never returns: what completes the phase comes from the "
+        f"the wait of task '{task_label(wait.task)}' for {array} never returns: what completes the phase comes from the "
         f"same task, behind the wait, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,
         hint="arrive before the wait, or let another task arrive; who is to pass a fresh barrier at once waits for parity 1.")

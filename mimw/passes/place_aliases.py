@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..analysis import Uses, constant_of
+from ..analysis import Remark, Uses, constant_of
 from ..constraints import wanted_alignments
 from ..errors import AliasError
 from ..ir import Block, Op, Place, Program, Storage, Value
 from ..storage import AliasPlan, Group, Leaf, alias_map, place_group, place_peers
 from ..storage.aliases import SMEM_ALIGNMENT
 from ..target import Target
-from .check_registers import Remark
 
 
 def check_aliases(program: Program, target: Target) -> Iterable[Remark]:

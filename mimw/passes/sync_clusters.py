@@ -59,7 +59,7 @@ def _reach_all(block: Block, tasks: tuple[Task, ...]) -> Block:
     for op in block.ops:
         if op.name == "cluster_barrier":
             blocks = tuple(Block((), (Op("cluster_barrier", site=op.site), )) for _ in tasks)
-            ops.append(Op("warp_specialize", blocks=blocks, attrs={"tasks": tasks}, site=op.site))
+            ops.append(Op("warp_specialize", blocks=blocks, attrs={"tasks": tasks, "internal": True}, site=op.site))
         elif op.blocks and op.name != "warp_specialize":
             ops.append(replace(op, blocks=tuple(_reach_all(inner, tasks) for inner in op.blocks)))
         else:

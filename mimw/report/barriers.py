@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analysis import Access, BarrierArray, barrier_arrays, task_label
-from ..ir import Program
+from ..ir import OPS, Program
 from . import svg
 
 
@@ -56,12 +56,20 @@ def _by_task(accesses: tuple[Access, ...]) -> dict[str, list[Access]]:
 def _note(array: BarrierArray, accesses: list[Access]) -> str:
     sizes = sorted({access.bytes or 0 for access in accesses if access.kind == "expect"})
     parts = [f"expect {' or '.join(map(str, sizes))} B"] if sizes else []
-    if any(access.kind == "complete" for access in accesses):
-        parts.append("TMA")
+    parts += dict.fromkeys(_copy(access) for access in accesses if access.kind == "complete")
+    if any(access.peers is not None for access in accesses if access.kind == "arrive"):
+        parts.append("to other CTAs, too" if any(access.peers is None for access in accesses) else "to other CTAs")
     note = " + ".join(parts)
     if array.arrive_count > 1:
         note += (", " if note else "") + f"{array.arrive_count} arrivals a phase"
     return note
+
+
+def _copy(access: Access) -> str:
+    """What brings the bytes, and to whom if not only to the own CTA."""
+    if OPS[access.op.name].copy == "peer":
+        return "copies to other CTAs"
+    return "TMA" if access.peers is None else f"TMA to {len(access.peers)} CTA{'s' * (len(access.peers) > 1)}"
 
 
 _BOX, _BETWEEN, _MARGIN, _LEVEL = 34, 150, 30, 34

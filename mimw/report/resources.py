@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..analysis import BarrierArray, barrier_arrays, shared_plan, task_resources, total_warps
+from pathlib import PurePath
+
+from ..analysis import BarrierArray, Remark, barrier_arrays, register_remarks, shared_plan, task_resources, total_warps
 from ..ir import Program
 from ..target import Target
 from .table import table
@@ -16,6 +18,7 @@ def resource_table(program: Program, target: Target, shared_total: int | None = 
     """
     warps = total_warps(program)
     parts = [f"{program.name} on {target}: {warps} warps, {warps * target.warp_size} threads a CTA", _tasks(program, target)]
+    parts += map(_remark, register_remarks(program, target))
     plan = shared_plan(program)
     buffers = [entry for entry in plan.entries if entry.kind == "buffer"]
     if buffers:
@@ -26,7 +29,25 @@ def resource_table(program: Program, target: Target, shared_total: int | None = 
     if arrays:
         parts.append(table(("barriers", "count", "arrivals", "bytes a phase"), [_barriers(array) for array in arrays],
                            right=("count", "arrivals", "bytes a phase")))
+    if meetings := _cluster_barriers(program):
+        parts.append(meetings)
     return "\n\n".join([*parts, _shared(plan.total, shared_total, target)]) + "\n"
+
+
+def _cluster_barriers(program: Program) -> str:
+    """How many cluster barriers stand in the text of the kernel, and how many of them nobody wrote."""
+    regions = [op for op in program.walk() if op.name == "warp_specialize" and op.attrs.get("internal")]
+    repeated = {inner for region in regions for block in region.blocks[1:] for inner in block.ops}
+    met = [op for op in program.walk() if op.name == "cluster_barrier" and op not in repeated]
+    made = sum(op.site is program.site for op in met)
+    if not met:
+        return ""
+    by = f", {made} of them put in by the compiler, where CTAs start and where they leave" if made else ""
+    return f"cluster barriers: {len(met)}{by}"
+
+
+def _remark(remark: Remark) -> str:
+    return f"remark at {PurePath(remark.site.file).name}:{remark.site.line}: {remark.text}"
 
 
 def _tasks(program: Program, target: Target) -> str:

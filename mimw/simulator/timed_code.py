@@ -12,7 +12,6 @@ from .table import HANDLERS
 from .timed_table import BEFORE, TIMED, assumed_if, skip
 
 _CONTROL = frozenset("for while warp_specialize yield condition".split())
-_OBSERVERS = frozenset("print assert assume hint assert_same_layout dump_layout".split())
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
 
 
@@ -39,7 +38,7 @@ def _step(machine, op: Op, num_warps: int) -> tuple:
         return op, assumed_if if op in machine.needed.unknown else HANDLERS["if"].run, GENERATOR, model["issue.scalar"]
     if op.name in _CONTROL:
         return op, HANDLERS[op.name].run, GENERATOR if HANDLERS[op.name].generator else PLAIN, 0.0
-    if op.name in _OBSERVERS:
+    if "observer" in OPS[op.name].traits:
         return op, skip, PLAIN, 0.0
     handler = HANDLERS[op.name]
     if is_pure(op.name):

@@ -106,6 +106,21 @@ def to_peer(task, op):
         _on_barrier(task, op, "remote copy", (left, end), size, barrier_of(cta, single(task, op, op.args[3]), task, op))
 
 
+@timed("remote_load", "remote_scatter", "remote_rmw", "remote_cas")
+def elements_of_peers(task, op):
+    """Elements of other CTAs' shared memory, read, written or changed one by one; nobody goes by what they hold."""
+    machine = task.machine
+    values = [value for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)]
+    size = _tile_bytes(op, *values)
+    left = machine.unit(task, "cluster").take(task.clock, size / machine.model["cluster.bytes"])
+    end = left + machine.model["cluster.latency"]
+    if op.results:
+        machine.advance(task, end)
+    else:
+        task.remote.append(_copy(task, op, "remote store", "cluster", left, end, size, lambda copy: None, group="remote"))
+    skip(task, op)
+
+
 # ---- memory and registers ------------------------------------------------------------------------------------------
 
 @timed("local_load", "local_store", "local_gather", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas")
@@ -115,7 +130,7 @@ def shared(task, op):
     spread = machine.model.slowdown(task.num_warps)
     end = machine.unit(task, "shared").take(task.clock, size / machine.model["shared.bytes"] * spread)
     machine.advance(task, end + machine.model["shared.latency" if op.results else "shared.store_latency"])
-    if op.name in ("local_load", "local_store") and machine.needed.values.issuperset(op.results or op.args[1:]):
+    if op in machine.needed.stores or op.results and machine.needed.values.issuperset(op.results):
         HANDLERS[op.name].run(task, op)
     else:
         skip(task, op)

@@ -107,8 +107,8 @@ class _Predictor:
         program = launch.program
         self.needed = needed(program)
         if self.needed.bounds:
-            raise SimulatorMisuse("the bounds of a loop come out of a copy or a dot, and a prediction computes neither",
-                                  *self.needed.bounds, hint="mimw.profile measures such a kernel")
+            raise SimulatorMisuse("the bounds of a loop come out of a copy, a dot or another CTA, and a prediction computes none "
+                                  "of these", *self.needed.bounds, hint="mimw.profile measures such a kernel")
         asked = any(task.registers for op in program.walk() if op.name == "warp_specialize" for task in op.attrs["tasks"])
         registers = launch_registers(program, chip) if asked else PLAIN_REGISTERS
         self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers,

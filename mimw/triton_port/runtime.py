@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import triton
 from triton import knobs
+from triton._utils import validate_block_shape
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import ASTSource, CompiledKernel, make_backend
 from triton.compiler.compiler import compile as stock_compile
@@ -34,6 +35,7 @@ __all__ = [
     "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "around_launches",
     "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "knobs", "make_backend", "profile_scratch_from", "stock_compile", "triton",
+    "validate_block_shape",
 ]
 
 

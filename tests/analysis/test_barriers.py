@@ -1,7 +1,7 @@
 """Who does what to which barriers."""
 
 from mimw.analysis import Symbols, Uses, barrier_arrays, ring_of_wait, task_label
-from tests.analysis.building import BLOCK, I32, Kernel, Pointer, ring_copy
+from tests.analysis.building import I32, Kernel, Pointer, ring_copy
 
 
 def test_a_ring():
@@ -14,22 +14,12 @@ def test_a_ring():
 
 def test_names_and_single_barriers():
     k = Kernel()
+    where = k.param("where")
     k.arrive(k.barriers("", 1))
-    k.arrive(k.barriers("", 2))
+    k.arrive(k.one(k.barriers("", 2), where))
     one, two = barrier_arrays(k.program())
     assert (one.name, two.name) == ("barriers0", "barriers1")
-    assert [access.index for array in (one, two) for access in array.accesses] == [0, None]
-
-
-def test_a_copy_that_says_more_brings_an_unknown_number_of_bytes():
-    def copied(**attrs):
-        k = Kernel()
-        zero, bar = k.number(0), k.barriers("full", 1)
-        k.op("tma_load", k.param("source", BLOCK), (zero, zero), bar, k.buffers("tile", 0), None, None, **attrs)
-        return barrier_arrays(k.program())[0].accesses[0].bytes
-
-    assert copied() == 16384
-    assert copied(multicast=(0, 1)) is None
+    assert [str(access.index) for array in (one, two) for access in array.accesses] == ["0", "%where.0"]
 
 
 def test_rings_of_waits():

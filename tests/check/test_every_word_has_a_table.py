@@ -27,9 +27,10 @@ ORDER_NOTHING = {
     "grid_dependency_launch_dependents": "every launch is over before the next one starts",
     "clock64": "reads a clock; it keeps its place among the other ops, which is all that its effect says",
     "vote_ballot": "a vote of one warp",
+    "wait_words": "notes for a watchdog where barriers lie",
 }
 # What a pass makes of the word that an author writes; the word has the table.
-MADE_OF = {"group_barrier": "distributed_barrier", "grid_barrier": "distributed_barrier"}
+MADE_OF = {"watched_wait": "barrier_wait", "group_barrier": "distributed_barrier", "grid_barrier": "distributed_barrier"}
 SYNCHRONISING = [name for name, row in OPS.items() if row.effects & {"sync", "async"} or name.startswith("atomic_")
                  or name == "remote_store"]
 

@@ -38,7 +38,8 @@ def copies(x_desc, SAME: tl.constexpr):
     if SAME:
         tlx.async_descriptor_load(x_desc, source[0], [0, 0], bar[0])
         tlx.barrier_wait(bar[0], 0)
-    tlx.async_remote_shmem_copy(target[0], source[0], 1, bar[1])
+    tlx.barrier_expect_bytes(bar[1], 8192)
+    tlx.async_remote_shmem_copy(target[0], source[0], tlx.cluster_cta_rank() ^ 1, bar[1])
 
 
 def layouts(kernel, **constants):

@@ -61,9 +61,16 @@ def test_alloc_refusals(kernel, kwargs, error, text):
         kernel(tlx.local_alloc, **arguments)
 
 
-def test_tensor_memory_on_blackwell_is_not_yet():
+@pytest.mark.parametrize("arch", ["sm120", "sm120a"])
+def test_not_every_blackwell_chip_has_tensor_memory(arch):
+    with pytest.raises(AssertionError, match=r"tmem is only available on .* with tensor memory \(sm_100a, sm_103a\)"):
+        Kernel(arch)(tlx.local_alloc, (64, 32), tl.float16, 1, storage=TMEM)
+
+
+@pytest.mark.parametrize("arch", ["sm100", "sm103"])
+def test_tensor_memory_is_not_yet(arch):
     with pytest.raises(NotYet, match="storage_kind.tmem"):
-        Kernel("sm100")(tlx.local_alloc, (64, 32), tl.float16, 1, storage=TMEM)
+        Kernel(arch)(tlx.local_alloc, (64, 32), tl.float16, 1, storage=TMEM)
 
 
 def test_subscript_of_an_array(kernel, ring):

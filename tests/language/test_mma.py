@@ -5,6 +5,8 @@ import triton.language as tl
 
 import mimw.tlx as tlx
 from mimw.errors import KernelError, NotYet, TargetError
+from mimw.passes import check_target
+from mimw.target import target
 
 from .harness import Kernel
 
@@ -154,6 +156,14 @@ def test_targets():
         blackwell(tlx.async_dot, blackwell.tensor("a", tl.float16, 64, 64), b)
     with pytest.raises(NotYet, match="async_dot on Blackwell"):
         blackwell(tlx.async_dot, a, b)
+
+
+def test_a_blackwell_chip_without_tensor_memory():
+    """sm_120 has neither wgmma nor tensor memory: the word is recorded, and refused by the check that knows the chip."""
+    kernel = Kernel("sm120")
+    kernel(tlx.async_dot, *operands(kernel))
+    with pytest.raises(TargetError, match="sm_120a cannot do 'async_dot': it has no asynchronous dots into registers"):
+        check_target(kernel.program(), target("sm_120a"))
 
 
 def test_wait(kernel):

@@ -35,6 +35,8 @@ BLACKWELL = {
 def test_blackwell_words(kernel, name):
     with pytest.raises(AssertionError, match="only available on Blackwell"):
         kernel(getattr(tlx, name), *BLACKWELL[name])
+    with pytest.raises(AssertionError, match=r"only available on Blackwell chips with tensor memory .sm_100a, sm_103a.,"):
+        Kernel("sm120")(getattr(tlx, name), *BLACKWELL[name])
     with pytest.raises(NotYet, match=f"tlx.{name} is"):
         Kernel("sm100")(getattr(tlx, name), *BLACKWELL[name])
 

@@ -1,5 +1,6 @@
 """What the PTX asks of the register file, for several shapes of regions."""
 
+import linecache
 import re
 
 import pytest
@@ -10,6 +11,8 @@ import mimw
 import mimw.tlx as tlx
 from mimw.analysis import register_plan
 from mimw.compile import compile_kernel
+from mimw.errors import RemarkWarning
+from mimw.report import resource_table
 
 
 @mimw.jit
@@ -55,16 +58,23 @@ def test_shares(warps, own, others, registers, copies, more, launch, default, sh
     assert shares <= set(asked)
 
 
-@pytest.mark.parametrize("own, registers", [(None, None), (None, 256), (240, 240)])
-def test_nothing_moves(own, registers):
-    """Nobody asks; one asks for too much; together they ask for too much (240 * 12 warps of 168 * 12)."""
-    values = dict(OWN=own, WARPS=4, REGISTERS=registers, COPIES=2, MORE=None)
-    if registers:
-        with pytest.warns(UserWarning):
+@pytest.mark.parametrize("own, warps, registers, launch", [
+    (None, 4, None, None), (None, 4, 256, 168), (240, 4, 240, 168), (None, 8, 240, 96), (None, 4, 304, 168), (304, 4, None, 168)])
+def test_nothing_moves(own, warps, registers, launch):
+    """Nobody asks; one asks for too much; together they ask for too much (240 * 12 warps of 168 * 12). A `setmaxnreg` that is not
+    met would wait for ever for registers that nobody gives back, so there is none."""
+    values = dict(OWN=own, WARPS=warps, REGISTERS=registers, COPIES=2, MORE=None)
+    if launch:
+        with pytest.warns(RemarkWarning, match=f"every thread has an equal share, {launch} at most") as caught:
             compiled = compile_kernel(region, {"x": "*i64"}, values)
+        text, = (str(one.message) for one in caught)
+        assert "Mend: ask for at most " in text and caught[0].filename == __file__
+        assert "tlx.async_task(" in linecache.getline(__file__, caught[0].lineno)
+        assert "remark at test_registers.py:" in resource_table(compiled.program, compiled.target)
     else:
         compiled = compile_kernel(region, {"x": "*i64"}, values)
-    assert "setmaxnreg" not in compiled.stages["ptx"]
+        assert "remark" not in resource_table(compiled.program, compiled.target)
+    assert "maxnreg" not in compiled.stages["ptx"]
 
 
 @pytest.mark.parametrize("warps", [1, 2])

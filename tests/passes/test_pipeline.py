@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.errors import ArriveCountMismatch, TargetError
+from mimw.errors import ArriveCountMismatch, RemarkWarning, TargetError
 from mimw.passes import PASSES, run_passes
 from mimw.target import target
 from tests.analysis.building import Kernel, ring_copy
@@ -12,10 +12,10 @@ SM90 = target("sm_90a")
 
 def test_the_order():
     assert [step.name for step in PASSES] == [
-        "target", "slot_arrays", "shared_pointers", "share_captures", "tasks", "cluster", "exclusive", "named_barriers",
-        "drop_unused", "aliases", "place_aliases", "accumulate_dots", "shared_operands", "registers", "shared", "arrivals", "bytes",
-        "waits", "async_dot", "warpgroups", "join_copies", "meetings", "sync_clusters", "fence_barriers", "fence_globals",
-        "fence_handovers", "narrow_releases", "keep_loops", "grant_registers"]
+        "target", "descriptors", "slot_arrays", "shared_pointers", "share_captures", "tasks", "cluster", "exclusive",
+        "named_barriers", "drop_unused", "aliases", "place_aliases", "accumulate_dots", "shared_operands", "registers",
+        "shared", "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "meetings", "sync_clusters",
+        "fence_barriers", "fence_globals", "fence_handovers", "narrow_releases", "keep_loops", "grant_registers"]
 
 
 def test_a_right_kernel_goes_through_and_every_pass_is_seen():
@@ -44,5 +44,6 @@ def test_remarks_are_warnings_unless_asked_for():
     found = []
     run_passes(greedy(), SM90, remark=found.append)
     assert [remark.site.line for remark in found] == [9]
-    with pytest.warns(UserWarning, match="kernel.py:9: task 'greedy' asks for 512 registers per thread"):
+    with pytest.warns(RemarkWarning, match="task 'greedy' asks for 512 registers per thread") as caught:
         run_passes(greedy(), SM90)
+    assert (caught[0].filename, caught[0].lineno) == ("kernel.py", 9)

@@ -4,7 +4,7 @@ import numpy as np
 import triton.language as tl
 
 import mimw
-import mimw.tlx as tlx
+from mimw import tle, tlx
 
 
 @mimw.jit
@@ -95,3 +95,54 @@ def started_in_a_loop(out, n):
                 tl.store(out + i, 1)
             with tlx.async_task(num_warps=1):
                 tl.store(out + n + i, 1)
+
+
+@mimw.jit
+def as_often_as_told(told, out, SIZE: tl.constexpr, HOW: tl.constexpr):
+    """As many rounds as the number `told`, which goes through shared memory in the way HOW; each round reads a buffer."""
+    buffer = tle.gpu.alloc((SIZE, ), tl.int32)
+    tiles = tlx.local_alloc((128, ), tl.float32, 1)
+    at = tl.arange(0, SIZE)
+    number = tl.full((SIZE, ), tl.load(told), tl.int32)
+    place = tle.gpu.local_ptr(buffer, (at, ))
+    tl.store(place, tl.zeros((SIZE, ), tl.int32))
+    if HOW == "pointers":
+        tl.store(tle.gpu.local_ptr(buffer, (at * 5 % SIZE, )), number)
+    elif HOW == "masked":
+        tl.store(place, number, mask=at % 3 == 0)
+    elif HOW == "atomics":
+        tl.atomic_add(place, number)
+    elif HOW == "old values":
+        tl.store(place, number)
+        number = tl.atomic_max(place, tl.full((SIZE, ), 3, tl.int32))
+    rounds = tl.max(number if HOW == "old values" else tl.load(place), 0)
+    total = tl.zeros((128, ), tl.float32)
+    tlx.local_store(tiles[0], total)
+    for _ in range(rounds):
+        total += tlx.local_load(tiles[0])
+    tl.store(out + tl.arange(0, 128), total)
+
+
+PAIR = tle.device_mesh({"block_cluster": [("cta", 2)]})
+
+
+@mimw.jit
+def told_by_a_peer(told, out, SIZE: tl.constexpr, HOW: tl.constexpr):
+    """As many rounds as CTA 0's buffer says, into which the whole cluster writes; HOW "memory" goes by `told` itself."""
+    buffer = tle.gpu.alloc((SIZE, ), tl.int32)
+    at = tl.arange(0, SIZE)
+    number = tl.load(told)
+    place = tle.gpu.local_ptr(buffer, (at, ))
+    tl.store(place, tl.zeros((SIZE, ), tl.int32))
+    tle.distributed_barrier(PAIR)
+    there = tle.remote(place, 0, scope=PAIR)
+    if HOW == "atomics":
+        tl.atomic_add(there, tl.full((SIZE, ), number, tl.int32))
+    else:
+        tl.store(there, tl.full((SIZE, ), number, tl.int32))
+    tle.distributed_barrier(PAIR)
+    seen = tl.load(there if HOW == "loads" else place)
+    rounds = tl.max(seen, 0) if HOW != "memory" else number
+    for i in range(rounds):
+        tl.store(out + i % SIZE, i)
+    tl.store(out + at, seen)

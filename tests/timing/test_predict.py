@@ -13,7 +13,7 @@ from mimw.errors import SimulatorMisuse, TargetError
 from tests.analysis.test_needed import branches
 from tests.words.cluster_kernels import swap
 
-from .kernels import drawn, product_case, until_small
+from .kernels import as_often_as_told, drawn, product_case, told_by_a_peer, until_small
 
 # One SM at 1 GHz, so that a cycle is a nanosecond; everything small is free.
 _FREE = """
@@ -150,6 +150,35 @@ def test_loops_that_depend_on_data(chip):
     with pytest.raises(SimulatorMisuse, match="bounds of a loop come out of a copy") as error:
         mimw.predict(until_small, (1, ), x, out, SIZE=128, COPIED=True)
     assert "while highest" in str(error.value)
+
+
+@pytest.mark.parametrize("how", ["pointers", "masked", "atomics", "old values"])
+def test_loops_that_depend_on_shared_memory_written_through_pointers(chip, how):
+    """Each round reads a tile of shared memory, 100 cycles: the rounds are those of a real launch, whatever way the number took."""
+    chip(shared__latency=100)
+    out = np.zeros(128, np.float32)
+    none, some, many = (mimw.predict(as_often_as_told, (1, ), np.full(1, told, np.int32), out, SIZE=32, HOW=how).cycles
+                        for told in (3, 10, 1003))
+    assert some - none == pytest.approx(7 * 104) and many - none == pytest.approx(1000 * 104)
+
+
+@pytest.mark.parametrize("how", ["stores", "atomics", "loads"])
+def test_loops_that_depend_on_what_other_ctas_hold(chip, how):
+    chip(chip__sms=2, cluster__bytes=32, cluster__latency=200)
+    told, out = np.full(1, 5, np.int32), np.zeros(32, np.int32)
+    with pytest.raises(SimulatorMisuse, match="come out of a copy, a dot or another CTA") as error:
+        mimw.predict(told_by_a_peer, (1, ), told, out, SIZE=32, HOW=how)
+    assert "for i in range(rounds)" in str(error.value)
+
+
+def test_elements_of_other_ctas_take_the_clusters_network(chip):
+    """32 elements of 4 bytes at 32 bytes a cycle, and the latency until they are there; the loop goes by a number from memory."""
+    chip(chip__sms=2, cluster__bytes=32, cluster__latency=200)
+    out = np.zeros(32, np.int32)
+    found = mimw.predict(told_by_a_peer, (1, ), np.full(1, 5, np.int32), out, SIZE=32, HOW="memory")
+    store = next(event for event in found.trace.events if event.lane == "cluster")
+    assert store.end - store.start == pytest.approx(4 / 1000) and not out.any()
+    assert found.cycles >= 204
 
 
 def test_a_cluster_is_simulated_whole(chip):

@@ -84,8 +84,8 @@ BARRIERS = re.compile(r"barrier|arriv|parity|expect|phase", re.IGNORECASE)
 
 MISTAKES = [
     # writer, reader, readers, kind, what the message says, what the mend says, lines
-    ("no commit", "", 1, "WaitCycle", "for a chunk in slot 0 of pipe 'ring': 0 chunks have been committed there", "",
-     ("wait", "acquire")),
+    ("no commit", "", 1, "TooFewArrivals", "no writer commits a chunk to pipe 'ring'", "call commit(k) behind acquire(k)",
+     ("wait", )),
     ("two commits", "", 1, "TooManyArrivals", "commits slot 0 of pipe 'ring' again", "commit each chunk once", ("again", )),
     ("late store", "", 1, "CopyReadEarly", "comes after the start of the TMA load", "between acquire and commit", ("late", )),
     ("", "one more", 1, "TooFewArrivals", "it could have come from the commit at", "", ("wait", )),

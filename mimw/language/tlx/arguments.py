@@ -7,7 +7,8 @@ from typing import Any
 import triton.language.core as tl
 
 from ...errors import TargetError
-from ..core import capability, not_yet, wrong
+from ...target import TARGETS
+from ..core import capability, not_yet, tensor_memory_columns, wrong
 from .types import buffered_tensor, mbarrier, storage_kind
 
 EVICTION_POLICIES = ("", "evict_first", "evict_last")
@@ -83,11 +84,12 @@ def needs_hopper(name: str, semantic, amd: str = "") -> int:
     return chip
 
 
-def refuse_tensor_memory(semantic) -> None:
-    """AssertionError below sm_100."""
-    chip = capability(semantic)
-    assert chip is not None and chip >= 100, (
-        f"tmem is only available on Blackwell (sm_100 or newer), but this kernel is compiled for {semantic.builder.options.arch}")
+def needs_tensor_memory(what: str, semantic) -> None:
+    """AssertionError on chips without tensor memory: below sm_100, and on sm_120, which is Blackwell, too."""
+    have = ", ".join(name for name, chip in TARGETS.items() if chip.tensor_memory_columns)
+    assert tensor_memory_columns(semantic), (
+        f"{what} is only available on Blackwell chips with tensor memory ({have}), but this kernel is compiled for "
+        f"{semantic.builder.options.arch}")
 
 
 def cache_policy(name: str, modifier: str, eviction: str, modifiers: tuple[str, ...], semantic) -> tuple:

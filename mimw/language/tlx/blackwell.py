@@ -1,19 +1,13 @@
-"""Words of sm_100 and newer, and scaled dots. Not offered yet: each checks its target and arguments, then says so."""
+"""Words of the chips with tensor memory, and scaled dots. Not offered yet: each checks its target and arguments, then says so."""
 
 from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import capability, not_yet, word
-from .arguments import is_int
+from ..core import not_yet, word
+from .arguments import is_int, needs_tensor_memory
 
 _SCALED_FORMATS = ("e2m1", "e4m3", "e5m2")
-
-
-def _needs_blackwell(name: str, semantic) -> None:
-    chip = capability(semantic)
-    assert chip is not None and chip >= 100, (
-        f"{name} is only available on Blackwell (sm_100 or newer), but this kernel is compiled for {semantic.builder.options.arch}")
 
 
 @word
@@ -21,7 +15,7 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
                      mBarriers=(), two_ctas: tl.constexpr = False, force_async: tl.constexpr = False,
                      out_dtype: tl.constexpr = tl.float32, _semantic=None) -> None:
     """Block-scaled matrix multiply into tensor memory; not offered yet."""
-    _needs_blackwell("async_dot_scaled", _semantic)
+    needs_tensor_memory("async_dot_scaled", _semantic)
     for name, given in (("A_format", A_format), ("B_format", B_format)):
         assert given in _SCALED_FORMATS, f"async_dot_scaled: {name} must be one of {_SCALED_FORMATS}, got {given!r}"
     raise not_yet(_semantic, "async_dot_scaled")
@@ -30,14 +24,14 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
 @word
 def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> None:
     """Arrive on a barrier when all earlier asynchronous tensor work of the thread is complete; not offered yet."""
-    _needs_blackwell("tcgen05_commit", _semantic)
+    needs_tensor_memory("tcgen05_commit", _semantic)
     raise not_yet(_semantic, "tcgen05_commit")
 
 
 @word
 def stoch_round(src, dst_ty: tl.constexpr, rand_bits, _semantic=None) -> tl.tensor:
     """fp32 rounded stochastically to fp8, fp16 or bf16 with the given random bits; not offered yet."""
-    _needs_blackwell("stoch_round", _semantic)
+    needs_tensor_memory("stoch_round", _semantic)
     assert src.dtype == tl.float32, f"stoch_round only supports fp32 source, got {src.dtype}"
     assert dst_ty in (tl.float8e5, tl.float8e4nv, tl.float16, tl.bfloat16), (
         f"stoch_round only supports fp8/fp16/bf16 destination, got {dst_ty}")
@@ -51,7 +45,7 @@ def stoch_round(src, dst_ty: tl.constexpr, rand_bits, _semantic=None) -> tl.tens
 @word
 def warp_redux(x, op: tl.constexpr, _semantic=None) -> tl.tensor:
     """fp32 reduction over the 32 lanes of a warp, register by register; not offered yet."""
-    _needs_blackwell("warp_redux", _semantic)
+    needs_tensor_memory("warp_redux", _semantic)
     assert op in ("max", "min", "abs_max", "abs_min"), f"warp_redux: op must be max, min, abs_max or abs_min, got {op!r}"
     raise not_yet(_semantic, "warp_redux")
 

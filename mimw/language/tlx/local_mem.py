@@ -6,7 +6,7 @@ import triton.language.core as tl
 
 from ..core import not_yet, word, wrong
 from .alias import storage_alias_spec_type_class
-from .arguments import handle_of, index_handle, is_int, positive_int, refuse_tensor_memory, single_buffer
+from .arguments import handle_of, index_handle, is_int, needs_tensor_memory, positive_int, single_buffer
 from .layouts import permuted, shared_layout_encoding
 from .require import register_layout
 from .types import async_token, buffered_tensor, buffered_tensor_type, clc_response, mbarrier, mbarrier_type, storage_kind
@@ -47,7 +47,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
         if not isinstance(layout, shared_layout_encoding):
             raise TypeError(f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
     if storage is storage_kind.tmem:
-        refuse_tensor_memory(_semantic)
+        needs_tensor_memory("tmem", _semantic)
         raise not_yet(_semantic, "local_alloc(storage=storage_kind.tmem)")
     pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
     if layout is not None and pinned is None:

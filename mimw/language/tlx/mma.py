@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
+from ..core import not_yet, tensor_memory_columns, word, wrong
 from .arguments import handle_of, is_int, needs_hopper, single_buffer
 from .local_mem import local_load
 from .types import buffered_tensor, storage_kind
@@ -31,8 +31,8 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     not:       8-bit and tf32 operands that are not contiguous along K; M % 64, N % 8 != 0, N > 256 or K < 16
     lowers to: ttng.warp_group_dot, is_async; "tf32x3", "ieee": ttg.local_load, tt.dot
     """
-    chip = needs_hopper("async_dot", _semantic)
-    if chip >= 100:
+    needs_hopper("async_dot", _semantic)
+    if tensor_memory_columns(_semantic):
         assert isinstance(A, buffered_tensor), "async_dot: register operand is not supported on Blackwell"
         raise not_yet(_semantic, "async_dot on Blackwell")
     shape_a = _operand("A", A, _semantic)

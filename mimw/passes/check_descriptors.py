@@ -1,0 +1,39 @@
+"""Tensor descriptors made in a kernel whose extents or strides are known and cannot be.
+
+On the GPU nobody checks them: a stride that is no multiple of 16 bytes makes TMA fault, or read elsewhere. What is known only at
+run time is left to the simulator and the author.
+"""
+
+from __future__ import annotations
+
+from ..analysis import Uses, constant_of
+from ..errors import KernelError
+from ..ir import Op, Program
+from ..target import Target
+from ..tensor_map import extent_problem, stride_problem
+
+_MADE = {"make_tensor_descriptor": 0, "fill_descriptor_slot": 1}  # op -> where its base, shape and strides start
+
+
+def check_descriptors(program: Program, target: Target) -> None:
+    """Raise `KernelError` for the first descriptor with a constant that TMA cannot take."""
+    uses = Uses(program)
+    for op in uses.ops:
+        if op.name in _MADE and target.has_tma:
+            _check(uses, op, *op.args[_MADE[op.name]:][:3])
+
+
+def _check(uses: Uses, op: Op, base, shape, strides) -> None:
+    size = base.type.pointee.bytes
+    for dim, extent in enumerate(constant_of(uses, value) for value in shape):
+        problem = extent_problem(dim, extent) if extent is not None else None
+        if problem:
+            _refuse(op, *problem)
+    for dim, stride in enumerate(constant_of(uses, value) for value in strides[:-1]):
+        problem = stride_problem(dim, stride, size) if stride is not None else None
+        if problem:
+            _refuse(op, *problem)
+
+
+def _refuse(op: Op, facts: str, mend: str) -> None:
+    raise KernelError(f"this tensor descriptor cannot be: {facts}.", op.site, hint=f"{mend}.")

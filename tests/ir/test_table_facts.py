@@ -1,0 +1,63 @@
+"""No row leaves out a fact: what an op does to each buffer and each barrier that it takes, and in which CTA."""
+
+import pytest
+
+from mimw.ir import OPS
+
+KINDS = {"wait", "arrive", "expect", "announce", "complete", "meet"}
+
+
+def of_kind(row, *words):
+    """The operands of a row whose declaration has one of the words."""
+    return {one.name for one in row.operands if any(word in one.text for word in words)}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_buffer_is_read_written_seen_or_only_mentioned(name):
+    row = OPS[name]
+    stated = {*row.reads, *row.writes, *row.mentions, *filter(None, [row.view_of])}
+    buffers = of_kind(row, "Buffer", "Storage")
+    assert buffers <= stated, f"{name} takes {buffers - stated}: add `reads`, `writes`, `view_of` or `mentions`"
+    assert {*row.reads, *row.writes} <= buffers, f"{name} has no such buffers"
+    assert not set(row.mentions) & {*row.reads, *row.writes}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_barrier_is_used_or_seen(name):
+    row = OPS[name]
+    barriers = of_kind(row, "Barrier")
+    barriers -= set(row.mentions)
+    assert barriers <= {"barrier"}, "the facts about a barrier are about the operand of that name"
+    assert bool(barriers) == bool(row.barrier or row.view_of == "barrier"), f"{name}: add `barrier` or `view_of`"
+    assert row.barrier in KINDS | {""} and (row.barrier == "complete") == bool(row.brings)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_facts_name_operands(name):
+    row = OPS[name]
+    assert {row.view_of, row.brings, *row.mentions} - {""} <= set(row.params)
+    assert {row.peers} - {""} <= {*row.params, *row.attributes}
+    assert row.copy in ("", "in", "out", "peer") and row.traits <= {"dot", "observer"}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_facts_agree_with_effects(name):
+    row = OPS[name]
+    if row.view_of:
+        assert row.effects <= {"pure", "write"}             # local_alloc makes memory
+    if row.reads and "dot" not in row.traits:
+        assert "read" in row.effects
+    if row.writes:
+        assert "write" in row.effects
+    if row.barrier:
+        assert row.effects & {"sync", "async"}
+    if row.copy:
+        assert "pure" not in row.effects
+    if {"rank", "targets", "ranks"} & {*row.params, *row.attributes} and name not in ("remote_ptr", "distributed_barrier"):
+        assert row.peers, f"{name} names a rank: add `peers`"
+
+
+def test_who_stores_registers():
+    """Rows whose writes a reader may follow value by value: those of the task itself, into its own CTA."""
+    assert {name for name, row in OPS.items() if row.stores_registers} == {
+        "local_store", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas"}

@@ -1,0 +1,117 @@
+"""What `verify` refuses: ops that are not what their rows declare. They are made by hand: nothing else makes wrong ones."""
+
+import pytest
+
+from mimw.errors import InvalidProgram
+from mimw.ir import OPS, Barrier, Buffer, Descriptor, Op, Pointer, Program, Scalar, Storage, Task, Tensor, Token, Value, verify
+from mimw.ir.core import Block
+from mimw.ir.ops import result_types
+from mimw.ir.types import DescriptorSlots, Type
+
+I32, I1, BF16, F32 = Scalar("i32"), Scalar("i1"), Scalar("bf16"), Scalar("fp32")
+TILE, MANY = Buffer(BF16, (128, 64)), Buffer(BF16, (128, 64), 4)
+
+# One argument of every sort: each operand of each row takes some of these and refuses others.
+SAMPLES = [*map(Value, (I1, I32, Scalar("i64"), F32, Pointer(F32), Tensor(I1, (8, )), Tensor(I32, (8, )), Tensor(F32, (8, )),
+                        Tensor(Pointer(F32), (8, )), TILE, MANY, Barrier(), Barrier(4), Descriptor(BF16, (128, 64)), Token(),
+                        Storage(), DescriptorSlots(), DescriptorSlots(2))),
+           None, 1, True, 0.5, "add", F32, (8, 8), object(), (Value(I32), ), (Value(F32), ), (Value(MANY), ),
+           (Value(Token()), ), (Value(Barrier(4)), ), (Value(Tensor(F32, (8, ))), ), (Value(Tensor(Pointer(F32), (8, ))), ),
+           (F32, )]
+
+
+def program(*ops: Op) -> Program:
+    """A program of these ops, to which all values they take are given as block arguments."""
+    made = {result for op in ops for result in op.results}
+    given = dict.fromkeys(value for op in ops for value in op.operands if value not in made)
+    return Program("kernel", (), Block(tuple(given), ops), 4)
+
+
+def op(name: str, *args, attrs=None, **fields) -> Op:
+    results = tuple(map(Value, result_types(name, args, attrs or {})))
+    return Op(name, args, results, attrs=attrs or {}, **fields)
+
+
+def load(barrier=None, buffer=None, attrs=None, offsets=2) -> Op:
+    return op("tma_load", Value(Descriptor(BF16, (128, 64))), (Value(I32), ) * offsets, barrier or Value(Barrier()),
+              buffer or Value(TILE), None, None, attrs=attrs)
+
+
+def test_right_ops():
+    array = Value(Barrier(4))
+    one = op("barrier_index", array, 2)
+    verify(program(one, op("barrier_wait", one.result, Value(I32), None), op("barrier_arrive", one.result, 1, Value(I1)), load(),
+                   op("local_load", Value(TILE), attrs={"layout": None}), op("local_load", Value(TILE), Value(Token())),
+                   op("async_dot", Value(TILE), Value(TILE), None, None, 0, attrs={"type": Tensor(F32, (128, 64))})))
+
+
+@pytest.mark.parametrize("wrong, says", [
+    (op("barrier_wait", Value(TILE), Value(I32), None),
+     "'barrier' is a value of type buffer<bf16.128, 64.>, and should be Barrier"),
+    (op("barrier_wait", Value(Barrier(4)), Value(I32), None), "'barrier' is a value of type barrier<x 4>, and should be Barrier"),
+    (op("barrier_wait", Value(Barrier()), 0, None), "'phase' is the constant 0, and should be i32"),
+    (op("barrier_arrive"), "operand 'barrier' .Barrier. is missing"),
+    (op("barrier_arrive", Value(Barrier())), "operand 'count' .#int. is missing"),
+    (op("tma_load", *(Value(TILE), ) * 6), "operand 'descriptor' is a value of type buffer"),
+    (load(attrs={"nonsense": 3}), "no attribute is named 'nonsense'; there are none"),
+    (load(buffer=Value(MANY)), "'buffer' is a value of type buffer<bf16.128, 64. x 4>, and should be Buffer"),
+    (op("tma_load", Value(Descriptor(BF16, (128, 64))), (Value(I32), Value(F32)), Value(Barrier()), Value(TILE)),
+     r"'offsets' is \(a value of type i32, a value of type fp32\), and should be i32\*"),
+    (op("barrier_arrive", Value(Barrier()), 1, None, None), "4 arguments for the operands barrier count predicate"),
+    (op("remote_load", Value(TILE), Value(Tensor(I32, (8, ))), Value(Tensor(I32, (8, ))), None, None), "'run' .#int. is missing"),
+    (op("local_load", Value(TILE), attrs={"layout": Value(I32)}), "attribute 'layout' is a value of type i32, and should be const"),
+    (op("fence", 3), "'scope' is the constant 3, and should be #str"),
+    (op("dot", Value(TILE), Value(TILE), Value(Tensor(F32, (128, 128))), None, 0), "operand 'a' is a value of type buffer"),
+    (Op("no_such_op"), "no op is named 'no_such_op'"),
+    (Op("get_program_id", (0, )), "results should have the types .'i32',."),
+    (Op("warp_specialize", blocks=(Block((), ()), ), attrs={"tasks": ()}), "as many tasks as regions"),
+], ids=lambda case: case.name if isinstance(case, Op) else "")
+def test_wrong_ops(wrong, says):
+    with pytest.raises(InvalidProgram, match=says):
+        verify(program(wrong))
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_no_operand_takes_anything(name):
+    """Every operand and attribute of every row takes one of the samples, and refuses one: no declaration is empty."""
+    row = OPS[name]
+    for declared in (*row.operands, *row.attributes.values()):
+        taken = [sample for sample in SAMPLES if declared.accepts(sample)]
+        assert 0 < len(taken) < len(SAMPLES), f"{name}: {declared}"
+        assert declared.optional == declared.accepts(None)
+        values = [isinstance(getattr(sample, "type", None), Type) for sample in taken]
+        if declared.name in row.attributes:
+            assert not any(values), f"{name}: an attribute is no value"
+
+
+def test_what_is_known_is_not_looked_at_again():
+    once, wrong, known = op("fence", "gpu"), Op("fence", (3, )), set()
+    verify(program(once), known)
+    assert known == {once}
+    with pytest.raises(InvalidProgram):
+        verify(program(once, wrong), known)
+    assert wrong not in known
+    verify(program(once, wrong), known | {wrong})           # who says that an op is right is believed
+
+
+def test_uses_are_looked_at_after_every_pass():
+    known = set()
+    index = op("barrier_index", Value(Barrier(4)), 0)
+    arrive = op("barrier_arrive", index.result, 1, None)
+    right = program(index, arrive)
+    verify(right, known)
+    with pytest.raises(InvalidProgram, match="is used before it is defined"):
+        verify(Program("kernel", (), Block(right.body.args, (arrive, index)), 4), known)
+
+
+def test_regions():
+    task = Task("default", 4, True)
+
+    def region(*ops):
+        return Op("warp_specialize", blocks=(Block((), ops), ), attrs={"tasks": (task, )})
+
+    verify(program(region(op("fence", "gpu"))))
+    with pytest.raises(InvalidProgram, match="task regions do not nest"):
+        verify(program(region(region())))
+    with pytest.raises(InvalidProgram, match="a terminator stands before the end"):
+        verify(program(region(op("yield", ()), op("fence", "gpu"))))
