@@ -109,7 +109,33 @@ def _joined(nodes: list[_Node], kept: Collection[int]) -> list[_Node] | None:
 def _compared(before: list[_Node], after: list[_Node], kept: Collection[int]) -> Changed | None:
     places: dict[int, list[tuple[Path, Key]]] = {}
     _place_all(before, kept, (), (), places)
-    return next(_changes(after, (), places), None)
+    times = Counter(inner.number for node in after for inner in node.accesses())
+    loose = frozenset(_loose(before, kept, times, False))
+    return next(_changes(after, (), _Places(places, loose)), None)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where each number stood before. `loose` are the `if`s of unrolled loops: with a known condition in some rounds only."""
+
+    of: dict[int, list[tuple[Path, Key]]]
+    loose: frozenset[int]
+
+    def key(self, numbers: tuple[int, ...], path: Path, last) -> Key | None:
+        """The position of a node in the block at `path`: of several, the first behind the node before. None: it was elsewhere."""
+        found = [key for number in numbers for where, key in self.of.get(number, ()) if where[:len(path)] == path
+                 and all(inner in self.loose for inner, _ in where[len(path):])]
+        behind = [key for key in found if last is None or key > last[0]]
+        return min(behind, default=min(found, default=None))
+
+
+def _loose(nodes: list[_Node], kept, times: Counter, repeated: bool) -> Iterator[int]:
+    for node in nodes:
+        if node.kind == "if" and repeated:
+            yield node.number
+        unrolled = node.kind == "loop" and (node.number not in kept or any(times[inner.number] > 1 for inner in node.accesses()))
+        for block in node.blocks:
+            yield from _loose(block, kept, times, repeated or unrolled)
 
 
 def _place_all(nodes: list[_Node], kept, path: Path, key: Key, places: dict[int, list[tuple[Path, Key]]]) -> None:
@@ -132,23 +158,26 @@ def _changes(nodes: list[_Node], path: Path, places) -> Iterator[Changed]:
     """Every node of one block of the later tree that is out of place."""
     last: tuple[Key, int] | None = None   # of the fixed node before
     rounds, met = 1, Counter()            # a body that was repeated begins anew; as often as any of its nodes comes
+    began: Changed | None = None          # where the first new round begins, if any does
     accesses: list[tuple[int, Key]] = []  # since the fixed node before
     for node in _regrouped(nodes, path, places):
         if not node.fixed:
             for inner in node.accesses():
-                key = _key((inner.number, *inner.others), path, places, last)
+                key = places.key((inner.number, *inner.others), path, last)
                 if key is None:
                     yield Changed(inner.number, last[1] if last else None)
                     return
                 accesses.append((inner.number, key))
             continue
-        key = _key((node.number, ), path, places, last)
+        key = places.key((node.number, ), path, last)
         turned = key is not None and last is not None and key <= last[0]
         rounds += turned
         met[key] += 1
-        if key is None or rounds > max(met.values()):
+        if key is None:
             yield Changed(node.number, last[1] if last else None)
             return
+        if turned:
+            began = began or Changed(node.number, last[1])
         for number, place in accesses:
             behind, before = last is None or place > last[0], place < key
             if not (behind or before if turned else behind and before):
@@ -157,36 +186,34 @@ def _changes(nodes: list[_Node], path: Path, places) -> Iterator[Changed]:
         accesses, last = [], (key, node.number)
         for index, block in enumerate(node.blocks):
             yield from _changes(block, (*path, (node.number, index)), places)
+    if rounds > max(met.values(), default=1):
+        yield began
+        return
     for number, place in accesses:
         if last is not None and place < last[0]:
             yield Changed(number, last[1])
             return
 
 
-def _regrouped(nodes: list[_Node], path: Path, places) -> list[_Node]:
+def _regrouped(nodes: list[_Node], path: Path, places: _Places) -> list[_Node]:
     """The nodes of a block, where what is left over of an unrolled loop, its body behind the loop, is a loop again."""
     made: list[_Node] = []
-    loop: _Node | None = None
+    loop, rest = None, None  # the last loop that stands here, and what is left over of it
     for node in nodes:
-        if node.kind == "loop" and node.fixed:
-            loop = node
-        elif loop is not None and all(
-                _key((inner.number, *inner.others), path, places, None) is None
-                and _key((inner.number, *inner.others), (*path, (loop.number, 0)), places, None) is not None
-                for inner in ([node] if node.fixed else node.accesses())):
-            if made[-1] is not loop:
-                made[-1].blocks[0].append(node)
-            else:
-                made.append(_Node("loop", loop.number, [[node]], True))
+        inner = [node] if node.fixed else list(node.accesses())
+        if loop is not None and inner and all(_is_of(one, path, places, loop) for one in inner):
+            if rest is None:
+                rest = _Node("loop", loop.number, [[]], True)
+                made.append(rest)
+            rest.blocks[0].append(node)
             continue
-        else:
-            loop = loop if not node.fixed and not list(node.accesses()) else None
+        if node.fixed:
+            loop, rest = node if node.kind == "loop" else None, None
         made.append(node)
     return made
 
 
-def _key(numbers: tuple[int, ...], path: Path, places, last) -> Key | None:
-    """The position of a node in the block at `path`: of several, the first one behind the node before. None: it was elsewhere."""
-    found = [key for number in numbers for where, key in places.get(number, ()) if where == path]
-    behind = [key for key in found if last is None or key > last[0]]
-    return min(behind, default=min(found, default=None))
+def _is_of(node: _Node, path: Path, places: _Places, loop: _Node) -> bool:
+    """True if a node's place is in the loop, not here."""
+    numbers = (node.number, *node.others)
+    return places.key(numbers, path, None) is None and places.key(numbers, (*path, (loop.number, 0)), None) is not None

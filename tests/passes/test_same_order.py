@@ -79,6 +79,12 @@ def test_what_is_left_over_of_an_unrolled_loop():
     assert change([loop(1, *BODY), op(7)], [*BODY, loop(1, *BODY), op(7)]) is not None
 
 
+def test_a_loop_taken_apart_in_an_unrolled_loop():
+    inner = (op(4), op(6))
+    assert change([loop(1, op(3), loop(9, *inner), op(7))], [loop(1, *(op(3), *inner, *inner, op(7)) * 3)]) is None
+    assert change([loop(1, op(3), loop(9, *inner), op(7))], [loop(1, *(op(3), op(7), *inner, *inner) * 3)]) is not None
+
+
 def test_an_if_with_other_branches_in_other_rounds():
     body = (op(3), branch(2, [op(4), op(5)], [op(6)]))
     assert change([loop(1, *body)], [op(3), op(4), op(5), op(3), op(6), op(3), branch(2, [op(5)], [op(6)])]) is None
