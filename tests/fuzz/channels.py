@@ -111,7 +111,7 @@ class Channel:
         if self.kind == "named":
             threads = 32 * (self.writer.warps + self.readers[0].warps)
             return [
-                Line(f"tlx.named_barrier_wait({self.named[1]}, {threads})", self.mark("named")),
+                Line(f"tlx.named_barrier_wait({self.named[1]}, {threads})", self.mark("named free wait")),
                 Line(f"tlx.local_store({self.name}_buf[0], {self.value.kernel})"),
                 Line(f"tlx.named_barrier_arrive({self.named[0]}, {threads})", self.mark("named")),
             ]
