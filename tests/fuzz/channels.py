@@ -41,6 +41,7 @@ class Channel:
     field_name: str = "tile"
     second: bool = False  # a pipe with two fields, both of which hold the tile
     once: bool = False  # a one-shot pipe
+    perhaps: bool = False  # the copy stands under an `if` that the compiler cannot decide
     covered: bool = False  # an operand, read only after a wait for what its sender sent later
     ended: str = ""  # a pipe that is closed: the output in which its readers say that they saw the end
     multiplied: set[int] = field(default_factory=set)
@@ -110,7 +111,7 @@ class Channel:
         if self.kind == "named":
             threads = 32 * (self.writer.warps + self.readers[0].warps)
             return [
-                Line(f"tlx.named_barrier_wait({self.named[1]}, {threads})", self.mark("named")),
+                Line(f"tlx.named_barrier_wait({self.named[1]}, {threads})", self.mark("named free wait")),
                 Line(f"tlx.local_store({self.name}_buf[0], {self.value.kernel})"),
                 Line(f"tlx.named_barrier_arrive({self.named[0]}, {threads})", self.mark("named")),
             ]
@@ -149,7 +150,8 @@ class Channel:
         lines = [Line(f"{self.name}k = {self.name}w.acquire({self.count})", self.mark("acquire"))]
         if self.fill == "tma":
             at = f"[{load.index} * {shape[0]}, 0]" if len(shape) == 2 else f"[{load.index} * {shape[0]}]"
-            lines.append(Line(f"tle.gpu.copy({self.descriptor}, {target}, {shape}, {at})"))
+            lines += [Line("if flag < 100:")] if self.perhaps else []
+            lines.append(Line(f"{'    ' if self.perhaps else ''}tle.gpu.copy({self.descriptor}, {target}, {shape}, {at})"))
         elif self.fill == "copy":
             where = f"{load.array} + {load.index} * {self.value.size} + {offsets(tuple(shape))}"
             lines.append(Line(f"tle.gpu.copy({where}, {target}, {shape})"))
@@ -305,6 +307,7 @@ def choose(make: Maker, step: Step, loops, conditions: int, writer, readers, pip
         field_name=draws.pick(["tile", "payload"]),
     )
     if pipes:
+        channel.perhaps = draws.chance(15)
         channel.second = draws.chance(20) and make.shared(slots * max(value.bytes, 128))
         channel.once = slots == 1 and not loops and not conditions and draws.chance(50)
         if channel.once:

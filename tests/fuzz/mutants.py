@@ -99,6 +99,7 @@ ROLES: dict[str, tuple[Rule, ...]] = {
     "wait of a load": (_drop(1, "the buffer is read before the copies have landed"),),
     "own arrive": (_drop(1, "the task waits for an arrival that nobody makes"),),
     "named": (_drop(1, "somebody waits for threads that do not come"),),
+    "named free wait": (_drop(2, "the slot is filled again before it was read"),),
     "peer wait": (_drop(1, "the buffer is read before the peer has written it"),),
     "peer expect": (_drop(1, "nobody arrives"),),
     "peer fence": (_drop(1, "the copy reads through the other proxy"),),
