@@ -117,7 +117,8 @@ LEFT_ALONE = {
     "operand wait": "the wait for another operand, which the sender sent later, stands before the dot, too",
     "close": "it says that nothing more comes, in an output",
     "named close": "it takes back what nobody needs any more, so that the barrier ends as it began",
-    "free wait, if tiles come back": "a reader that sends something to the sender has told it that it is past its read",
+    "free wait, if there is another way": "what a reader sends, or gives back of another ring, tells the sender the same",
+    "peer free wait, if there is another exchange": "the next exchange may tell the sender that its tile was read",
     "wait of a store, if there is another": "a later wait, or one inside desc.store or tle.gpu.copy, finishes this store, too",
     "second meeting, if there is another": "the next exchange's meeting may stand between the read and the next write",
     "grid meeting of one's own tile": "a program that reads its own tile needs no other",
@@ -125,7 +126,7 @@ LEFT_ALONE = {
 
 
 def _returning(program: Program) -> set[str]:
-    """Channels whose readers send something, by any way, to the channel's sender."""
+    """Channels whose readers tell the channel's sender something in another way than by giving back its slots."""
     sends: dict[str, str] = {}
     receives: dict[str, set[str]] = {}
     task = ""
@@ -140,26 +141,26 @@ def _returning(program: Program) -> set[str]:
             match := re.search(r"named_barrier_wait\((\d+)", line)
         ):
             receives.setdefault(f"named{match[1]}", set()).add(task)
-    edges = collections.defaultdict(set)
+    edges: dict[str, list[tuple[str, str]]] = {}  # channel -> the ways that it leads from task to task
     for name, sender in sends.items():
-        edges[sender] |= receives.get(name, set())
+        for reader in receives.get(name, set()):
+            edges.setdefault(f"{name} full", []).append((sender, reader))
+            edges.setdefault(f"{name} free", []).append((reader, sender))
     for name, members in receives.items():
         if name.startswith("named"):
-            for one in members:
-                edges[one] |= members
+            edges[name] = [(one, other) for one in members for other in members]
 
-    def reached(start: set[str]) -> set[str]:
-        found, new = set(), set(start)
+    def leads(start: set[str], end: str, without: str) -> bool:
+        found, new = set(start), set(start)
         while new:
+            steps = [step for name, ways in edges.items() if name != without for step in ways]
+            new = {there for here, there in steps if here in new} - found
+            if end in new:
+                return True
             found |= new
-            new = {there for one in new for there in edges[one]} - found
-        return found
+        return False
 
-    return {
-        name
-        for name, sender in sends.items()
-        if sender in {there for one in reached(receives.get(name, set())) for there in edges[one]}
-    }
+    return {name for name, sender in sends.items() if leads(receives.get(name, set()), sender, f"{name} free")}
 
 
 def mutants(program: Program, counts: dict[str, int]) -> list[Mutant]:
@@ -189,6 +190,8 @@ def _left_alone(mark: Mark, facts: dict[str, int], roles, kernel: str) -> bool:
         return roles[mark.role] > 1 or re.search(r"\b[dt]\d+\.(store|atomic_)|tle\.gpu\.copy", kernel) is not None
     if mark.role == "second meeting":
         return not facts.get("loops") or roles["second meeting"] + roles["meeting"] > 2 or roles["meeting"] > 1
+    if mark.role == "peer free wait":
+        return roles["peer wait"] > 1 or "tlx.cluster_barrier()" in kernel
     if mark.role == "grid meeting":
         return not facts.get("step") or roles["grid meeting"] > 1
     return False
