@@ -117,7 +117,8 @@ class Channel:
             ]
         wait = Line(f"tlx.barrier_wait({self.name}_free[{self.slot}], ({self.phase}) ^ 1)", self.mark("free wait"))
         arrive = Line(f"tlx.barrier_arrive({self.name}_full[{self.slot}])", self.mark("full arrive"))
-        fence = [Line("tlx.fence('async_shared')", self.mark("slot fence"))] if self.fenced else []
+        what = "covered fence" if self.covered else "slot fence"
+        fence = [Line("tlx.fence('async_shared')", self.mark(what))] if self.fenced else []
         return [wait, *self._filled(step, fence, arrive), *self._on()]
 
     def _filled(self, step: Step, fence: list[Line], arrive: Line) -> list[Line]:

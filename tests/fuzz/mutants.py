@@ -116,6 +116,7 @@ LEFT_ALONE = {
     "pipe wait": "it gives the slot",
     "operand wait": "the wait for another operand, which the sender sent later, stands before the dot, too",
     "close": "it says that nothing more comes, in an output",
+    "covered fence": "the fence after another operand, which stands before its arrival, is for this one, too",
     "named close": "it takes back what nobody needs any more, so that the barrier ends as it began",
     "free wait, if there is another way": "what a reader sends, or gives back of another ring, tells the sender the same",
     "peer free wait, if there is another exchange": "the next exchange may tell the sender that its tile was read",
@@ -189,7 +190,8 @@ def _left_alone(mark: Mark, facts: dict[str, int], roles, kernel: str) -> bool:
     if mark.role == "wait of a store":
         return roles[mark.role] > 1 or re.search(r"\b[dt]\d+\.(store|atomic_)|tle\.gpu\.copy", kernel) is not None
     if mark.role == "second meeting":
-        return not facts.get("loops") or roles["second meeting"] + roles["meeting"] > 2 or roles["meeting"] > 1
+        meetings = len(re.findall(r"distributed_barrier\(|cluster_barrier\(|tle\.reshard|distributed_dot", kernel))
+        return not facts.get("loops") or roles["second meeting"] + roles["meeting"] > 2 or meetings > 2
     if mark.role == "peer free wait":
         return roles["peer wait"] > 1 or "tlx.cluster_barrier()" in kernel
     if mark.role == "grid meeting":
