@@ -160,7 +160,7 @@ def test_the_command(tmp_path, capsys):
 def test_every_mark_has_a_rule():
     rules = {name.split(",")[0] for name in (*ROLES, *LEFT_ALONE)}
     seeds = [(seed, None) for seed in range(120)]
-    seeds += [(seed, family) for seed in range(40) for family in ("cluster", "stream", "gemm")]
+    seeds += [(seed, family) for seed in range(80) for family in ("cluster", "stream", "gemm")]
     marks = {mark.role for seed, family in seeds for _, mark in program_of(seed, family)[0].marks}
     assert marks <= rules and set(ROLES) <= marks
 
