@@ -121,6 +121,7 @@ LEFT_ALONE = {
     "free wait, if there is another way": "what a reader sends, or gives back of another ring, tells the sender the same",
     "peer free wait, if there is another exchange": "the next exchange may tell the sender that its tile was read",
     "wait of a store, if there is another": "a later wait, or one inside desc.store or tle.gpu.copy, finishes this store, too",
+    "weaker wait of a dot, if there is another": "the wait of another dot may finish this one before its result is used",
     "second meeting, if there is another": "the next exchange's meeting may stand between the read and the next write",
     "grid meeting of one's own tile": "a program that reads its own tile needs no other",
 }
@@ -175,6 +176,8 @@ def mutants(program: Program, counts: dict[str, int]) -> list[Mutant]:
         if _left_alone(mark, facts, roles, program.kernel):
             continue
         for rule in ROLES.get(mark.role, ()):
+            if mark.role == "wait of a dot" and rule.change == "weaken" and roles[mark.role] > 1:
+                continue
             least = facts.get("slots", 1) + 1 if rule.least == "slots" else rule.least
             if used < least or mark.role == "free wait" and rule.change == "drop" and mark.channel in returning:
                 continue
