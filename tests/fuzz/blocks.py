@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .maker import Maker, branch
 from .words import WORDS
+from .words.carries import last
 from .words.globals import output
 
 
@@ -47,7 +48,7 @@ def one_word(make: Maker) -> None:
 def block(make: Maker, depth: int, size: tuple[int, int] | None = None) -> None:
     """Fill the block at hand, and store the tiles that nobody used."""
     low, high = size or make.limits.statements
-    first = len(make.tiles)
+    first, carried = len(make.tiles), len(make.carried)
     for _ in range(low):
         with make.draws.span():
             statement(make, depth)
@@ -55,11 +56,14 @@ def block(make: Maker, depth: int, size: tuple[int, int] | None = None) -> None:
         with make.draws.span():
             if make.draws.chance(60):
                 statement(make, depth)
-    sinks(make, first)
+    sinks(make, first, carried)
 
 
-def sinks(make: Maker, first: int) -> None:
-    """Store the tiles of this block that no step has used, so that nothing in a program is for nothing."""
+def sinks(make: Maker, first: int, carried: int) -> None:
+    """Store what the sums of this block came to, and its tiles that no step has used, so that nothing is for nothing."""
+    for one in make.carried[carried:]:
+        if one.product:
+            last(make, one)
     used = frozenset().union(*(names(node) for node in make.nodes)) if make.nodes else frozenset()
     loose = [tile for tile in make.tiles[first:] if tile.kernel not in used]
     for tile in loose:

@@ -128,7 +128,7 @@ def looped(draws: Draws):
                 statement(make, 1)
         output(make, last(make, total), ways=("plain",))
         output(make, last(make, growing))
-        sinks(make, 0)
+        sinks(make, 0, len(make.carried))
         for buffer in make.buffers[:2]:
             output(make, make.let(whole(make, buffer, str(buffer.count - 1))))
 
@@ -140,7 +140,7 @@ def dotted_loop(make: Maker, draws: Draws, total, left) -> None:
     from the buffer `left`, which is filled, or changed, in some of the rounds only."""
     kind = draws.pick(["for", "stages", "for", "stages", "while", "unroll", "step", "static"])
     with make.loop(kind, draws.integer(min(2, draws.pick([2, 0, 1])), 3 if kind == "static" else make.limits.trips[1])):
-        first = len(make.tiles)
+        first, carried = len(make.tiles), len(make.carried)
         for _ in range(draws.integer(0, 3)):
             with draws.span():
                 statement(make, 2)
@@ -152,7 +152,7 @@ def dotted_loop(make: Maker, draws: Draws, total, left) -> None:
         for _ in range(draws.integer(0, 3)):
             with draws.span():
                 statement(make, 2)
-        sinks(make, first)
+        sinks(make, first, carried)
 
 
 def dot_through(make: Maker, total, buffer) -> None:
@@ -241,7 +241,7 @@ def carried_block(make: Maker) -> None:
     if make.draws.chance(25):
         with make.draws.span():
             loop(make, 1)
-    sinks(make, 0)
+    sinks(make, 0, len(make.carried))
 
 
 @family(3)
@@ -297,11 +297,11 @@ def gemm(draws: Draws):
                 dot=Dot(a.kernel, b.kernel, total.name),
                 warps=(4, 8),
             )
-            first = len(make.tiles)
+            first, carried = len(make.tiles), len(make.carried)
             for _ in range(draws.integer(0, 2)):
                 with make.draws.span():
                     statement(make, 1)
-            sinks(make, first)
+            sinks(make, first, carried)
         output(make, last(make, total))
 
     return make, grid, [segment(make, fill_segment)], draws.integer(2, 3), False
