@@ -135,10 +135,12 @@ def guarded(stage: str, run) -> Outcome:
     except BaseException as error:
         import triton
 
+        import mimw.errors
+
         cause = error
         while isinstance(cause, triton.CompilationError) and cause.__cause__ is not None:
             cause = cause.__cause__
-        refused = isinstance(error, known()) and type(cause).__name__ != "InvalidProgram"
+        refused = isinstance(error, known()) and not isinstance(cause, mimw.errors.InvalidProgram)
         text = (
             str(error)[-900:] if refused else str(error)[-500:] + "".join(traceback.format_tb(error.__traceback__)[-3:])
         )
