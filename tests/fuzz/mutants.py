@@ -119,6 +119,7 @@ LEFT_ALONE = {
     "covered fence": "the fence after another operand, which stands before its arrival, is for this one, too",
     "named close": "it takes back what nobody needs any more, so that the barrier ends as it began",
     "free wait, if there is another way": "what a reader sends, or gives back of another ring, tells the sender the same",
+    "named free wait, if there is another channel": "as the free wait",
     "peer free wait, if there is another exchange": "the next exchange may tell the sender that its tile was read",
     "wait of a store, if there is another": "a later wait, or one inside desc.store or tle.gpu.copy, finishes this store, too",
     "weaker wait of a dot, if there is another": "the wait of another dot may finish this one before its result is used",
@@ -195,6 +196,8 @@ def _left_alone(mark: Mark, facts: dict[str, int], roles, kernel: str) -> bool:
     if mark.role == "second meeting":
         meetings = len(re.findall(r"distributed_barrier\(|cluster_barrier\(|tle\.reshard|distributed_dot", kernel))
         return not facts.get("loops") or roles["second meeting"] + roles["meeting"] > 2 or meetings > 2
+    if mark.role == "named free wait":
+        return roles["free wait"] + roles["named free wait"] > 1
     if mark.role == "peer free wait":
         return roles["peer wait"] > 1 or "tlx.cluster_barrier()" in kernel
     if mark.role == "grid meeting":
