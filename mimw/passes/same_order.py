@@ -60,13 +60,13 @@ class _Node:
 def order_change(before: Sequence, after: Sequence, fixed: Collection[int]) -> Changed | None:
     """The first change of order between two trees of nodes (`kind`, `number`, `blocks`), or None."""
     was = _nodes(before, fixed, frozenset())
-    held = {number for node in was for number in node.structures()}
-    now = _nodes(after, fixed, held)
-    kept = {number for node in now for number in node.structures()}
-    change = _compared(was, now, kept)
-    if change is not None and (joined := _joined(was, kept)) is not None:
-        return change if _compared(joined, now, kept) is not None else None
-    return change
+    now = _nodes(after, fixed, {number for node in was for number in node.structures()})
+    alive = frozenset(node.number for top in after for node in top.walk() if node.kind != "op")
+    times = Counter(inner.number for node in now for inner in node.accesses())
+    places: dict[int, list[_Place]] = {}
+    ifs = frozenset(node.number for top in after for node in top.walk() if node.kind == "if")
+    _place_all(was, (), (), False, alive, ifs, times, places)
+    return next(_changes(now, (), places), None)
 
 
 def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
@@ -80,99 +80,80 @@ def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
     return found
 
 
-def _joined(nodes: list[_Node], kept: Collection[int]) -> list[_Node] | None:
-    """The tree with neighbouring `if`s made one, under the number that a pass left to them; None if there are none."""
-    rows: list[list[_Node]] = []
-    changed = False
-    for node in nodes:
-        blocks = [_joined(block, kept) for block in node.blocks]
-        changed |= any(block is not None for block in blocks)
-        copy = _Node(node.kind, node.number, [new or old for new, old in zip(blocks, node.blocks)], node.fixed, node.others)
-        if rows and node.kind == "if" == rows[-1][0].kind:
-            rows[-1].append(copy)
-        else:
-            rows.append([copy])
-    made = []
-    for row in rows:
-        gone = [node for node in row if node.fixed and node.number not in kept]
-        left = [node for node in row if node.number in kept]
-        if not gone or not left:
-            made += row
-            continue
-        changed = True
-        sides = max(len(node.blocks) for node in row)
-        blocks = [[inner for node in row for inner in (node.blocks[side] if side < len(node.blocks) else [])] for side in range(sides)]
-        made.append(_Node("if", left[0].number, blocks, True))
-    return made if changed else None
+@dataclass(frozen=True)
+class _Around:
+    """One structure around a node: what may stand for it now, and whether it may be gone.
 
+    A loop may have been taken apart; an `if`, too, or be joined to another one, under the number of either (which may have become
+    its neighbour only when the `if`s around them were joined); and the `if`s of an unrolled loop may be gone in some of its rounds.
+    """
 
-def _compared(before: list[_Node], after: list[_Node], kept: Collection[int]) -> Changed | None:
-    places: dict[int, list[tuple[Path, Key]]] = {}
-    _place_all(before, kept, (), (), places)
-    times = Counter(inner.number for node in after for inner in node.accesses())
-    loose = frozenset(_loose(before, kept, times, False))
-    return next(_changes(after, (), _Places(places, loose)), None)
+    numbers: frozenset[int]
+    side: int
+    optional: bool
 
 
 @dataclass(frozen=True)
-class _Places:
-    """Where each number stood before. `loose` are the `if`s of unrolled loops: with a known condition in some rounds only."""
+class _Place:
+    """Where a node stood: the structures around it, outermost first, and its position at each level."""
 
-    of: dict[int, list[tuple[Path, Key]]]
-    loose: frozenset[int]
-
-    def key(self, numbers: tuple[int, ...], path: Path, last) -> Key | None:
-        """The position of a node in the block at `path`: of several, the first behind the node before. None: it was elsewhere."""
-        found = [key for number in numbers for where, key in self.of.get(number, ()) if where[:len(path)] == path
-                 and all(inner in self.loose for inner, _ in where[len(path):])]
-        behind = [key for key in found if last is None or key > last[0]]
-        return min(behind, default=min(found, default=None))
+    around: tuple[_Around, ...]
+    key: Key
 
 
-def _loose(nodes: list[_Node], kept, times: Counter, repeated: bool) -> Iterator[int]:
-    for node in nodes:
-        if node.kind == "if" and repeated:
-            yield node.number
-        unrolled = node.kind == "loop" and (node.number not in kept or any(times[inner.number] > 1 for inner in node.accesses()))
-        for block in node.blocks:
-            yield from _loose(block, kept, times, repeated or unrolled)
-
-
-def _place_all(nodes: list[_Node], kept, path: Path, key: Key, places: dict[int, list[tuple[Path, Key]]]) -> None:
-    """Note the place of every node; what a vanished structure held has the path of what is around that structure."""
+def _place_all(nodes: list[_Node], around: tuple[_Around, ...], key: Key, repeated: bool, alive, ifs, times: Counter,
+               places) -> None:
+    """Note the place of every node. `repeated`: in a loop that was unrolled; `ifs`: those of the later tree."""
     position = 0
     for node in nodes:
-        if not node.fixed:
-            for inner in node.accesses():
-                places.setdefault(inner.number, []).append((path, (*key, 2 * position)))
-            continue
-        here = (*key, 2 * position + 1)
-        places.setdefault(node.number, []).append((path, here))
-        for index, block in enumerate(node.blocks):
-            inside = (*path, (node.number, index)) if node.number in kept else path
-            _place_all(block, kept, inside, (*here, index), places)
-        position += 1
+        here = (*key, 2 * position + node.fixed)
+        position += node.fixed
+        places.setdefault(node.number, []).append(_Place(around, here))
+        unrolled = node.kind == "loop" and (node.number not in alive or any(times[inner.number] > 1 for inner in node.accesses()))
+        for side, block in enumerate(node.blocks):
+            gone = node.number not in alive
+            names = frozenset({node.number}) if not gone else ifs if node.kind == "if" else frozenset()
+            optional = gone or not node.fixed or node.kind == "if" and repeated
+            _place_all(block, (*around, _Around(names, side, optional)), (*here, side), repeated or unrolled, alive, ifs, times, places)
 
 
-def _changes(nodes: list[_Node], path: Path, places) -> Iterator[Changed]:
-    """Every node of one block of the later tree that is out of place."""
+def _fits(around: tuple[_Around, ...], path: Path) -> bool:
+    """True if a node with these structures around it may stand in the block at `path` now."""
+    if not around:
+        return not path
+    first, rest = around[0], around[1:]
+    return (bool(path) and path[0][0] in first.numbers and path[0][1] == first.side and _fits(rest, path[1:])
+            or first.optional and _fits(rest, path))
+
+
+def _key(numbers: tuple[int, ...], path: Path, places, last) -> Key | None:
+    """The position of a node in the block at `path`: of several, the first one behind the node before. None: it was elsewhere."""
+    found = [place.key for number in numbers for place in places.get(number, ()) if _fits(place.around, path)]
+    behind = [key for key in found if last is None or key > last[0]]
+    return min(behind, default=min(found, default=None))
+
+
+def _changes(nodes: list[_Node], path: Path, places, beyond: Key | None = None) -> Iterator[Changed]:
+    """Every node of one block of the later tree that is out of place. `beyond`: where what stands behind the block stood."""
     last: tuple[Key, int] | None = None   # of the fixed node before
+    inner: list[tuple[_Node, Key]] = []   # the fixed nodes
     rounds, met = 1, Counter()            # a body that was repeated begins anew; as often as any of its nodes comes
     began: Changed | None = None          # where the first new round begins, if any does
     accesses: list[tuple[int, Key]] = []  # since the fixed node before
     for node in _regrouped(nodes, path, places):
         if not node.fixed:
-            for inner in node.accesses():
-                key = places.key((inner.number, *inner.others), path, last)
+            for access in node.accesses():
+                key = _key((access.number, *access.others), path, places, last)
                 if key is None:
-                    yield Changed(inner.number, last[1] if last else None)
+                    yield Changed(access.number, last[1] if last else None)
                     return
-                accesses.append((inner.number, key))
+                accesses.append((access.number, key))
             continue
-        key = places.key((node.number, ), path, last)
-        turned = key is not None and last is not None and key <= last[0]
+        key = _key((node.number, ), path, places, last)
+        rest = last is not None and key == last[0] and node.kind == "loop"  # of the same loop, unrolled
+        turned = key is not None and last is not None and key <= last[0] and not rest
         rounds += turned
-        met[key] += 1
+        met[key] += not rest
         if key is None:
             yield Changed(node.number, last[1] if last else None)
             return
@@ -184,8 +165,10 @@ def _changes(nodes: list[_Node], path: Path, places) -> Iterator[Changed]:
                 yield Changed(number, node.number if behind else last[1])
                 return
         accesses, last = [], (key, node.number)
-        for index, block in enumerate(node.blocks):
-            yield from _changes(block, (*path, (node.number, index)), places)
+        if beyond is not None and key >= beyond:
+            yield Changed(node.number)
+            return
+        inner.append((node, key))
     if rounds > max(met.values(), default=1):
         yield began
         return
@@ -193,9 +176,18 @@ def _changes(nodes: list[_Node], path: Path, places) -> Iterator[Changed]:
         if last is not None and place < last[0]:
             yield Changed(number, last[1])
             return
+        if beyond is not None and place >= beyond:
+            yield Changed(number)
+            return
+    for index, (node, key) in enumerate(inner):
+        behind = inner[index + 1][1] if index + 1 < len(inner) else beyond
+        if behind is not None and behind <= key:
+            behind = None  # a new round begins
+        for side, block in enumerate(node.blocks):
+            yield from _changes(block, (*path, (node.number, side)), places, behind)
 
 
-def _regrouped(nodes: list[_Node], path: Path, places: _Places) -> list[_Node]:
+def _regrouped(nodes: list[_Node], path: Path, places) -> list[_Node]:
     """The nodes of a block, where what is left over of an unrolled loop, its body behind the loop, is a loop again."""
     made: list[_Node] = []
     loop, rest = None, None  # the last loop that stands here, and what is left over of it
@@ -213,7 +205,7 @@ def _regrouped(nodes: list[_Node], path: Path, places: _Places) -> list[_Node]:
     return made
 
 
-def _is_of(node: _Node, path: Path, places: _Places, loop: _Node) -> bool:
+def _is_of(node: _Node, path: Path, places, loop: _Node) -> bool:
     """True if a node's place is in the loop, not here."""
     numbers = (node.number, *node.others)
-    return places.key(numbers, path, None) is None and places.key(numbers, (*path, (loop.number, 0)), None) is not None
+    return _key(numbers, path, places, None) is None and _key(numbers, (*path, (loop.number, 0)), places, None) is not None

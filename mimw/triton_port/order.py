@@ -51,7 +51,7 @@ class Node:
     """An op with an effect, or a loop, an `if` or a region of tasks with the nodes in its blocks.
 
     A pass that joins a read with the conversion behind it leaves a read with the conversion's number: such a node has in `others`
-    the numbers of all reads of the same buffer, or of all `tl.load`s, one of which it is.
+    the numbers of all reads of buffers, or of all `tl.load`s, one of which it is.
     """
 
     kind: str  # op, loop, if, tasks
@@ -193,20 +193,19 @@ class Effects:
                 number = min(others, default=number)
         elif name in _READS:
             buffer = self._buffer(_VALUE.search(rest)[0])
+            if buffer is None:
+                return  # of a copy of Triton's own
             if self.before is None:
                 self.readers.setdefault(buffer, set()).add(number)
             elif all(number not in numbers for numbers in self.before.readers.values()):
-                if buffer is None:
-                    return  # a copy of Triton's own
-                others = self._reads(buffer)
+                others = self.before.all_reads()
                 number = min(others, default=number)
         if (number in self.effects or others) and not (block and block[-1].kind == "op" and block[-1].number == number):
             block.append(Node("op", number, others=others))
 
-    def _reads(self, buffer: int) -> frozenset[int]:
-        """Every recorded read of a buffer; of any, if it cannot be told which buffer that is."""
-        readers = self.before.readers
-        return frozenset(set().union(*readers.values()) if buffer < 0 else readers.get(buffer, set()) | readers.get(-1, set()))
+    def all_reads(self) -> frozenset[int]:
+        """Every recorded read of the author's buffers."""
+        return frozenset().union(*self.readers.values())
 
     def _buffer(self, value: str) -> int | None:
         """The number of the author's buffer that a value is or shows; -1 for one that came into a task, None for Triton's own."""
