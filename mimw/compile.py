@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
@@ -27,13 +28,14 @@ from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, che
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
-from .errors import CacheError, GlobalChanged, KernelError, LaunchError, TargetError
+from .errors import AssemblerError, CacheError, GlobalChanged, KernelError, KernelWarning, LaunchError, TargetError
 from .frontend import record_program
 from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .guard import optimise_in_order
 from .ir import OPS, Program, Scalar, print_program
+from .ir.site import Site
 from .ir.wait_table import SLOT_BYTES
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
@@ -45,6 +47,7 @@ from .target import target as find_target
 from .tensor_map import block_problem
 from .triton_port.accesses import buffer_accesses, stored_layouts
 from .triton_port.allocation import allocation
+from .triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_release
 from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
@@ -304,6 +307,21 @@ def _check_scratch(src: MimwSource, total: int, ttgir, chip: Target) -> None:
             raise compilation_error(src.fn, error) from error
 
 
+def _check_assembler(src: MimwSource, ptx: str | None, arch: int | str) -> None:
+    """Refuse a kernel that the ptxas in use is known to get wrong; of a plain one, which is Triton's, say it."""
+    if arch != 90 or not ptx or (release := ptxas_release(arch)) is None or release >= FIXED or not (kept := kept_operands(ptx)):
+        return
+    error = AssemblerError(
+        f"ptxas {release[0]}.{release[1]} may overwrite the registers of a dot's first operand that is needed again after the dot, "
+        f"in the next trip of a loop for instance; the product would then be wrong in silence. Fixed in {FIXED[0]}.{FIXED[1]}",
+        *(Site(one.file, one.line, one.column - 1) for one in kept),
+        hint=f"Triton takes {ptxas_path(arch)}: unset TRITON_PTXAS_BLACKWELL_PATH for the one that comes with Triton, or name one "
+             f"of CUDA {FIXED[0]}.{FIXED[1]} or newer there. With this one, keep the operand in a buffer, or load it in every trip")
+    if src.orchestrates():
+        raise compilation_error(src.fn, error) from error
+    warnings.warn(str(error), KernelWarning, stacklevel=2)
+
+
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
     """Triton's `compile`, told which target and options the source is for."""
     src.target, src.options = target, options
@@ -314,6 +332,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     except OSError as error:
         raise _unkept(error) from error
     _check_scratch(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
+    _check_assembler(src, compiled.asm.get("ptx"), target.arch)
     add_metadata(compiled, ctas_per_cga=src.cluster)
     if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
         compiled.stamped = src.kernel.program

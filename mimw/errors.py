@@ -150,6 +150,10 @@ class LayoutConflict(KernelError):
     """No layout suits everything that is done with one buffer or tile."""
 
 
+class AssemblerError(KernelError):
+    """The assembler in use is known to get such a kernel wrong: NVIDIA's ptxas of that release, with an operand of these dots."""
+
+
 class NotYet(KernelError, NotImplementedError):
     """A word of the language that this release does not offer."""
 

@@ -331,6 +331,13 @@ class Recorder:
     def get_disable_loop_licm_attr(self):
         return True
 
+    # ---- tiles ------------------------------------------------------------------------------------------------------
+
+    def create_reshape(self, value: Handle, shape: list[int], can_reorder: bool = False) -> Handle:
+        """Elements stay in row-major order, also where the author lets Triton reorder them (`tl.view`, `tl.reshape(can_reorder=True)`):
+        Triton would take the order from the layouts of one target, and the simulator knows none."""
+        return self.record("reshape", value, shape, False).results[0]
+
     # ---- control flow -----------------------------------------------------------------------------------------------
 
     def create_if_op(self, types: list[Type], condition: Handle, with_else: bool) -> DraftOp:

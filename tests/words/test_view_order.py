@@ -1,0 +1,43 @@
+"""`tl.view` and `reshape(can_reorder=True)` let a compiler reorder elements; ours keeps them as numpy and the simulator have them.
+
+Triton took its licence where a tile out of shared memory was flattened: 899 of 1024 stored elements then stood elsewhere.
+"""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.compile import compile_kernel
+
+SIGNATURE = {"x": "*fp16", "y": "*fp16", "z": "*fp16", "best": "*i32"}
+
+
+@mimw.jit
+def flattened(x, y, z, best):
+    """A tile out of a buffer, flattened in three spellings; the last one is of a reduction over all axes."""
+    at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tile = tlx.local_alloc((16, 32), tl.float16, 1)
+    tlx.local_store(tile[0], tl.load(x + at))
+    loaded = tlx.local_load(tile[0])
+    tl.store(y + tl.arange(0, 512), tl.view(loaded, [512]))
+    tl.store(z + tl.arange(0, 512), tl.reshape(loaded * 2, [512], can_reorder=True))
+    tl.store(best, tl.max(loaded.to(tl.int32), axis=None))
+
+
+@pytest.mark.filterwarnings("ignore:.*can_reorder")
+@pytest.mark.parametrize("warps", [1, 4, 8])
+def test_elements_stay_in_row_major_order(machine, warps):
+    x = np.random.default_rng(warps).permutation(512).astype(np.float16)
+    y, z, best = np.zeros(512, np.float16), np.zeros(512, np.float16), np.zeros(1, np.int32)
+    machine.launch(flattened, (1, ), x, y, z, best, num_warps=warps)
+    assert (y == x).all() and (z == x * 2).all() and best[0] == 511
+
+
+@pytest.mark.filterwarnings("ignore:.*can_reorder")
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "gfx950"])
+def test_triton_is_given_no_licence_to_reorder(target):
+    aligned = {(index, ): [["tt.divisibility", 16]] for index in range(4)}
+    text = compile_kernel(flattened, SIGNATURE, {}, target, {"num_warps": 8}, attrs=aligned).stage("ttgir")
+    assert text.count("tt.reshape") == 3 and "allow_reorder" not in text
