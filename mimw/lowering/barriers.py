@@ -21,9 +21,15 @@ def alloc_barriers(emitter: Emitter, op: Op):
     for index in range(count):
         barrier = builder.create_memdesc_index(emitter.types.barrier(0), barriers, builder.get_int32(index))
         builder.create_mbarrier_init(barrier, arrive_count)
-    if emitter.program.suspend_ns:
-        sync(emitter)  # Triton puts one before a wait of its own, and does not see that ours waits
+    if _used_by_assembly(emitter, barriers=op.result):
+        sync(emitter)  # one thread makes them; Triton puts a sync before an arrival or a wait of its own, and sees none in assembly
     return barriers
+
+
+def _used_by_assembly(emitter: Emitter, barriers) -> bool:
+    """Whether something other than Triton's own ops may be the first to use the barriers."""
+    program = emitter.program
+    return bool(program.suspend_ns or barriers.type.per_thread or any(op.name == "barrier_bytes" for op in program.walk()))
 
 
 @emits("barrier_index")
