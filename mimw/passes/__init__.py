@@ -17,6 +17,7 @@ from .check_bytes import check_bytes
 from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
 from .check_exclusive import check_exclusive
+from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
 from .check_registers import check_registers
 from .check_scratch import check_scratch, may_not_fit
@@ -52,7 +53,7 @@ __all__ = [
     "drop_unused", "fence_barriers", "fence_globals", "fence_handovers", "grant_registers", "join_copies",
     "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
-    "sync_clusters", "warn",
+    "sync_clusters", "too_few_registers", "warn",
 ]
 
 
