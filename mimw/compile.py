@@ -34,10 +34,11 @@ from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .guard import optimise_in_order
 from .ir import OPS, Program, Scalar, print_program
+from .ir.layouts import PaddedShared
 from .ir.wait_table import SLOT_BYTES
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
-from .passes import check_scratch, cut_copies, run_passes, stamp_time, stamp_waits, too_few_registers
+from .passes import check_padding, check_scratch, cut_copies, run_passes, stamp_time, stamp_waits, too_few_registers
 from .passes.stamp_time import RECORD_BYTES, stamp_bytes
 from .passes.stamp_waits import wait_table
 from .target import Target
@@ -147,6 +148,11 @@ class Kernel:
             self.quiet = quiet_layouts(self.program, self.layouts.shared, self._accesses(module))
             if self.quiet:
                 module = self._optimised(chip, options, backend, context, observer, copies)
+        if chip.backend == "cuda" and any(isinstance(layout, PaddedShared) for layout in self.layouts.shared.values()):
+            try:
+                check_padding(self.program, self.layouts.shared, self._accesses(module))
+            except KernelError as error:
+                raise compilation_error(self.fn, error) from error
         return module
 
     def _accesses(self, module) -> dict:

@@ -19,6 +19,7 @@ from .check_descriptors import check_descriptors
 from .check_exclusive import check_exclusive
 from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
+from .check_padding import check_padding
 from .check_registers import check_registers
 from .check_scratch import check_scratch, may_not_fit
 from .check_shared import check_shared
@@ -48,7 +49,7 @@ from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot",
-    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_registers",
+    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding", "check_registers",
     "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies",
     "drop_unused", "fence_barriers", "fence_globals", "fence_handovers", "grant_registers", "join_copies",
     "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
