@@ -35,11 +35,12 @@ from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .guard import optimise_in_order
 from .ir import OPS, Program, Scalar, print_program
+from .ir.layouts import PaddedShared
 from .ir.site import Site
 from .ir.wait_table import SLOT_BYTES
 from .lowering import lower
 from .lowering.descriptor_address import needs_slots
-from .passes import check_scratch, cut_copies, run_passes, stamp_time, stamp_waits
+from .passes import check_padding, check_scratch, cut_copies, run_passes, stamp_time, stamp_waits, too_few_registers
 from .passes.stamp_time import RECORD_BYTES, stamp_bytes
 from .passes.stamp_waits import wait_table
 from .target import Target
@@ -53,7 +54,7 @@ from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, nvidia_passes, unfit_copies
 from .triton_port.plain import plain_ttir
-from .triton_port.runtime import ASTSource, GPUTarget, Language, content_key, knobs, make_backend, stock_compile
+from .triton_port.runtime import ASTSource, GPUTarget, Language, PTXASError, content_key, knobs, make_backend, stock_compile
 
 Observer = Callable[[str, Any], None]
 _UNSIGNED = re.compile(r"^u(?=\d)")
@@ -150,6 +151,11 @@ class Kernel:
             self.quiet = quiet_layouts(self.program, self.layouts.shared, self._accesses(module))
             if self.quiet:
                 module = self._optimised(chip, options, backend, context, observer, copies)
+        if chip.backend == "cuda" and any(isinstance(layout, PaddedShared) for layout in self.layouts.shared.values()):
+            try:
+                check_padding(self.program, self.layouts.shared, self._accesses(module))
+            except KernelError as error:
+                raise compilation_error(self.fn, error) from error
         return module
 
     def _accesses(self, module) -> dict:
@@ -331,6 +337,11 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         compiled = stock_compile(src, target=target, options=options, **keywords)
     except OSError as error:
         raise _unkept(error) from error
+    except PTXASError as error:
+        refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
+        if refusal is None:
+            raise
+        raise compilation_error(src.fn, refusal) from refusal
     _check_scratch(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
     _check_assembler(src, compiled.asm.get("ptx"), target.arch)
     add_metadata(compiled, ctas_per_cga=src.cluster)

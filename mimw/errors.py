@@ -122,6 +122,10 @@ class TooManyWarps(ResourceError):
     """The tasks of one CTA need more warps than a CTA may have."""
 
 
+class TooFewRegisters(ResourceError):
+    """An instruction needs more registers than a thread of so large a CTA starts with."""
+
+
 class ProtocolError(KernelError):
     """Barriers, groups or asynchronous results used in a way that can never work out."""
 

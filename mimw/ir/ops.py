@@ -11,6 +11,7 @@ The layout rules, which `constraints` implements:
     none       no tile is touched, or any layout will do for every operand
     free       makes a tile in whatever layout is asked for
     same       every tile operand and result is in one layout (`broadcast`: of the result's shape)
+    scan       as `same`, in a blocked layout: Triton scans no other
     memory     as `same`, and the layout is chosen so that global accesses coalesce
     expand     the operand is the result's layout with the new axis sliced away
     reduce     the result is the operand's layout with the axis sliced away
@@ -189,7 +190,7 @@ _define("gather", "source:num[] indices:int[] axis:#int", gathered, "inferred", 
 _define("histogram", "value:int[] bins:#int mask:i1[]?", lambda args, attrs: (Tensor(I32, (args[1], )), ), "inferred",
         "pure")
 _define("reduce", "values:num[]* axis:#int", reduced, "reduce", "pure control")
-_define("scan", "values:num[]* axis:#int reverse:const", scanned, "same", "pure control")
+_define("scan", "values:num[]* axis:#int reverse:const", scanned, "scan", "pure control")
 _define("map_elementwise", "values:num[]* types:#type* pack:const", mapped, "same", "pure control")
 
 _define("load", "pointer:ptr~ cache_policy:const? is_volatile:const", pointee(0), "memory", "read",

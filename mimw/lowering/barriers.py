@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir import Op
+from collections.abc import Iterator
+
+from ..ir import Block, Op
 from ..target import Target
 from .asm import flag, here, ptx, sync, thread_in_task
 from .emitter import Emitter, emits
@@ -21,9 +23,23 @@ def alloc_barriers(emitter: Emitter, op: Op):
     for index in range(count):
         barrier = builder.create_memdesc_index(emitter.types.barrier(0), barriers, builder.get_int32(index))
         builder.create_mbarrier_init(barrier, arrive_count)
-    if emitter.program.suspend_ns:
-        sync(emitter)  # Triton puts one before a wait of its own, and does not see that ours waits
+    if emitter.program.suspend_ns or any(map(_by_assembly, _outside_tasks(emitter.program.body))):
+        sync(emitter)  # one thread makes them; Triton puts a sync before an arrival or a wait of its own, and sees none in assembly
     return barriers
+
+
+def _by_assembly(op: Op) -> bool:
+    """Whether the op uses a barrier in a way that Triton does not see."""
+    return op.name == "barrier_bytes" or op.name == "barrier_arrive" and op.args[0].type.per_thread
+
+
+def _outside_tasks(block: Block) -> Iterator[Op]:
+    """The ops that the whole CTA runs: all tasks start behind a sync of theirs."""
+    for op in block.ops:
+        yield op
+        if op.name != "warp_specialize":
+            for inner in op.blocks:
+                yield from _outside_tasks(inner)
 
 
 @emits("barrier_index")

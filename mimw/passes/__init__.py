@@ -17,7 +17,9 @@ from .check_bytes import check_bytes
 from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
 from .check_exclusive import check_exclusive
+from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
+from .check_padding import check_padding
 from .check_registers import check_registers
 from .check_scratch import check_scratch, may_not_fit
 from .check_shared import check_shared
@@ -40,18 +42,19 @@ from .share_captures import share_captures
 from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
 from .slot_arrays import slot_arrays
+from .space_slots import space_slots
 from .stamp_time import stamp_time
 from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot",
-    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_registers",
+    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding", "check_registers",
     "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies",
     "drop_unused", "fence_barriers", "fence_globals", "fence_handovers", "grant_registers", "join_copies",
     "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
-    "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "stamp_time", "stamp_waits",
-    "sync_clusters", "warn",
+    "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
+    "sync_clusters", "too_few_registers", "warn",
 ]
 
 
@@ -78,6 +81,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("drop_unused", rewrite=lambda program, target: drop_unused(program)),  # the counts below are then of what really runs
     Pass("aliases", check=check_aliases),
     Pass("place_aliases", rewrite=lambda program, target: place_aliases(program)),  # sizes of storages are known from here on
+    Pass("space_slots", rewrite=space_slots),  # likewise; before anyone adds up shared memory
     Pass("accumulate_dots", rewrite=lambda program, target: accumulate_dots(program)),
     Pass("shared_operands", rewrite=shared_operands),  # after accumulate_dots: the products' sums are in them
     Pass("registers", check=check_registers),

@@ -114,7 +114,8 @@ def _place_all(nodes: list[_Node], around: tuple[_Around, ...], key: Key, repeat
             gone = node.number not in alive
             names = frozenset({node.number}) if not gone else ifs if node.kind == "if" else frozenset()
             optional = gone or not node.fixed or node.kind == "if" and repeated
-            _place_all(block, (*around, _Around(names, side, optional)), (*here, side), repeated or unrolled, alive, ifs, times, places)
+            inside = (*around, _Around(names, side, optional))
+            _place_all(block, inside, (*here, side), repeated or unrolled, alive, ifs, times, places)
 
 
 def _fits(around: tuple[_Around, ...], path: Path) -> bool:

@@ -1,7 +1,8 @@
 """Buffers that are used slot by slot become arrays of buffers.
 
 TLE allocates one array of any rank. Where the program takes slots of it, from three dimensions on, or where its first extent is no
-power of two, each slot is a buffer of its own in the IR: it can lie as TMA and the tensor cores want a tile to lie.
+power of two, each slot is a buffer of its own in the IR: it can lie as TMA and the tensor cores want a tile to lie. So it is where
+TMA copies slots that are too small to follow each other (`space_slots`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import replace
 from ..analysis.affine import affine
 from ..analysis.uses import Uses
 from ..ir import Block, Buffer, Op, Program, Value
+from ..storage.aliases import SMEM_ALIGNMENT
+from .space_slots import copied
 from .writer import Writer
 
 _HANDED_ON = ("if", "for", "while", "yield", "condition")
@@ -40,7 +43,15 @@ def _is_array(op: Op, uses: Uses) -> bool:
     if any(user.name in _HANDED_ON for user in users):
         return False
     leading = type_.shape[0]
-    return leading & (leading - 1) != 0 or len(type_.shape) > 2 and any(_takes_slot(user, uses) for user in users)
+    if leading & (leading - 1) or len(type_.shape) > 2 and any(_takes_slot(user, uses) for user in users):
+        return True
+    small = type_.tile_bytes // leading % SMEM_ALIGNMENT != 0
+    return small and any(user.name == "buffer_index" and _is_copied(user, uses) for user in users)
+
+
+def _is_copied(user: Op, uses: Uses) -> bool:
+    """True for a view that a TMA copy reads or writes."""
+    return any(user.result in copied(use.op) for use in uses.of(user.result))
 
 
 def _takes_slot(user: Op, uses: Uses) -> bool:

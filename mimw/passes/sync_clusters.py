@@ -34,7 +34,7 @@ def _without_memory(block: Block, made: list[Op]) -> Block:
     and tasks."""
     kept = []
     for op in block.ops:
-        if op.name in ("alloc_barriers", "local_alloc"):
+        if op.name in ("alloc_barriers", "local_alloc", "alias_storage"):
             made.append(op)
         elif op.name == "if":
             kept.append(replace(op, blocks=tuple(_without_memory(inner, made) for inner in op.blocks)))

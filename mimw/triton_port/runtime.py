@@ -18,6 +18,7 @@ from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
 from triton.runtime.driver import driver
+from triton.runtime.errors import PTXASError
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import (
     JITCallable,
@@ -32,7 +33,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
     "ASTSource", "CompiledKernel", "ContentKeys", "GPUTarget", "InterpretedFunction", "JITCallable", "JITFunction", "Language",
-    "MockTensor", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target", "around_launches",
+    "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
+    "around_launches",
     "compute_cache_key", "content_key", "create_function_from_signature",
     "driver", "final_ttgir", "gpu_is_active", "knobs", "make_backend", "profile_scratch_from", "stock_compile", "triton",
     "validate_block_shape",

@@ -246,6 +246,9 @@ def to_device(torch, array: np.ndarray):
 
 
 ELSEWHERE = ("refused TargetError", "refused NotYet", "refused NotImplementedError")
+# The generator counts the bytes of buffers and the warps; how much scratch and how many registers the compiled kernel takes besides,
+# no reading of the program tells.
+TOO_LARGE = ("refused OutOfSharedMemory", "refused TooFewRegisters")
 
 
 def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[Outcome]:
@@ -253,7 +256,7 @@ def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[O
     if stage in program.skips:
         return [Outcome(stage, "skipped", program.skips[stage])]
     if stage == "gpu":
-        return [guarded("gpu", lambda: on_gpu(program, kernel, want))]
+        return [unless_too_large(guarded("gpu", lambda: on_gpu(program, kernel, want)))]
     if stage == "sim":
         return [guarded("sim", lambda: simulated(program, kernel, want))]
     if stage == "check":
@@ -266,8 +269,14 @@ def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[O
             outcomes.append(Outcome(name, "skipped", program.skips[name]))
             continue
         one = guarded(name, lambda: compiled(program, load(program, folder), chip))
-        outcomes.append(Outcome(name, "skipped", one.detail) if chip != "sm_90a" and one.kind in ELSEWHERE else one)
+        one = Outcome(name, "skipped", one.detail) if chip != "sm_90a" and one.kind in ELSEWHERE else one
+        outcomes.append(unless_too_large(one))
     return outcomes
+
+
+def unless_too_large(one: Outcome) -> Outcome:
+    """A compiled kernel that is too large for the chip is skipped, and counted as that."""
+    return Outcome(one.stage, "skipped", one.detail) if one.kind in TOO_LARGE else one
 
 
 def run_program(program: Program, stages, folder) -> list[Outcome]:

@@ -11,7 +11,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.analysis import register_plan
 from mimw.compile import compile_kernel
-from mimw.errors import RemarkWarning
+from mimw.errors import RemarkWarning, TooFewRegisters
 from mimw.report import resource_table
 
 
@@ -82,3 +82,33 @@ def test_a_default_task_is_whole_warpgroups(warps):
     with pytest.raises(triton.CompilationError, match=f"4, 8, 16, ... warps; this one is launched with num_warps={warps}"):
         compile_kernel(region, {"x": "*i64"}, dict(OWN=None, WARPS=4, REGISTERS=None, COPIES=1, MORE=None),
                        options={"num_warps": warps})
+
+
+@mimw.jit
+def wide_product(x, y, WARPS: tl.constexpr):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tl.store(y, 1.0)
+        with tlx.async_task(num_warps=8):
+            at = tl.arange(0, 128)[:, None] * 128 + tl.arange(0, 128)[None, :]
+            left = tl.load(x + at)
+            tl.store(y + 1 + at, tl.dot(left, left))
+        with tlx.async_task(num_warps=WARPS):
+            tl.store(y + 16385, 2.0)
+
+
+@pytest.mark.parametrize("others, fits", [(4, True), (8, False)])
+def test_an_instruction_must_fit_into_the_share_of_a_thread(others, fits, capsys):
+    def compiled():
+        return compile_kernel(wide_product, {"x": "*fp16", "y": "*fp32"}, {"WARPS": others}, options={"num_warps": 8})
+
+    if fits:
+        assert len(compiled().stages["cubin"])
+        return
+    with pytest.raises(triton.CompilationError) as caught:
+        compiled()
+    error = caught.value.__cause__
+    assert isinstance(error, TooFewRegisters)
+    assert error.required == 90 and error.limit == 80
+    assert "the 24 warps of the CTA share 65536, which is 80 for each of 768 threads" in str(error)
+    assert "use at most 20 warps in all" in str(error) and "tl.dot(left, left)" in str(error)

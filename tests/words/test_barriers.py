@@ -97,3 +97,25 @@ def test_named_barriers_for_one_warp_are_one_instruction():
     signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "rounds": "i32"}
     compiled = compile_kernel(warps_by_themselves, signature, {"N": 256, "THREADS": 32})
     assert len(re.findall(r"bar(rier)?\.sync \t?14, 32;", compiled.stage("ptx"))) == 2
+
+
+@mimw.jit
+def met_by_all(y, WARPS: tl.constexpr):
+    """The first op that uses the barrier is assembly, in which Triton sees no barrier."""
+    bars = tlx.alloc_warp_barrier(1, num_warps=WARPS)
+    tlx.barrier_arrive(bars[0])
+    tlx.barrier_wait(bars[0], 0)
+    tl.store(y + tl.arange(0, 256), tl.arange(0, 256))
+
+
+@pytest.mark.parametrize("num_warps", [2, 8])
+def test_threads_arrive_after_the_barrier_is_made(machine, num_warps):
+    y = np.zeros(256, np.int32)
+    machine.launch(met_by_all, (64, ), y, num_warps, num_warps=num_warps)
+    assert (y == np.arange(256)).all()
+
+
+def test_a_sync_stands_between_the_making_and_the_first_arrival_of_threads():
+    ptx = compile_kernel(met_by_all, {"y": "*i32"}, {"WARPS": 8}, options={"num_warps": 8}).stages["ptx"]
+    made, arrived = ptx.index("mbarrier.init"), ptx.index("mbarrier.arrive")
+    assert "bar.sync" in ptx[made:arrived]

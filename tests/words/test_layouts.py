@@ -6,6 +6,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.compile import compile_kernel
+from mimw.errors import KernelError
 
 ROWS, COLS = 32, 64
 # Elements of a row in pairs of columns swapped: an order that is no other layout's.
@@ -97,3 +99,31 @@ def test_replicas_and_element_sizes(machine, dtype):
     x, y = np.arange(64, dtype=dtype), np.zeros(64, dtype)
     machine.launch(replicated, (1, ), x, y, tlx.layout(((32, 2, 2), (1, )), ((1, 32, 0), (0, ))))
     assert (y == x + 1).all()
+
+
+@mimw.jit
+def padded_rows(source, target, LAYOUT: tl.constexpr):
+    tiles = tlx.local_alloc((64, 16), tl.int8, 2, layout=LAYOUT)
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tlx.local_store(tiles[1], tl.load(source + at))
+    tl.debug_barrier()
+    tl.store(target + at, tlx.local_load(tiles[1]))
+
+
+@pytest.mark.parametrize("padding", [16, 32])
+def test_padding_that_keeps_accesses_aligned(machine, padding):
+    x = np.arange(64 * 16).reshape(64, 16).astype(np.int8)
+    y = np.zeros_like(x)
+    layout = tlx.padded_shared_layout_encoding.with_identity_for([(16, padding)], [64, 16])
+    machine.launch(padded_rows, (1, ), x, y, layout, num_warps=1)
+    assert (y == x).all()
+
+
+def test_padding_that_breaks_the_alignment_of_accesses():
+    layout = tlx.padded_shared_layout_encoding.with_identity_for([(16, 8)], [64, 16])
+    aligned = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
+    with pytest.raises(Exception) as caught:
+        compile_kernel(padded_rows, {"source": "*i8", "target": "*i8"}, {"LAYOUT": layout}, options={"num_warps": 1}, attrs=aligned)
+    assert isinstance(caught.value.__cause__, KernelError)
+    assert "8 bytes of padding after each 16, and is read or written 16 bytes at a time" in str(caught.value)
+    assert "pad by a multiple of 16 elements (16 bytes)" in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir.core import Op
+from ...ir.layouts import Blocked
 from ..tiles import Strength, Tiles
 from .registry import rule
 
@@ -17,6 +18,19 @@ def same(op: Op, tiles: Tiles) -> None:
         chosen = tiles.strongest(values).layout
         for index, _ in tiles.operands(op):
             tiles.want(op, index, chosen)
+
+
+@rule("scan")
+def scan(op: Op, tiles: Tiles) -> None:
+    """As `same`, but Triton scans blocked tiles only: one that is part of another tile, or comes from a product, is converted."""
+    values = [value for _, value in tiles.operands(op)]
+    chosen = tiles.strongest(values)
+    if not isinstance(chosen.layout, Blocked):
+        chosen = tiles.default(values[0].type.shape)
+    for result in tiles.results(op):
+        tiles.give(result, chosen)
+    for index, _ in tiles.operands(op):
+        tiles.want(op, index, chosen.layout)
 
 
 @rule("broadcast")

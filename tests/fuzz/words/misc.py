@@ -148,13 +148,14 @@ def facts(make: Maker):
 
 @word("misc", 1)
 def helper(make: Maker):
-    """A function of the module, with early returns, that a program may call from several places."""
+    """A function of the module, with early returns, that a program may call from several places. The `else`: a program without
+    words of ours is Triton's, which reads on behind the return of a branch that it knows to be taken."""
     one = make.operand(make.draws.pick(["i32", "f32"]))
     one = within(one, 1 << 12)
     make.function(
         "clip",
         "@mimw.jit\ndef clipped(value, low: tl.constexpr, high):\n    if low is None:\n        return value\n"
-        "    if high < low:\n        return value - value\n    return tl.maximum(value, low)\n",
+        "    else:\n        if high < low:\n            return value - value\n        return tl.maximum(value, low)\n",
     )
     low = make.draws.pick([None, 0, 2])
     reading = f"wide({one.reading})" if low is None else f"np.maximum(wide({one.reading}), {low})"

@@ -58,7 +58,7 @@ def new_buffer(make: Maker, shape=None, element=None, tlx=None, count=None, layo
             [
                 "tlx.swizzled_shared_layout_encoding.make_default(2)",
                 *(["tlx.swizzled_layout(2, 2, 3)"] if shape[1] <= 32 else []),
-                f"tlx.padded_shared_layout_encoding.with_identity_for([({shape[1]}, 8)], {list(shape)})",
+                f"tlx.padded_shared_layout_encoding.with_identity_for([({shape[1]}, {max(8, 16 // ELEMENTS[element].bytes)})], {list(shape)})",
             ]
         )
     if tlx:
