@@ -55,7 +55,7 @@ def ptxas_path(arch: int) -> str:
 
 
 def kept_operands(ptx: str) -> list[Kept]:
-    """Every dot whose first operand lies in registers with a value that is read once more after the dot.
+    """Every dot whose first operand lies in registers with a value that is read once more, behind a branch or in the next trip.
 
     A register that is written in several places holds another value in each trip of its loop: such a one is none of these.
     """
@@ -77,7 +77,7 @@ def kept_operands(ptx: str) -> list[Kept]:
 
 
 class _Flow:
-    """The basic blocks of a kernel's PTX, and where each 32-bit register is read and written."""
+    """The basic blocks of a kernel's PTX, which also end at predicated instructions, and where each 32-bit register is read and written."""
 
     def __init__(self, lines: list[str], tables: dict[str, list[str]]):
         self.events: dict[str, list[tuple[int, bool]]] = defaultdict(list)  # (line, whether it only writes), in order
@@ -94,6 +94,8 @@ class _Flow:
                 if jump := _JUMP.match(text):
                     listed = [target for name, table in tables.items() if name in text for target in table]
                     self._end(at, jumps, listed or _TARGETS.findall(text), bool(jump[1]))
+                elif text.startswith("@"):  # ptxas makes a branch of some
+                    self._end(at, jumps, [], True)
         self._end(len(lines), jumps, [], False)
         for targets, follows in jumps:
             found = [bisect_right(self.ends, labels[target] - 1) for target in targets if target in labels]
@@ -112,10 +114,14 @@ class _Flow:
             self.events[register].append((at, True))
 
     def is_live(self, register: str, at: int) -> bool:
-        """Whether the register is written in one place only, and some way from behind line `at` comes to a read of it before that."""
+        """Whether a value that is written in one place only is read behind the block of line `at`, before it is written again.
+
+        What is read in the same block is counted in by every ptxas that we have seen.
+        """
         if sum(writes for _, writes in self.events[register]) != 1:
             return False
-        events, seen, todo = self.events[register], set(), [(bisect_right(self.ends, at - 1), at)]
+        own = bisect_right(self.ends, at - 1)
+        events, seen, todo = self.events[register], set(), [(own, self.ends[own])]
         while todo:
             block, after = todo.pop()
             index = bisect_right(events, (after, True))

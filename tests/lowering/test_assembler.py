@@ -75,7 +75,8 @@ HEAD = '.file 1 "k.py"\nmov.u32 %r9, 0x1;\n'
 MOVED = f".loc 1 7 5\nmov.b32 %r8, %r9;\n{DOT}\n"
 FOUND = {
     "used once": (HEAD + MOVED + "ret;\n", False),
-    "used behind": (HEAD + MOVED + "st.shared.b32 [%r5], %r9;\nret;\n", True),
+    "used in the same block": (HEAD + MOVED + "st.shared.b32 [%r5], %r9;\nret;\n", False),
+    "used behind": (HEAD + MOVED + "@%p3 red.shared.add.u32 [%r5], %r6;\nst.shared.b32 [%r5], %r9;\nret;\n", True),
     "in the next trip": (HEAD + "$L1:\n" + MOVED + "@%p2 bra $L1;\nret;\n", True),
     "made in every trip": ('.file 1 "k.py"\n$L1:\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r9}, [%r5];\n' + MOVED
                            + "@%p2 bra $L1;\nret;\n", False),
