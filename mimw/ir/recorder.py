@@ -334,8 +334,10 @@ class Recorder:
     # ---- tiles ------------------------------------------------------------------------------------------------------
 
     def create_reshape(self, value: Handle, shape: list[int], can_reorder: bool = False) -> Handle:
-        """Elements stay in row-major order, also where the author lets Triton reorder them (`tl.view`, `tl.reshape(can_reorder=True)`):
-        Triton would take the order from the layouts of one target, and the simulator knows none."""
+        """Elements stay in row-major order, also where the author lets Triton reorder them (`tl.view`, `can_reorder=True`): Triton
+        would take the order from the layouts of one target, and the simulator knows none. In its own shape a tile is itself."""
+        if tuple(shape) == getattr(value.type, "shape", None):
+            return value
         return self.record("reshape", value, shape, False).results[0]
 
     # ---- control flow -----------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ Input: the PTX of a kernel for sm_90a. Output: `Kept` operands of dots, which a 
            wgmma.mma_async... {acc}, {%r98, ...}, b;
            ldmatrix... {%r145, ...}, [c];     given the registers of %r99: the next trip multiplies c
 
-Seen with releases 12.9 and 13.0, at all of their levels of optimisation but 0, where the loop has a branch in it, such as a predicated
-atomic; 13.4 copies the operand. NVIDIA's release notes of CUDA 13.3 name a fix (triton-lang/triton#11781; #9433 is about the same
-registers). The ptxas that comes with Triton 3.9 for Hopper is new enough; TRITON_PTXAS_BLACKWELL_PATH may name an older one.
+Seen with releases 12.9 and 13.0, at all of their levels of optimisation but 0, where the loop has a branch in it, such as a
+predicated atomic; 13.4 copies the operand. NVIDIA's release notes of CUDA 13.3 name a fix (triton-lang/triton#11781; #9433 is about
+the same registers). The ptxas that comes with Triton 3.9 for Hopper is new enough; TRITON_PTXAS_BLACKWELL_PATH may name an older one.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def kept_operands(ptx: str) -> list[Kept]:
 
 
 class _Flow:
-    """The basic blocks of a kernel's PTX, which also end at predicated instructions, and where each 32-bit register is read and written."""
+    """The basic blocks of a kernel's PTX, which also end at predicated instructions, and where a register is read and written."""
 
     def __init__(self, lines: list[str], tables: dict[str, list[str]]):
         self.events: dict[str, list[tuple[int, bool]]] = defaultdict(list)  # (line, whether it only writes), in order

@@ -1,4 +1,4 @@
-"""An operand of a dot that is needed after the dot is one that ptxas before 13.3 may overwrite: found in PTX, refused, computed right."""
+"""An operand of a dot that is needed after the dot, which ptxas before 13.3 may overwrite: found in PTX, refused, computed."""
 
 import numpy as np
 import pytest

@@ -41,3 +41,18 @@ def test_triton_is_given_no_licence_to_reorder(target):
     aligned = {(index, ): [["tt.divisibility", 16]] for index in range(4)}
     text = compile_kernel(flattened, SIGNATURE, {}, target, {"num_warps": 8}, attrs=aligned).stage("ttgir")
     assert text.count("tt.reshape") == 3 and "allow_reorder" not in text
+
+
+@mimw.jit
+def spread(x, y):
+    """A reduction over all axes of a tile of one dimension: nothing is reshaped."""
+    row = tlx.local_alloc((2048, ), tl.bfloat16, 1)
+    tlx.async_load(x + tl.arange(0, 2048), row[0])
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    tl.store(y, tl.sum(tlx.local_load(row[0]).to(tl.float32)))
+
+
+def test_a_tile_in_its_own_shape_is_itself():
+    attrs = {(0, ): [["tt.divisibility", 16]]}
+    assert "tt.reshape" not in compile_kernel(spread, {"x": "*bf16", "y": "*fp32"}, attrs=attrs).stage("ttgir")
