@@ -59,9 +59,13 @@ def _version(package: str) -> str:
 
 
 def _tool(tools, name: str) -> str:
+    from ..triton_port.assembler import FIXED
+
     try:
         tool = getattr(tools, name)
-        return f"{tool.version} at {tool.path}"
+        old = name == "ptxas_blackwell" and tuple(map(int, tool.version.split(".")[:2])) < FIXED
+        known = f"; before {FIXED[0]}.{FIXED[1]} it gets some dots of Hopper wrong, which are refused" if old else ""
+        return f"{tool.version} at {tool.path}{known}"
     except RuntimeError as error:  # Triton's wheel brings these; a stripped one may not
         return f"not found ({error})"
 

@@ -9,7 +9,8 @@ Input: the PTX of a kernel for sm_90a. Output: `Kept` operands of dots, which a 
 
 Seen with releases 12.9 and 13.0, at all of their levels of optimisation but 0, where the loop has a branch in it, such as a
 predicated atomic; 13.4 copies the operand. NVIDIA's release notes of CUDA 13.3 name a fix (triton-lang/triton#11781; #9433 is of
-the same registers). The ptxas that comes with Triton 3.9 for Hopper is new enough; TRITON_PTXAS_BLACKWELL_PATH may name an older one.
+the same registers). The ptxas that comes with Triton 3.9 for Hopper is new enough; another one may be named by
+TRITON_PTXAS_BLACKWELL_PATH.
 """
 
 from __future__ import annotations

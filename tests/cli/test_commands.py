@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import mimw.cli
-from mimw.cli import COMMANDS, main
+from mimw.cli import COMMANDS, doctor, main
 from mimw.cli.errors import CommandError
 from mimw.cli.load import kernel_of, load
 
@@ -89,6 +89,12 @@ def test_load_refuses(compiler, name, expected):
 def test_a_function_that_is_no_kernel(compiler):
     with pytest.raises(CommandError, match="is a function, not a kernel"):
         kernel_of(load(f"{compiler.file}:add"), "add.py:add")
+
+
+@pytest.mark.parametrize("release, told", [("13.0", True), ("12.9", True), ("13.3", False), ("13.10", False)])
+def test_doctor_says_of_an_old_assembler_what_it_gets_wrong(release, told):
+    tools = SimpleNamespace(ptxas_blackwell=SimpleNamespace(version=release, path="/bin/ptxas"))
+    assert ("gets some dots of Hopper wrong" in doctor._tool(tools, "ptxas_blackwell")) == told
 
 
 def test_doctor_says_what_does_not_work_and_goes_on(monkeypatch, capsys):
