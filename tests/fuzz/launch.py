@@ -246,8 +246,8 @@ def to_device(torch, array: np.ndarray):
 
 
 ELSEWHERE = ("refused TargetError", "refused NotYet", "refused NotImplementedError")
-# The generator counts the bytes of buffers and the warps; how much scratch and how many registers the compiled kernel takes besides,
-# no reading of the program tells.
+# The generator counts the bytes of buffers and the warps; how much scratch and how many registers the compiled kernel takes
+# besides, no reading of the program tells.
 TOO_LARGE = ("refused OutOfSharedMemory", "refused TooFewRegisters")
 
 
