@@ -49,8 +49,9 @@ from .sync_clusters import sync_clusters
 
 __all__ = [
     "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot",
-    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding", "check_registers",
-    "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits", "check_warpgroups", "cut_copies",
+    "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding",
+    "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits", "check_warpgroups",
+    "cut_copies",
     "drop_unused", "fence_barriers", "fence_globals", "fence_handovers", "grant_registers", "join_copies",
     "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",

@@ -246,9 +246,9 @@ def to_device(torch, array: np.ndarray):
 
 
 ELSEWHERE = ("refused TargetError", "refused NotYet", "refused NotImplementedError")
-# The generator counts the bytes of buffers and the warps; how much scratch and how many registers the compiled kernel takes besides,
-# no reading of the program tells.
-TOO_LARGE = ("refused OutOfSharedMemory", "refused TooFewRegisters")
+# The generator counts the bytes of buffers and the warps; how much scratch and how many registers the compiled kernel takes
+# besides, no reading of the program tells.
+TOO_LARGE = ("refused OutOfSharedMemory", "refused TooFewRegisters", "alarm OutOfSharedMemory")
 
 
 def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[Outcome]:
@@ -260,7 +260,7 @@ def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[O
     if stage == "sim":
         return [guarded("sim", lambda: simulated(program, kernel, want))]
     if stage == "check":
-        return [guarded("check", lambda: checked(program, kernel))]
+        return [unless_too_large(guarded("check", lambda: checked(program, kernel)))]
     chips = TARGETS if stage == "compile" else (stage.removeprefix("compile "),)
     outcomes = []
     for chip in chips:

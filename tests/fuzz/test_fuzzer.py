@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mimw.errors import OutOfSharedMemory, TooFewRegisters, TooManyWarps
 from mimw.simulator.table import HANDLERS, Handler
 from tests.fuzz.__main__ import main
 from tests.fuzz.draws import Draws
@@ -119,6 +120,17 @@ def test_a_refusal_is_a_failure(monkeypatch, tmp_path):
     monkeypatch.setattr("mimw.compile.run_passes", refuse)
     outcomes = run_program(program_of(3, "stream")[0], ("sim", "compile sm_90a"), tmp_path)
     assert [one.kind for one in outcomes] == ["internal InvalidProgram"] * 2
+
+
+@pytest.mark.parametrize("error, kind", [(OutOfSharedMemory, "skipped"), (TooFewRegisters, "skipped"),
+                                         (TooManyWarps, "refused TooManyWarps")])
+def test_only_what_compiling_finds_too_large_is_skipped(error, kind, monkeypatch, tmp_path):
+    def refuse(program, target, observer=None):
+        raise error("planted")
+
+    monkeypatch.setattr("mimw.compile.run_passes", refuse)
+    outcomes = run_program(program_of(3, "stream")[0], ("compile sm_90a", ), tmp_path)
+    assert [(one.kind, "planted" in one.detail) for one in outcomes] == [(kind, True)]
 
 
 # ---- workers -------------------------------------------------------------------------------------------------------------

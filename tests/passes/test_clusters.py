@@ -128,3 +128,20 @@ def test_all_warps_of_a_region_come():
     assert isinstance(caught.value.__cause__, ProtocolError)
     with pytest.raises(triton.CompilationError, match="it has 4, and the region's tasks have 1"):
         ir_of(partly, CALLS=True, WARPS=1)
+
+
+@mimw.jit
+def shares_storage(y_ptr):
+    spec = tlx.storage_alias_spec()
+    first = tlx.local_alloc((32, 32), tl.int32, 1, reuse=spec)
+    tlx.local_alloc((32, 32), tl.int32, 1, reuse=spec)
+    bar = tlx.alloc_barriers(1)
+    tlx.barrier_arrive(bar[0], 1, remote_cta_rank=0)
+    tlx.local_store(first[0], tl.zeros((32, 32), tl.int32))
+    tl.store(y_ptr, 1)
+
+
+def test_storage_is_made_before_its_arrays():
+    """Memory is made before the cluster meets: first what arrays lie in, then the arrays."""
+    made = [name for name in names(ir_of(shares_storage)) if name in ("alias_storage", "local_alloc", "cluster_barrier")]
+    assert made[:4] == ["alias_storage", "local_alloc", "local_alloc", "cluster_barrier"]

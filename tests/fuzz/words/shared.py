@@ -52,13 +52,13 @@ def new_buffer(make: Maker, shape=None, element=None, tlx=None, count=None, layo
     if not make.shared(size):
         return None
     name, tl_name = make.name("b"), ELEMENTS[element].tl
-    pinned = ""
+    pinned, padding = "", max(8, 16 // ELEMENTS[element].bytes)  # elements; accesses of 16 bytes stay aligned
     if layout and tlx and len(shape) == 2 and draws.chance(15):
         pinned = ", layout=" + draws.pick(
             [
                 "tlx.swizzled_shared_layout_encoding.make_default(2)",
                 *(["tlx.swizzled_layout(2, 2, 3)"] if shape[1] <= 32 else []),
-                f"tlx.padded_shared_layout_encoding.with_identity_for([({shape[1]}, {max(8, 16 // ELEMENTS[element].bytes)})], {list(shape)})",
+                f"tlx.padded_shared_layout_encoding.with_identity_for([({shape[1]}, {padding})], {list(shape)})",
             ]
         )
     if tlx:
