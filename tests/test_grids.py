@@ -47,7 +47,8 @@ def test_what_no_launch_can_have(grid, text):
         mimw.check(number, grid, out(), seeds=1)
 
 
-@pytest.mark.parametrize("grid", [3, (3, ), [3, 1], np.array([3, 1, 1]), (np.int64(3), ), lambda meta: (3, )], ids=str)
+@pytest.mark.parametrize("grid", [3, (3, ), [3, 1], np.array([3, 1, 1]), (np.int64(3), ), lambda meta: (3, )],
+                         ids=["number", "tuple", "list", "array", "numpy", "function"])
 def test_whole_numbers_of_any_kind(grid):
     values = out()
     mimw.simulate(number, grid, values)

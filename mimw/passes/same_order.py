@@ -22,6 +22,9 @@ Key = tuple[int, ...]                 # odd: the place of a fixed node in its bl
 Path = tuple[tuple[int, int], ...]    # the structures around: (number, which of its blocks)
 
 
+_APART = 10 ** 7  # more than any program has ops
+
+
 @dataclass(frozen=True)
 class Changed:
     """Recorded op `number` stands elsewhere with respect to op `beside` (None: it left its loop, `if` or task)."""
@@ -61,12 +64,18 @@ def order_change(before: Sequence, after: Sequence, fixed: Collection[int]) -> C
     """The first change of order between two trees of nodes (`kind`, `number`, `blocks`), or None."""
     was = _nodes(before, fixed, frozenset())
     now = _nodes(after, fixed, {number for node in was for number in node.structures()})
-    alive = frozenset(node.number for top in after for node in top.walk() if node.kind != "op")
+    alive = frozenset(_identity(node) for top in after for node in top.walk() if node.kind != "op")
     times = Counter(inner.number for node in now for inner in node.accesses())
     places: dict[int, list[_Place]] = {}
-    ifs = frozenset(node.number for top in after for node in top.walk() if node.kind == "if")
+    ifs = frozenset(_identity(node) for top in after for node in top.walk() if node.kind == "if")
     _place_all(was, (), (), False, alive, ifs, times, places)
-    return next(_changes(now, (), places), None)
+    change = next(_changes(now, (), places), None)
+    return change and Changed(change.number % _APART, None if change.beside is None else change.beside % _APART)
+
+
+def _identity(node) -> int:
+    """A number for an op or a structure. Lowering may make an `if` on behalf of a loop, which then has the loop's number."""
+    return node.number + _APART * ("op", "loop", "if", "tasks").index(node.kind)
 
 
 def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
@@ -74,9 +83,10 @@ def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
     found = []
     for node in nodes:
         blocks = [_nodes(block, fixed, held) for block in node.blocks]
-        place = node.number in fixed if node.kind == "op" else node.number in held or any(
+        place = node.number in fixed if node.kind == "op" else _identity(node) in held or any(
             inner.fixed for block in blocks for inner in block)
-        found.append(_Node(node.kind, node.number, blocks, place, node.others))
+        if node.kind == "op" or place or any(blocks):  # an empty structure is none
+            found.append(_Node(node.kind, _identity(node), blocks, place, node.others))
     return found
 
 
