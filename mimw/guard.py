@@ -8,7 +8,8 @@ which names the pass, the two ops and the user's lines. An example:
 Only a finished module is looked at; if its order looks wrong, the kernel is lowered once more and looked at after every pass, to
 find the pass. MLIR's own passes that go by effects (`_BY_EFFECTS`) may take loops and `if`s apart and join them in ways that the
 comparison cannot follow everywhere (an unrolled loop in an unrolled loop with branches of known conditions): after one of these
-the comparison begins anew. Which ops have a fixed place is `analysis.order`; what may become of a tree of effects, `passes.same_order`.
+the comparison begins anew. Which ops have a fixed place is `analysis.order`; what may become of a tree of effects,
+`passes.same_order`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from .ir import Op, Program
 from .passes.same_order import Changed, order_change
 from .triton_port.order import Effects
 from .triton_port.passes import optimise
-
 
 # Each moves, joins or drops an op only if its effects allow that (`triton_port.passes`, tests/lowering/test_order.py).
 _BY_EFFECTS = frozenset(("canonicalizer", "loop_aware_cse", "loop_unroll", "sccp", "cse"))

@@ -171,12 +171,12 @@ def _changes(nodes: list[_Node], path: Path, places, beyond: Key | None = None) 
         if turned:
             began = began or Changed(node.number, last[1])
         for number, place in accesses:
-            behind, before = last is None or place > last[0], place < key
+            behind, before = last is None or place >= last[0], place <= key  # equal: an `if` that held nothing fixed
             if not (behind or before if turned else behind and before):
                 yield Changed(number, node.number if behind else last[1])
                 return
         accesses, last = [], (key, node.number)
-        if beyond is not None and key >= beyond:
+        if beyond is not None and key > beyond:
             yield Changed(node.number)
             return
         inner.append((node, key))
@@ -187,7 +187,7 @@ def _changes(nodes: list[_Node], path: Path, places, beyond: Key | None = None) 
         if last is not None and place < last[0]:
             yield Changed(number, last[1])
             return
-        if beyond is not None and place >= beyond:
+        if beyond is not None and place > beyond:
             yield Changed(number)
             return
     for index, (node, key) in enumerate(inner):
@@ -204,7 +204,7 @@ def _regrouped(nodes: list[_Node], path: Path, places) -> list[_Node]:
     loop, rest = None, None  # the last loop that stands here, and what is left over of it
     for node in nodes:
         inner = [node] if node.fixed else list(node.accesses())
-        if loop is not None and inner and all(_is_of(one, path, places, loop) for one in inner):
+        if loop is not None and inner and all(_is_of(one, path, places, loop, rest is not None) for one in inner):
             if rest is None:
                 rest = _Node("loop", loop.number, [[]], True)
                 made.append(rest)
@@ -216,7 +216,8 @@ def _regrouped(nodes: list[_Node], path: Path, places) -> list[_Node]:
     return made
 
 
-def _is_of(node: _Node, path: Path, places, loop: _Node) -> bool:
-    """True if a node's place is in the loop, not here."""
+def _is_of(node: _Node, path: Path, places, loop: _Node, among: bool) -> bool:
+    """True if a node's place is in the loop, not here; a read that lost its number may be there, and stands `among` such nodes."""
     numbers = (node.number, *node.others)
-    return _key(numbers, path, places, None) is None and _key(numbers, (*path, (loop.number, 0)), places, None) is not None
+    elsewhere = _key(numbers, path, places, None) is None or among and node.others
+    return bool(elsewhere) and _key(numbers, (*path, (loop.number, 0)), places, None) is not None

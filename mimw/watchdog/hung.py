@@ -48,7 +48,7 @@ class HungBarrier(Mbarrier):
         if self.word is None:
             return "nobody has looked at its word"
         if not self.word.count:
-            return "its word was 0 when last seen, which is no mbarrier's"
+            return "its word read as 0, so this chip does not show its phase and counts"
         return (f"it is in a phase of parity {self.phase & 1} with {self.arrived} of {self.count} arrivals and "
                 f"{self.pending_bytes} bytes pending")
 

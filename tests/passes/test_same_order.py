@@ -77,6 +77,9 @@ def test_what_is_left_over_of_an_unrolled_loop():
     assert change([loop(1, *BODY), op(7)], [loop(1, *BODY, *BODY), *BODY, op(7)]) is None
     assert change([loop(1, *BODY), op(7)], [loop(1, *BODY, *BODY), op(5), branch(2, [op(3)]), op(4), op(6), op(7)]) is not None
     assert change([loop(1, *BODY), op(7)], [*BODY, loop(1, *BODY), op(7)]) is not None
+    lost = op(5, 5, 9)  # a read that lost its number, in the loop or before it
+    before = [op(9), loop(1, op(3), op(5), op(4)), op(7)]
+    assert change(before, [op(9), loop(1, op(3), lost, op(4)), op(3), lost, op(4), op(7)]) is None
 
 
 def test_a_loop_taken_apart_in_an_unrolled_loop():
@@ -111,6 +114,7 @@ def test_neighbouring_ifs_joined():
     beside = [branch(1, [op(3)]), branch(2, [op(5)]), op(7)]  # the second holds nothing fixed, and gives the number
     assert change(beside, [branch(2, [op(3), op(5)]), op(7)]) is None
     assert change(beside, [branch(2, [op(5), op(3)]), op(7)]) is not None
+    assert change([*beside[:2], op(6), op(7)], [branch(2, [op(3), op(5)]), op(6), op(7)]) is None
     far = [branch(1, [op(3)]), op(7), branch(2, [op(4)])]
     assert change(far, [branch(1, [op(3), op(4)]), op(7)]) is not None
 

@@ -52,7 +52,7 @@ def test_a_word_that_nobody_has_seen_is_not_a_word_of_zero():
     table.put(0, range(4), table.number("default", "waits"), row=0)
     table.words(0, None)
     told = places(table.program, (1, 1, 1), table.bytes)       # the row is empty, and the warp itself has seen 0
-    assert "for parity 0 of 'met'[0]: its word was 0 when last seen, which is no mbarrier's" in told
+    assert "for parity 0 of 'met'[0]: its word read as 0, so this chip does not show its phase and counts" in told
     assert "last seen: parity" not in told
     table.words(0, 0)
     assert "'met'[0]  0  0 of 3  0  0x0000000000000000" in places(table.program, (1, 1, 1), table.bytes)
