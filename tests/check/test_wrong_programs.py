@@ -235,5 +235,5 @@ def left(x_ptr):
 def test_misuse_is_raised():
     with pytest.raises(errors.SimulatorMisuse, match="'random', 'systematic' or 'both'"):
         mimw.check(turns, 1, np.zeros(1, np.float32), 1, True, search="all")
-    with pytest.raises(errors.SimulatorMisuse):
+    with pytest.raises(errors.LaunchError, match="none negative"):
         mimw.check(turns, (-1, ), np.zeros(1, np.float32), 1, True)

@@ -139,7 +139,7 @@ def test_descriptors_that_control_flow_hands_on_are_not_multicast():
             desc = tl.make_tensor_descriptor(x_ptr + n, [64, 64], [64, 1], [64, 64])
         tile = tlx.local_alloc((64, 64), tl.float16, 1)
         full = tlx.alloc_barriers(1)
-        tlx.barrier_expect_bytes(full[0], 8192)
+        tlx.barrier_expect_bytes(full[0], 16384)
         tlx.async_descriptor_load(desc, tile[0], [0, 0], full[0], multicast_targets=[0, 1])
         tlx.barrier_wait(full[0], 0)
 
