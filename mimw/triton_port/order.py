@@ -105,7 +105,7 @@ def mark_reads(module) -> None:
 
 class Effects:
     """The order of effects of one module: `nodes`, a tree. `held` has the numbers of tensor-core ops that read one of the author's
-    buffers in place, and `readers` those of the ops that read each buffer into registers.
+    buffers in place, and `reads` those of the ops that read one into registers.
 
     args:      module    TTGIR
                effects   the numbers of the recorded ops that are accesses or have a fixed place
@@ -118,7 +118,7 @@ class Effects:
         self.held: set[int] = set()
         self.fences: set[int] = set()
         self.loads: set[int] = set()
-        self.readers: dict[int | None, set[int]] = {}
+        self.reads: set[int] = set()
         self.roots: dict[str, str] = {}            # view -> what it is a view of
         self.buffers: dict[str, int | None] = {}   # allocation -> its number, None for one that Triton made
         self.nodes: list[Node] = []
@@ -196,16 +196,12 @@ class Effects:
             if buffer is None:
                 return  # of a copy of Triton's own
             if self.before is None:
-                self.readers.setdefault(buffer, set()).add(number)
-            elif all(number not in numbers for numbers in self.before.readers.values()):
-                others = self.before.all_reads()
+                self.reads.add(number)
+            elif number not in self.before.reads:
+                others = frozenset(self.before.reads)
                 number = min(others, default=number)
         if (number in self.effects or others) and not (block and block[-1].kind == "op" and block[-1].number == number):
             block.append(Node("op", number, others=others))
-
-    def all_reads(self) -> frozenset[int]:
-        """Every recorded read of the author's buffers."""
-        return frozenset().union(*self.readers.values())
 
     def _buffer(self, value: str) -> int | None:
         """The number of the author's buffer that a value is or shows; -1 for one that came into a task, None for Triton's own."""
