@@ -23,6 +23,7 @@ from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
+from .analysis import forms_clusters
 from .analysis.order import may_pipeline, may_sink_reads
 from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, check_mesh_target, cluster_shape
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
@@ -258,8 +259,10 @@ class MimwSource(ASTSource):
         else:
             check_descriptor_types(self.fn, self.signature, chip_of(target))
             module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
-        cluster = self.kernel.program.cluster if self.kernel.program else self.kernel.cluster
-        return module if cluster == ALONE else with_cluster(module, cluster)
+        program = self.kernel.program
+        cluster = program.cluster if program else self.kernel.cluster
+        alone = cluster == ALONE and not (program and forms_clusters(program))
+        return module if alone else with_cluster(module, cluster)
 
     def repeat_lowering(self) -> None:
         """Lower once more, for the observer, a kernel whose binary came from the cache."""

@@ -12,12 +12,15 @@ from .emitter import Emitter, emits
 
 @emits("cluster_cta_rank")
 def cluster_cta_rank(emitter: Emitter, op: Op):
+    if emitter.program.cluster_size == 1:
+        return emitter.builder.get_int32(0)
     return ptx(emitter, "mov.u32 $0, %cluster_ctarank;", ["=r"], [], emitter.builder.get_int32_ty())
 
 
 @emits("cluster_size_1d")
 def cluster_size_1d(emitter: Emitter, op: Op):
-    return ptx(emitter, "mov.u32 $0, %cluster_nctarank;", ["=r"], [], emitter.builder.get_int32_ty())
+    """A kernel is compiled for one shape of cluster."""
+    return emitter.builder.get_int32(emitter.program.cluster_size)
 
 
 @emits("cluster_barrier")

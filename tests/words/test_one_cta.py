@@ -184,4 +184,9 @@ def test_instructions():
     ptx = compiled.stage("ptx")
     assert "st.shared::cluster" in ptx and "cp.async.bulk.shared::cluster.shared::cta" in ptx
     assert ptx.count("barrier.cluster.arrive") == 1, "the author's; no start and no end is put in"
-    assert ".reqnctapercluster" not in ptx
+    assert ".explicitcluster" in ptx and ".reqnctapercluster 1" in ptx, "without a cluster these instructions are illegal"
+
+
+def test_no_clusters_for_what_needs_none():
+    ptx = compile_kernel(kernels.ranks, {"y_ptr": "*i32"}, {}).stage("ptx")
+    assert ".explicitcluster" not in ptx and "%cluster" not in ptx
