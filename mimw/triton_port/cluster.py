@@ -8,15 +8,12 @@ a program of their own. The binding has no way to make an attribute of that kind
 from __future__ import annotations
 
 import ctypes
-import os
 import re
-import tempfile
 from collections import namedtuple
 from math import prod
 
-from triton._C.libtriton import ir as mlir
-
 from .runtime import CompiledKernel
+from .text import module_of
 
 _SHAPE = re.compile(r"\.reqnctapercluster (\d+)(?:, (\d+))?(?:, (\d+))?")
 _NON_PORTABLE = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED (CUDA driver API, CUfunction_attribute)
@@ -29,15 +26,7 @@ def with_cluster(module, shape: tuple[int, int, int]):
     text, found = _KERNEL.subn(lambda match: match[0] + attribute, str(module))
     if found != 1:
         raise RuntimeError(f"expected one kernel with attributes in the module, found {found}")
-    file, path = tempfile.mkstemp(suffix=".mlir")
-    try:
-        with os.fdopen(file, "w") as handle:
-            handle.write(text)
-        parsed = mlir.parse_mlir_module(path, module.context)
-    finally:
-        os.unlink(path)
-    parsed.context = module.context
-    return parsed
+    return module_of(text, module.context)
 
 
 def add_metadata(compiled, **fields) -> None:

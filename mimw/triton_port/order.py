@@ -16,8 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from triton._C.libtriton import ir as mlir
+
+from .text import module_of
 
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
 _NUMBER = re.compile(r'\.(\d+)"\(')
@@ -81,6 +84,23 @@ def number_of(value) -> int | None:
     """The number of the recorded op that a value of a module comes from, None for what no recorded op made."""
     found = _NUMBER.search(str(value.get_loc()))
     return int(found[1]) if found else None
+
+
+def renumbered(module) -> tuple[Any, dict[int, int]]:
+    """The module with a number of its own on every op that has one, and {new number: old number}.
+
+    What a pass has repeated, such as the body of an unrolled loop, has one number several times.
+    """
+    lines = str(module).splitlines()
+    numbers, old, made = numbers_of(lines), {}, []
+    for place, line in enumerate(lines):
+        location = _AT.search(line)
+        if location and numbers.get(location[1], -1) >= 0:
+            number = len(old)
+            old[number] = numbers[location[1]]
+            made.append(f'#loc_op{number} = loc("op.{number}"({location[1]}))')
+            lines[place] = f"{line[:location.start()]} loc(#loc_op{number})"
+    return module_of("\n".join([*lines, *made]), module.context), old
 
 
 def mark_reads(module) -> None:

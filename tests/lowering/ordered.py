@@ -160,3 +160,26 @@ def between_reads(x, y, desc, K, WHAT: tl.constexpr):
         tl.debug_barrier()
     after = tlx.local_load(buf[0]) + tl.load(x + at)
     tl.store(y + at, before * 3 + after)
+
+
+@mimw.jit
+def unrolled_with_branches(x, y, flag_ptr):
+    """Rounds of one loop that no pass leaves alike: i % 3 == 0 is known in some of them."""
+    buf = tlx.local_alloc((64, ), tl.int32, 2)
+    bar = tlx.alloc_barriers(1)
+    at = tl.arange(0, 64)
+    flag = tl.load(flag_ptr)
+    came = 0
+    for i in tl.range(0, 5, loop_unroll_factor=3):
+        if flag < 100:
+            tlx.local_store(buf[0], tl.load(x + i * 64 + at))
+            tlx.barrier_arrive(bar)
+            tlx.barrier_wait(bar, came & 1)
+            came += 1
+        if (i % 3 == 0) | (flag == 1):
+            tlx.local_store(buf[1], tl.load(x + at))
+            tlx.barrier_arrive(bar)
+            tlx.barrier_wait(bar, came & 1)
+            came += 1
+            tl.store(y + i * 64 + at, tlx.local_load(buf[1]))
+        tl.atomic_add(y + 5 * 64 + at, tlx.local_load(buf[0]))

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from mimw import compile as pipeline
+from mimw import guard
 from mimw.analysis import order
 from mimw.compile import compile_kernel
 from mimw.errors import OrderChanged
+from mimw.triton_port.text import module_of
 
 from . import ordered
 
@@ -124,6 +126,47 @@ def test_values(machine, name, stages):
         "meeting_in_a_loop": lambda: np.concatenate([product] * 2),
     }.get(name, lambda: product)()
     np.testing.assert_allclose(c, expected, rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_rounds_of_which_some_lose_a_branch(machine, flag):
+    """The guard follows each copy of an op that unrolling makes."""
+    x, y = np.arange(5 * 64, dtype=np.int32).reshape(5, 64), np.zeros((6, 64), np.int32)
+    machine.launch(ordered.unrolled_with_branches, (1, ), x, y, np.full(1, flag, np.int32), num_warps=4)
+    copied = [x[0] if i % 3 == 0 or flag == 1 else 0 * x[0] for i in range(5)]
+    assert (y == [*copied, x.sum(0)]).all()
+
+
+FLAGGED = {"x": "*i32", "y": "*i32", "flag_ptr": "*i32"}
+
+
+def test_rounds_of_which_some_lose_a_branch_compile():
+    compile_kernel(ordered.unrolled_with_branches, FLAGGED, {}, "sm_90a")
+
+
+@pytest.mark.parametrize("copy", [0, 3, 6])
+def test_a_change_in_one_of_the_rounds_is_found(copy, monkeypatch, tmp_path):
+    """An arrival that a pass behind loop_unroll takes past the wait for it, in one round of many."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    genuine = guard.optimise
+
+    def wrong(module, listed, observer=None):
+        names = [name for name, _ in listed]
+        module = genuine(module, listed, observer)
+        return delayed(module, copy) if "coalesce" in names else module
+
+    monkeypatch.setattr(guard, "optimise", lambda module, listed, observer=None: wrong(module, list(listed), observer))
+    with pytest.raises(OrderChanged, match="pass 'coalesce' moved barrier_") as caught:
+        compile_kernel(ordered.unrolled_with_branches, FLAGGED, {}, "sm_90a")
+    assert {site.function for site in caught.value.sites} == {"unrolled_with_branches"}
+
+
+def delayed(module, copy):
+    """The module with one of its arrivals behind the wait that follows it."""
+    lines = str(module).splitlines()
+    arrival = where(lines, "ttng.arrive_barrier")[copy]
+    wait = next(at for at in where(lines, "ttng.wait_barrier") if at > arrival)
+    return module_of("\n".join([*lines[:arrival], *lines[arrival + 1:wait + 1], lines[arrival], *lines[wait + 1:]]), module.context)
 
 
 def test_explain_says_which_loops_triton_pipelines():
