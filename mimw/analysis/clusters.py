@@ -13,8 +13,12 @@ def crosses_ctas(program: Program) -> bool:
 
 
 
+# st.async, and cp.async.bulk between two CTAs' shared memory. Of all instructions for other CTAs these alone end in "illegal
+# instruction" in a launch without clusters, also on the CTA's own memory; in clusters of one CTA they work (seen on an H200, CUDA
+# C++ programs of one instruction each; the driver's documents do not say it).
+_IN_CLUSTERS_ONLY = ("async_remote_store", "async_remote_copy")
+
+
 def forms_clusters(program: Program) -> bool:
-    """True if the kernel has to be launched in clusters, of one CTA if need be: the instructions of these ops are illegal in a
-    launch without clusters (seen on an H200: "illegal instruction", also for a CTA's own shared memory), and legal in clusters
-    of one CTA."""
-    return any(op.name in CROSS_CTA or OPS[op.name].blocks == "cluster" or op.name == "fence_mbarrier_init" for op in program.walk())
+    """True if the kernel has to be launched in clusters, of one CTA if need be."""
+    return any(op.name in _IN_CLUSTERS_ONLY for op in program.walk())

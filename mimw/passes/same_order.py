@@ -23,6 +23,8 @@ Path = tuple[tuple[int, int], ...]    # the structures around: (number, which of
 
 
 _APART = 10 ** 7  # more than any program has ops
+_KINDS = ("op", "loop", "if", "tasks")
+_IF = _KINDS.index("if")
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,14 @@ def order_change(before: Sequence, after: Sequence, fixed: Collection[int]) -> C
     places: dict[int, list[_Place]] = {}
     ifs = frozenset(_identity(node) for top in after for node in top.walk() if node.kind == "if")
     _place_all(was, (), (), False, alive, ifs, times, places)
+    _place_joined(now, alive, places)
     change = next(_changes(now, (), places), None)
     return change and Changed(change.number % _APART, None if change.beside is None else change.beside % _APART)
 
 
 def _identity(node) -> int:
     """A number for an op or a structure. Lowering may make an `if` on behalf of a loop, which then has the loop's number."""
-    return node.number + _APART * ("op", "loop", "if", "tasks").index(node.kind)
+    return node.number + _APART * _KINDS.index(node.kind)
 
 
 def _nodes(nodes, fixed: Collection[int], held: Collection[int]) -> list[_Node]:
@@ -128,6 +131,17 @@ def _place_all(nodes: list[_Node], around: tuple[_Around, ...], key: Key, repeat
             _place_all(block, inside, (*here, side), repeated or unrolled, alive, ifs, times, places)
 
 
+def _place_joined(nodes: list[_Node], alive, places) -> None:
+    """An `if` that had no place, and has one now, took in another one with a fixed op: it stands for any of those that are gone."""
+    gone = [place for number, found in places.items() if number // _APART == _IF and number not in alive
+            for place in found if place.key[-1] % 2]
+    for node in nodes:
+        if node.kind == "if" and node.fixed and gone and not any(place.key[-1] % 2 for place in places.get(node.number, ())):
+            places[node.number] = gone
+        for block in node.blocks:
+            _place_joined(block, alive, places)
+
+
 def _fits(around: tuple[_Around, ...], path: Path) -> bool:
     """True if a node with these structures around it may stand in the block at `path` now."""
     if not around:
@@ -137,15 +151,16 @@ def _fits(around: tuple[_Around, ...], path: Path) -> bool:
             or first.optional and _fits(rest, path))
 
 
-def _key(numbers: tuple[int, ...], path: Path, places, last) -> Key | None:
-    """The position of a node in the block at `path`: of several, the first one behind the node before. None: it was elsewhere."""
+def _key(numbers: tuple[int, ...], path: Path, places, after: Key | None) -> Key | None:
+    """The position of a node in the block at `path`: of several, the first one behind `after`. None: it was elsewhere."""
     found = [place.key for number in numbers for place in places.get(number, ()) if _fits(place.around, path)]
-    behind = [key for key in found if last is None or key > last[0]]
+    behind = [key for key in found if after is None or key > after]
     return min(behind, default=min(found, default=None))
 
 
-def _changes(nodes: list[_Node], path: Path, places, beyond: Key | None = None) -> Iterator[Changed]:
-    """Every node of one block of the later tree that is out of place. `beyond`: where what stands behind the block stood."""
+def _changes(nodes: list[_Node], path: Path, places, ahead: Key | None = None, beyond: Key | None = None) -> Iterator[Changed]:
+    """Every node of one block of the later tree that is out of place. `ahead` and `beyond`: where the fixed nodes stood that stand
+    before and behind the block."""
     last: tuple[Key, int] | None = None   # of the fixed node before
     inner: list[tuple[_Node, Key]] = []   # the fixed nodes
     rounds, met = 1, Counter()            # a body that was repeated begins anew; as often as any of its nodes comes
@@ -154,18 +169,18 @@ def _changes(nodes: list[_Node], path: Path, places, beyond: Key | None = None) 
     for node in _regrouped(nodes, path, places):
         if not node.fixed:
             for access in node.accesses():
-                key = _key((access.number, *access.others), path, places, last)
-                if key is None:
+                key = _key((access.number, *access.others), path, places, last[0] if last else ahead)
+                if key is None or ahead is not None and key < ahead:
                     yield Changed(access.number, last[1] if last else None)
                     return
                 accesses.append((access.number, key))
             continue
-        key = _key((node.number, ), path, places, last)
+        key = _key((node.number, ), path, places, last[0] if last else ahead)
         rest = last is not None and key == last[0] and node.kind == "loop"  # of the same loop, unrolled
         turned = key is not None and last is not None and key <= last[0] and not rest
         rounds += turned
         met[key] += not rest
-        if key is None:
+        if key is None or ahead is not None and key < ahead:
             yield Changed(node.number, last[1] if last else None)
             return
         if turned:
@@ -191,11 +206,14 @@ def _changes(nodes: list[_Node], path: Path, places, beyond: Key | None = None) 
             yield Changed(number)
             return
     for index, (node, key) in enumerate(inner):
+        before = inner[index - 1][1] if index else ahead
         behind = inner[index + 1][1] if index + 1 < len(inner) else beyond
         if behind is not None and behind <= key:
             behind = None  # a new round begins
+        if before is not None and before >= key:
+            before = None
         for side, block in enumerate(node.blocks):
-            yield from _changes(block, (*path, (node.number, side)), places, behind)
+            yield from _changes(block, (*path, (node.number, side)), places, before, behind)
 
 
 def _regrouped(nodes: list[_Node], path: Path, places) -> list[_Node]:

@@ -115,8 +115,18 @@ def test_neighbouring_ifs_joined():
     assert change(beside, [branch(2, [op(3), op(5)]), op(7)]) is None
     assert change(beside, [branch(2, [op(5), op(3)]), op(7)]) is not None
     assert change([*beside[:2], op(6), op(7)], [branch(2, [op(3), op(5)]), op(6), op(7)]) is None
+    assert change([*beside[:2], op(6)], [branch(2, [op(3), op(5)]), op(5, 5, 6)]) is None
+    empty = [branch(1, [op(3)]), branch(2, []), op(7)]
+    assert change(empty, [branch(2, [op(3)]), op(7)]) is None
+    assert change(empty, [op(7), branch(2, [op(3)])]) is not None
+
+
+def test_ifs_with_something_between_them_are_not_joined():
     far = [branch(1, [op(3)]), op(7), branch(2, [op(4)])]
     assert change(far, [branch(1, [op(3), op(4)]), op(7)]) is not None
+    assert change(far, [op(7), branch(2, [op(3), op(4)])]) is not None
+    assert change([*far[:2], branch(2, [op(5)])], [op(7), branch(2, [op(3), op(5)])]) is not None
+    assert change([branch(1, [op(5)]), *far[1:]], [op(7), branch(2, [op(5), op(4)])]) is not None
 
 
 def test_a_read_that_lost_its_number_is_one_of_its_buffers_reads():

@@ -31,7 +31,7 @@ def reshapes(make: Maker):
     """Flat, folded, through three dimensions."""
     one = make.operand()
     if len(one.shape) == 1:
-        low = make.draws.pick([2, 4, 8])
+        low = min(make.draws.pick([2, 4, 8]), one.shape[0])
         shape = (low, one.shape[0] // low)
         kernel = f"tl.reshape({one.kernel}, {shape})"
     elif make.draws.chance(50):
