@@ -5,11 +5,11 @@ which names the pass, the two ops and the user's lines. An example:
 
     module = optimise_in_order(program, lambda: lower(...), lambda: nvidia_passes(90, 3, True))
 
-Only a finished module is looked at; if its order looks wrong, the kernel is lowered once more and looked at after every pass, to
-find the pass. MLIR's own passes that go by effects (`_BY_EFFECTS`) may take loops and `if`s apart and join them in ways that the
-comparison cannot follow everywhere (an unrolled loop in an unrolled loop with branches of known conditions): after each of these
-the comparison begins anew, with a number of its own for every op that they have repeated. Which ops have a fixed place is `analysis.order`; what may become of a tree of effects,
-`passes.same_order`.
+Only a finished module is looked at; if its order looks wrong, the kernel is lowered once more and looked at after every pass,
+to find the pass. MLIR's own passes that go by effects (`_BY_EFFECTS`) may take loops and `if`s apart and join them in ways that
+the comparison cannot follow everywhere (an unrolled loop in an unrolled loop with branches of known conditions): after each of
+these the comparison begins anew, with a number of its own for every op that they have repeated. Which ops have a fixed place is
+`analysis.order`; what may become of a tree of effects, `passes.same_order`.
 """
 
 from __future__ import annotations
