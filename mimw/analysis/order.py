@@ -8,7 +8,8 @@ from the op table's effects:
     local_store, barrier_wait, tma_load, asm        Order.FIXED    keeps its place among all fixed ops, and no access passes it
 
 Triton knows what its own accesses do and may order them anew (it starts `tl.load`s iterations ahead). It does not know what
-barriers, copies into shared memory, cluster meetings or assembly mean for other tasks, so those are fixed.
+barriers, copies into shared memory, cluster meetings or assembly mean for other tasks, so those are fixed. So are accesses by
+descriptor: each is lowered to a copy by TMA and the wait for it, and Triton's pipeliner would put the wait first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..ir import OPS, Barrier, Buffer, Op, Program, Storage
 
 STAGES, UNROLL = "tt.num_stages", "tt.loop_unroll_factor"  # Triton's attributes of a loop
 
+_BY_DESCRIPTOR = ("descriptor_load", "descriptor_store", "descriptor_reduce")
 _ORDERED = ("ACQUIRE", "RELEASE")  # the parts of a memory order's name that make an atomic order other accesses
 
 
@@ -36,7 +38,7 @@ def order_of(op: Op) -> Order:
     row = OPS[op.name]
     if _is_pure(op) or not row.effects - {"pure", "control", "debug"}:
         return Order.FREE
-    if "sync" in row.effects or "async" in row.effects or op.name in ("inline_asm", "extern_elementwise"):
+    if "sync" in row.effects or "async" in row.effects or op.name in ("inline_asm", "extern_elementwise", *_BY_DESCRIPTOR):
         return Order.FIXED
     if row.ours:
         return Order.FIXED if "write" in row.effects else Order.ACCESS
@@ -73,8 +75,13 @@ class LoopPlan:
 
 def loop_plans(program: Program) -> list[LoopPlan]:
     """A plan for each `for` loop, outer loops first. What an inner loop holds, the outer loop holds."""
-    return [LoopPlan(op, next((inner for inner in op.walk() if inner is not op and order_of(inner) is Order.FIXED), None))
+    return [LoopPlan(op, next((inner for inner in op.walk() if inner is not op and _keeps_loop(inner)), None))
             for op in program.walk() if op.name == "for"]
+
+
+def _keeps_loop(op: Op) -> bool:
+    """True if a loop with the op in it runs in order. A descriptor is made in several steps, which belong together, too."""
+    return order_of(op) is Order.FIXED or op.name == "make_tensor_descriptor"
 
 
 def makes_memory(op: Op) -> bool:

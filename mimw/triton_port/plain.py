@@ -1,20 +1,42 @@
-"""Kernels without a word of ours: Triton's own path, to the byte, save for one repaired bug.
+"""Kernels without a word of ours: Triton's own path, to the byte, save for two changes.
 
-The code generator is Triton's over Triton's builder. The only change is how loop-carried names that share a value are found
-(`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one.
+The code generator is Triton's over Triton's builder. Loop-carried names that share a value are found otherwise
+(`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one. And `tl.view` keeps the elements
+in row-major order, as numpy and the simulator have them, where Triton may take any order that one chip's layouts suggest.
 """
 
 from __future__ import annotations
 
 from triton.compiler import code_generator as stock
 from triton.compiler.errors import CompilationError
+from triton.language.semantic import TritonSemantic
 from triton.runtime.jit import get_full_name
+
+
+class _InOrder(TritonSemantic):
+    """Elements stay in order in `tl.view` and `reshape(can_reorder=True)`; only a reduction over all of them may take any order."""
+
+    reduces = False
+
+    def reshape(self, input, dst_shape, can_reorder):
+        return super().reshape(input, dst_shape, can_reorder and self.reduces)
+
+    def reduction(self, inputs, axis, region_builder_fn):
+        self.reduces = axis is None
+        try:
+            return super().reduction(inputs, axis, region_builder_fn)
+        finally:
+            self.reduces = False
 
 
 def plain_generator(carries: type) -> type:
     """Triton's code generator with the mixin `carries` in front, also for the helpers that it calls."""
 
     class PlainGenerator(carries, stock.CodeGenerator):
+
+        def __init__(self, *args, **keywords):
+            super().__init__(*args, **keywords)
+            self.semantic = _InOrder(self.builder)
 
         def call_JitFunction(self, fn, args, kwargs, caller_context=None):
             bound = fn.signature.bind(*args, **kwargs)

@@ -183,3 +183,17 @@ def unrolled_with_branches(x, y, flag_ptr):
             came += 1
             tl.store(y + i * 64 + at, tlx.local_load(buf[1]))
         tl.atomic_add(y + 5 * 64 + at, tlx.local_load(buf[0]))
+
+
+@mimw.jit
+def by_descriptor_beside_loads(x, y, desc, K):
+    """A load by descriptor is a copy and the wait for it, a store a tile, a fence, a copy and the wait."""
+    at = tl.arange(0, 64)
+    buf = tlx.local_alloc((64, ), tl.int32, 1)
+    tlx.local_store(buf[0], at)
+    own = tl.make_tensor_descriptor(y + 64 * K, [K * 64], [1], [64])
+    for i in tl.range(0, K, num_stages=2):
+        tile = desc.load([i * 64])
+        own.store([i * 64], tile + 1)
+        tl.store(y + i * 64 + at, tile + tl.load(x + i * 64 + at))
+    tl.store(y + 128 * K + at, tlx.local_load(buf[0]))

@@ -1,8 +1,11 @@
 """No pass of Triton's changes the order of effects: loops that are left alone, reads that stay, and the guard behind both."""
 
+import re
+
 import numpy as np
 import pytest
 
+import mimw
 from mimw import compile as pipeline
 from mimw import guard
 from mimw.analysis import order
@@ -63,6 +66,18 @@ def test_the_meetings_of_a_cluster_keep_their_place():
     assert not where(lines, "async_copy_global_to_local")
 
 
+DESCRIBED = {"x": "*i32", "y": "*i32", "desc": "tensordesc<i32[64]>", "K": "i32"}
+TOGETHER = re.compile(r"ttng\.(async_tma_copy_global_to_local|wait_barrier|async_tma_copy_local_to_global|async_tma_store_wait)")
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_an_access_by_descriptor_stays_in_one_piece(target):
+    text = compile_kernel(ordered.by_descriptor_beside_loads, DESCRIBED, {}, target, {"num_warps": 4},
+                          attrs={(index, ): [["tt.divisibility", 16]] for index in (0, 1)}).stages["ttgir"]
+    steps = [found[1] for line in text.splitlines() if (found := TOGETHER.search(line))]
+    assert steps == ["async_tma_copy_global_to_local", "wait_barrier", "async_tma_copy_local_to_global", "async_tma_store_wait"]
+
+
 # ---- the guard, with the fix taken out ----------------------------------------------------------------------------------
 
 @pytest.fixture
@@ -86,6 +101,12 @@ def test_the_guard_names_the_pass_and_the_lines(no_fix, kernel, moved):
     assert all(site.function == kernel.__name__ for site in caught.value.sites)
 
 
+def test_the_guard_sees_an_access_by_descriptor_taken_apart(no_fix):
+    with pytest.raises(OrderChanged, match="pass 'pipeline' moved"):
+        compile_kernel(ordered.by_descriptor_beside_loads, DESCRIBED, {}, "sm_90a", {"num_warps": 4},
+                       attrs={(index, ): [["tt.divisibility", 16]] for index in (0, 1)})
+
+
 # ---- what MLIR is told about effects ------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("what", EFFECTS)
@@ -106,6 +127,14 @@ def test_without_an_effect_between_they_become_one():
 
 
 # ---- values -------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("rounds", [1, 2, 7])
+def test_values_by_descriptor(machine, rounds):
+    x, z = (np.random.default_rng(seed).integers(0, 99, (rounds, 64)).astype(np.int32) for seed in (0, 1))
+    y = np.zeros((2 * rounds + 1, 64), np.int32)
+    machine.launch(ordered.by_descriptor_beside_loads, (1, ), x, y, mimw.TensorDescriptor(z, [rounds * 64], [1], [64]), rounds)
+    assert (y == [*(z + x), *(z + 1), np.arange(64)]).all()
+
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", ["filled_under_an_if", "filled_under_an_if_by_pointers", "read_before_a_loop_that_writes",

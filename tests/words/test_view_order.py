@@ -44,6 +44,30 @@ def test_triton_is_given_no_licence_to_reorder(target):
 
 
 @mimw.jit
+def without_words(x, y, z, best):
+    """The same in a kernel that takes Triton's own path."""
+    loaded = tl.load(x + tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :])
+    tl.store(y + tl.arange(0, 512), tl.view(loaded, [512]))
+    tl.store(z + tl.arange(0, 512), (loaded * 2).reshape(512, can_reorder=True))
+    tl.store(best, tl.max(loaded.to(tl.int32), axis=None))
+
+
+@pytest.mark.filterwarnings("ignore:.*can_reorder")
+@pytest.mark.parametrize("warps", [1, 4, 8])
+def test_also_in_a_kernel_without_words(machine, warps):
+    x = np.random.default_rng(warps).permutation(512).astype(np.float16)
+    y, z, best = np.zeros(512, np.float16), np.zeros(512, np.float16), np.zeros(1, np.int32)
+    machine.launch(without_words, (1, ), x, y, z, best, num_warps=warps)
+    assert (y == x).all() and (z == x * 2).all() and best[0] == 511
+
+
+@pytest.mark.filterwarnings("ignore:.*can_reorder")
+@pytest.mark.parametrize("target", ["sm_90a", "gfx950"])
+def test_only_a_reduction_has_the_licence_there(target):
+    assert compile_kernel(without_words, SIGNATURE, {}, target, {"num_warps": 8}).stage("ttgir").count("allow_reorder") == 1
+
+
+@mimw.jit
 def spread(x, y):
     """A reduction over all axes of a tile of one dimension: nothing is reshaped."""
     row = tlx.local_alloc((2048, ), tl.bfloat16, 1)
