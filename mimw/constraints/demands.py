@@ -14,6 +14,7 @@ from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Outermost, Req
 from .views import View, is_retyped
 
 Views = dict[Value, tuple[View, ...]]
+_TMA_BEGINS = 128  # multiples of bytes of shared memory: PTX ISA, cp.async.bulk.tensor
 
 
 def find_requirements(program: Program, views: Views) -> list[Requirement]:
@@ -90,10 +91,12 @@ def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
     """
     source, offsets, shape = cut.args[0].type, cut.args[1], cut.args[2]
     element_bytes = source.element.bytes
+    if not layout.swizzle and shape[-1] != source.shape[-1]:
+        _check_start(op, cut, offsets[-1], shape[-1])
+    if len(shape) == 1:
+        return
     atom_bytes = max(16, layout.swizzle)
-    atom = {len(shape) - 1: max(1, atom_bytes // element_bytes)}
-    if len(shape) > 1:
-        atom[len(shape) - 2] = 8
+    atom = {len(shape) - 1: max(1, atom_bytes // element_bytes), len(shape) - 2: 8}
     for dim, step in atom.items():
         offset = offsets[dim] if isinstance(offsets[dim], int) else 0
         whole = offset == 0 and shape[dim] == source.shape[dim]
@@ -104,6 +107,19 @@ def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
                 f"{source.element}); dimension {dim} of the slice is [{offset}, {offset + shape[dim]}) of "
                 f"{source.shape[dim]}, no multiple of {step}.", op.site, cut.site,
                 hint="slice whole atoms, or give the slice a buffer of its own.")
+
+
+def _check_start(op: Op, cut: Op, offset: int | Value, extent: int) -> None:
+    """In rows without a swizzle TMA begins at multiples of 128 bytes. An offset known only at run
+    time is a multiple of the slice's extent."""
+    source = cut.args[0].type
+    first, what = (offset, f"offset {offset}") if isinstance(offset, int) else (extent, f"a multiple of {extent}")
+    size = first * source.element.bytes
+    if size % _TMA_BEGINS:
+        raise LayoutConflict(
+            f"{op.name} on a slice at {what} of {source}: {first} x {source.element.bytes} bytes = {size} bytes, and TMA begins at "
+            f"multiples of {_TMA_BEGINS} bytes of shared memory.", op.site, cut.site,
+            hint=f"slice at multiples of {_TMA_BEGINS // source.element.bytes} elements, or give the slice a buffer of its own.")
 
 
 def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:

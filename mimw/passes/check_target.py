@@ -36,6 +36,7 @@ _NEEDS = {
     "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
 }
 _GRID_BARRIER = ("has_tma", "distributed_barrier", "barrier among all CTAs of a grid")  # a cluster's mesh is refused at once
+_DEPENDENT_LAUNCH = ("has_tma", "gdc_wait or gdc_launch_dependents", "programmatic dependent launch")
 _PROXY_FENCE = ("has_tma", "fence('async_shared')", "asynchronous proxy to fence")
 
 
@@ -65,6 +66,8 @@ def _needed(op: Op) -> tuple[str, str, str]:
         return _PROXY_FENCE
     if op.name == "distributed_barrier" and op.attrs["grid"]:
         return _GRID_BARRIER
+    if op.name in ("grid_dependency_wait", "grid_dependency_launch_dependents"):
+        return _DEPENDENT_LAUNCH
     return _NEEDS.get(op.name, ("", "", ""))
 
 

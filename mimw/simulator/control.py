@@ -55,10 +55,11 @@ def for_(task, op):
     kind = numpy_type(induction.type).type
     values = _values(task, op.args[3])
     task.loops.append(op)
-    if not step:
-        raise endless_step(task)
-    count(task, op, len(range(start, end, step)))
-    for index in range(start, end, step):
+    if not step or step < 0 and start < end:
+        raise endless_step(task, step)
+    trips = range(start, end, step) if step > 0 else range(0)  # scf.for goes on while index < end, whatever its step
+    count(task, op, len(trips))
+    for index in trips:
         task.env[induction] = kind(index)
         _assign(task, carried, values)
         yield from run_block(task, block)

@@ -47,10 +47,11 @@ def count(task, op: Op, trips: int) -> None:
                           hint=f"look at the loop's bound or condition; if it is right, raise the limit by {VARIABLE}")
 
 
-def endless_step(task) -> EndlessLoop:
-    """The error for a `for` loop that does not move."""
-    return EndlessLoop(f"{task.where}: the step of this loop is 0, so it never ends", *(loop.site for loop in reversed(task.loops)),
-                       hint="give range() a step that is not 0")
+def endless_step(task, step: int) -> EndlessLoop:
+    """The error for a `for` loop that does not move towards its end."""
+    sites = (loop.site for loop in reversed(task.loops))
+    return EndlessLoop(f"{task.where}: the step of this loop is {step}, so it never ends", *sites,
+                       hint="give range() a step above 0; one below 0 has to be a compile-time constant")
 
 
 def _stuck(task, op: Op) -> bool:

@@ -239,6 +239,27 @@ def test_a_tma_slice_keeps_whole_swizzle_atoms(offsets, shape, problem):
     assert [site.line for site in error.sites] == [5, 4]
 
 
+@pytest.mark.parametrize("shape, offsets, box, problem", [
+    ((256, ), (64, ), (32, ), None),
+    ((256, ), (32, ), (32, ), "offset 32 of buffer<bf16[256]>: 32 x 2 bytes = 64 bytes"),
+    ((256, ), (8, ), (64, ), "offset 8 of buffer<bf16[256]>: 8 x 2 bytes = 16 bytes"),
+    ((256, ), ("run time", ), (32, ), "a multiple of 32 of buffer<bf16[256]>: 32 x 2 bytes = 64 bytes"),
+    ((256, ), ("run time", ), (64, ), None),
+    ((16, 16), (0, 8), (16, 8), "offset 8 of buffer<bf16[16, 16]>: 8 x 2 bytes = 16 bytes"),
+])
+def test_a_tma_slice_without_a_swizzle_begins_at_128_bytes(shape, offsets, box, problem):
+    k = Kernel()
+    buffer = k.alloc(shape, name="buffer")
+    part = k("buffer_slice", at(k, buffer), tuple(k.number() if offset == "run time" else offset for offset in offsets), box, at=4)
+    load(k, k.descriptor("desc", box), part, 5)
+    if problem is None:
+        solve_layouts(k.finish())
+        return
+    error = conflict_of(k)
+    assert f"tma_load on a slice at {problem}, and TMA begins at multiples of 128 bytes" in error.message
+    assert [site.line for site in error.sites] == [5, 4]
+
+
 def test_an_offset_known_at_run_time_is_the_authors_word():
     k = Kernel()
     buffer = k.alloc((128, 64), name="buffer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 import mimw
 import mimw.tlx as tlx
@@ -87,6 +88,16 @@ def local_slice(x):
     tlx.local_store(tile[0], tl.load(x + tl.arange(0, 32)[:, None] * 64 + cols[None, :]))
     tl.store(x + 2048 + tl.arange(0, 16)[:, None] * 64 + cols[None, :],
              tlx.local_load(tlx.local_slice(tile[0], [16, 0], [16, 64])))
+
+
+@case(BLACKWELL)
+@mimw.jit
+def dependent_launch(x):
+    tile = tlx.local_alloc((64, ), tl.float32, 1)
+    gdc_wait()
+    gdc_launch_dependents()
+    tlx.local_store(tile[0], tl.zeros((64, ), tl.float32))
+    tl.store(x + tl.arange(0, 64), tlx.local_load(tile[0]))
 
 
 @case(BLACKWELL)

@@ -114,6 +114,12 @@ def test_a_step_of_zero():
     assert out[0] == 9
 
 
+def test_a_negative_step_that_only_the_launch_knows():
+    """The GPU goes on while i < end."""
+    with pytest.raises(EndlessLoop, match="the step of this loop is -3"):
+        mimw.simulate(steps_by, (1, ), ints(), -3)
+
+
 @pytest.mark.parametrize("limit", ["0", "many", "-3"])
 def test_the_limit_is_a_number(limit, monkeypatch):
     monkeypatch.setenv("MIMW_MAX_TRIPS", limit)
