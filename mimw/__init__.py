@@ -1,13 +1,29 @@
-"""Warp-group orchestration for stock Triton: which warps do what, where a tile lives, what waits for what."""
+"""Warp-group orchestration for stock Triton: which warps do what, where a tile lives, what waits for what.
 
-from . import tle, tlx
-from .aliases import install_aliases
-from .autotune import Config, autotune
-from .check import check
-from .host import TensorDescriptor
-from .jit import jit
-from .simulate import simulate
-from .timing import predict, profile
+    import mimw                 loads nothing else, neither Triton nor numpy
+    mimw.jit, from mimw ...     loads what the name stands for, when it is asked for the first time
+
+A name is a function and the module it comes from at once: `mimw.check` is the function, whoever has imported the module
+`mimw.check`, and in whatever order.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import tle, tlx
+    from .aliases import install_aliases
+    from .autotune import Config, autotune
+    from .check import check
+    from .host import TensorDescriptor
+    from .jit import jit
+    from .simulate import simulate
+    from .timing import predict, profile
 
 __version__ = "0.1.0"
 
@@ -25,3 +41,44 @@ __all__ = [
     "tle",
     "tlx",
 ]
+
+# Public name -> the module that defines it; the names that are not here are modules themselves.
+_HOMES = {
+    "Config": "autotune",
+    "TensorDescriptor": "host",
+    "autotune": "autotune",
+    "check": "check",
+    "install_aliases": "aliases",
+    "jit": "jit",
+    "predict": "timing",
+    "profile": "timing",
+    "simulate": "simulate",
+}
+
+
+class _Package(ModuleType):
+    """Python's import sets every submodule as an attribute of its package; where the attribute is a function, it stays one."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or a module of the package, at its first use."""
+    if name in _HOMES:
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    elif name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    else:
+        value = import_module(f".{name}", __name__)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

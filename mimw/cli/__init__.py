@@ -1,7 +1,8 @@
 """The command `mimw`: argument parsing, and how errors reach the terminal.
 
 Each command is a module of this room with `HELP`, `EXAMPLES`, `add_arguments(parser)` and `execute(options) -> int`,
-named as the command. Commands import the rest of the package when they run, so that `mimw --help` is instant.
+named as the command. A command's module is imported when the command is asked for, all of them for `mimw --help`; they import
+the rest of the package, Triton and numpy when they run, so that every `--help` is instant.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 refused with a message, 2 wrong arguments (by argparse). A command that
     has a meaning of its own for 1 says by `REFUSED` what else it is."""
     own, rest = split_at_script(list(sys.argv[1:] if argv is None else argv))
-    options = _parser().parse_args(own)
+    options = _parser(own[:1]).parse_args(own)
     options.rest = rest
     try:
         status = options.execute(options)
@@ -62,14 +63,15 @@ def _failed(error: Exception, refused: int, of_script: bool) -> int:
     return refused
 
 
-def _parser() -> argparse.ArgumentParser:
-    from .. import __version__  # the package imports this room first
+def _parser(asked: list[str]) -> argparse.ArgumentParser:
+    """The parser of the command line that begins with `asked`: of that command, or of all if it is none."""
+    from .. import __version__
 
     parser = argparse.ArgumentParser(prog="mimw", description="Warp-group orchestration for stock Triton.",
                                      epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"mimw {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    for name in [name for name in COMMANDS if name in asked] or COMMANDS:
         command = import_module(f".{name}", __name__)
         child = commands.add_parser(name, help=command.HELP, description=command.__doc__.strip(),
                                     epilog=f"examples:\n{command.EXAMPLES}",

@@ -7,9 +7,6 @@ import platform
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
-
-from ..testing.machine import gpu_available, gpus
 
 HELP = "what is installed and what works here"
 EXAMPLES = """\
@@ -40,6 +37,7 @@ def _installed() -> list[tuple[str, str]]:
     from triton import knobs
 
     from .. import __version__
+    from ..testing.machine import gpus
 
     rows = [("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")]
     rows += [("mimw", __version__)]
@@ -52,6 +50,8 @@ def _installed() -> list[tuple[str, str]]:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -99,6 +99,8 @@ def _compile(chip: str, kernel: str) -> str:
 
 
 def _launch() -> str:
+    from ..testing.machine import gpu_available, gpus
+
     if not gpus():
         return "no: needs a GPU"
     return "yes" if gpu_available() else "no: needs a torch that sees the GPU (pip install 'mimw[torch]')"

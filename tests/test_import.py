@@ -1,0 +1,146 @@
+"""What `import mimw` and `mimw --help` load, that a name stays a function whoever imports the module of that name, and what the
+two cost. Each case is a process of its own: in this one everything is loaded already."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import mimw
+
+SAME_NAME = ("autotune", "check", "jit", "simulate")    # functions in modules of their own name
+BOUND_S = {"import mimw": 0.3, "from mimw.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass": 0.2}
+
+
+def fresh(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_after(program: str) -> set[str]:
+    text = fresh(f"{program}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))")
+    return set(json.loads(text.splitlines()[-1]))
+
+
+def ours(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.split(".")[0] == "mimw"}
+
+
+def test_import_loads_nothing_else():
+    modules = loaded_after("import mimw\nmimw.__version__, mimw.__all__, dir(mimw)")
+    assert ours(modules) == {"mimw"}
+    assert not modules & {"triton", "numpy", "torch"}
+
+
+def test_a_name_loads_what_it_stands_for():
+    assert "mimw.simulator" not in loaded_after("import mimw\nmimw.tlx")
+    assert "mimw.timing" not in loaded_after("import mimw\nmimw.jit\nmimw.check")
+    assert "mimw.check" not in loaded_after("import mimw\nmimw.jit\nmimw.simulate")
+
+
+def test_help_loads_the_commands_alone():
+    modules = loaded_after("from mimw.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass")
+    assert not modules & {"triton", "numpy", "torch"}
+    assert {name for name in ours(modules) if not name.startswith("mimw.cli")} == {"mimw", "mimw.errors"}
+
+
+@pytest.mark.parametrize("command", ["check", "compile", "doctor", "run"])
+def test_help_of_one_command_loads_no_other(command):
+    modules = loaded_after(f"from mimw.cli import main\ntry: main(['{command}', '--help'])\nexcept SystemExit: pass")
+    assert f"mimw.cli.{command}" in modules
+    assert "triton" not in modules
+    assert not modules & {f"mimw.cli.{name}" for name in ("check", "compile", "demo", "doctor", "run", "timeline") if name != command}
+
+
+@pytest.mark.parametrize("program", BOUND_S, ids=["import", "help"])
+def test_cost(program):
+    """The best of three, in CPU seconds of the whole process with Python's own start."""
+    seconds = [float(fresh(f"{program}\nimport time\nprint(time.process_time())").splitlines()[-1]) for _ in range(3)]
+    assert min(seconds) < BOUND_S[program]
+
+
+@pytest.mark.parametrize("order", [
+    "import mimw.check, mimw.jit, mimw.simulate, mimw.autotune, mimw",
+    "import mimw.autotune\nimport mimw.simulate as one\nimport mimw.jit\nfrom mimw import check\nimport mimw.check",
+    "from mimw.check import Search\nfrom mimw.jit import MimwFunction\nfrom mimw.simulate import prepare\n"
+    "from mimw.autotune import Config\nimport mimw",
+    "import mimw\nmimw.jit, mimw.check\nimport mimw.check, mimw.jit\nimport mimw.simulate\nmimw.simulate\nimport mimw.autotune",
+    "import importlib\nfor name in ('simulate', 'autotune', 'check', 'jit'): importlib.import_module(f'mimw.{name}')\nimport mimw",
+    "from mimw import *\nimport mimw, mimw.testing, mimw.kernels.gemm, mimw.cli.check",
+])
+def test_names_stay_functions(order):
+    fresh(f"""{order}
+import sys
+for name in {SAME_NAME}:
+    value = getattr(mimw, name)
+    assert not isinstance(value, type(sys)), name
+    assert value is getattr(sys.modules['mimw.' + name], name), name
+    scope = {{}}
+    exec(f'from mimw import {{name}} as one\\nimport mimw.{{name}} as two', scope)
+    assert scope['one'] is scope['two'] is value, name
+""")
+
+
+def test_pickles_and_patches():
+    fresh("""
+        import pickle, mimw
+        for name in mimw.__all__:
+            if name not in ("tle", "tlx"):
+                value = getattr(mimw, name)
+                assert pickle.loads(pickle.dumps(value)) is value or name == "__version__", name
+        mimw.check = 7          # as a test's monkeypatch does
+        assert mimw.check == 7
+        del mimw.check          # and what was there before comes back
+        assert callable(mimw.check)
+    """)
+
+
+def test_rooms_are_attributes():
+    fresh("import mimw\nassert mimw.errors.DataRace and mimw.kernels and mimw.testing.compare")
+
+
+def test_what_is_not_there():
+    with pytest.raises(AttributeError, match="module 'mimw' has no attribute 'jitter'"):
+        mimw.jitter
+    with pytest.raises(ImportError, match="cannot import name 'jitter'"):
+        from mimw import jitter  # noqa: F401
+    assert not hasattr(mimw, "__wrapped__")
+    assert set(mimw.__all__) <= set(dir(mimw))
+
+
+def test_aliases_and_jit_in_a_script(tmp_path):
+    (tmp_path / "script.py").write_text(textwrap.dedent("""
+        import mimw
+        mimw.install_aliases()
+        import numpy as np
+        import triton
+        import triton.language as tl
+        import triton.language.extra.tlx as tlx
+
+        @triton.jit
+        def double(x, N: tl.constexpr):
+            tile = tlx.local_alloc((N, ), tl.float32, 1)
+            at = tl.arange(0, N)
+            tlx.local_store(tile[0], 2 * tl.load(x + at))
+            tl.store(x + at, tlx.local_load(tile[0]))
+
+        assert triton.jit is mimw.jit and tlx is mimw.tlx
+        x = np.ones(32, np.float32)
+        mimw.simulate(double, (1, ), x, 32)
+        assert (x == 2).all()
+    """))
+    subprocess.run([sys.executable, tmp_path / "script.py"], check=True)
+
+
+def test_type_checkers_see_every_name():
+    """The block for type checkers names what `__getattr__` answers, from where it comes."""
+    import ast
+    import inspect
+    tree = ast.parse(inspect.getsource(mimw))
+    (block, ) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {alias.name: node.module for node in block.body for alias in node.names}
+    assert seen == {**mimw._HOMES, "tle": None, "tlx": None}
+    assert sorted([*seen, "__version__"]) == mimw.__all__
