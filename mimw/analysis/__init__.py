@@ -11,7 +11,7 @@ from .resources import TaskResources, task_resources
 from .shared import BARRIER_BYTES, SharedEntry, SharedPlan, shared_plan
 from .symbols import Symbols
 from .trips import Loop, loops_of, rounds
-from .uses import Place, Use, Uses, task_label
+from .uses import Place, Use, Uses, task_label, uses_of
 from .visits import ring_of_filler, ring_of_wait, split_offset
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "barriers_of_each_cta", "constant_of", "crosses_ctas", "first_value", "forms_clusters", "launch_registers",
     "loops_of", "never_runs", "pipe_side", "pipe_sides", "register_plan", "register_remarks", "ring_of_filler", "ring_of_wait",
     "rounds", "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
+    "uses_of",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..ir import OPS, Buffer, Descriptor, Op, Program, Task, Tensor, Value
 from .pipe_words import PipeSide, pipe_side
-from .uses import Uses
+from .uses import Uses, uses_of
 
 WARP = 32  # threads; barriers on which each of them arrives exist on NVIDIA only
 
@@ -62,7 +62,7 @@ class BarrierArray:
 
 def barrier_arrays(program: Program, uses: Uses | None = None) -> tuple[BarrierArray, ...]:
     """Every array of barriers of the program, in program order."""
-    uses = uses or Uses(program)
+    uses = uses or uses_of(program)
     allocs = [op for op in uses.ops if op.name == "alloc_barriers"]
     return tuple(_array(op, number, uses) for number, op in enumerate(allocs))
 

@@ -18,12 +18,12 @@ from dataclasses import replace
 from ..ir import OPS, Op, Program, Value
 from .barriers import Access, BarrierArray, barrier_arrays
 from .constants import constant_of
-from .uses import Uses
+from .uses import Uses, uses_of
 
 
 def barriers_of_each_cta(program: Program, uses: Uses | None = None) -> Iterator[BarrierArray]:
     """The arrays of the program, each as the CTAs of a cluster see it."""
-    uses = uses or Uses(program)
+    uses = uses or uses_of(program)
     cluster = _Cluster(uses)
     for array in barrier_arrays(program, uses):
         yield from cluster.views(array)

@@ -9,7 +9,7 @@ from ..target import Target
 from .barriers import barrier_arrays
 from .registers import own_regions, register_plan
 from .shared import buffer_uses
-from .uses import Uses
+from .uses import Uses, uses_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class TaskResources:
 
 def task_resources(program: Program, target: Target) -> tuple[TaskResources, ...]:
     """The tasks of the program in the order of `register_plan`."""
-    uses = Uses(program)
+    uses = uses_of(program)
     bodies = [[op for inner in block.ops for op in inner.walk()] for region in own_regions(program) for block in region.blocks]
     rows = register_plan(program, target)
     if not bodies:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import OPS, Op, Program, Site, Value
-from .uses import Uses
+from .uses import Uses, uses_of
 
 BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
 
@@ -55,7 +55,7 @@ class SharedPlan:
 
 def shared_plan(program: Program, uses: Uses | None = None) -> SharedPlan:
     """The shared-memory allocations of a program; tensor memory is not counted."""
-    uses = uses or Uses(program)
+    uses = uses or uses_of(program)
     entries, numbers = [], {"buffer": 0, "barriers": 0, "storage": 0}
     for op in uses.ops:
         kind = {"local_alloc": "buffer", "alloc_barriers": "barriers", "alias_storage": "storage"}.get(op.name)

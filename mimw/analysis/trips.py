@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..ir import OPS, Op, Program, Scalar, Value
 from .constants import FOLD
-from .uses import Uses
+from .uses import Uses, uses_of
 
 _DEPTH = 200        # an expression that is deeper counts as unknown
 _OTHERS = ("constant", "int_cast", "get_program_id", "get_num_programs", "select", "minsi", "maxsi")
@@ -39,7 +39,7 @@ class Loop:
 
 def loops_of(program: Program) -> tuple[Loop, ...]:
     """Every loop in which something waits, arrives, or starts an asynchronous operation, in program order."""
-    uses = Uses(program)
+    uses = uses_of(program)
     return tuple(_describe(op, uses) for op in uses.ops if op.name in ("for", "while") and any(map(_orchestrates, _inside(op))))
 
 
@@ -49,7 +49,7 @@ def rounds(program: Program, loop: Loop, values: Mapping[Value, int], grid: tupl
     never and its end lies so many rounds before its start: a loop over all tiles but the first, where there is none."""
     if not loop.known:
         return None
-    numbers = _Numbers(uses or Uses(program), values, grid, index)
+    numbers = _Numbers(uses or uses_of(program), values, grid, index)
     start, end, step = (numbers.of(arg, 0) for arg in loop.op.args[:3])
     if start is None or end is None or not step:
         return None

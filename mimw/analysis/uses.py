@@ -25,8 +25,13 @@ class Place:
     index: int
 
 
+def uses_of(program: Program) -> Uses:
+    """The def-use index of a program, made once for each."""
+    return program.kept(Uses)
+
+
 class Uses:
-    """The def-use index of one program; a program never changes, so neither does this.
+    """The def-use index of one program; a program never changes, so neither does this. `uses_of` keeps it.
 
     `ops` is every op in program order, `position` its number there. `definition[value]` is the op whose result the
     value is, or None for a parameter or a block argument; `argument[value]` is the place of the block whose argument it

@@ -7,14 +7,17 @@ that gives values to its parent is a `yield`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from .site import UNKNOWN, Site
 from .types import Type
+
+Answer = TypeVar("Answer")
 
 
 class Value:
@@ -57,7 +60,7 @@ class Op:
     attrs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     site: Site = UNKNOWN
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Value, ...]:
         """Every value among the arguments, in order."""
         return tuple(_values(self.args))
@@ -133,8 +136,22 @@ class Program:
 
     def walk(self) -> Iterator[Op]:
         """Every op of the kernel in program order, parents before their regions."""
-        for op in self.body.ops:
-            yield from op.walk()
+        return iter(self._ops)
+
+    def kept(self, make: Callable[[Program], Answer]) -> Answer:
+        """`make(self)`, made when it is asked for the first time: a program never changes, so neither does an answer about it.
+        Nobody may change what comes back."""
+        if make not in self._answers:
+            self._answers[make] = make(self)
+        return self._answers[make]
+
+    @cached_property
+    def _ops(self) -> tuple[Op, ...]:
+        return tuple(op for outer in self.body.ops for op in outer.walk())
+
+    @cached_property
+    def _answers(self) -> dict[Callable, Any]:
+        return {}
 
     def orchestrates(self) -> bool:
         """True if Triton's own path cannot compile it: a word was called, or an op is one of ours."""

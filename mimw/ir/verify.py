@@ -11,6 +11,8 @@ A complaint is a bug of ours, never of the user's.
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from ..errors import InvalidProgram
 from .core import Block, Op, Program, Value
 from .operands import attribute_problem, problem
@@ -18,16 +20,22 @@ from .ops import OPS, result_types
 from .printer import print_op
 
 _BLOCKS = {"if": (2, ), "for": (1, ), "while": (2, ), "reduce": (1, ), "scan": (1, ), "map_elementwise": (1, )}
+_RIGHT: WeakSet[Program] = WeakSet()
 
 
 def verify(program: Program, known: set[Op] | None = None) -> None:
     """Raise `InvalidProgram` at the first op that breaks a rule.
 
     `known` are ops that are right in themselves, and gains those of this program: an op never changes, so a run of passes looks at
-    each op's own row once, and after every pass only at the order of definitions and uses.
+    each op's own row once, and after every pass only at the order of definitions and uses. Nor does a program change: one that was
+    right is right.
     """
     known = set() if known is None else known
+    if program in _RIGHT:
+        known.update(program.walk())
+        return
     _block(program.body, {param.value for param in program.params}, False, known)
+    _RIGHT.add(program)
 
 
 def _complain(op: Op, what: str) -> None:

@@ -21,6 +21,7 @@ from ..analysis import (
     ring_of_wait,
     split_offset,
     task_label,
+    uses_of,
 )
 from ..errors import TooFewArrivals, TooManyArrivals
 from ..ir import Program
@@ -32,7 +33,7 @@ _PER_THREAD = ("each thread of the arriving task counts: give alloc_warp_barrier
 
 def check_arrivals(program: Program, target: Target) -> None:
     """Raise `TooFewArrivals` or `TooManyArrivals` for the first array whose phases certainly get so."""
-    uses = Uses(program)
+    uses = uses_of(program)
     for array in barriers_of_each_cta(program, uses):
         if array.escapes or uses.loops(array.op):
             continue

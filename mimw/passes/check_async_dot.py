@@ -7,7 +7,7 @@ round a loop or through an `if`, and nothing else (PTX ISA, `wgmma.mma_async`: a
 
 from __future__ import annotations
 
-from ..analysis import Uses
+from ..analysis import Uses, uses_of
 from ..errors import AsyncDotReadEarly
 from ..ir import OPS, Op, Program, Value
 from ..target import Target
@@ -16,7 +16,7 @@ from ..target import Target
 def check_async_dot(program: Program, target: Target) -> None:
     """Raise `AsyncDotReadEarly` at the first op that reads a result still being computed; names that op, the dot, and the
     wait between them if one waits for too little."""
-    uses = Uses(program)
+    uses = uses_of(program)
     running = _running(uses)
     for op in uses.ops:
         for index, value in enumerate(op.operands):

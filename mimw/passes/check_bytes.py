@@ -7,7 +7,7 @@ and every copy on the array stands in one straight line, or one of the two kinds
 
 from __future__ import annotations
 
-from ..analysis import Access, BarrierArray, Uses, barriers_of_each_cta, constant_of, task_label
+from ..analysis import Access, BarrierArray, Uses, barriers_of_each_cta, constant_of, task_label, uses_of
 from ..errors import BytesNeverSent, BytesNotExpected
 from ..ir import Program
 from ..target import Target
@@ -18,7 +18,7 @@ _WHOLE = "a barrier gets what every CTA of the cluster sends to it"
 
 def check_bytes(program: Program, target: Target) -> None:
     """Raise `BytesNeverSent` or `BytesNotExpected` for the first array whose expected bytes certainly differ from those copied."""
-    uses = Uses(program)
+    uses = uses_of(program)
     for array in barriers_of_each_cta(program, uses):
         if array.escapes or not array.of_kind("wait"):
             continue

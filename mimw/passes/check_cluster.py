@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..analysis import CROSS_CTA, Remark, Uses, constant_of, never_runs, task_label, total_warps
+from ..analysis import CROSS_CTA, Remark, Uses, constant_of, never_runs, task_label, total_warps, uses_of
 from ..errors import KernelError, ProtocolError
 from ..ir import OPS, Op, Program
 from ..target import Target
@@ -20,7 +20,7 @@ def check_cluster(program: Program, target: Target) -> tuple[Remark, ...]:
     """Raise `KernelError` for the first op that touches a CTA which the launch's clusters do not have, and `ProtocolError`
     for a cluster barrier in tasks that some warps of the CTA never reach. Remarks on ranks that there are not under a condition
     whose value is not known."""
-    uses, remarks = Uses(program), []
+    uses, remarks = uses_of(program), []
     for op in uses.ops:
         if op.name in CROSS_CTA and not isinstance(op.attrs.get("run"), int):  # tle.remote was checked where it stands
             if not never_runs(uses, op):

@@ -6,7 +6,7 @@ run time is left to the simulator and the author.
 
 from __future__ import annotations
 
-from ..analysis import Uses, constant_of
+from ..analysis import Uses, constant_of, uses_of
 from ..errors import KernelError
 from ..ir import Op, Program
 from ..target import Target
@@ -17,7 +17,7 @@ _MADE = {"make_tensor_descriptor": 0, "fill_descriptor_slot": 1}  # op -> where 
 
 def check_descriptors(program: Program, target: Target) -> None:
     """Raise `KernelError` for the first descriptor with a constant that TMA cannot take."""
-    uses = Uses(program)
+    uses = uses_of(program)
     for op in uses.ops:
         if op.name in _MADE and target.has_tma:
             _check(uses, op, *op.args[_MADE[op.name]:][:3])

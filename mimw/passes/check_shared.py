@@ -6,7 +6,7 @@ once alignment and the scratch of Triton's ops are added: `check_scratch` sees t
 
 from __future__ import annotations
 
-from ..analysis import SharedEntry, Uses, shared_plan
+from ..analysis import SharedEntry, Uses, shared_plan, uses_of
 from ..errors import OutOfSharedMemory
 from ..ir import Program
 from ..target import Target
@@ -15,7 +15,7 @@ from .place_aliases import storage_lines
 
 def check_shared(program: Program, target: Target) -> None:
     """Raise `OutOfSharedMemory` if the allocations that are needed together exceed `target.shared_bytes`."""
-    uses = Uses(program)
+    uses = uses_of(program)
     entries = shared_plan(program, uses).at_peak
     total = sum(entry.bytes for entry in entries)
     if total <= target.shared_bytes:

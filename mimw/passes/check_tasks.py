@@ -6,7 +6,7 @@ registers of the default task's warps, where no other task can read it.
 
 from __future__ import annotations
 
-from ..analysis import Uses, task_label, total_warps
+from ..analysis import Uses, task_label, total_warps, uses_of
 from ..analysis.registers import regions
 from ..errors import TaskError, TooManyWarps
 from ..ir import Block, Op, Program, Task, Tensor, Value
@@ -17,7 +17,7 @@ def check_tasks(program: Program, target: Target) -> None:
     """Raise `TaskError` for a block tensor captured by a task other than the default one, for an `exclusive` region (on NVIDIA)
     that is not the only one, and for a default task that is no whole number of warpgroups; `TooManyWarps` for a CTA with
     more warps than `target` runs."""
-    uses = Uses(program)
+    uses = uses_of(program)
     for region in regions(program):
         for task, block in zip(region.attrs["tasks"], region.blocks, strict=True):
             if not task.is_default:

@@ -6,7 +6,7 @@ of them is ever reached. Cycles through several tasks depend on who goes first a
 
 from __future__ import annotations
 
-from ..analysis import Access, BarrierArray, Uses, barriers_of_each_cta, constant_of, first_value, task_label
+from ..analysis import Access, BarrierArray, Uses, barriers_of_each_cta, constant_of, first_value, task_label, uses_of
 from ..errors import WaitCycle
 from ..ir import Program
 from ..target import Target
@@ -14,7 +14,7 @@ from ..target import Target
 
 def check_waits(program: Program, target: Target) -> None:
     """Raise `WaitCycle` for the first wait that only its own task could let pass, and only after it."""
-    uses = Uses(program)
+    uses = uses_of(program)
     for array in barriers_of_each_cta(program, uses):
         if array.escapes or uses.loops(array.op):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..analysis import Uses
+from ..analysis import uses_of
 from ..analysis.mask_runs import mask_run
 from ..ir import Op, Program
 
@@ -11,7 +11,7 @@ _LEAST_BYTES = 4  # PTX ISA, cp.async: cp-size is 4, 8 or 16
 
 def cut_copies(program: Program) -> frozenset[Op]:
     """Every `async_load` that has to go through registers because of its mask."""
-    uses, found = Uses(program), set()
+    uses, found = uses_of(program), set()
     for op in uses.ops:
         if op.name != "async_load" or op.args[2] is None:
             continue

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..analysis import Remark, Uses, constant_of
+from ..analysis import Remark, constant_of, uses_of
 from ..constraints import wanted_alignments
 from ..errors import AliasError
 from ..ir import Block, Op, Place, Program, Storage, Value
@@ -21,7 +21,7 @@ from ..target import Target
 
 def check_aliases(program: Program, target: Target) -> Iterable[Remark]:
     """A remark on every storage that no buffer uses."""
-    uses = Uses(program)
+    uses = uses_of(program)
     for op in uses.ops:
         if op.name == "alias_storage" and not any(use.op.name == "local_alloc" for use in uses.of(op.result)):
             yield Remark(f"storage_alias_spec '{op.result.name}' is used by no local_alloc; it takes no memory.", op.site)
@@ -46,7 +46,7 @@ def reused(alloc: Op) -> Value | None:
 class _Placer:
 
     def __init__(self, program: Program):
-        self.program, self.uses = program, Uses(program)
+        self.program, self.uses = program, uses_of(program)
         self.made: dict[Op, Op] = {}                       # alloc that others reuse -> the alias_storage put before it
         self.members: dict[Value, list[Op]] = {}           # storage -> its arrays, in program order
         self.storage: dict[Op, Value] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..analysis import Uses
+from ..analysis import Uses, uses_of
 from ..ir import I64, OPS, Block, Buffer, Op, Pointer, Program, Site, Tensor, Value, like
 from ..ir.ops import is_pure, result_types
 from ..ir.types import I1, I8
@@ -22,7 +22,7 @@ def share_captures(program: Program) -> Program:
     """The program in which no worker of such a region uses a tile from outside; the same object without any."""
     if not any(_asks(op) for op in program.walk()):
         return program
-    return replace(program, body=_Sharing(Uses(program)).block(program.body))
+    return replace(program, body=_Sharing(uses_of(program)).block(program.body))
 
 
 def _asks(op: Op) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analysis.uses import Uses
+from ..analysis.uses import uses_of
 from ..constraints.views import find_views
 from ..constraints.wgmma import accumulator_layout
 from ..errors import LayoutConflict
@@ -49,7 +49,7 @@ class _Rewriter:
     """Rebuilds blocks. `found` has the operands of each dot that changes: buffers, how they are turned, or a tile for A."""
 
     def __init__(self, program: Program):
-        self.program, self.uses, self.writer = program, Uses(program), Writer()
+        self.program, self.uses, self.writer = program, uses_of(program), Writer()
         self.pending: dict[Value, Op] = {}
         self.views = find_views(program)
         self.unfenced = self._unfenced()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from ..analysis.pointers import Family, pointer_families
-from ..analysis.uses import Uses
+from ..analysis.uses import Uses, uses_of
 from ..constraints.flow import all_carries
 from ..errors import KernelError
 from ..ir import I32, Block, Op, Pointer, Program, Tensor, Type, Value, like
@@ -30,7 +30,7 @@ def shared_pointers(program: Program, masked_views: bool = True) -> Program:
     `masked_views` every masked store picks elements: the target has no other."""
     if not any(op.name == "local_ptr" for op in program.walk()):
         return program
-    uses = Uses(program)
+    uses = uses_of(program)
     families = pointer_families(program, uses, [(carry.source, carry.target) for carry in all_carries(program)])
     rewriter = _Rewriter(uses, families, program.cluster_size, masked_views)
     rewritten = replace(program, body=rewriter.block(program.body))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analysis.affine import affine
-from ..analysis.uses import Uses
+from ..analysis.uses import Uses, uses_of
 from ..ir import Block, Buffer, Op, Program, Value
 from ..storage.aliases import SMEM_ALIGNMENT
 from .space_slots import copied
@@ -21,7 +21,7 @@ _HANDED_ON = ("if", "for", "while", "yield", "condition")
 
 def slot_arrays(program: Program) -> Program:
     """The program with such allocations as arrays; the same object if there are none."""
-    uses = Uses(program)
+    uses = uses_of(program)
     found = {op.result: _array(op.result.type) for op in uses.ops if op.name == "local_alloc" and _is_array(op, uses)}
     return with_types(program, found) if found else program
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 
-from ..analysis import Uses
+from ..analysis import Uses, uses_of
 from ..constraints.views import View, find_views
 from ..errors import KernelError
 from ..ir import Block, Buffer, Descriptor, Op, Place, Program, Storage, Value
@@ -30,7 +30,7 @@ def space_slots(program: Program, target: Target) -> Program:
     copies = [(op, value) for op in program.walk() for value in copied(op)] if target.has_tma else []
     if not copies:
         return program
-    uses, views, spaced = Uses(program), find_views(program), {}
+    uses, views, spaced = uses_of(program), find_views(program), {}
     for op, value in copies:
         for view in views.get(value, ()):
             alloc = uses.definition[view.alloc]

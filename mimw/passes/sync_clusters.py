@@ -26,7 +26,9 @@ def sync_clusters(program: Program) -> Program:
         end = () if met else (Op("cluster_barrier", site=program.site), )
         program = replace(program, body=replace(body, ops=(*start, *body.ops, *end)))
     workers = total_warps(program) - program.num_warps
-    return replace(program, body=_reach_all(program.body, _tasks(program, workers))) if workers else program
+    if not workers or not any(op.name == "cluster_barrier" for op in program.walk()):
+        return program
+    return replace(program, body=_reach_all(program.body, _tasks(program, workers)))
 
 
 def _without_memory(block: Block, made: list[Op]) -> Block:
