@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from typing import Any
 from .analysis import forms_clusters
 from .analysis.order import may_pipeline, may_sink_reads
 from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, check_mesh_target, cluster_shape
+from .compiled import Compiled, Stages
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
 from .constraints.solver import solve_layouts
@@ -35,7 +37,7 @@ from .frontend.carries import DistinctCarries
 from .frontend.record import compilation_error
 from .frontend.words import uses_words
 from .guard import optimise_in_order
-from .ir import OPS, Program, Scalar, print_program
+from .ir import OPS, Program, Scalar, Told, listening, print_program
 from .ir.layouts import PaddedShared
 from .ir.site import Site
 from .ir.wait_table import SLOT_BYTES
@@ -55,13 +57,25 @@ from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
 from .triton_port.passes import amd_passes, nvidia_passes, unfit_copies
 from .triton_port.plain import plain_ttir
-from .triton_port.runtime import ASTSource, GPUTarget, Language, PTXASError, content_key, knobs, make_backend, stock_compile
+from .triton_port.runtime import (
+    ASTSource,
+    GPUTarget,
+    Language,
+    PTXASError,
+    content_key,
+    keep_beside,
+    kept_beside,
+    knobs,
+    make_backend,
+    stock_compile,
+)
 
 Observer = Callable[[str, Any], None]
 _UNSIGNED = re.compile(r"^u(?=\d)")
 CLUSTER = ("ctas_per_cga", )  # paths that no argument has
 STAMPS = ("time_stamps", )
 WAITS = ("wait_stamps", )
+_WARNED = "mimw_warned.json"
 _UNWRITABLE = (EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS)
 
 
@@ -95,9 +109,14 @@ class Kernel:
     layouts: Layouts | None = None
     quiet: dict = field(default_factory=dict)
     told: dict = field(default_factory=dict)
+    warned: list[Told] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
 
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
-        """Stages record and check."""
+        """Stages record and check. What they warn of is said once for a kernel, also if its binary was there before."""
+        with listening(aloud=self.warned is None) as self.warned:
+            return self._recorded(chip, options, backend, observer)
+
+    def _recorded(self, chip: Target, options, backend, observer: Observer | None) -> Program:
         check_descriptor_types(self.fn, self.signature, chip)
         program = record_program(self.fn, self.signature, self.constants, self.attrs, options,
                                  backend.get_codegen_implementation(options), backend.get_module_map(), self.cluster)
@@ -244,14 +263,35 @@ class MimwSource(ASTSource):
         return hashlib.sha256(
             f"{super().hash()}-{compiler_hash()}-{self.cluster}{stamps}-{globals_key(self.fn)}".encode()).hexdigest()
 
-    def orchestrates(self) -> bool:
-        """True if the kernel uses our words when specialised like this."""
-        if self.kernel.program is None:
-            if not uses_words(self.fn, self.constants):
-                return False
+    @functools.cached_property
+    def _uses_words(self) -> bool:
+        return uses_words(self.fn, self.constants)
+
+    def has_program(self) -> bool:
+        """True if the kernel names one of our words; one that does not is Triton's alone."""
+        return self.kernel.program is not None or self._uses_words
+
+    def program(self) -> Program | None:
+        """The program, recorded now if that was not done yet; None for a kernel without our words."""
+        if self.kernel.program is None and self._uses_words:
+            check_globals(self.fn)  # this may be long after the compile
             backend = make_backend(self.target)
             self.kernel.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend, self.observer)
-        return self.kernel.program.orchestrates()
+        return self.kernel.program
+
+    def layouts(self) -> Layouts | None:
+        """The layouts of a program of ours; found now if its binary came from the cache."""
+        if self.kernel.layouts is None and self.orchestrates():
+            if free_buffers(self.kernel.program):
+                self.repeat_lowering()
+            else:
+                self.kernel.layouts = solve(self.kernel.program, chip_of(self.target))
+        return self.kernel.layouts
+
+    def orchestrates(self) -> bool:
+        """True if the kernel uses our words when specialised like this."""
+        program = self.program()
+        return program is not None and program.orchestrates()
 
     def make_ir(self, target, options, codegen_fns, module_map, context):
         if self.orchestrates():
@@ -338,6 +378,7 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
         check_cluster_target(src.cluster, None, chip_of(target))
     try:
         compiled = stock_compile(src, target=target, options=options, **keywords)
+        _warn_as_compiled(src, compiled)
     except OSError as error:
         raise _unkept(error) from error
     except PTXASError as error:
@@ -358,6 +399,21 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     return compiled
 
 
+def _warn_as_compiled(src: MimwSource, compiled) -> None:
+    """Keep what was said of the lines of a kernel that was compiled now, and say it of one that was compiled before."""
+    if src.kernel.warned is not None:
+        if src.kernel.warned:
+            keep_beside(compiled, _WARNED, json.dumps([src.fn.file_name, *map(asdict, src.kernel.warned)]))
+        return
+    file, *told = json.loads(kept_beside(compiled, _WARNED) or "[null]")
+    if told and file != src.fn.file_name:
+        src.program()   # the lines are those of another file; recording finds them in this one
+        return
+    src.kernel.warned = [Told(**one) for one in told]
+    for one in src.kernel.warned:
+        one.again()
+
+
 def _unkept(error: OSError) -> OSError:
     """`error` in the user's words, if it is about files that Triton writes."""
     if error.errno not in _UNWRITABLE:
@@ -369,27 +425,6 @@ def _unkept(error: OSError) -> OSError:
                          f"{full}, or name another folder by TRITON_CACHE_DIR")
     refusal.errno = error.errno
     return refusal
-
-
-@dataclass
-class Compiled:
-    """A compiled kernel. `stages`: ir, source, ttgir, llir, ptx or amdgcn, cubin or hsaco; sass is made when asked for. `unaligned`
-    names the pointer parameters of which nothing was said: a launch knows what divides its addresses."""
-
-    name: str
-    stages: dict[str, str | bytes]
-    metadata: Any
-    target: Target
-    program: Program | None = None
-    layouts: Layouts | None = None
-    after: dict[str, str] = field(default_factory=dict)
-    unaligned: tuple[str, ...] = ()
-
-    def stage(self, name: str) -> str | bytes:
-        """The text or binary after a stage; KeyError lists those there are."""
-        if name not in self.stages and name != "sass":
-            raise KeyError(f"no stage {name!r}; there are {', '.join(self.stages)} and sass")
-        return self.stages[name]
 
 
 def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any] | None = None, target: str = "sm_90a",
@@ -428,19 +463,9 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
         source.observer = lambda name, stage: after.__setitem__(
             f"{len(after):02d}-{name}", print_program(stage) if isinstance(stage, Program) else str(stage))
     compiled = compile_source(source, gpu_target(chip), options)
-    program = source.kernel.program
-    if program is None and uses_words(fn, constexprs):
-        source.orchestrates()  # a cache hit: the binary is there, the program and its layouts are not
-        program = source.kernel.program
-    if program is not None and program.orchestrates() and source.kernel.layouts is None:
-        if dump or free_buffers(program):
-            source.repeat_lowering()
-        else:
-            source.kernel.layouts = solve(program, chip)
-    stages = compiled.asm
-    if program is not None:
-        stages["ir"] = print_program(program)
-    return Compiled(compiled.name, stages, compiled.metadata, chip, program, source.kernel.layouts, after, unaligned)
+    if dump and source.orchestrates() and source.kernel.layouts is None:
+        source.repeat_lowering()    # a cache hit: the binary is there, what comes between is not
+    return Compiled(compiled.name, Stages(compiled.asm, source), compiled.metadata, chip, source, after, unaligned)
 
 
 def _jit_function(kernel):

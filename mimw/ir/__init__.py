@@ -6,6 +6,7 @@ from .place import Place
 from .printer import print_op, print_program
 from .recorder import Recorder
 from .site import UNKNOWN, Site
+from .told import Told, listening, tell
 from .types import (
     I32,
     I64,
@@ -26,6 +27,6 @@ from .wait_table import WaitTable
 
 __all__ = [
     "Barrier", "Block", "Buffer", "Descriptor", "DescriptorSlots", "I32", "I64", "OPS", "Op", "OpDef", "Param", "Place",
-    "Pointer", "Program", "Recorder", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value",
-    "WaitTable", "like", "print_op", "print_program", "verify",
+    "Pointer", "Program", "Recorder", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Told", "Type", "UNKNOWN", "Value",
+    "WaitTable", "like", "listening", "print_op", "print_program", "tell", "verify",
 ]

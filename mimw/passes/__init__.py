@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..analysis import Remark
 from ..errors import RemarkWarning
-from ..ir import Op, Program, verify
+from ..ir import Op, Program, tell, verify
 from ..target import Target
 from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
@@ -104,12 +103,9 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-_SHOWN: dict = {}  # remarks that this process has given; Python's own filters decide whether to repeat them
-
-
 def warn(found: Remark) -> None:
     """A Python warning at the line that a remark is about."""
-    warnings.warn_explicit(found.text, RemarkWarning, found.site.file or "<unknown>", found.site.line, registry=_SHOWN)
+    tell(RemarkWarning, found.text, found.site)
 
 
 def remarks(program: Program, target: Target) -> tuple[Remark, ...]:

@@ -7,6 +7,7 @@ import functools
 import gc
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import triton
 from triton import knobs
@@ -17,6 +18,7 @@ from triton.compiler.compiler import compile as stock_compile
 from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner as StockAutotuner
 from triton.runtime.autotuner import Config as StockConfig
+from triton.runtime.cache import get_cache_manager
 from triton.runtime.driver import driver
 from triton.runtime.errors import PTXASError
 from triton.runtime.interpreter import InterpretedFunction
@@ -36,8 +38,8 @@ __all__ = [
     "MockTensor", "PTXASError", "StockAutotuner", "StockConfig", "TensorDescriptor", "active_target",
     "around_launches",
     "compute_cache_key", "content_key", "create_function_from_signature",
-    "driver", "final_ttgir", "gpu_is_active", "knobs", "make_backend", "profile_scratch_from", "stock_compile", "triton",
-    "validate_block_shape",
+    "driver", "final_ttgir", "gpu_is_active", "keep_beside", "kept_beside", "knobs", "make_backend", "profile_scratch_from",
+    "stock_compile", "triton", "validate_block_shape",
 ]
 
 
@@ -80,6 +82,17 @@ def around_launches(before, behind) -> None:
     """From now on every launch of Triton's calls `before(metadata)` just ahead of the driver's, and `behind(metadata)` after it."""
     knobs.runtime.launch_enter_hook.add(before)
     knobs.runtime.launch_exit_hook.add(behind)
+
+
+def keep_beside(compiled, name: str, text: str) -> None:
+    """Keep a text beside a compiled kernel in Triton's cache on disk."""
+    get_cache_manager(compiled.hash).put(text, name, binary=False)
+
+
+def kept_beside(compiled, name: str) -> str | None:
+    """The text that was kept beside a compiled kernel; None if there is none."""
+    path = get_cache_manager(compiled.hash).get_file(name)
+    return Path(path).read_text() if path else None
 
 
 def final_ttgir(module, backend, options):
