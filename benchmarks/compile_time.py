@@ -1,9 +1,15 @@
-"""Cold compile time of our GEMM against the same kernel in Gluon, offline for sm_90a.
+"""What the compiler costs, without a GPU: our GEMM for sm_90a, and what comes before and around compiling it.
 
-    python benchmarks/compile_time.py [--rounds 15] [--out benchmarks/results/compile_time.jsonl]
+    python benchmarks/compile_time.py [--cases cold start hit share] [--rounds 15] [--note TEXT] [--out FILE]
 
-Both compile in turn in one process with a fresh cache folder each time, after one warm-up of each; medians and their ratio
-go to a file of one JSON object a line. The goal is a ratio of at most 1.5.
+    cold     wall time of a cold compile against the same kernel in Gluon; the goal is a ratio of at most 1.5
+    start    CPU time of fresh processes: `import mimw` (goal 300 ms), with `mimw.jit`, `mimw --help` (goal 200 ms), Python alone
+    hit      CPU time of `compile_kernel` where the binary is in the cache on disk (goal 5 ms), and with the program asked for
+    share    how much of the CPU time of a cold compile is mimw's own Python (goal 6 %; python_share.py says what counts)
+
+`cold` has both kernels compile in turn in one process with a fresh cache folder each time, after one warm-up of each, and gives
+medians, as `share` does; the other cases give the best of the rounds. Each case is a row of a file of one JSON object a line; the
+file before a change is made by this script in the tree before it.
 """
 
 from __future__ import annotations
@@ -13,13 +19,17 @@ import datetime
 import json
 import os
 import platform
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import triton
 from gluon_gemm import gemm as gluon_kernel
+from python_share import share
 from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
@@ -31,15 +41,25 @@ SIZES = dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, CONSUMERS=2, PIECES=4)
 BLOCKS = dict(a_desc=[128, 64], b_desc=[64, 256], c_desc=[64, 64])
 OPTIONS = dict(num_warps=4, enable_fp_fusion=True)
 SCALARS = dict(M="i32", N="i32", K="i32")
+PROCESSES = {
+    "python": "pass",
+    "import mimw": "import mimw",
+    "import mimw; mimw.jit": "import mimw; mimw.jit",
+    "mimw --help": "from mimw.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass",
+}
 
 
 def descriptor(block: list[int], layout: str = "") -> str:
     return f"tensordesc<bf16[{block[0]},{block[1]}]{layout}>"
 
 
-def compile_mimw():
+def compiled_mimw():
     signature = {name: descriptor(block) for name, block in BLOCKS.items()} | SCALARS
-    return compile_kernel(mimw_kernel, signature, dict(SIZES, STAGING=2, PING_PONG=False, B_IS_NK=False), "sm_90a", OPTIONS).stages
+    return compile_kernel(mimw_kernel, signature, dict(SIZES, STAGING=2, PING_PONG=False, B_IS_NK=False), "sm_90a", OPTIONS)
+
+
+def compile_mimw():
+    return compiled_mimw().stages
 
 
 def compile_gluon():
@@ -62,27 +82,75 @@ def cold(compile_once) -> float:
     return seconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "compile_time.jsonl")
-    args = parser.parse_args()
+def measure_cold(rounds: int) -> dict:
     candidates = {"mimw": compile_mimw, "gluon": compile_gluon}
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for compile_once in candidates.values():
         cold(compile_once)
-    for _ in range(args.rounds):
+    for _ in range(rounds):
         for name, compile_once in candidates.items():
             times[name].append(cold(compile_once))
     medians = {name: statistics.median(values) for name, values in times.items()}
-    row = dict(name="compile_time", kernel="gemm", target="sm_90a", configuration=SIZES, rounds=args.rounds,
-               milliseconds={name: round(1000 * value, 1) for name, value in medians.items()},
-               ratio=round(medians["mimw"] / medians["gluon"], 3), triton=triton.__version__,
-               python=platform.python_version(), date=datetime.date.today().isoformat())
+    return dict(name="compile_time", milliseconds={name: round(1000 * value, 1) for name, value in medians.items()},
+                ratio=round(medians["mimw"] / medians["gluon"], 3))
+
+
+def measure_start(rounds: int) -> dict:
+    times: dict[str, list[float]] = {name: [] for name in PROCESSES}
+    for _ in range(rounds):
+        for name, program in PROCESSES.items():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return dict(name="start_time", cpu_milliseconds={name: round(1000 * min(values), 1) for name, values in times.items()})
+
+
+def measure_hit(rounds: int) -> dict:
+    asked = {"compile_kernel": lambda: compiled_mimw(), "and its program": lambda: compiled_mimw().program}
+    times: dict[str, list[float]] = {name: [] for name in asked}
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["TRITON_CACHE_DIR"] = cache
+        compiled_mimw()
+        for _ in range(rounds):
+            for name, action in asked.items():
+                start = time.process_time()
+                action()
+                times[name].append(time.process_time() - start)
+    return dict(name="cache_hit", cpu_milliseconds={name: round(1000 * min(values), 2) for name, values in times.items()})
+
+
+def measure_share(rounds: int) -> dict:
+    shares: list[dict] = []
+    cold(compile_mimw)
+    for _ in range(rounds):
+        cold(lambda: shares.append(share(compiled_mimw)) or compile_mimw())
+    middle = statistics.median_low([one["share"] for one in shares])
+    found = next(one for one in shares if one["share"] == middle)
+    milliseconds = {name: round(1000 * value, 1) for name, value in found.items() if name != "share"}
+    return dict(name="python_share", cpu_milliseconds=milliseconds, share=round(middle, 4))
+
+
+CASES = {"cold": measure_cold, "start": measure_start, "hit": measure_hit, "share": measure_share}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--note", help="goes into the rows, such as `before`")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "compile_time.jsonl")
+    args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    with open(args.out, "a") as file:
-        file.write(json.dumps(row, sort_keys=True) + "\n")
-    print(json.dumps(row, indent=1, sort_keys=True))
+    for case in args.cases:
+        row = CASES[case](args.rounds)
+        if case != "start":
+            row |= dict(kernel="gemm", target="sm_90a", configuration=SIZES)
+        row |= dict(rounds=args.rounds, triton=triton.__version__, python=platform.python_version(),
+                    date=datetime.date.today().isoformat(), **({"note": args.note} if args.note else {}))
+        with open(args.out, "a") as file:
+            file.write(json.dumps(row, sort_keys=True) + "\n")
+        print(json.dumps(row, indent=1, sort_keys=True))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Is the code of every kernel that the tests compile the same as before a change of the compiler?
 
-    python benchmarks/compiled_code.py note before.json            in the tree before the change
-    python benchmarks/compiled_code.py note after.json             in the tree after it
+    python benchmarks/compiled_code.py note before.json            before the change
+    python benchmarks/compiled_code.py note after.json             after it, in the same folder
     python benchmarks/compiled_code.py compare before.json after.json
 
 `note` runs the tests that compile the library, the tutorials and the words, and writes for each kernel that they compile, by
-test and number, a digest of what each stage gave: TTGIR, LLVM IR, PTX, binaries. Paths of the tree do not count. `compare`
-prints what differs and exits with 1 if anything does; kernels that only one side has are said and do not count.
+test and number, a digest of each stage's text: TTGIR, LLVM IR, PTX or AMDGCN. These hold the paths of the sources, so both trees
+have to be at one place, one after the other. `compare` prints what differs and exits with 1 if anything does; kernels that only
+one side has are counted, and said.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Notes:
 
     def note(self, src, compiled) -> None:
         stages = {stage: compiled.asm[stage] for stage in TEXTS if stage in compiled.asm}
-        digests = {stage: hashlib.sha256(text.replace(str(ROOT), "").encode()).hexdigest()[:16] for stage, text in stages.items()}
+        digests = {stage: hashlib.sha256(text.encode()).hexdigest()[:16] for stage, text in stages.items()}
         count = sum(1 for key in self.found if key.startswith(f"{self.test} #"))
         self.found[f"{self.test} #{count} {src.fn.__name__}"] = digests
 

@@ -13,12 +13,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
@@ -55,7 +57,7 @@ from .triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_relea
 from .triton_port.cluster import add_metadata, launch_as_compiled, with_cluster
 from .triton_port.codegen import mlir_context
 from .triton_port.descriptor_slots import place_descriptors
-from .triton_port.passes import amd_passes, nvidia_passes, unfit_copies
+from .triton_port.passes import amd_passes, nvidia_passes, optimise, unfit_copies
 from .triton_port.plain import plain_ttir
 from .triton_port.runtime import (
     ASTSource,
@@ -94,6 +96,19 @@ def solve(program: Program, chip: Target, quiet: dict | None = None, told: dict 
     return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma, quiet=quiet, told=told)
 
 
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector: what is made of a kernel stays until the kernel is done, and looking through all of it for
+    cycles again and again is a seventh of the recording."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @dataclass
 class Kernel:
     """One specialisation of a JIT function on its way through the compiler."""
@@ -111,6 +126,7 @@ class Kernel:
     told: dict = field(default_factory=dict)
     warned: list[Told] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
 
+    @uncollected()
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """Stages record and check. What they warn of is said once for a kernel, also if its binary was there before."""
         with listening(aloud=self.warned is None) as self.warned:
@@ -153,6 +169,7 @@ class Kernel:
             observer("lower", module)
         return module
 
+    @uncollected()
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
         """Stages record to optimise: a TTGIR module. Only the optimised one shows in which layout a masked tile is best stored,
         which copies the chip cannot do, and which lanes meet in a bank of shared memory; then lowering starts again, knowing
@@ -161,7 +178,7 @@ class Kernel:
         program = self.program or self.record(chip, options, backend, observer)
         masked = {number: op for number, op in enumerate(program.walk()) if op.name == "local_store" and len(op.args) > 2}
         if masked:
-            found = stored_layouts(self._optimised(chip, options, backend, context, observer, trial=True))
+            found = stored_layouts(self._optimised(chip, options, backend, context, observer, trial=True))  # not kept: unguarded
             self.told = {op: found[number] for number, op in masked.items() if found.get(number)}
         module, copies = self._optimised(chip, options, backend, context, observer), frozenset()
         if unfit := unfit_copies(module, chip.arch):
@@ -199,7 +216,7 @@ class Kernel:
                     if chip.backend == "cuda" else amd_passes(chip.arch))
 
         self.program = self.program or self.record(chip, options, backend, observer)
-        return optimise_in_order(self.program, lowered, listed, observer)
+        return optimise(lowered(), listed(), observer) if trial else optimise_in_order(self.program, lowered, listed, observer)
 
 
 def check_descriptor_types(fn, signature: dict, chip: Target) -> None:

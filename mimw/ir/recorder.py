@@ -20,12 +20,19 @@ from .types import Descriptor, Pointer, Scalar, Tensor, Type
 
 
 class Location:
-    """A site with an optional user name: what Triton's generator calls a location."""
+    """A site with an optional user name: what Triton's generator calls a location. The generator makes one for every node that it
+    visits and asks few for their site, so the site is made when it is asked for."""
 
-    __slots__ = ("site", "name")
+    __slots__ = ("_site", "_place", "name")
 
-    def __init__(self, site: Site, name: str | None = None):
-        self.site, self.name = site, name
+    def __init__(self, site: Site | None, name: str | None = None, place: tuple = ()):
+        self._site, self.name, self._place = site, name, place
+
+    @property
+    def site(self) -> Site:
+        if self._site is None:
+            self._site = Site(*self._place)
+        return self._site
 
     def get_name(self):
         return self.name
@@ -198,7 +205,7 @@ class Recorder:
 
     def create_loc(self, file: str, line: int, column: int) -> Location:
         caller = self._callers[-1] if self._callers else None
-        return Location(Site(file or "<unknown>", line, max(0, column - 1), self._function, caller))
+        return Location(None, None, (file or "<unknown>", line, column - 1 if column > 0 else 0, self._function, caller))
 
     def create_name_loc(self, name: str, location: Location | None = None) -> Location:
         return Location(location.site if location else UNKNOWN, name)

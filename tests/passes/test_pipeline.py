@@ -1,8 +1,15 @@
 """The list of passes as a whole."""
 
+import warnings
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
-from mimw.errors import ArriveCountMismatch, RemarkWarning, TargetError
+import mimw.passes as passes
+from mimw.analysis import Uses
+from mimw.errors import ArriveCountMismatch, InvalidProgram, RemarkWarning, TargetError
+from mimw.ir import Op, listening, verify
 from mimw.passes import PASSES, run_passes
 from mimw.target import target
 from tests.analysis.building import Kernel, ring_copy
@@ -26,6 +33,38 @@ def test_a_right_kernel_goes_through_and_every_pass_is_seen():
     assert seen[-1][1] is result
 
 
+def test_only_what_changed_is_looked_at_again(monkeypatch):
+    """Each op's own row is read once, each program's uses are indexed once, and most passes give the program back as it was."""
+    program = replace(ring_copy().program())    # another object, of which nothing is known
+    rows, indexed, programs = Counter(), [], []
+    read, index = verify.__globals__["_op"], Uses.__init__
+    monkeypatch.setitem(verify.__globals__, "_op", lambda op: rows.update([op]) or read(op))
+    monkeypatch.setattr(Uses, "__init__", lambda self, program: indexed.append(program) or index(self, program))
+    run_passes(program, SM90, observer=lambda name, after: programs.append(after))
+    different = {id(one) for one in [program, *programs]}
+    assert rows and set(rows.values()) == {1}
+    assert len(indexed) == len({id(one) for one in indexed}) <= len(different)
+    assert len(different) < len([step for step in PASSES if step.rewrite]) / 2
+
+
+def test_a_program_that_was_verified_is_right(monkeypatch):
+    program, looked = ring_copy().program(), []
+    verify(program)
+    monkeypatch.setitem(verify.__globals__, "_op", looked.append)
+    known: set = set()
+    verify(program, known)
+    assert looked == [] and known == set(program.walk())
+
+
+def test_a_rewrite_that_breaks_the_program(monkeypatch):
+    def broken(program, target):
+        return replace(program, body=replace(program.body, ops=(*program.body.ops, Op("fence", (3, )))))
+
+    monkeypatch.setattr(passes, "PASSES", (*PASSES, passes.Pass("broken", rewrite=broken)))
+    with pytest.raises(InvalidProgram, match="'scope' is the constant 3"):
+        run_passes(ring_copy().program(), SM90)
+
+
 def test_errors_come_out():
     with pytest.raises(ArriveCountMismatch):
         run_passes(ring_copy(arrive_count=2).program(), SM90)
@@ -47,3 +86,17 @@ def test_remarks_are_warnings_unless_asked_for():
     with pytest.warns(RemarkWarning, match="task 'greedy' asks for 512 registers per thread") as caught:
         run_passes(greedy(), SM90)
     assert (caught[0].filename, caught[0].lineno) == ("kernel.py", 9)
+
+
+def test_remarks_can_be_listened_to():
+    """Aloud, with the Python warning; not aloud, without one."""
+    with pytest.warns(RemarkWarning), listening() as told:
+        run_passes(greedy(), SM90)
+    assert [(one.category, one.file, one.line) for one in told] == [("RemarkWarning", "kernel.py", 9)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with listening(aloud=False) as again:
+            run_passes(greedy(), SM90)
+    assert again == told
+    with pytest.warns(RemarkWarning, match="512 registers"):
+        told[0].again()
