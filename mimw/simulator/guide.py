@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
+
+from .tasks import InFlight
 
 Schedule = tuple[tuple[int, int], ...]
+_ALWAYS = InFlight.ready        # what does not wait for another one
 
 
 @dataclass
 class Step:
-    """One step: which of the enabled actors went on, and what it touched as (object, mode) pairs."""
+    """One step: which of the enabled actors went on, and what it touched as (object, mode, phase). Steps share lists of actors."""
 
     enabled: list[Any]
     choice: int
@@ -34,18 +38,26 @@ class Guide:
         self.departures = dict(schedule)
         self.steps: list[Step] = []
         self._keys: dict[Any, tuple] = {}
-        self._started: dict[Any, int] = {}
+        self._started: WeakKeyDictionary[Any, int] = WeakKeyDictionary()    # by task: how many operations of it have a key
+        self._able: list = []
+        self._enabled: list[tuple] = []
 
     def pick(self, machine):
         """The task to go on, or the operation to land; None if there is neither."""
-        able = [*machine.runnable, *(operation for operation in machine.inflight if operation.ready())]
+        able = [*machine.runnable, *[one for one in machine.inflight if one.ready is _ALWAYS or one.ready()]]
         if not able:
             return None
+        if able != self._able:          # else the keys are those of the step before
+            if len(self._keys) > 2 * (len(able) + len(machine.blocked)) + 64:       # forget who is over, and the memory with it
+                self._keys = {actor: key for actor, key in self._keys.items()
+                              if not (actor.finished if actor.task is actor else actor.landed)}
+            keys = self._keys
+            self._able, self._enabled = able, [keys.get(actor) or self._key(actor) for actor in able]
         last = self.steps[-1].choice if self.steps else -1
         # Who only looks at memory again and again lets the next one go on.
         usual = (last + 1) % len(able) if machine.polls else 0
         choice = min(self.departures.get(len(self.steps), usual), len(able) - 1)
-        self.steps.append(Step([self._key(actor) for actor in able], choice, usual))
+        self.steps.append(Step(self._enabled, choice, usual))
         return able[choice]
 
     def touched(self, thing, mode: str, phase: int = 0) -> None:
@@ -54,12 +66,11 @@ class Guide:
             self.steps[-1].touched.append((thing, mode, phase))
 
     def _key(self, actor) -> tuple:
-        key = self._keys.get(actor)
-        if key is None:
-            if actor.task is actor:
-                key = (actor.cta.index, actor.name)
-            else:
-                number = self._started[actor.task] = self._started.get(actor.task, 0) + 1
-                key = (actor.task.cta.index, actor.task.name, number)
-            self._keys[actor] = key
+        """A new actor's key."""
+        if actor.task is actor:
+            key = (actor.cta.index, actor.name)
+        else:
+            number = self._started[actor.task] = self._started.get(actor.task, 0) + 1
+            key = (actor.task.cta.index, actor.task.name, number)
+        self._keys[actor] = key
         return key
