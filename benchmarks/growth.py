@@ -4,8 +4,8 @@
 
     row length             1.98     16384  0.012 s     32768  0.023 s     65536 ...
 
-A ratio of 2 is what twice the work must cost. Each figure is the best of three, or of up to nine where a ratio looks too large, with
-the garbage collector off, as its pauses come when they come. Beside the series stands the top-k of 4 x 65536 fp32 numbers (goal: 0.2 s).
+A ratio of 2 is what twice the work must cost. Each figure is the best of three, or of up to nine where a ratio looks too large,
+with the garbage collector off, as its pauses come when they come. Last comes the top-k of 4 x 65536 fp32 numbers (goal: 0.2 s).
 """
 
 from __future__ import annotations
