@@ -11,7 +11,7 @@ PLACES = {
     "all different": RANDOM.permutation(300), "one": np.zeros(300, int), "a few": RANDOM.integers(0, 7, 300),
     "one often and many once": np.where(RANDOM.random(300) < 0.5, 5, np.arange(300)), "one lane": np.array([3]),
     "none": np.zeros(0, int), "two": np.repeat([1, 0], [1, 299]),
-    "sorted by radix": RANDOM.integers(0, 90, 1100), "in two rounds": RANDOM.integers(0, 90, 1100) * 4099,
+    "sorted by radix": RANDOM.integers(0, 90, 1100), "in two rounds": RANDOM.integers(0, 90, 1100) * 32768,
     "far apart": RANDOM.integers(0, 90, 1100) << 40,
 }
 INTEGERS, FLOATS = ("int32", "int64", "int16", "uint32"), ("float32", "float16", "float64", "bfloat16")
