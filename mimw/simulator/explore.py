@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
-from .clocks import join
 from .guide import Guide, Schedule, Step
-
-ARRIVE, WAIT, READ, WRITE = "arrive", "wait", "read", "write"
+from .past import Past, Thing
 
 
 def explore(run: Callable[[Guide], None], limit: int) -> Iterator[Guide]:
@@ -54,46 +52,34 @@ def _reversed(steps: list[Step]) -> Iterator[Schedule]:
 
 
 def _reversals(steps: list[Step]) -> Iterator[tuple[int, int]]:
-    """(step, choice) pairs: where another actor should be tried, for two dependent steps that nothing orders."""
-    clocks: dict[tuple, dict] = {}            # actor -> for each actor the last of its steps that comes before
-    at_step: list[dict] = []
-    history: dict[object, list[tuple[int, str, int]]] = {}
-    before: set = set()
+    """(step, choice) pairs: where another actor should be tried, for two dependent steps that nothing orders.
+
+    What comes before a step is a set of steps, kept as the bits of an integer."""
+    known: dict[tuple, int] = {}              # actor -> what comes before its next step
+    things: dict[object, Thing] = {}
+    before: list = []
+    clock = 0
     for index, step in enumerate(steps):
-        for actor in step.enabled:
-            if actor not in before and index:     # enabled by the step before, which therefore comes before it
-                join(clocks.setdefault(actor, {}), at_step[index - 1])
-        before = set(step.enabled)
-        clock = clocks.setdefault(step.actor, {})
-        for thing, mode, phase in step.touched:
-            past = history.setdefault(thing, [])
-            for other, *earlier in reversed(past):
-                if steps[other].actor != step.actor and _reversible(*earlier, mode, phase):
-                    if clock.get(steps[other].actor, -1) < other:
-                        yield from ((other, choice) for choice in _choices(steps[other], step.actor))
-                    break
-            for other, *earlier in past:
-                if _dependent(*earlier, mode, phase):
-                    join(clock, at_step[other])
-        for thing, mode, phase in step.touched:
-            history[thing].append((index, mode, phase))
-        clock[step.actor] = index
-        at_step.append(dict(clock))
-
-
-def _dependent(earlier: str, before: int, mode: str, phase: int) -> bool:
-    """Whether what happened on an object in one order comes before what follows, so that both orders differ."""
-    if earlier == mode == ARRIVE:
-        return before != phase
-    return not (earlier == mode and mode in (WAIT, READ))
-
-
-def _reversible(earlier: str, before: int, mode: str, phase: int) -> bool:
-    """Whether the later of two dependent actions could have come first. A wait that passes in phase n cannot come before the
-    arrivals of phase n - 1, which let it pass, and may come on either side of those of phase n, unless it ends."""
-    if earlier == ARRIVE and mode == WAIT:
-        return before < phase - 1
-    return _dependent(earlier, before, mode, phase)
+        if step.enabled is not before:
+            for actor in set(step.enabled).difference(before) if index else ():
+                known[actor] = known.get(actor, 0) | clock      # enabled by the step before, which therefore comes before it
+            before = step.enabled
+        actor = step.actor
+        clock = known.get(actor, 0)
+        for name, mode, phase in step.touched:
+            thing = things.get(name)
+            if thing is None:
+                thing = things[name] = Thing()
+            other = max((past.last_of_others(actor) for past in thing.reversible(mode, phase)), default=-1)
+            if other >= 0 and not clock >> other & 1:
+                yield from ((other, choice) for choice in _choices(steps[other], actor))
+            for past in thing.dependent(mode, phase):
+                clock |= past.clock
+        clock |= 1 << index
+        here = Past(clock, index, actor)
+        for name, mode, phase in step.touched:
+            things[name].add(mode, phase, here)
+        known[actor] = clock
 
 
 def _choices(step: Step, actor) -> list[int]:

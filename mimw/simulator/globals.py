@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir.types import Pointer
-from ..triton_port.interpreter import as_signed, as_unsigned
 from . import lanes
+from .atomics import KINDS, exchange_if, in_turns
 from .costs import POLL
 from .table import handles
 from .values import numpy_type
@@ -106,16 +106,6 @@ def atomic_store(task, op):
     task.machine.memory.write(pointer, value, mask, task, op)
 
 
-def _of_unsigned(function):
-    return lambda old, new: as_signed(function(as_unsigned(old), as_unsigned(new)))
-
-
-KINDS = {
-    "ADD": np.add, "FADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "MAX": np.maximum,
-    "MIN": np.minimum, "UMAX": _of_unsigned(np.maximum), "UMIN": _of_unsigned(np.minimum), "XCHG": lambda old, new: new,
-}
-
-
 @handles("atomic_rmw", switches=True)
 def atomic_rmw(task, op):
     pointer, value, mask = (_optional(task, op, arg) for arg in op.args[1:4])
@@ -126,8 +116,7 @@ def atomic_rmw(task, op):
 @handles("atomic_cas", switches=True)
 def atomic_cas(task, op):
     pointer, compare, value = (task.read(arg, op) for arg in op.args[:3])
-    task.env[op.result] = _update(task, op, pointer, None, value.dtype,
-                                  lambda old, new, wanted: np.where(old == wanted, new, old), value, compare)
+    task.env[op.result] = _update(task, op, pointer, None, value.dtype, exchange_if, value, compare)
 
 
 def _update(task, op, pointer, mask, dtype, function, *operands):
@@ -141,24 +130,15 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
         task.machine.polls = task.machine.polls + 1 if new.tobytes() == old.tobytes() else 0
         return old
     flat = np.asarray(pointer).reshape(-1)
-    operands = [np.broadcast_to(operand, shape).reshape(-1) for operand in operands]
-    lanes = np.arange(flat.size) if mask is None else np.flatnonzero(np.broadcast_to(mask, shape).reshape(-1))
-    old, changed = np.zeros(flat.size, dtype), False
-    for turn in turns(flat, lanes):
-        old[turn] = memory.read(flat[turn], None, dtype, None, task, op)
-        new = np.asarray(function(old[turn], *(operand[turn] for operand in operands))).astype(dtype, copy=False)
-        changed |= new.tobytes() != old[turn].tobytes()
-        memory.write(flat[turn], new, None, task, op)
+    lanes = slice(None) if mask is None else np.flatnonzero(np.broadcast_to(mask, shape).reshape(-1))
+    places, result, changed = flat[lanes], np.zeros(flat.size, dtype), False
+    if places.size:
+        operands = (np.broadcast_to(operand, shape).reshape(-1)[lanes] for operand in operands)
+        old, new = in_turns(function, places, memory.read(places, None, dtype, None, task, op), *operands)
+        result[lanes], changed = old, new.tobytes() != old.tobytes()
+        memory.write(places, new, None, task, op)        # of equal places the last lane's
     task.machine.polls = 0 if changed else task.machine.polls + 1
-    return old.reshape(shape)[()]
-
-
-def turns(flat: np.ndarray, lanes: np.ndarray):
-    """The lanes in groups of different addresses, in order."""
-    while lanes.size:
-        _, first = np.unique(flat[lanes], return_index=True)
-        yield lanes[np.sort(first)]
-        lanes = np.delete(lanes, first)
+    return result.reshape(shape)[()]
 
 
 @handles("atomic_poll")

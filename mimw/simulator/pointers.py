@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import OutOfBounds, SimulatorMisuse
-from .globals import KINDS, turns
+from .atomics import KINDS, exchange_if, in_turns
 from .shared import WRITTEN, View
 from .table import handles
 from .tasks import fail
@@ -44,26 +44,23 @@ def local_masked_scatter(task, op):
 def local_atomic_rmw(task, op):
     kind, buffer, value, indices, mask = op.args
     value, indices = task.read(value, op), task.read(indices, op)
-    lanes = np.arange(indices.size) if mask is None else np.flatnonzero(task.read(mask, op))
+    lanes = slice(None) if mask is None else np.flatnonzero(task.read(mask, op))
     _update(task, op, task.env[buffer], indices, lanes, KINDS[getattr(kind, "name", kind)], value)
 
 
 @handles("local_atomic_cas", switches=True)
 def local_atomic_cas(task, op):
     buffer, compare, value, indices = task.env[op.args[0]], *(task.read(arg, op) for arg in op.args[1:])
-    _update(task, op, buffer, indices, np.arange(indices.size), lambda old, new, wanted: np.where(old == wanted, new, old), value,
-            compare)
+    _update(task, op, buffer, indices, slice(None), exchange_if, value, compare)
 
 
-def _update(task, op, view: View, indices: np.ndarray, lanes: np.ndarray, function, *operands) -> None:
+def _update(task, op, view: View, indices: np.ndarray, lanes: np.ndarray | slice, function, *operands) -> None:
     """Replace the elements at `indices[lanes]` by `function(old, *operands)`; the result of `op` is what was there."""
     where = picked(task, op, view, indices[lanes])
     view.touch(task, op, write=True, where=(where, ), scope="gpu")
     view.check(task, op, (where, ))
     old = np.zeros(indices.size, view.data.dtype)
-    for turn in turns(indices, lanes):
-        old[turn] = view.data[indices[turn]]
-        view.data[indices[turn]] = function(old[turn], *(operand[turn] for operand in operands)).astype(old.dtype, copy=False)
+    old[lanes], view.data[where] = in_turns(function, where, view.data[where], *(operand[lanes] for operand in operands))
     view.marks[where] = WRITTEN
     task.env[op.result] = old
 

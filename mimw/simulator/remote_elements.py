@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .globals import KINDS, scope_of, turns
+from .atomics import KINDS, exchange_if, in_turns
+from .globals import scope_of
 from .pointers import picked
 from .remote import peer, view_of
 from .shared import WRITTEN, View
@@ -65,8 +66,7 @@ def remote_rmw(task, op):
 @handles("remote_cas", switches=True)
 def remote_cas(task, op):
     buffer, position, rank, compare, value, *_ = op.args
-    _update(task, op, (buffer, position, rank, None), lambda old, wanted, new: np.where(old == wanted, new, old),
-            task.read(compare, op), task.read(value, op))
+    _update(task, op, (buffer, position, rank, None), exchange_if, task.read(value, op), task.read(compare, op))
 
 
 def _update(task, op, place, function, *operands) -> None:
@@ -74,10 +74,6 @@ def _update(task, op, place, function, *operands) -> None:
     for view, lanes, at in _parts(task, op, *place):
         view.touch(task, op, write=True, where=(at, ), scope=scope_of(op))
         view.check(task, op, (at, ))
-        for turn in turns(at, np.arange(at.size)):
-            old = view.data[at[turn]]
-            result[lanes[turn]] = old
-            new = function(old, *(operand[lanes[turn]] for operand in operands))
-            view.data[at[turn]] = np.asarray(new).astype(old.dtype, copy=False)
+        result[lanes], view.data[at] = in_turns(function, at, view.data[at], *(operand[lanes] for operand in operands))
         view.marks[at] = WRITTEN
     task.env[op.result] = result

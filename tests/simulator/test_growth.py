@@ -1,0 +1,33 @@
+"""Twice the size costs about twice the CPU time: the series of benchmarks/growth.py, each at two sizes."""
+
+import pytest
+
+from benchmarks.growth import MOST, SERIES, seconds, topk_of
+
+TOPK_GOAL, SLOWER_MACHINES = 0.2, 3
+
+
+def grown(small, large) -> tuple[float, float]:
+    """(CPU seconds of the small one, of the large one), measured longer if they look as if the large one cost too much."""
+    return tuple(seconds(small, large, enough=lambda best: best[1] <= MOST * best[0]))
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_twice_the_size_costs_twice(series):
+    make, size = SERIES[series]
+    small, large = grown(make(size), make(2 * size))
+    assert large <= MOST * small, f"{series}: {size} takes {small:.4f} s, {2 * size} takes {large:.4f} s, {large / small:.2f} x"
+
+
+def test_what_grows_as_a_square_is_seen():
+    def pairs(n):
+        return lambda: [None for _ in range(n) for _ in range(n)]
+
+    small, large = grown(pairs(400), pairs(800))
+    assert large > MOST * small
+
+
+def test_topk_of_long_rows():
+    """In CPU time, so that what else runs on the machine hardly matters."""
+    (taken, ) = seconds(topk_of(4, 65536), enough=lambda best: best[0] <= TOPK_GOAL)
+    assert taken <= TOPK_GOAL * SLOWER_MACHINES
