@@ -4,7 +4,7 @@
 
     row length             1.98     16384  0.012 s     32768  0.023 s     65536 ...
 
-A ratio of 2 is what twice the work must cost. Each figure is the best of three, or of up to nine where a ratio looks too large,
+A ratio of 2 is what twice the work must cost. Each figure is the best of three, or of up to 15 where a ratio looks too large,
 with the garbage collector off, as its pauses come when they come. Last comes the top-k of 4 x 65536 fp32 numbers (goal: 0.2 s).
 """
 
@@ -80,8 +80,8 @@ SERIES: dict[str, tuple[Callable[[int], Callable[[], None]], int]] = {
     "row length": (lambda n: topk_of(1, n, topk.Configuration(warps=32)), 8192),
     "lanes at one place": (_atomics, 8192),
     "trips": (lambda n: _simulated(1, n, 1), 64),
-    "tiles": (lambda n: _simulated(n, 2, 1), 32),
-    "grid": (lambda n: _simulated(n, 2, n), 32),
+    "tiles": (lambda n: _simulated(n, 2, 1), 16),
+    "grid": (lambda n: _simulated(n, 2, n), 16),
     "search: trips": (lambda n: _searched(1, n, 1), 64),
     "search: tiles": (lambda n: _searched(n, 2, 1), 16),
     "search: grid": (lambda n: _searched(n, 2, n), 8),
@@ -94,7 +94,7 @@ def seconds(*runs: Callable[[], None], rounds: int = 3, enough: Callable[[list[f
     best = [float("inf")] * len(runs)
     for run in runs:
         run()                       # recorded and prepared
-    for done in range(3 * rounds):
+    for done in range(5 * rounds):
         if done >= rounds and enough(best):
             break
         for index, run in enumerate(runs):
