@@ -388,6 +388,7 @@ def _check_assembler(src: MimwSource, ptx: str | None, arch: int | str) -> None:
     warnings.warn(str(error), KernelWarning, stacklevel=2)
 
 
+@uncollected()
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
     """Triton's `compile`, told which target and options the source is for."""
     src.target, src.options = target, options
