@@ -1,0 +1,14 @@
+"""The runs behind `mimw.check`: which are made, where (in this process or several), and what comes out of each.
+
+    search.py      the order of it all: seeds, schedules, smaller launches, what is reported
+    outcomes.py    what one run has shown, as plain data that processes can hand on
+    processes.py   runs side by side in forked processes, their results in order
+    arrays.py      the arguments, put back before each run
+    shrink.py      the smallest launch that shows a finding
+    meter.py       how far a check is, and how long it will take
+"""
+
+from .meter import Meter
+from .search import Search
+
+__all__ = ["Meter", "Search"]
