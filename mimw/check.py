@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from .errors import KernelError, MimwError, NotYet, RemarkWarning, SimulatorMisuse, TargetError
@@ -19,6 +19,7 @@ from .passes import remarks
 from .search import Search
 from .search.outcomes import finding_of
 from .search.processes import job_count
+from .search.sample import chosen
 from .simulate import kernel_first, prepare
 from .target import target as find_target
 
@@ -29,7 +30,7 @@ SEEDS, LIMIT = 8, 200
 def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT,
           shrink: bool = True, rounds: bool = True, target: str | None = None,
           progress: Callable[[int, int, int], None] | None = None, jobs: int | None = None,
-          time_limit: float | None = None, **meta) -> Report:
+          time_limit: float | None = None, ctas: str | Sequence[Sequence[int]] = "all", **meta) -> Report:
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
     args:      kernel, grid, args, target, meta   as for `mimw.simulate`
@@ -47,6 +48,10 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
                          (torch's included) and no CUDA context in it, and no array in memory shared with other processes
                time_limit  seconds from the call on after which no run is started any more but the first; a run that has started is
                          not interrupted. The report says in `.stopped` what there was no time for
+               ctas      "all"; "sample": in each run the first, the last and one more cluster, which the seed draws, in a grid of
+                         which the others are left out; or program ids, whose clusters run. The report says in `.unseen` what that
+                         does not show; stores of different clusters are still compared, by their addresses, for the whole grid.
+                         Refused are kernels whose CTAs wait for each other, or draw their work from a counter
     returns:   Report: `.ok`, `.findings`, each different finding once. What the compiler refuses is a finding, too
     errors:    misuse only: SimulatorMisuse, NotYet, TargetError, and Triton's errors in a kernel that cannot be recorded
     """
@@ -65,7 +70,8 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
         if refusal is None:
             raise
         return Report((finding_of(refusal, None, ()), ), 0)
-    report = Search(launch, progress, jobs, time_limit, begun).all(seeds, search, limit, shrink, rounds)
+    choice = chosen(ctas, launch)
+    report = Search(launch, progress, jobs, time_limit, begun, choice).all(seeds, search, limit, shrink, rounds)
     return replace(report, remarks=remarks(launch.recorded, find_target(target or os.environ.get("MIMW_TARGET") or "sm_90a")))
 
 

@@ -44,14 +44,16 @@ class Finding:
         lines += dict.fromkeys(excerpt(site) for site in self.sites)
         if self.seed is not None:
             sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
-            lines.append(f"Shown by grid={self.grid}{sizes}, seed={self.seed}, races=True.")
+            shown = f"grid={self.grid}{sizes}, seed={self.seed}"
+            lines.append(f"Shown by {shown}, races=True." if not self.ctas else
+                         f"Shown by mimw.check with {shown.replace('seed=', 'seeds=[')}], ctas={list(self.ctas)}.")
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, for `mimw check --json`."""
         sites = [{"file": site.file, "line": site.line, "column": site.column, "function": site.function} for site in self.sites]
         return {"kind": self.kind, "kinds": list(self.kinds), "message": self.message, "hint": self.hint, "sites": sites,
-                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes}
+                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes, "ctas": [list(index) for index in self.ctas]}
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class Report:
     systematic search went through all interleavings that can matter; `ops` counts the simulated operations of these runs. `tried`
     are the smaller launches that were run besides, and `untried` says why others, or all, were not. `remarks` are what the author
     should know although nothing is wrong, such as register requests that cannot be met; `ok` does not depend on them. `stopped`
-    says what a time limit has left out, "" if nothing; `ok` then is about what ran."""
+    says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid does not show; `ok` then is about what
+    ran."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -87,6 +90,7 @@ class Report:
     untried: str = ""
     remarks: tuple[Remark, ...] = ()
     stopped: str = ""
+    unseen: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -105,6 +109,7 @@ class Report:
         """Lines about what did not run, and about the smaller launches."""
         if self.stopped:
             yield f"not complete: {self.stopped}"
+        yield from self.unseen
         run = [one.what for one in self.tried if one.outcome != "not applicable"]
         if run:
             yield f"tried besides: {'; '.join(run)}"
@@ -118,5 +123,6 @@ class Report:
         return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
                 "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
                 "untried": self.untried, "stopped": self.stopped,
+                "unseen": list(self.unseen),
                 "remarks": [{"message": remark.message, "hint": remark.hint, "file": remark.site.file, "line": remark.site.line}
                             for remark in self.remarks]}

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 
@@ -27,12 +26,11 @@ class Meter:
         self.run, self.runs, self.findings = run, runs, findings
         self._tell(0, 0.0)
 
-    def inside(self, machine, runs: int) -> None:
-        """`machine` is at work on the next run of `runs`."""
+    def inside(self, machine, ctas: int, runs: int) -> None:
+        """`machine` is at work on the next run of `runs`, which has so many CTAs."""
         if self.clock() >= self.next:
             self.runs = runs
-            grid = math.prod(machine.grid)
-            self._tell(machine.step, max(0, machine.begun - len(machine.ctas)) / grid if grid else 0.0)
+            self._tell(machine.step, max(0, machine.begun - len(machine.ctas)) / ctas)
 
     def _tell(self, more: int, part: float) -> None:
         now = self.clock()

@@ -45,5 +45,6 @@ def kinds_of(kind: type) -> tuple[str, ...]:
 
 
 def finding_of(error, seed, grid, ctas: tuple = ()) -> Finding:
+    """`ctas` are the clusters that ran, each as the program ids of its CTAs; () is all."""
     return Finding(type(error).__name__, error.message, error.sites, error.hint, kinds_of(type(error)), seed, tuple(grid),
-                   ctas=ctas)
+                   ctas=tuple(index for cluster in ctas for index in cluster))

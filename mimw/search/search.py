@@ -23,11 +23,9 @@ from .arrays import Arrays
 from .meter import Meter
 from .outcomes import Outcome, kinds_of, outcome_of
 from .processes import Crew
+from .sample import Everything, Named, Sample, cluster_at, cluster_count
 from .shrink import Shrinker
-
-
-def _all_ctas(seed, launch: Launch) -> tuple:
-    return ()
+from .stores import meeting_stores
 
 
 class Search:
@@ -35,8 +33,9 @@ class Search:
     `ctas(seed, launch)` gives the clusters that a run has, each as the program ids of its CTAs, or () for all of the grid."""
 
     def __init__(self, launch: Launch, progress: Callable[[int, int, int], None] | None = None, jobs: int = 1,
-                 time_limit: float | None = None, begun: float | None = None, ctas: Callable[..., tuple] = _all_ctas):
-        self.launch, self.progress, self.jobs, self.ctas, self.time_limit = launch, progress, jobs, ctas, time_limit
+                 time_limit: float | None = None, begun: float | None = None, ctas: Everything | Sample | Named | None = None):
+        self.launch, self.progress, self.jobs, self.time_limit = launch, progress, jobs, time_limit
+        self.ctas = ctas or Everything()
         begun = time.monotonic() if begun is None else begun
         self.deadline = math.inf if time_limit is None else begun + time_limit
         self.saved = Arrays(launch.values.values())
@@ -46,6 +45,8 @@ class Search:
         self.tried: list[Tried] = []
         self.smaller: dict[tuple, Launch] = {}    # what only a smaller launch has shown, and which
         self.cut: list[str] = []                  # what there was no time for
+        self.together: set[tuple] = set()         # what clusters have shown that were picked for it
+        self.unseen: list[str] = []
         self.crew: Crew | None = None
         self.watcher = watching.get()             # of machines, who is told of each besides
 
@@ -63,16 +64,22 @@ class Search:
                 self._seeds(seeds)
             if search != "random":
                 complete = self._explore(limit)
+            if self.ctas(0, self.launch):
+                self._unseen(seeds if search != "systematic" else [0])
             untried = self._smaller() if rounds else ""
             shrinker = Shrinker(self.attempt, self._over, self.ctas)
             findings = []
             for what, finding in self._causes():
+                if what in self.together:
+                    findings.append(finding)
+                    continue
                 where = self.smaller.get(what, self.launch)
                 finding, where = shrinker.shrunk(self.launch, where, what, finding) if shrink else (finding, where)
                 findings.append(finding if what in self.begun else self._diagnosed(finding, where))
         finally:
             self.saved.restore()
-        return Report(tuple(findings), self.runs, complete, self.ops, tuple(self.tried), untried, stopped=self._stopped())
+        return Report(tuple(findings), self.runs, complete, self.ops, tuple(self.tried), untried,
+                      stopped=self._stopped(), unseen=tuple(self.unseen))
 
     def _causes(self) -> list[tuple[tuple, Finding]]:
         """What was found, without reads of what nobody has written where a race says who should have."""
@@ -86,12 +93,13 @@ class Search:
         """One run; the error it ends in. Misuse is raised."""
         return self._run(seed, launch)[0]
 
-    def _run(self, seed, launch: Launch | None = None) -> tuple[SimulationError | None, int]:
-        """One run: (the error it ends in, its operations if it ends in none). Misuse is raised."""
+    def _run(self, seed, launch: Launch | None = None, clusters: tuple = ()) -> tuple[SimulationError | None, int]:
+        """One run, of some clusters or of those chosen: (the error it ends in, its operations if it ends in none). Misuse is
+        raised."""
         launch = launch or self.launch
         self.saved.restore()
         machines: list = []
-        clusters = self.ctas(seed, launch)
+        clusters = clusters or self.ctas(seed, launch)
 
         def watch(machine) -> None:
             machines.append(machine)
@@ -99,7 +107,7 @@ class Search:
                 machine.launch_order = lambda: map(list, clusters)
             if self.watcher is not None:
                 self.watcher(machine)
-            self._look_often(machine)
+            self._look_often(machine, sum(map(len, clusters)) or math.prod(launch.grid))
 
         token = watching.set(watch)
         try:
@@ -119,8 +127,9 @@ class Search:
         error, ops = self._run(seed, launch)
         return outcome_of(error, seed, launch.grid, ops, self.ctas(seed, launch))
 
-    def _look_often(self, machine) -> None:
-        """Between the steps of a run, see whether it is time to start copies of this process, or to say how far it is."""
+    def _look_often(self, machine, ctas: int) -> None:
+        """Between the steps of a run of so many CTAs, see whether it is time to start copies of this process, or to say how far it
+        is."""
         pick, crew, meter = machine._pick, self.crew, self.progress if isinstance(self.progress, Meter) else None
         if crew is None and meter is None:
             return
@@ -129,7 +138,7 @@ class Search:
             if crew is not None:
                 crew.look()
             if meter is not None:
-                meter.inside(machine, self.planned)
+                meter.inside(machine, ctas, self.planned)
             elif crew is None or crew.next_look == math.inf:
                 vars(machine).pop("_pick", None)
             return pick()
@@ -182,6 +191,28 @@ class Search:
                 self.cut.append(f"the search through schedules ended after {runs}")
                 return False
         return runs < limit
+
+    def _unseen(self, seeds: list) -> None:
+        """What a part of the grid does not show; the stores of different clusters are compared all the same, by their addresses."""
+        ran = {cluster for seed in seeds for cluster in self.ctas(seed, self.launch)}
+        self.unseen.append(f"{len(self.ctas(0, self.launch))} of {cluster_count(self.launch)} clusters a run, {len(ran)} in all: "
+                           "what the others do, and what is between CTAs that did not run together, was not seen")
+        if self._over():
+            self.unseen.append("stores of different CTAs were not compared: the time limit was over")
+            return
+        met = meeting_stores(self.launch)
+        self.unseen.append(met.says)
+        for numbers in met.suspects:
+            clusters = tuple(cluster_at(self.launch, number) for number in numbers)
+            error, _ = self._run(0, clusters=clusters)
+            if error is None:
+                names = " and ".join(str(cluster[0]) for cluster in clusters)
+                self.unseen.append(f"the clusters of the CTAs {names} may store to one place; a run of them alone shows no race")
+            else:
+                outcome = outcome_of(error, 0, self.launch.grid, ctas=clusters)
+                if outcome.what not in self.found:
+                    self.found[outcome.what] = outcome.finding
+                    self.together.add(outcome.what)
 
     def _smaller(self) -> str:
         """Run the smaller launches, by one seed each; why there are no others."""
