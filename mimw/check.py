@@ -30,7 +30,8 @@ SEEDS, LIMIT = 8, 200
 def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str = "random", limit: int = LIMIT,
           shrink: bool = True, rounds: bool = True, target: str | None = None,
           progress: Callable[[int, int, int], None] | None = None, jobs: int | None = None,
-          time_limit: float | None = None, ctas: str | Sequence[Sequence[int]] = "all", **meta) -> Report:
+          time_limit: float | None = None, ctas: str | Sequence[Sequence[int]] = "all",
+          protocol: bool = False, **meta) -> Report:
     """Look for races, deadlocks and protocol errors of `kernel` over `grid`. Arrays are left as they were.
 
     args:      kernel, grid, args, target, meta   as for `mimw.simulate`
@@ -52,6 +53,9 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
                          which the others are left out; or program ids, whose clusters run. The report says in `.unseen` what that
                          does not show; stores of different clusters are still compared, by their addresses, for the whole grid.
                          Refused are kernels whose CTAs wait for each other, or draw their work from a counter
+               protocol  True: leave tile data out, where it decides nothing (zeros stand for it), so that runs are faster. What
+                         decides control flow, addresses, masks, barriers and atomics is computed as ever, so the findings are
+                         those of a full run, less assertions on tiles and divisions by zero
     returns:   Report: `.ok`, `.findings`, each different finding once. What the compiler refuses is a finding, too
     errors:    misuse only: SimulatorMisuse, NotYet, TargetError, and Triton's errors in a kernel that cannot be recorded
     """
@@ -71,7 +75,7 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
             raise
         return Report((finding_of(refusal, None, ()), ), 0)
     choice = chosen(ctas, launch)
-    report = Search(launch, progress, jobs, time_limit, begun, choice).all(seeds, search, limit, shrink, rounds)
+    report = Search(launch, progress, jobs, time_limit, begun, choice, protocol).all(seeds, search, limit, shrink, rounds)
     return replace(report, remarks=remarks(launch.recorded, find_target(target or os.environ.get("MIMW_TARGET") or "sm_90a")))
 
 

@@ -52,6 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--no-rounds", action="store_true", help="do not try smaller launches: as many rounds as break rings")
     parser.add_argument("--ctas", type=_ctas, default="all", metavar="all|sample|IDS",
                         help="sample: a few clusters of the grid in each run; or program ids, as '0,0,0;131,0,0'")
+    parser.add_argument("--protocol", action="store_true", help="leave out tile data that decides nothing, which is faster")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes that share the runs (default MIMW_JOBS, or one a core)")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS",
                         help="start no run after so long; the report says what is missing")
@@ -67,8 +68,8 @@ def execute(options: Namespace) -> int:
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
     meter = Meter(lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
     report = check(kernel, grid, *args, **how, rounds=not options.no_rounds and options.replay is None, limit=options.limit,
-                   target=options.target, jobs=options.jobs, ctas=options.ctas, time_limit=options.time_limit,
-                   progress=meter, **meta)
+                   target=options.target, jobs=options.jobs, ctas=options.ctas, protocol=options.protocol,
+                   time_limit=options.time_limit, progress=meter, **meta)
     print(json.dumps(report.as_json(), indent=2) if options.json else report)
     return 0 if report.ok else 1
 

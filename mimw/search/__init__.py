@@ -6,6 +6,7 @@
     sample.py       which CTAs of a grid run
     across.py       whether what a CTA does depends on others, so that a part of the grid cannot run
     stores.py       whether stores of different clusters meet, by their addresses
+    protocol.py     runs without the tile data that decides nothing
     arrays.py      the arguments, put back before each run
     shrink.py      the smallest launch that shows a finding
     meter.py       how far a check is, and how long it will take

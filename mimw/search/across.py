@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..analysis.flows import Flows
 from ..errors import SimulatorMisuse
-from ..ir import OPS, Descriptor, DescriptorSlots, Op, Pointer, Value
+from ..ir import OPS, Barrier, Buffer, Descriptor, DescriptorSlots, Op, Pointer, Value
 from ..ir.types import element_of
 from ..simulate import Launch
 from ..simulator.memory import describe
@@ -56,7 +56,8 @@ def deciding(op: Op, flows: Flows) -> list[Value]:
         return list(_values(op.args[0]))
     if "pure" in row.effects:
         return []
-    return [value for name, arg in zip(row.params, op.args) if name not in _DATA for value in _values(arg)]
+    return [value for name, arg in zip(row.params, op.args) for value in _values(arg)
+            if name not in _DATA or isinstance(value.type, (Buffer, Barrier))]
 
 
 def _values(arg):
@@ -79,25 +80,18 @@ def global_operands(op: Op) -> list[tuple[Value, str]]:
             and (isinstance(value.type, Descriptor) or isinstance(element_of(value.type), Pointer))]
 
 
-class _Reads:
-    """What comes out of global memory that other CTAs write, and what depends on it."""
+class Globals:
+    """Where the pointers of a launch's program point."""
 
     def __init__(self, launch: Launch):
         self.program, self.flows = launch.program, Flows(launch.program)
         self.spans = {param.value: _span(launch.values.get(param.path)) for param in self.program.params}
         self.bases = [op.args[1] for op in self.program.walk() if op.name == "fill_descriptor_slot"]
-        self.written: list = []
-        for op in self.program.walk():
-            for value, access in global_operands(op):
-                self.written += self.places(value) if access.endswith("write") else []
-        self.origin: dict[Value, Op] = {}
-        for op in self.program.walk():
-            if self._hears(op):
-                self._follow(op)
 
-    def from_others(self, value: Value) -> Op | None:
-        """The read that `value` depends on, whose result other CTAs have a part in."""
-        return self.origin.get(value)
+    def meet(self, one: Op, other: Op) -> bool:
+        """Whether two ops may access the same global memory."""
+        places = [[place for value, _ in global_operands(op) for place in self.places(value)] for op in (one, other)]
+        return any(_meet(here, there) for here in places[0] for there in places[1])
 
     def places(self, pointer: Value) -> list:
         """(first byte, byte behind the last) of the arrays that a pointer or descriptor may point into; _ANYWHERE if not known."""
@@ -122,6 +116,25 @@ class _Reads:
                 found.append(_ANYWHERE)
             todo += sources
         return found
+
+
+class _Reads(Globals):
+    """What comes out of global memory that other CTAs write, and what depends on it."""
+
+    def __init__(self, launch: Launch):
+        super().__init__(launch)
+        self.written: list = []
+        for op in self.program.walk():
+            for value, access in global_operands(op):
+                self.written += self.places(value) if access.endswith("write") else []
+        self.origin: dict[Value, Op] = {}
+        for op in self.program.walk():
+            if self._hears(op):
+                self._follow(op)
+
+    def from_others(self, value: Value) -> Op | None:
+        """The read that `value` depends on, whose result other CTAs have a part in."""
+        return self.origin.get(value)
 
     def _hears(self, op: Op) -> bool:
         """Whether the op reads global memory that this launch writes, or that it says changes."""

@@ -23,6 +23,7 @@ from .arrays import Arrays
 from .meter import Meter
 from .outcomes import Outcome, kinds_of, outcome_of
 from .processes import Crew
+from .protocol import TileData
 from .sample import Everything, Named, Sample, cluster_at, cluster_count
 from .shrink import Shrinker
 from .stores import meeting_stores
@@ -33,7 +34,8 @@ class Search:
     `ctas(seed, launch)` gives the clusters that a run has, each as the program ids of its CTAs, or () for all of the grid."""
 
     def __init__(self, launch: Launch, progress: Callable[[int, int, int], None] | None = None, jobs: int = 1,
-                 time_limit: float | None = None, begun: float | None = None, ctas: Everything | Sample | Named | None = None):
+                 time_limit: float | None = None, begun: float | None = None, ctas: Everything | Sample | Named | None = None,
+                 protocol: bool = False):
         self.launch, self.progress, self.jobs, self.time_limit = launch, progress, jobs, time_limit
         self.ctas = ctas or Everything()
         begun = time.monotonic() if begun is None else begun
@@ -45,6 +47,8 @@ class Search:
         self.tried: list[Tried] = []
         self.smaller: dict[tuple, Launch] = {}    # what only a smaller launch has shown, and which
         self.cut: list[str] = []                  # what there was no time for
+        self.protocol = protocol                  # without tile data
+        self.data: dict[int, tuple] = {}          # by the program's id: the program, and what of it decides nothing
         self.together: set[tuple] = set()         # what clusters have shown that were picked for it
         self.unseen: list[str] = []
         self.crew: Crew | None = None
@@ -66,6 +70,9 @@ class Search:
                 complete = self._explore(limit)
             if self.ctas(0, self.launch):
                 self._unseen(seeds if search != "systematic" else [0])
+            if self.protocol:
+                self.unseen.append("tile data was left out where it decides nothing: assertions on it, and divisions by zero, were "
+                                   "not seen")
             untried = self._smaller() if rounds else ""
             shrinker = Shrinker(self.attempt, self._over, self.ctas)
             findings = []
@@ -105,6 +112,8 @@ class Search:
             machines.append(machine)
             if clusters:
                 machine.launch_order = lambda: map(list, clusters)
+            if self.protocol:
+                self._tile_data(launch).leave_out(machine)
             if self.watcher is not None:
                 self.watcher(machine)
             self._look_often(machine, sum(map(len, clusters)) or math.prod(launch.grid))
@@ -120,7 +129,13 @@ class Search:
         finally:
             watching.reset(token)
             for machine in machines:
-                vars(machine).pop("_pick", None)    # no cycle of references: its memory is free at once
+                vars(machine).pop("_pick", None)    # no cycles of references: its memory is free at once
+                vars(machine).pop("code", None)
+
+    def _tile_data(self, launch: Launch) -> TileData:
+        if id(launch.program) not in self.data:
+            self.data[id(launch.program)] = launch.program, TileData(launch)
+        return self.data[id(launch.program)][1]
 
     def _outcome(self, seed, launch: Launch | None = None) -> Outcome:
         launch = launch or self.launch
