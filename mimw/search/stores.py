@@ -137,9 +137,9 @@ class _Walk:
         cluster = Cluster(self.machine.warps)
         for rank, index in enumerate(cluster_at(self.launch, number)):
             cluster.ctas.append(Cta(rank, index, cluster, rank))
-        self.number, program = number, self.launch.program
+        self.number, program, arguments = number, self.launch.program, self.machine.arguments
         for cta in cluster.ctas:
-            task = Task(self.machine, cta, "default", dict(self.machine.arguments), program.num_warps, 0, 0.0)
+            task = Task(self.machine, cta, "default", dict(arguments), program.num_warps, 0, 0.0)
             with np.errstate(all="ignore"):
                 self._block(task, program.body)
 
@@ -215,8 +215,7 @@ class _Walk:
             child = Task(self.machine, task.cta, spec.name, dict(task.env), spec.num_warps, warp, 0.0, task)
             self._block(child, block)
             if block is op.blocks[0]:
-                task.env.update((result, child.env[value]) for result, value in zip(op.results, block.yielded)
-                                if result in self.plan.needed)
+                task.env.update((one, child.env[value]) for one, value in zip(op.results, block.yielded) if one in self.plan.needed)
 
     # ---- stores -----------------------------------------------------------------------------------------------------
 
