@@ -1,8 +1,9 @@
 """How long `mimw.check` takes: the 128x256x64 GEMM with four stages at M = N = K = 1024, races on, default seeds.
 
-    python -m benchmarks.check_speed [--rounds 3] [--out benchmarks/results/check_speed.jsonl]
+    python -m benchmarks.check_speed [--rounds 3] [--size 1024] [--ctas sample] [--protocol] [--jobs N] [--out FILE]
 
-Reports seconds, CPU seconds and simulated operations a second; a line of JSON a round. The goal is 10 s on two cores.
+Reports seconds, CPU seconds (of all processes) and simulated operations a second; a line of JSON a round, for example for
+benchmarks/results/check_speed.jsonl. The goal for 1024 is 10 s on two cores.
 """
 
 from __future__ import annotations
@@ -33,24 +34,34 @@ def launch(size: int = SIZE):
     return gemm.arguments(a, b, np.zeros((size, size), ml_dtypes.bfloat16), 132, CONFIGURATION)
 
 
-def measure(**options) -> tuple[mimw.Report, float, float]:
+def measure(size: int = SIZE, **options) -> tuple[mimw.Report, float, float]:
     """(report, seconds, CPU seconds) of one check, recording the kernel included."""
-    grid, args, meta = launch()
+    grid, args, meta = launch(size)
     gemm.kernel.__dict__.pop("_simulated_programs", None)       # as in a fresh process: recorded anew
-    start, busy = time.perf_counter(), time.process_time()
+    start, busy = time.perf_counter(), cpu_seconds()
     report = mimw.check(gemm.kernel, grid, *args, **options, **meta)
-    return report, time.perf_counter() - start, time.process_time() - busy
+    return report, time.perf_counter() - start, cpu_seconds() - busy
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of those that it has started and that have ended."""
+    return sum(os.times()[:4])
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--size", type=int, default=SIZE)
+    options.add_argument("--ctas", choices=("all", "sample"), default="all")
+    options.add_argument("--protocol", action="store_true")
+    options.add_argument("--jobs", type=int)
     options.add_argument("--out", type=Path)
     options = options.parse_args()
     for _ in range(options.rounds):
-        report, seconds, cpu = measure()
+        report, seconds, cpu = measure(options.size, ctas=options.ctas, protocol=options.protocol, jobs=options.jobs)
         assert report.ok, report
-        row = {"name": "check_speed", "kernel": "gemm 128x256x64, 4 stages", "shape": {"M": SIZE, "N": SIZE, "K": SIZE},
+        row = {"name": "check_speed", "kernel": "gemm 128x256x64, 4 stages", "shape": dict.fromkeys("MNK", options.size),
+               "ctas": options.ctas, "protocol": options.protocol, "jobs": options.jobs,
                "runs": report.runs, "operations": report.ops, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2),
                "operations_per_second": round(report.ops / seconds), "goal_seconds": GOAL, "cores": os.cpu_count(),
                "date": datetime.date.today().isoformat(), "python": platform.python_version(), "numpy": np.__version__,

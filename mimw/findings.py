@@ -26,6 +26,7 @@ class Finding:
               before any run
     grid      the smallest grid found that shows it
     sizes     arguments made smaller with it, by name
+    ctas      the program ids of the CTAs that ran, if not all of the grid did
     """
 
     kind: str
@@ -36,20 +37,23 @@ class Finding:
     seed: int | tuple | None = None
     grid: tuple[int, ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
+    ctas: tuple[tuple[int, ...], ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}", *([f"Mend: {self.hint}"] if self.hint else [])]
         lines += dict.fromkeys(excerpt(site) for site in self.sites)
         if self.seed is not None:
             sizes = "".join(f", {name}={value}" for name, value in self.sizes.items())
-            lines.append(f"Shown by grid={self.grid}{sizes}, seed={self.seed}, races=True.")
+            shown = f"grid={self.grid}{sizes}, seed={self.seed}"
+            lines.append(f"Shown by {shown}, races=True." if not self.ctas else
+                         f"Shown by mimw.check with {shown.replace('seed=', 'seeds=[')}], ctas={list(self.ctas)}.")
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, for `mimw check --json`."""
         sites = [{"file": site.file, "line": site.line, "column": site.column, "function": site.function} for site in self.sites]
         return {"kind": self.kind, "kinds": list(self.kinds), "message": self.message, "hint": self.hint, "sites": sites,
-                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes}
+                "seed": self.seed, "grid": list(self.grid), "sizes": self.sizes, "ctas": [list(index) for index in self.ctas]}
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,9 @@ class Report:
     """What was run and what was found. `runs` counts the runs of the launch as given, before shrinking; `complete` says that a
     systematic search went through all interleavings that can matter; `ops` counts the simulated operations of these runs. `tried`
     are the smaller launches that were run besides, and `untried` says why others, or all, were not. `remarks` are what the author
-    should know although nothing is wrong, such as register requests that cannot be met; `ok` does not depend on them."""
+    should know although nothing is wrong, such as register requests that cannot be met; `ok` does not depend on them. `stopped`
+    says what a time limit has left out, "" if nothing, and `unseen` what a part of the grid does not show; `ok` then is about what
+    ran."""
 
     findings: tuple[Finding, ...]
     runs: int
@@ -83,6 +89,8 @@ class Report:
     tried: tuple[Tried, ...] = ()
     untried: str = ""
     remarks: tuple[Remark, ...] = ()
+    stopped: str = ""
+    unseen: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -91,12 +99,17 @@ class Report:
     def __str__(self) -> str:
         how = f"{self.runs} runs" + (", all interleavings that can matter" if self.complete else "")
         besides = "".join(f"\n{line}" for line in self._besides())
-        found = f"ok: nothing found in {how}, {self.ops} ops" if self.ok else f"{len(self.findings)} found in {how}"
+        found = f"nothing found in {how}, {self.ops} ops" if self.ok else f"{len(self.findings)} found in {how}"
+        if self.ok or self.stopped:
+            found = f"{'not complete' if self.stopped else 'ok'}: {found}"
         remarks = ["\n".join([f"Remark: {remark.text}", excerpt(remark.site)]) for remark in self.remarks]
         return "\n\n".join([*map(str, self.findings), *remarks, found + besides])
 
     def _besides(self) -> Iterator[str]:
-        """Lines about the smaller launches."""
+        """Lines about what did not run, and about the smaller launches."""
+        if self.stopped:
+            yield f"not complete: {self.stopped}"
+        yield from self.unseen
         run = [one.what for one in self.tried if one.outcome != "not applicable"]
         if run:
             yield f"tried besides: {'; '.join(run)}"
@@ -109,6 +122,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         return {"ok": self.ok, "runs": self.runs, "complete": self.complete, "ops": self.ops,
                 "findings": [finding.as_json() for finding in self.findings], "tried": [one.as_json() for one in self.tried],
-                "untried": self.untried,
+                "untried": self.untried, "stopped": self.stopped,
+                "unseen": list(self.unseen),
                 "remarks": [{"message": remark.message, "hint": remark.hint, "file": remark.site.file, "line": remark.site.line}
                             for remark in self.remarks]}

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..ir import OPS, Barrier, Block, Buffer, DescriptorSlots, Op, Program, Site, Storage, Tensor, Token, Value
+from ..ir import OPS, Op, Program, Site, Tensor, Token, Value
 from ..ir.ops import is_pure
+from .flows import CARRIERS, Flows
 
 _LOADS = frozenset("load masked_load".split())
-_CARRIERS = ("if", "for", "while")
 _COMMUNICATION = frozenset("atomic_rmw atomic_cas atomic_load atomic_store atomic_poll".split())
-_PLACES = (Barrier, Buffer, DescriptorSlots, Storage)
 
 
 @dataclass(frozen=True)
@@ -35,62 +34,10 @@ def needed(program: Program) -> Needed:
     return _Search(program).result()
 
 
-class _Search:
+class _Search(Flows):
     def __init__(self, program: Program):
-        self.program = program
+        super().__init__(program)
         self.spins = any(op.name in _COMMUNICATION or op.name in _LOADS and op.args[-1] for op in program.walk())
-        self.maker: dict[Value, Op] = {result: op for op in program.walk() for result in op.results}
-        self.sources: dict[Value, list[Value]] = {}                  # of carried values: where they come from
-        for op in program.walk():
-            for target, source in _carried(op):
-                self.sources.setdefault(target, []).append(source)
-
-        # By the buffer array: ops that put values of the task into it, ops with results that read it, and whether anything
-        # else fills it, a copy or another CTA, whose bytes only a full run knows.
-        self.stores: dict[Value, list[Op]] = {}
-        self.reads: dict[Value, list[Op]] = {}
-        self.filled: set[Value] = set()
-        for op in program.walk():
-            row = OPS[op.name]
-            for root in self.touched(op, row.writes):
-                if row.stores_registers:
-                    self.stores.setdefault(root, []).append(op)
-                else:
-                    self.filled.add(root)
-            if op.results:
-                for root in self.touched(op, row.reads):
-                    self.reads.setdefault(root, []).append(op)
-
-    def touched(self, op: Op, operands: tuple[str, ...]) -> set[Value]:
-        """The arrays behind those of the op's operands that are buffers."""
-        values = (op.args[OPS[op.name].params.index(name)] for name in operands)
-        return {root for value in values if isinstance(getattr(value, "type", None), Buffer) for root in self.arrays(value)}
-
-    def arrays(self, buffer: Value) -> set[Value]:
-        """The arrays that a buffer may be a part of."""
-        found, todo, seen = set(), [buffer], set()
-        while todo:
-            value = todo.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            seen_through = self.seen_through(value)
-            if seen_through is not None:
-                todo.append(seen_through)
-            elif value in self.sources:
-                todo += self.sources[value]
-            else:
-                found.add(value)
-        return found
-
-    def seen_through(self, value: Value) -> Value | None:
-        """What a view is a view of; None for anything else, an array with memory of its own among them."""
-        op = self.maker.get(value)
-        row = OPS[op.name] if op is not None else None
-        if not row or not row.view_of:
-            return None
-        position = row.params.index(row.view_of)
-        return op.args[position] if position < len(op.args) else None
 
     def result(self) -> Needed:
         tainted = self.tainted()
@@ -112,7 +59,7 @@ class _Search:
             found.add(value)
             roots += self.sources.get(value, ())
             op = self.maker.get(value)
-            if op is not None and op.name not in _CARRIERS and op.name != "warp_specialize":
+            if op is not None and op.name not in CARRIERS and op.name != "warp_specialize":
                 roots += op.operands
                 for store in self.stores_behind(op):
                     stores.add(store)
@@ -144,53 +91,10 @@ class _Search:
         """Values that depend on data."""
         found = {result for op in self.program.walk() if _is_data(op) for result in op.results}
         found.update(result for array in self.filled for op in self.reads.get(array, ()) for result in op.results)
-        users: dict[Value, list[Op]] = {}
-        for op in self.program.walk():
-            for value in op.operands:
-                users.setdefault(value, []).append(op)
-        flows: dict[Value, list[Value]] = {}
-        for target, sources in self.sources.items():
-            for source in sources:
-                flows.setdefault(source, []).append(target)
-        todo = list(found)
-        while todo:
-            value = todo.pop()
-            reached = list(flows.get(value, ()))
-            for op in users.get(value, ()):
-                if OPS[op.name].stores_registers:
-                    reached += [result for array in self.touched(op, OPS[op.name].writes) for read in self.reads.get(array, ())
-                                for result in read.results]
-                if op.name not in _CARRIERS:
-                    reached += (result for result in op.results if not isinstance(result.type, _PLACES))
-            new = [one for one in reached if one not in found]
-            found.update(new)
-            todo += new
-        return found
+        return self.reached(found)
 
 
 def _is_data(op: Op) -> bool:
     """Whether no index arithmetic can stand in for the results: products, what copies bring, and what other CTAs hold."""
     row = OPS[op.name]
     return "dot" in row.traits or row.copy == "in" or bool(row.peers and row.reads)
-
-
-def _carried(op: Op) -> Iterator[tuple[Value, Value]]:
-    """(value inside or behind a region, value that becomes it)."""
-    if op.name == "for":
-        body: Block = op.blocks[0]
-        yield from zip(body.args[1:], op.args[3])
-        yield from zip(body.args[1:], body.yielded)
-        yield from zip(op.results, op.args[3])
-        yield from zip(op.results, body.yielded)
-        yield body.args[0], op.args[0]
-    elif op.name == "while":
-        before, after = op.blocks
-        given = before.ops[-1].args[1]
-        yield from zip(before.args, op.args[0])
-        yield from zip(before.args, after.yielded)
-        yield from zip(after.args, given)
-        yield from zip(op.results, given)
-    elif op.name == "if":
-        for block in op.blocks:
-            yield from zip(op.results, block.yielded)
-            yield from ((result, op.args[0]) for result in op.results)

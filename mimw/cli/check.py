@@ -1,8 +1,8 @@
 """Look for races, deadlocks and protocol errors of a kernel under many interleavings, without a GPU.
 
 Arguments are made up: arrays by type and shape, filled with random numbers (integers with zeros), and numbers. Exit status 0:
-nothing found; 1: something found, by a run or by the compiler; 2: not checked, for wrong arguments or a kernel that does not
-compile.
+nothing found, in as many runs as there was time for; 1: something found, by a run or by the compiler; 2: not checked, for wrong
+arguments or a kernel that does not compile. What takes longer than two seconds says on stderr how far it is.
 """
 
 from __future__ import annotations
@@ -50,20 +50,33 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="systematic: all interleavings that can matter, by partial-order reduction")
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="runs of the systematic search at most (default 200)")
     parser.add_argument("--no-rounds", action="store_true", help="do not try smaller launches: as many rounds as break rings")
+    parser.add_argument("--ctas", type=_ctas, default="all", metavar="all|sample|IDS",
+                        help="sample: a few clusters of the grid in each run; or program ids, as '0,0,0;131,0,0'")
+    parser.add_argument("--protocol", action="store_true", help="leave out tile data that decides nothing, which is faster")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes that share the runs (default MIMW_JOBS, or one a core)")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS",
+                        help="start no run after so long; the report says what is missing")
     parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default sm_90a)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def execute(options: Namespace) -> int:
     from ..check import check
+    from ..search import Meter
 
     kernel, grid, args, meta = launch_of(options)
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
-    with _Bar(sys.stderr.isatty() and not options.json) as bar:
-        report = check(kernel, grid, *args, **how, rounds=not options.no_rounds and options.replay is None,
-                       limit=options.limit, target=options.target, progress=bar.show, **meta)
+    meter = Meter(lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
+    report = check(kernel, grid, *args, **how, rounds=not options.no_rounds and options.replay is None, limit=options.limit,
+                   target=options.target, jobs=options.jobs, ctas=options.ctas, protocol=options.protocol,
+                   time_limit=options.time_limit, progress=meter, **meta)
     print(json.dumps(report.as_json(), indent=2) if options.json else report)
     return 0 if report.ok else 1
+
+
+def _ctas(text: str) -> str | list[tuple[int, ...]]:
+    """"all", "sample", or program ids."""
+    return text if text in ("all", "sample") else [tuple(int(number) for number in index.split(",")) for index in text.split(";")]
 
 
 def _seed(text: str) -> int | tuple:
@@ -125,28 +138,3 @@ def _numbers(text: str) -> list[int]:
         return [int(number) for number in text.split(",")]
     except ValueError:
         raise CommandError(f"{text!r} should be numbers with commas between.") from None
-
-
-class _Bar:
-    """A progress bar on a terminal, nothing elsewhere."""
-
-    def __init__(self, shown: bool):
-        self.shown, self.bar, self.task = shown, None, None
-
-    def __enter__(self) -> _Bar:
-        if self.shown:
-            from rich.console import Console
-            from rich.progress import Progress
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task("interleavings", total=None)
-            self.bar.start()
-        return self
-
-    def show(self, run: int, runs: int, findings: int) -> None:
-        if self.bar is not None:
-            text = "interleavings" + (f", {findings} found" if findings else "")
-            self.bar.update(self.task, completed=run, total=runs, description=text)
-
-    def __exit__(self, *error) -> None:
-        if self.bar is not None:
-            self.bar.stop()

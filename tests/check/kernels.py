@@ -74,6 +74,10 @@ def first_wait_with_parity_0():
     return pipeline, *pipeline_arguments(FIRST_PARITY=0)
 
 
+def right_pipeline():
+    return pipeline, *pipeline_arguments()
+
+
 def store_without_fence():
     return pipeline, *pipeline_arguments(FENCE=False)
 

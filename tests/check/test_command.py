@@ -7,7 +7,7 @@ import pytest
 
 import mimw
 from mimw.cli import main
-from mimw.cli.check import _Bar, argument
+from mimw.cli.check import argument
 from mimw.cli.errors import CommandError
 
 from .kernels import pipeline, pipeline_arguments
@@ -35,7 +35,7 @@ def ring(x_desc, y_ptr, steps, ARRIVE: tl.constexpr):
                 tlx.async_descriptor_load(x_desc, tile[0], [step * 16, 0], full[0])
 
 def case():
-    from mimw.cli.check import _Bar, argument
+    from mimw.cli.check import argument
     return ring, (1, ), (argument("fp16[64,32]/16,32"), argument("fp16[64,32]"), 4), dict(ARRIVE=False)
 '''
 
@@ -90,16 +90,6 @@ def test_what_cannot_be_checked_is_told_apart_from_what_is_wrong(ring, capsys, w
 
 def test_what_the_compiler_refuses_is_found(ring, capsys):
     assert main(["check", f"{ring}:ring", "--args", "fp16[64,32]/32,32", "fp16[64,32]", "4", "ARRIVE=True"]) == 1
-
-
-def test_a_bar_on_a_terminal():
-    with _Bar(True) as bar:
-        bar.show(3, 8, 1)
-        (task, ) = bar.bar.tasks
-        assert (task.completed, task.total, task.description) == (3, 8, "interleavings, 1 found")
-    with _Bar(False) as none:
-        none.show(3, 8, 1)
-        assert none.bar is None
 
 
 def test_arguments_are_made_up():

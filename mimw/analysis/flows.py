@@ -1,0 +1,124 @@
+"""What flows into what: values through arithmetic and control flow, and through shared memory.
+
+    flows = Flows(program)
+    flows.reached({value})          every value that depends on it
+    flows.arrays(buffer)            the buffer arrays that a buffer may be a part of
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..ir import OPS, Barrier, Block, Buffer, DescriptorSlots, Op, Program, Storage, Value
+
+CARRIERS = ("if", "for", "while")
+_PLACES = (Barrier, Buffer, DescriptorSlots, Storage)
+
+
+class Flows:
+    """The flows of one program. `maker` is the op of each result, `sources` where carried values come from; by the buffer array:
+    `stores`, the ops that put values of the task into it, `reads`, the ops with results that read it; and `filled`, the arrays that
+    a copy or another CTA fills, too, whose bytes only a full run knows."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.maker: dict[Value, Op] = {result: op for op in program.walk() for result in op.results}
+        self.sources: dict[Value, list[Value]] = {}                  # of carried values: where they come from
+        for op in program.walk():
+            for target, source in carried(op):
+                self.sources.setdefault(target, []).append(source)
+
+        self.stores: dict[Value, list[Op]] = {}
+        self.reads: dict[Value, list[Op]] = {}
+        self.filled: set[Value] = set()
+        for op in program.walk():
+            row = OPS[op.name]
+            for root in self.touched(op, row.writes):
+                if row.stores_registers:
+                    self.stores.setdefault(root, []).append(op)
+                else:
+                    self.filled.add(root)
+            if op.results:
+                for root in self.touched(op, row.reads):
+                    self.reads.setdefault(root, []).append(op)
+
+    def touched(self, op: Op, operands: tuple[str, ...]) -> set[Value]:
+        """The arrays behind those of the op's operands that are buffers."""
+        values = (op.args[OPS[op.name].params.index(name)] for name in operands)
+        return {root for value in values if isinstance(getattr(value, "type", None), Buffer) for root in self.arrays(value)}
+
+    def arrays(self, buffer: Value) -> set[Value]:
+        """The arrays that a buffer may be a part of."""
+        found, todo, seen = set(), [buffer], set()
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            seen_through = self.seen_through(value)
+            if seen_through is not None:
+                todo.append(seen_through)
+            elif value in self.sources:
+                todo += self.sources[value]
+            else:
+                found.add(value)
+        return found
+
+    def seen_through(self, value: Value) -> Value | None:
+        """What a view is a view of; None for anything else, an array with memory of its own among them."""
+        op = self.maker.get(value)
+        row = OPS[op.name] if op is not None else None
+        if not row or not row.view_of:
+            return None
+        position = row.params.index(row.view_of)
+        return op.args[position] if position < len(op.args) else None
+
+    def reached(self, found: set[Value]) -> set[Value]:
+        """`found` and all that depends on it: through arithmetic, control flow and shared memory, not through global memory."""
+        found = set(found)
+        users: dict[Value, list[Op]] = {}
+        for op in self.program.walk():
+            for value in op.operands:
+                users.setdefault(value, []).append(op)
+        flows: dict[Value, list[Value]] = {}
+        for target, sources in self.sources.items():
+            for source in sources:
+                flows.setdefault(source, []).append(target)
+        todo = list(found)
+        while todo:
+            value = todo.pop()
+            reached = list(flows.get(value, ()))
+            for op in users.get(value, ()):
+                if OPS[op.name].writes:
+                    reached += [result for array in self.touched(op, OPS[op.name].writes) for read in self.reads.get(array, ())
+                                for result in read.results]
+                if op.name not in CARRIERS:
+                    reached += (result for result in op.results if not isinstance(result.type, _PLACES))
+            new = [one for one in reached if one not in found]
+            found.update(new)
+            todo += new
+        return found
+
+
+def carried(op: Op) -> Iterator[tuple[Value, Value]]:
+    """(value inside or behind a region, value that becomes it)."""
+    if op.name == "for":
+        body: Block = op.blocks[0]
+        yield from zip(body.args[1:], op.args[3])
+        yield from zip(body.args[1:], body.yielded)
+        yield from zip(op.results, op.args[3])
+        yield from zip(op.results, body.yielded)
+        yield body.args[0], op.args[0]
+    elif op.name == "while":
+        before, after = op.blocks
+        given = before.ops[-1].args[1]
+        yield from zip(before.args, op.args[0])
+        yield from zip(before.args, after.yielded)
+        yield from zip(after.args, given)
+        yield from zip(op.results, given)
+    elif op.name == "if":
+        for block in op.blocks:
+            yield from zip(op.results, block.yielded)
+            yield from ((result, op.args[0]) for result in op.results)
+    elif op.name == "warp_specialize":
+        yield from zip(op.results, op.blocks[0].yielded)

@@ -1,0 +1,38 @@
+"""The arrays of a launch: put back before each run, and whether processes may write them apart from each other.
+
+    arrays = Arrays(launch.values.values())
+    arrays.restore()                contents as they were when `arrays` was made
+    arrays.shared()                 whether what one process writes the others would see
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..simulator.memory import describe
+
+
+class Arrays:
+    """The contents of the arrays among `values`; nothing writes those that may only be read."""
+
+    def __init__(self, values):
+        arrays = [getattr(value, "base", value) if hasattr(value, "block_shape") else value for value in values]
+        arrays = [getattr(array, "array", array) for array in arrays]
+        self.copies = [(array, array.copy() if isinstance(array, np.ndarray) else array.clone()) for array in arrays
+                       if (array.flags.writeable if isinstance(array, np.ndarray) else hasattr(array, "clone"))]
+
+    def restore(self) -> None:
+        for array, copy in self.copies:
+            array[...] = copy
+
+    def shared(self) -> bool:
+        """Whether an array lies in memory that forked processes share, as a file mapped for writing does; then one process's
+        writes are the others' input. True where the system does not say."""
+        try:
+            with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+                rows = [line.split(maxsplit=2)[:2] for line in maps]
+        except OSError:
+            return True
+        shared = [tuple(int(end, 16) for end in span.split("-")) for span, rights in rows if rights[1] == "w" and rights[3] == "s"]
+        spans = [describe(array, "")[:2] for array, _ in self.copies] if shared else []
+        return any(low < start + size and start < high for start, size in spans for low, high in shared)

@@ -1,0 +1,142 @@
+"""Runs without tile data: zeros stand for what decides nothing, so a run costs what its protocol costs.
+
+    data = TileData(launch)
+    data.leave_out(machine)         before it runs: the same steps in the same order, by the same seed
+
+What decides is computed as ever: conditions and bounds, phases, predicates, addresses, masks and indices, all that atomics take,
+and whatever these come from: arithmetic, products, shared memory with what is put there by tasks and other CTAs, global memory with
+what this launch stores there. Copies move their bytes, accesses are accesses, a product is still started, waited for, and refused
+to who reads it early; only its numbers, and those of arithmetic on tiles, are not computed. So findings are those of a full run
+with the same seed, less what is about values: assertions on tiles, and division by zero.
+"""
+
+from __future__ import annotations
+
+from ..analysis.flows import Flows
+from ..ir import OPS, Block, Op, Pointer, Program, Scalar, Tensor, Value
+from ..ir.ops import is_pure
+from ..simulate import Launch
+from ..simulator.interpreter import PLAIN, Code, prepare
+from ..simulator.table import HANDLERS
+from ..simulator.tasks import InFlight
+from ..simulator.values import filled
+from .across import Globals, deciding, global_operands
+
+_STRUCTURE = ("if", "for", "while", "warp_specialize")
+
+
+class TileData:
+    """What of a launch's program decides nothing."""
+
+    def __init__(self, launch: Launch):
+        self.needed = _needed(launch)
+        zeros = {result for op in launch.program.walk() if self.is_left_out(op) for result in op.results}
+        self.unknown = Flows(launch.program).reached(zeros)
+        self._ready: dict[tuple[Block, int], tuple[list, bool]] = {}
+
+    def is_left_out(self, op: Op) -> bool:
+        """Whether zeros stand for what `op` gives: products and arithmetic on tiles that decide nothing."""
+        if not self.needed.isdisjoint(op.results):
+            return False
+        return op.name == "async_dot" or op.name not in _STRUCTURE and is_pure(op.name) and bool(op.results) and (
+            all(map(_is_number, op.results)) and any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)))
+
+    def leave_out(self, machine) -> None:
+        """Let `machine` put zeros in place of it."""
+        codes = machine._codes
+
+        def code(block: Block, num_warps: int) -> Code:
+            found = codes.get(block)
+            if found is None:
+                found = codes[block] = Code(*self._prepared(block, num_warps))
+            return found
+
+        machine.computes_all, machine.code = False, code
+
+    def _prepared(self, block: Block, num_warps: int) -> tuple[list, bool]:
+        found = self._ready.get((block, num_warps))
+        if found is None:
+            whole = prepare(block, num_warps)
+            steps = [self._step(*step) for step in whole.steps]
+            found = self._ready[block, num_warps] = steps, whole.switches
+        return found
+
+    def _step(self, op: Op, run, mode: int, cycles: float) -> tuple:
+        if "observer" in OPS[op.name].traits and not self.unknown.isdisjoint(op.operands):
+            return op, _nothing, mode, cycles
+        if not self.is_left_out(op):
+            return op, run, mode, cycles
+        return (op, _dot_of_zeros, mode, cycles) if op.name == "async_dot" else (op, _zeros(op), PLAIN, cycles)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value.type, (Tensor, Scalar, Pointer))
+
+
+def _nothing(task, op) -> None:
+    """Nobody looks."""
+
+
+def _zeros(op: Op):
+    values = [filled(0, result.type, op.site) for result in op.results]
+
+    def run(task, op) -> None:
+        for operand in op.operands:
+            task.read(operand, op)      # a product that is not there yet may not be read
+        task.env.update(zip(op.results, values))
+
+    return run
+
+
+def _dot_of_zeros(task, op) -> None:
+    HANDLERS["async_dot"].run(task, op)
+    dot = task.dots[-1]
+
+    def land(dot: InFlight) -> None:
+        dot.destination.result, dot.destination.done = filled(0, op.result.type, op.site), True
+        task.dots.remove(dot)
+
+    dot.land = land
+
+
+def _needed(launch: Launch) -> set[Value]:
+    """The values that decide something."""
+    program: Program = launch.program
+    flows, memory = Flows(program), Globals(launch)
+    writers: dict[Value, list[Op]] = {}             # by the buffer array
+    stores = [op for op in program.walk() if any(access.endswith("write") for _, access in global_operands(op))]
+    for op in program.walk():
+        for array in flows.touched(op, OPS[op.name].writes):
+            writers.setdefault(array, []).append(op)
+    todo = [value for op in program.walk() for value in (op.operands if "atomic" in op.name else deciding(op, flows))]
+    needed: set[Value] = set()
+    arrays: set[Value] = set()
+    seen: set[Op] = set()
+
+    def reads(op: Op) -> None:
+        """What `op` reads out of memory is needed."""
+        if op in seen:
+            return
+        seen.add(op)
+        todo.extend(op.operands)
+        for array in flows.touched(op, OPS[op.name].reads) - arrays:
+            arrays.add(array)
+            for writer in writers.get(array, ()):
+                reads(writer)
+        if any(access.endswith("read") or op.results for _, access in global_operands(op)):
+            for store in stores:
+                if memory.meet(op, store):
+                    reads(store)
+
+    while todo:
+        value = todo.pop()
+        if value in needed:
+            continue
+        needed.add(value)
+        todo += flows.sources.get(value, ())
+        op = flows.maker.get(value)
+        if op is not None and op.name not in _STRUCTURE:
+            reads(op)
+            for inner in (inner for block in op.blocks for one in block.ops for inner in one.walk()):
+                todo += (*inner.operands, *inner.results)       # how a reduction combines
+    return needed

@@ -1,0 +1,289 @@
+"""The order of a check: seeds, schedules, smaller launches; then what was found, each once, as small as can be.
+
+    Search(launch).all(range(8), "random", 200, shrink=True)         a Report
+
+Runs of seeds and of smaller launches have nothing to do with each other, so they are shared out among processes; a systematic
+search learns from each run which to make next, and shrinking likewise, so these stay in one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..errors import PhaseOffByOne, SimulationError, SimulatorMisuse
+from ..findings import Finding, Report, Tried
+from ..simulate import Launch
+from ..simulator import Guide, explore, flipped_waits, run, schedule_of, verb_of_pipe
+from ..simulator.run import watching
+from ..trials import Trial, trials
+from .arrays import Arrays
+from .meter import Meter
+from .outcomes import Outcome, kinds_of, outcome_of
+from .processes import Crew
+from .protocol import TileData
+from .sample import Everything, Named, Sample, cluster_at, cluster_count
+from .shrink import Shrinker
+from .stores import meeting_stores
+
+
+class Search:
+    """The runs of one launch, by `jobs` processes, none started `time_limit` seconds after `begun` but the first.
+    `ctas(seed, launch)` gives the clusters that a run has, each as the program ids of its CTAs, or () for all of the grid."""
+
+    def __init__(self, launch: Launch, progress: Callable[[int, int, int], None] | None = None, jobs: int = 1,
+                 time_limit: float | None = None, begun: float | None = None, ctas: Everything | Sample | Named | None = None,
+                 protocol: bool = False):
+        self.launch, self.progress, self.jobs, self.time_limit = launch, progress, jobs, time_limit
+        self.ctas = ctas or Everything()
+        begun = time.monotonic() if begun is None else begun
+        self.deadline = math.inf if time_limit is None else begun + time_limit
+        self.saved = Arrays(launch.values.values())
+        self.found: dict[tuple, Finding] = {}
+        self.begun: set[tuple] = set()            # deadlocks in a phase that is the right one
+        self.runs = self.ops = self.planned = 0
+        self.tried: list[Tried] = []
+        self.smaller: dict[tuple, Launch] = {}    # what only a smaller launch has shown, and which
+        self.cut: list[str] = []                  # what there was no time for
+        self.protocol = protocol                  # without tile data
+        self.data: dict[int, tuple] = {}          # by the program's id: the program, and what of it decides nothing
+        self.together: set[tuple] = set()         # what clusters have shown that were picked for it
+        self.unseen: list[str] = []
+        self.crew: Crew | None = None
+        self.watcher = watching.get()             # of machines, who is told of each besides
+
+    def all(self, seeds, search: str, limit: int, shrink: bool, rounds: bool = False) -> Report:
+        seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
+        complete = False
+        self.planned = (len(seeds) if search != "systematic" else 0) + (max(0, limit) if search != "random" else 0)
+        if not self.planned:
+            raise SimulatorMisuse("no runs are asked for, so nothing would be checked",
+                                  hint="ask for 1 or more seeds" if search == "random" else "give a limit of 1 or more runs")
+        if 0 in self.launch.grid:
+            raise SimulatorMisuse(f"the grid {self.launch.grid} has no CTA, so nothing would be checked")
+        try:
+            if search != "systematic":
+                self._seeds(seeds)
+            if search != "random":
+                complete = self._explore(limit)
+            if self.ctas(0, self.launch):
+                self._unseen(seeds if search != "systematic" else [0])
+            if self.protocol:
+                self.unseen.append("tile data was left out where it decides nothing: assertions on it, and divisions by zero, were "
+                                   "not seen")
+            untried = self._smaller() if rounds else ""
+            shrinker = Shrinker(self.attempt, self._over, self.ctas)
+            findings = []
+            for what, finding in self._causes():
+                if what in self.together:
+                    findings.append(finding)
+                    continue
+                where = self.smaller.get(what, self.launch)
+                finding, where = shrinker.shrunk(self.launch, where, what, finding) if shrink else (finding, where)
+                findings.append(finding if what in self.begun else self._diagnosed(finding, where))
+        finally:
+            self.saved.restore()
+        return Report(tuple(findings), self.runs, complete, self.ops, tuple(self.tried), untried,
+                      stopped=self._stopped(), unseen=tuple(self.unseen))
+
+    def _causes(self) -> list[tuple[tuple, Finding]]:
+        """What was found, without reads of what nobody has written where a race says who should have."""
+        raced = {str(site) for finding in self.found.values() if "DataRace" in finding.kinds for site in finding.sites[:2]}
+        return [(what, finding) for what, finding in self.found.items()
+                if finding.kind != "UnwrittenRead" or str(finding.sites[0]) not in raced]
+
+    # ---- runs -------------------------------------------------------------------------------------------------------
+
+    def attempt(self, seed, launch: Launch | None = None) -> SimulationError | None:
+        """One run; the error it ends in. Misuse is raised."""
+        return self._run(seed, launch)[0]
+
+    def _run(self, seed, launch: Launch | None = None, clusters: tuple = ()) -> tuple[SimulationError | None, int]:
+        """One run, of some clusters or of those chosen: (the error it ends in, its operations if it ends in none). Misuse is
+        raised."""
+        launch = launch or self.launch
+        self.saved.restore()
+        machines: list = []
+        clusters = clusters or self.ctas(seed, launch)
+
+        def watch(machine) -> None:
+            machines.append(machine)
+            if clusters:
+                machine.launch_order = lambda: map(list, clusters)
+            if self.protocol:
+                self._tile_data(launch).leave_out(machine)
+            if self.watcher is not None:
+                self.watcher(machine)
+            self._look_often(machine, sum(map(len, clusters)) or math.prod(launch.grid))
+
+        token = watching.set(watch)
+        try:
+            done = run(launch.program, launch.grid, launch.values, seed=seed, races=True)
+            return None, done.counts.total()
+        except SimulatorMisuse:
+            raise
+        except SimulationError as found:
+            return found, 0
+        finally:
+            watching.reset(token)
+            for machine in machines:
+                vars(machine).pop("_pick", None)    # no cycles of references: its memory is free at once
+                vars(machine).pop("code", None)
+
+    def _tile_data(self, launch: Launch) -> TileData:
+        if id(launch.program) not in self.data:
+            self.data[id(launch.program)] = launch.program, TileData(launch)
+        return self.data[id(launch.program)][1]
+
+    def _outcome(self, seed, launch: Launch | None = None) -> Outcome:
+        launch = launch or self.launch
+        error, ops = self._run(seed, launch)
+        return outcome_of(error, seed, launch.grid, ops, self.ctas(seed, launch))
+
+    def _look_often(self, machine, ctas: int) -> None:
+        """Between the steps of a run of so many CTAs, see whether it is time to start copies of this process, or to say how far it
+        is."""
+        pick, crew, meter = machine._pick, self.crew, self.progress if isinstance(self.progress, Meter) else None
+        if crew is None and meter is None:
+            return
+
+        def looking():
+            if crew is not None:
+                crew.look()
+            if meter is not None:
+                meter.inside(machine, ctas, self.planned)
+            elif crew is None or crew.next_look == math.inf:
+                vars(machine).pop("_pick", None)
+            return pick()
+
+        machine._pick = looking
+
+    def _crew(self, count: int, one: Callable[[int], object]) -> Crew:
+        jobs = self.jobs if self.watcher is None else 1      # who watches machines would not see those of other processes
+        self.crew = Crew(count, one, jobs, self.deadline, lambda: not self.saved.shared())
+        return self.crew
+
+    def _over(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def _note(self, outcome: Outcome) -> None:
+        self.runs += 1
+        self.ops += outcome.ops
+        if outcome.finding is not None:
+            self.found.setdefault(outcome.what, outcome.finding)
+            self.begun |= {outcome.what} if outcome.begun else set()
+        if isinstance(self.progress, Meter):
+            self.progress.operations = self.ops
+        if self.progress is not None:
+            self.progress(self.runs, self.planned, len(self.found))
+
+    # ---- which runs -------------------------------------------------------------------------------------------------
+
+    def _seeds(self, seeds: list) -> None:
+        for outcome in self._crew(len(seeds), lambda number: self._outcome(seeds[number])):
+            self._note(outcome)
+        self.crew = None
+        if self.runs < len(seeds):
+            self.cut.append(f"{self.runs} of {len(seeds)} seeds ran")
+
+    def _explore(self, limit: int) -> bool:
+        runs = 0
+
+        def one(guide: Guide) -> None:
+            nonlocal runs
+            runs += 1
+            error, ops = self._run(guide)
+            schedule = schedule_of(guide.steps)
+            self._note(outcome_of(error, schedule, self.launch.grid, ops, self.ctas(guide, self.launch)))
+
+        if self.runs and self._over():
+            self.cut.append("no schedule was tried")
+            return False
+        for _ in explore(one, limit):
+            if self._over() and runs < limit:
+                self.cut.append(f"the search through schedules ended after {runs}")
+                return False
+        return runs < limit
+
+    def _unseen(self, seeds: list) -> None:
+        """What a part of the grid does not show; the stores of different clusters are compared all the same, by their addresses."""
+        ran = {cluster for seed in seeds for cluster in self.ctas(seed, self.launch)}
+        self.unseen.append(f"{len(self.ctas(0, self.launch))} of {cluster_count(self.launch)} clusters a run, {len(ran)} in all: "
+                           "what the others do, and what is between CTAs that did not run together, was not seen")
+        if self._over():
+            self.unseen.append("stores of different CTAs were not compared: the time limit was over")
+            return
+        met = meeting_stores(self.launch)
+        self.unseen.append(met.says)
+        for numbers in met.suspects:
+            clusters = tuple(cluster_at(self.launch, number) for number in numbers)
+            error, _ = self._run(0, clusters=clusters)
+            if error is None:
+                names = " and ".join(str(cluster[0]) for cluster in clusters)
+                self.unseen.append(f"the clusters of the CTAs {names} may store to one place; a run of them alone shows no race")
+            else:
+                outcome = outcome_of(error, 0, self.launch.grid, ctas=clusters)
+                if outcome.what not in self.found:
+                    self.found[outcome.what] = outcome.finding
+                    self.together.add(outcome.what)
+
+    def _smaller(self) -> str:
+        """Run the smaller launches, by one seed each; why there are no others."""
+        if self.found:
+            return "something was found in the launch as given"
+        some, why = trials(self.launch)
+        if some and self._over():
+            self.cut.append(f"none of {len(some)} smaller launches")
+            return "the time limit was over"
+
+        def one(number: int) -> tuple[int, Outcome]:
+            launch = some[number].launch
+            try:
+                return number, self._outcome(0, launch)
+            except SimulatorMisuse as found:
+                return number, outcome_of(found, 0, launch.grid, ctas=self.ctas(0, launch))
+
+        for number, outcome in self._crew(len(some), one):
+            self.tried.append(self._try(some[number], outcome))
+        self.crew = None
+        if len(self.tried) < len(some):
+            self.cut.append(f"{len(self.tried)} of {len(some)} smaller launches")
+            return "the time limit was over"
+        return why
+
+    def _try(self, trial: Trial, outcome: Outcome) -> Tried:
+        said, why, finding, what = "ok", "", outcome.finding, outcome.what
+        if finding is not None and outcome.of_protocol:
+            said = "found"
+            if what not in self.found:
+                self.found[what] = replace(finding, sizes=trial.sizes)
+                self.smaller[what] = trial.launch
+                self.begun |= {what} if outcome.begun else set()
+        elif finding is not None:
+            said, why = "not applicable", f"{finding.kind} at {finding.sites[0] if finding.sites else 'its start'}"
+        return Tried(str(trial), said, trial.rounds, trial.sizes, tuple(trial.launch.grid), why)
+
+    def _stopped(self) -> str:
+        return f"{', '.join(self.cut)} within {self.time_limit:g} s" if self.cut else ""
+
+    # ---- what it really is ------------------------------------------------------------------------------------------
+
+    def _diagnosed(self, finding: Finding, launch: Launch) -> Finding:
+        """A deadlock that is over as soon as one wait names the other parity is a phase that is off by one."""
+        if "Deadlock" not in finding.kinds:
+            return finding
+        for site in finding.sites:
+            program = None if self._over() else flipped_waits(launch.program, site)
+            if program is not None and self.attempt(finding.seed, replace(launch, program=program)) is None:
+                pipe = verb_of_pipe(launch.program, site)
+                message = (f"the {pipe or 'wait'} at {site} names the wrong {'chunk' if pipe else 'parity'}: with the other one "
+                           f"nobody gets stuck.\n{finding.message}")
+                sites = (site, *(other for other in finding.sites if other is not site))
+                mend = ("number the chunks 0, 1, 2, ... in the writer and in every reader, each once" if pipe else
+                        "wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
+                               "empty slots starts with 1, and who reads full ones with 0")
+                return replace(finding, kind="PhaseOffByOne", kinds=kinds_of(PhaseOffByOne), message=message, sites=sites,
+                               hint=mend)
+        return finding
