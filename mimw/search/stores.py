@@ -179,8 +179,8 @@ class _Walk:
 
     def _for(self, task: Task, op: Op) -> None:
         start, end, step = (int(task.env[arg]) for arg in op.args[:3])
-        if not step:
-            raise _Unknown(f"the step of the loop at {op.site} is 0")
+        if step <= 0:
+            raise _Unknown(f"the step of the loop at {op.site} is {step}")
         body, kind = op.blocks[0], task.env[op.args[0]].dtype.type
         self._give(task, body.args[1:], op.args[3])
         self._give(task, op.results, op.args[3])
