@@ -60,6 +60,12 @@ class Mbarrier:
         task.machine.order.arrives(task, self)
         self._settle(task.clock, task, op)
 
+    def expect(self, copy: InFlight) -> None:
+        """`copy` is on its way, and will complete bytes here."""
+        self.coming.append(copy)
+        for waiter in self.waiters:
+            waiter.machine.hopes.add(waiter)
+
     def complete(self, copy: InFlight, size: int) -> None:
         """`size` bytes of `copy` have landed."""
         self.coming.remove(copy)

@@ -24,16 +24,18 @@ class BarrierOrder:
         self._fenced: dict = {}           # barrier -> the epoch of the fence that made its initialisation one for the cluster
         self._keys: dict = {}             # barrier -> what it is called in every run
         self._lanes: dict = {}            # barrier -> the strand on which its copies land
+        self._barriers: dict = {}         # CTA -> those that it has made
 
     def made(self, task, barrier) -> None:
         """`task` has initialised a barrier."""
         self._made[barrier] = task.strand.epoch
+        self._barriers.setdefault(task.cta, []).append(barrier)
         self._keys[barrier] = (task.cta.index, barrier.root, barrier.index)
 
     def fence_init(self, task) -> None:
         """fence_mbarrier_init: the barriers of its CTA that `task` knows to be made are so for the cluster, for who comes later."""
-        for barrier in [one for one in self._made if one not in self._fenced]:
-            if self._keys[barrier][0] == task.cta.index and self._made[barrier].before(task.strand.clock):
+        for barrier in self._barriers.get(task.cta, ()):
+            if barrier not in self._fenced and self._made[barrier].before(task.strand.clock):
                 self._fenced[barrier] = task.strand.epoch
         self._tick(task.strand)
 
@@ -95,6 +97,20 @@ class BarrierOrder:
         """`task` arrives in the current phase of a barrier, and so releases."""
         self._touched(barrier, "arrive")
         self.release(task, barrier)
+
+    def forget_barriers(self, cta) -> None:
+        """The cluster of `cta` has left, and its barriers with it."""
+        for barrier in self._barriers.pop(cta, ()):
+            for known in (self._looks, self._made, self._fenced, self._keys, self._lanes, self.messages):
+                known.pop(barrier, None)
+            for parity in (0, 1):
+                self.forget((barrier, parity))
+
+    def forget_meetings(self, cluster) -> None:
+        """`cluster` has left, and the barriers among its CTAs with it."""
+        for meeting in (cluster, *cluster.meetings.values()):
+            for phase in (meeting.phase, meeting.phase - 1):
+                self.forget((meeting, phase))
 
     def _touched(self, barrier, mode: str) -> None:
         if self.guide is not None:

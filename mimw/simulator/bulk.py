@@ -46,7 +46,7 @@ def bulk_load(task, op):
                  lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
     memory.touch_box(copy, op, address, view.data, write=False)
     view.touch(copy, op, write=True, proxy=ASYNC)
-    barrier.coming.append(copy)
+    barrier.expect(copy)
     view.expect(copy)
     task.env[op.result] = None
 

@@ -80,6 +80,7 @@ def cluster_barrier(task, op):
     cluster = task.cta.cluster
     phase = cluster.phase
     task.machine.order.release(task, (cluster, phase))
+    task.machine.order.forget((cluster, phase - 2))      # all came to the phase behind it, so they have acquired it
     cluster.arrive(task)
     while cluster.phase == phase:
         cluster.waiters.append(task)

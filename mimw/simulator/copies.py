@@ -49,7 +49,7 @@ def tma_load(task, op):
                   lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
     descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
     view.touch(copy, op, write=True, proxy=ASYNC)
-    barrier.coming.append(copy)
+    barrier.expect(copy)
     view.expect(copy)
 
 

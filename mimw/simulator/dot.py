@@ -39,7 +39,7 @@ def async_dot(task, op):
     label = f"{m} x {n} x {op.args[0].type.shape[-1]}"
     task.machine.record(task.cta, "tensor core", "dot", start, start + duration, label, op)
     dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=pending,
-                   ready=lambda: task.dots[0] is dot, group="wgmma")
+                   follows=task.dots[-1] if task.dots else None, group="wgmma")
     task.machine.start(dot)
     for operand in (a, b):
         if isinstance(operand, View):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
@@ -20,7 +19,9 @@ from ..analysis import total_warps
 from ..ir import Block, Op, Program, Value
 from .cluster import Cluster, clusters
 from .deadlock import deadlock, livelock
+from .flights import Flights
 from .guide import Guide
+from .hopes import Hopeless, Hopes
 from .interpreter import Code, prepare, run_block
 from .limits import trip_limit
 from .memory import GlobalMemory
@@ -55,7 +56,9 @@ class Machine:
         self.grid_meeting = None
         self.runnable: list[Task] = []
         self.blocked: dict[Task, None] = {}
-        self.inflight: list[InFlight] = []
+        self.inflight = Flights()
+        # An eager machine lands anything; the other one what the longest blocked task waits for.
+        self.hopes = Hopeless() if self.eager else Hopes(self.blocked)
         self.ctas: dict[int, Cta] = {}                  # by number: those that have begun, less clusters that are over
         self.begun = 0
         self.step = 0
@@ -63,8 +66,7 @@ class Machine:
         self.max_trips = trip_limit()
         self.end = 0.0
         self.executed: Counter[str] = Counter()
-        self._due: list[tuple[int, int, InFlight]] = []
-        self._started = 0
+        self._at = 0                                    # the place of the task that goes on among those that can
         self._codes: dict[Block, Code] = {}
         self.order = Order(self) if races else Unordered()
         self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
@@ -102,6 +104,13 @@ class Machine:
             del self.blocked[task]
             self.runnable.append(task)
 
+    def _withdraw(self, task: Task) -> None:
+        """Take `task`, which went on last, out of those that can: it is where it was, as others only join behind."""
+        if self._at < len(self.runnable) and self.runnable[self._at] is task:
+            del self.runnable[self._at]
+        else:
+            self.runnable.remove(task)
+
     def run(self) -> None:
         waiting = self.launch_order()
         living = sum(self._admit(waiting) for _ in range(max(1, self.resident // self.program.cluster_size)))
@@ -121,9 +130,10 @@ class Machine:
             if self.polls == polls:
                 self.polls = 0            # a step that did not look at memory: somebody is at work
             if wait is not None:
-                task.wait = wait
-                self.runnable.remove(task)
+                task.wait, task.blocked_at = wait, self.step
+                self._withdraw(task)
                 self.blocked[task] = None
+                self.hopes.add(task)
         while self.inflight:
             self.land(self._ready())
         if self.trace is not None:
@@ -140,9 +150,10 @@ class Machine:
     def leave(self, cluster: Cluster) -> None:
         """All CTAs of `cluster` have ended: they are forgotten, so that a grid may be as large as a launch takes."""
         if not self.together:
+            self.order.leave(cluster)
             for cta in cluster.ctas:
                 del self.ctas[cta.number]
-                cta.tasks.clear()       # no cycles of references: each CTA's memory is free at once
+                cta.forget()            # no cycles of references: each CTA's memory is free at once
             cluster.ctas.clear()
 
     def _admit(self, waiting: Iterator) -> int:
@@ -161,10 +172,10 @@ class Machine:
 
     def _finish(self, task: Task) -> bool:
         """Retire a task; True if it was the last of its CTA."""
-        self.runnable.remove(task)
+        self._withdraw(task)
         task.end_stretch()
         task.release()
-        task.finished, task.env = True, {}
+        task.finished, task.env, task.wait, task.steps = True, {}, None, None
         self.end = max(self.end, task.clock)
         self.polls = 0
         if task.parent is not None:
@@ -188,7 +199,7 @@ class Machine:
                     continue
                 if actor is not None:
                     return actor
-            operation = self._overdue()
+            operation = self.inflight.overdue(self.step)
             if operation is None and self.inflight and (spinning or not self.runnable):
                 operation = self._ready()
             if operation is not None:
@@ -198,43 +209,26 @@ class Machine:
             elif spinning:
                 raise livelock(self)
             else:
-                return self.runnable[int(self.random.random() * len(self.runnable))]
+                self._at = int(self.random.random() * len(self.runnable))
+                return self.runnable[self._at]
 
     def start(self, operation: InFlight) -> InFlight:
         """Put an operation in flight; it lands after a number of steps that the seed decides."""
         self.order.issue(operation, operation.group)
         delay = 1 + self.random.randrange(2 * self.delay) if self.eager else LATEST
-        self._started += 1
-        heappush(self._due, (self.step + delay, self._started, operation))
-        self.inflight.append(operation)
+        self.inflight.start(operation, self.step + delay)
         return operation
-
-    def _overdue(self) -> InFlight | None:
-        """An operation whose time has come. One that is not ready lands as soon as what it follows has landed."""
-        while self._due and (self._due[0][2].landed or self._due[0][0] <= self.step):
-            _, number, operation = heappop(self._due)
-            if operation.landed:
-                continue
-            if operation.ready():
-                return operation
-            heappush(self._due, (self.step + 1, number, operation))
-        return None
 
     def _ready(self) -> InFlight:
         """The operation to land when somebody has to: any, or on seed 0 one that a task waits for."""
-        if not self.eager:
-            for task in self.blocked:
-                for operation in task.wait.needs():
-                    if operation.ready() and not operation.landed:
-                        return operation
-        ready = [operation for operation in self.inflight if operation.ready()]
-        return ready[int(self.random.random() * len(ready))]
+        operation = None if self.eager else self.hopes.first()
+        return operation or self.inflight.nth(int(self.random.random() * self.inflight.able))
 
     def land(self, operation: InFlight) -> None:
         """Let `operation` do now what it was started for."""
-        self.inflight.remove(operation)
-        operation.landed = True
+        self.inflight.land(operation)
         operation.land(operation)
+        self.order.done(operation)
         self.polls = 0
         self.end = max(self.end, operation.end)
         self.wake(operation.task)

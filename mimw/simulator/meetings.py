@@ -42,6 +42,7 @@ def meet(task: Task, op, meeting: Meeting):
     task.release()
     phase = meeting.phase
     task.machine.order.release(task, (meeting, phase))
+    task.machine.order.forget((meeting, phase - 2))      # who comes has seen the phase before open, so that one is over for all
     meeting.arrive(task)
     while meeting.phase == phase:
         meeting.waiters.append(task)
@@ -66,4 +67,5 @@ def grid_barrier(task, op):
     machine = task.machine
     if machine.grid_meeting is None:
         machine.grid_meeting = Meeting("the grid", list(machine.ctas.values()))
+    machine.order.mix()
     yield from meet(task, op, machine.grid_meeting)

@@ -27,6 +27,7 @@ class Round:
     come: int = 0
     time: float = 0.0
     waiters: list[Task] = field(default_factory=list)
+    leaving: int = 0            # tasks that will acquire what was released here
 
     @property
     def over(self) -> bool:
@@ -41,8 +42,8 @@ class NamedBarrier:
     current: Round | None = None
     rounds: int = 0
 
-    def arrive(self, task: Task, op: Op, threads: int) -> list[Round]:
-        """All warps of `task` come; the rounds that they are in.
+    def arrive(self, task: Task, op: Op, threads: int, stays: bool = False) -> list[Round]:
+        """All warps of `task` come; the rounds that they are in. Who `stays` acquires what was released there, if it is one.
 
         Only a task that is in one round as a whole releases: of another one some warps may have come without the others.
         """
@@ -53,6 +54,7 @@ class NamedBarrier:
             if not rounds:
                 whole = one.come + left <= threads
                 self._tell(task, one, whole)
+                one.leaving += stays and whole
             came = min(left, threads - one.come)
             one.come, left, one.time = one.come + came, left - came, max(one.time, task.clock)
             rounds.append(one)
@@ -61,6 +63,8 @@ class NamedBarrier:
                 for waiter in one.waiters:
                     waiter.machine.wake(waiter)
                 one.waiters.clear()
+                if not one.leaving:
+                    task.machine.order.forget(one)
         return rounds
 
     def _open(self, task: Task, op: Op, threads: int) -> Round:
@@ -95,7 +99,7 @@ def named_barrier_wait(task, op):
     """A task that came as a whole knows what all did who came as a whole to its round; one that was cut knows of nobody."""
     yield None
     barrier = _barrier(task, op)
-    rounds = barrier.arrive(task, op, op.args[1])
+    rounds = barrier.arrive(task, op, op.args[1], stays=True)
     task.machine.polls, last = 0, rounds[-1]
     while not last.over:
         last.waiters.append(task)
@@ -103,4 +107,7 @@ def named_barrier_wait(task, op):
                    "threads have come")
     if len(rounds) == 1:
         task.machine.order.acquire(task, last)
+        last.leaving -= 1
+        if not last.leaving:
+            task.machine.order.forget(last)
     task.wait_until(last.time, op, f"named barrier {barrier.number}")

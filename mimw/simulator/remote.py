@@ -83,7 +83,7 @@ def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view:
     copy = issue(task, op, kind, unit, size, latency, land, view.name, destination=view, home=cta,
                  lands_by=f"barrier {barrier.name} of CTA {cta.index}, phase {barrier.phase} (parity {barrier.phase & 1})")
     view.touch(copy, op, write=True, proxy=proxy)
-    barrier.coming.append(copy)
+    barrier.expect(copy)
     view.expect(copy)
     return copy
 

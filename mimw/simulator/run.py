@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import SimulatorMisuse
 from ..ir import Program
+from .collector import resting_collector
 from .guide import Guide, Schedule
 from .host import bind
 from .machine import Machine
@@ -64,6 +65,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
                       check_unwritten=check_unwritten, races=races, only=only)
     if (watcher := watching.get()) is not None:
         watcher(machine)
-    with one_thread(), np.errstate(all="ignore"):       # overflow, division by zero and NaN are values on the GPU, not events
+    # Overflow, division by zero and NaN are values on the GPU, not events.
+    with resting_collector(), one_thread(), np.errstate(all="ignore"):
         machine.run()
     return Run(machine.end, machine.counts(), machine.trace)

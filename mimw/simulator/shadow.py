@@ -1,12 +1,21 @@
-"""What is known about each byte of a memory, beside its value: a number per element, found from any numpy view of it.
+"""What is known about each byte of a memory, beside its value: a number per cell, found from any numpy view of it.
 
 A memory is a numpy array that owns its bytes; views, slices, transposes and reinterpretations of it lead to the same
-shadow. Cells are as wide as the elements of the first access, and are split when a narrower or unaligned one comes.
+shadow. Cells are as wide as what has been accessed so far allows, tiles and rows of tiles as a rule, and are split when a narrower
+or unaligned access comes.
+
+    shadow = Shadow(memory, gone)                   gone(shadow) is called when the memory is
+    cells, (low, high), size = shadow.view(data)    the cells under `data` as a view, and its bytes: from, to, how many
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
+
 import numpy as np
+
+VIEWS = 4096        # views that are remembered
 
 
 def owner_of(data: np.ndarray) -> np.ndarray:
@@ -23,25 +32,43 @@ def address_of(data: np.ndarray) -> int:
 class Shadow:
     """One number per cell of a memory; 0 at first."""
 
-    def __init__(self, memory: np.ndarray, grain: int):
-        self.memory = memory                  # held, so that its address is nobody else's
-        self.start, self.size, self.grain = address_of(memory), memory.nbytes, grain
-        self.cells = np.zeros(-(-self.size // grain), np.int32)
-        self._views: dict[tuple, np.ndarray] = {}
+    def __init__(self, memory: np.ndarray, gone: Callable[[Shadow], None]):
+        self._memory = weakref.ref(memory, lambda _: gone(self))      # before its address can be another's
+        self.start, self.size, self.grain = address_of(memory), memory.nbytes, 0
+        self.cells = np.zeros(0, np.int32)
+        self._views: dict[tuple, tuple] = {}
 
-    def view(self, data: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-        """The cells under a view of the memory, as a view of the cells; its first byte and the one behind its last."""
+    def view(self, data: np.ndarray) -> tuple[np.ndarray, tuple[int, int], int | None]:
+        """The cells under a view of the memory, as a view of the cells; its first byte and the one behind its last; its bytes,
+        or None if elements of it overlap."""
         key = (address_of(data), data.shape, data.strides, data.itemsize)
         found = self._views.get(key)
         if found is None:
-            offset = key[0] - self.start
-            self._fit(offset, data.itemsize, *data.strides)
-            per, grain = data.itemsize // self.grain, self.grain
-            shape, strides = (*data.shape, per), (*(4 * (stride // grain) for stride in data.strides), 4)
-            end = offset + sum((extent - 1) * stride for extent, stride in zip(data.shape, data.strides)) + data.itemsize
-            found = np.ndarray(shape, np.int32, self.cells, offset // grain * 4, strides), (offset, end)
+            found = self._found(key[0] - self.start, *key[1:])
+            if len(self._views) >= VIEWS:
+                self._views.clear()
             self._views[key] = found
         return found
+
+    def stretch(self, low: int, size: int) -> tuple[np.ndarray, tuple[int, int], int | None]:
+        """As `view`, of the `size` bytes from `low` on."""
+        return self._found(low, (), (), size)
+
+    def _found(self, low: int, shape: tuple[int, ...], strides: tuple[int, ...], run: int):
+        low += sum((extent - 1) * stride for extent, stride in zip(shape, strides) if stride < 0)
+        high = low + run + sum((extent - 1) * abs(stride) for extent, stride in zip(shape, strides))
+        axes, apart = [], True
+        for stride, extent in sorted((abs(stride), extent) for extent, stride in zip(shape, strides) if extent > 1):
+            if stride == run and not axes:
+                run *= extent       # follows without a gap
+                continue
+            apart = apart and stride >= (run if not axes else axes[-1][0] * axes[-1][1])
+            axes.append((stride, extent))
+        self._fit(low, run, *(stride for stride, _ in axes))
+        grain = self.grain
+        cells = np.ndarray((*(extent for _, extent in axes), run // grain), np.int32, self.cells, low // grain * 4,
+                           (*(stride // grain * 4 for stride, _ in axes), 4))
+        return cells, (low, high), cells.size * grain if apart else None
 
     def at(self, offsets: np.ndarray, size: int) -> np.ndarray:
         """The indices of the cells under elements of `size` bytes at byte `offsets`; aligned to their size."""
@@ -58,8 +85,10 @@ class Shadow:
 
     def _fit(self, *extents: int) -> None:
         """Split cells so that every one of `extents` is whole cells."""
-        grain = int(np.gcd.reduce((self.grain, *map(abs, extents))))
-        if grain != self.grain:
-            self.cells = np.repeat(self.cells, self.grain // grain)[:-(-self.size // grain)]
-            self.grain = grain
-            self._views.clear()
+        grain = int(np.gcd.reduce((self.grain, *extents)))
+        if grain == self.grain:
+            return
+        count = -(-self.size // grain)
+        self.cells = np.repeat(self.cells, self.grain // grain)[:count] if self.grain else np.zeros(count, np.int32)
+        self.grain = grain
+        self._views.clear()

@@ -30,7 +30,7 @@ class Wait:
     needs: Callable[[], Iterable[InFlight]] = tuple
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class InFlight:
     """An asynchronous operation on its way: `land` does what it was started for, at time `end`.
 
@@ -46,10 +46,16 @@ class InFlight:
     landed: bool = False
     destination: Any = None
     lands_by: str = ""
-    ready: Callable[[], bool] = lambda: True
+    follows: InFlight | None = None         # lands before this one can
+    followed_by: InFlight | None = None     # that waits for this one to land
     group: str = ""
     home: Cta | None = None         # whose shared memory it writes or reads last, if not the issuer's
     strand: Any = None
+    number: int = 0                 # of its start
+
+    def ready(self) -> bool:
+        """Whether it can land now."""
+        return self.follows is None or self.follows.landed
 
     @property
     def machine(self) -> Machine:
@@ -59,19 +65,29 @@ class InFlight:
 class Unit:
     """A part of an SM that does one thing at a time (TMA, tensor cores), shared by the tasks of a CTA."""
 
-    def __init__(self):
+    KEPT = 64
+
+    def __init__(self, cta: Cta):
+        self._cta = cta
         self._busy: list[tuple[float, float]] = []
+        self._many = self.KEPT
 
     def reserve(self, earliest: float, duration: float) -> float:
         """The start of the first free stretch of `duration` from `earliest` on. Clocks come in any order."""
         start = earliest
-        index = max(0, bisect_right(self._busy, (earliest, float("inf"))) - 1)
-        for begin, end in self._busy[index:]:
+        for begin, end in self._busy[self._passed(earliest):]:
             if begin >= start + duration:
                 break
             start = max(start, end)
         insort(self._busy, (start, start + duration))
+        if len(self._busy) > self._many:
+            self._busy = self._busy[self._passed(self._cta.now):]
+            self._many = self.KEPT + 2 * len(self._busy)
         return start
+
+    def _passed(self, now: float) -> int:
+        """How many stretches are over for who comes at `now` or later."""
+        return max(0, bisect_right(self._busy, (now, float("inf"))) - 1)
 
 
 @dataclass(eq=False)
@@ -93,7 +109,21 @@ class Cta:
     live: int = 0
 
     def unit(self, name: str) -> Unit:
-        return self.units.setdefault(name, Unit())
+        found = self.units.get(name)
+        if found is None:
+            found = self.units[name] = Unit(self)
+        return found
+
+    @property
+    def now(self) -> float:
+        """No task of it acts before this time: the earliest clock but of those that wait for their own tasks."""
+        parents = {task.parent for task in self.tasks if not task.finished}
+        return min((task.clock for task in self.tasks if not task.finished and task not in parents), default=float("inf"))
+
+    def forget(self) -> None:
+        """It is over: what it held is free, whoever still knows its name."""
+        for held in (self.memory, self.barriers, self.units, self.named_barriers, self.tasks):
+            held.clear()
 
 
 class Task:
@@ -106,6 +136,7 @@ class Task:
         self.clock = self.stretch = clock
         self.active: np.ndarray | None = None           # which threads run code under an `if` on thread_id; None is all
         self.wait: Wait | None = None
+        self.blocked_at = self.hopes_at = -1            # the step at which it last was blocked, and that of its place in `Hopes`
         self.strand: Any = None                         # its place in the order of accesses
         self.finished = False
         self.loops: list[Op] = []                       # that it is in, the innermost last

@@ -20,6 +20,7 @@ from ..costs import Model
 from ..ir import Block, Op, Program, Value
 from .cluster import Cluster
 from .deadlock import deadlock, livelock
+from .hopes import Hopeless
 from .interpreter import Code
 from .machine import POLL_ROUNDS, Machine
 from .memory import GlobalMemory
@@ -73,7 +74,7 @@ class TimedMachine(Machine):
                  model: Model, conditions: Conditions, needed: Needed, order: Sequence[list], slots: int, most_loads: int = 0):
         super().__init__(program, grid, arguments, memory, seed=0, trace=True, check_unwritten=False,
                          resident=slots * program.cluster_size)
-        self.trace = Trace()
+        self.trace, self.hopes = Trace(), Hopeless()
         self.model, self.conditions, self.needed = model, conditions, needed
         self._order, self._slots, self._most_loads = order, slots, most_loads
         self.sms = [[Sm() for _ in range(program.cluster_size)] for _ in range(1 if most_loads == 0 else slots)]
@@ -136,7 +137,7 @@ class TimedMachine(Machine):
         super().wake(task)
 
     def start(self, operation: InFlight) -> InFlight:
-        self.inflight.append(operation)
+        self.inflight.start(operation)
         self._push(operation.end, operation)
         return operation
 

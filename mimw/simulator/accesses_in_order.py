@@ -1,0 +1,202 @@
+"""Accesses to memory held against each other: each is checked against what went before on the same bytes (FastTrack: Flanagan and
+Freund, PLDI 2009), over cells of `shadow`, of which many are in one `State`.
+
+What is kept is what bytes that can still be reached are in: neither the number of accesses nor that of CTAs makes it grow, but for
+what reads the same bytes without any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir import Op
+from .clocks import FENCED, GLOBAL, REUSABLE, Epoch
+from .race_report import race
+from .shadow import Shadow, owner_of
+from .states import Numbers, State
+
+GENERIC, ASYNC = "generic", "async"
+_SMALL = 32                 # cells that are looked at one by one
+
+
+@dataclass(eq=False, slots=True)
+class Access:
+    """One access, as it is remembered and reported."""
+
+    strand: Any
+    epoch: Epoch
+    op: Op
+    name: str
+    write: bool
+    proxy: str
+    scope: str                              # of an atomic access: cta, gpu or sys; else empty
+    space: str
+    bytes: tuple[int, int]                  # the first byte of its memory that it touches, and the one behind the last
+    number: int                             # in the order of all accesses
+    over: tuple[Epoch, ...] = ()            # of a write: those that it took the place of
+
+
+class AccessOrder:
+    """The part of `Order` about plain accesses; raises a `DataRace` at the one that completes one."""
+
+    def __init__(self):
+        self.operations = 0                 # accesses looked at
+        self.apart = True                   # no cluster has heard of any other yet
+        self._states = Numbers(State())
+        self._born = 0
+        self._shadows: dict[tuple[int, str], Shadow] = {}
+
+    def touch(self, actor, op: Op, data: np.ndarray, name: str, *, write: bool, proxy: str = GENERIC, scope: str = "",
+              space: str = "shared") -> None:
+        """An access of `actor` to all elements of a numpy view."""
+        if not data.size:
+            return
+        shadow = self._shadow(owner_of(data))
+        cells, extent, size = shadow.view(data)
+        access = self._access(actor, op, name, write, proxy, scope, space, extent)
+        self._note(shadow, cells, access, size)
+
+    def scatter(self, actor, op: Op, memory: np.ndarray, offsets: np.ndarray, size: int, name: str, *, write: bool,
+                proxy: str = GENERIC, scope: str = "", space: str = "global") -> None:
+        """An access to elements of `size` bytes at byte `offsets` of a memory."""
+        count = offsets.size
+        if not count:
+            return
+        shadow, first = self._shadow(memory), int(offsets[0])
+        if int(offsets[-1]) - first == (count - 1) * size and (offsets[1:] - offsets[:-1] == size).all():
+            cells, extent, size = shadow.stretch(first, count * size)
+            self._note(shadow, cells, self._access(actor, op, name, write, proxy, scope, space, extent), size)
+            return
+        at = shadow.at(offsets, size)
+        extent = int(offsets.min()), int(offsets.max()) + size
+        access = self._access(actor, op, name, write, proxy, scope, space, extent)
+        numbers = shadow.cells[at]
+
+        def span(number: int) -> tuple[int, int]:
+            found = at[numbers == number]
+            return int(found.min()) * shadow.grain, (int(found.max()) + 1) * shadow.grain
+
+        shadow.cells[at] = self._renumbered(numbers, access, None, span)
+
+    def _access(self, actor, op: Op, name: str, write: bool, proxy: str, scope: str, space: str, extent) -> Access:
+        if self._states.full:
+            self._states.sweep(shadow for (_, use), shadow in self._shadows.items() if use == "accesses")
+        self.operations += 1
+        strand = actor.strand
+        return Access(strand, strand.epoch, op, name, write, proxy, scope, space, extent, self.operations)
+
+    def _shadow(self, memory: np.ndarray, use: str = "accesses") -> Shadow:
+        key = id(memory), use
+        found = self._shadows.get(key)
+        if found is None:
+            numbers = self._states if use == "accesses" else self._heard
+
+            def gone(shadow: Shadow) -> None:
+                del self._shadows[key]
+                numbers.drop(shadow.cells)
+
+            found = self._shadows[key] = Shadow(memory, gone)
+        return found
+
+    def _note(self, shadow: Shadow, cells: np.ndarray, access: Access, size: int | None) -> None:
+        """An access to a view of the cells of a shadow, `size` bytes if that is known."""
+
+        def span(number: int) -> tuple[int, int]:
+            return shadow.span(cells, cells == number)
+
+        if cells.size > _SMALL:
+            cells[...] = self._renumbered(cells, access, size and shadow.grain, span)
+            return
+        numbers = cells.ravel().tolist()
+        first = numbers[0]
+        if numbers.count(first) == len(numbers):
+            number = self._next(first, access, size, span)
+            if number != first:
+                cells[...] = number
+            return
+        new = {number: self._next(number, access, size and shadow.grain * numbers.count(number), span)
+               for number in sorted(set(numbers), key=self._age)}
+        cells[...] = np.array([new[number] for number in numbers], np.int32).reshape(cells.shape)
+
+    def _renumbered(self, cells: np.ndarray, access: Access, grain: int | None, span):
+        """The numbers that take the place of those of `cells`, in which no cell is twice if its `grain` is given."""
+        first = int(cells.flat[0])
+        if (cells == first).all():
+            return self._next(first, access, grain and grain * cells.size, span)
+        old, where, counts = np.unique(cells, return_inverse=True, return_counts=True)
+        sizes = dict(zip(old.tolist(), counts.tolist()))
+        new = {number: self._next(number, access, grain and grain * sizes[number], span) for number in sorted(sizes, key=self._age)}
+        return np.array([new[number] for number in old.tolist()], np.int32)[where].reshape(cells.shape)
+
+    def _age(self, number: int) -> int:
+        return self._states[number].born
+
+    def _next(self, number: int, access: Access, size: int | None, span) -> int:
+        """Check `access` against the state of some cells, `size` bytes of them; the number of their next state."""
+        state = self._states[number]
+        for earlier in state.writes:
+            self._check(earlier, access, number, span)
+        if access.write:
+            for earlier in state.all_reads():
+                self._check(earlier, access, number, span)
+            access.over = tuple(earlier.epoch for earlier in state.writes)
+            # Atomic accesses do not order each other: the writes that a later plain access must follow are all of them.
+            writes = (*_not_superseded(state.writes, access), access) if access.scope else (access, )
+            return self._put(number, state, size, writes, {}, None)
+        last = state.last
+        if last is not None and last.epoch is access.epoch and last.op is access.op:
+            return number
+        alone = number and size is not None and state.owned == size
+        reads, cluster = state.reads if alone else dict(state.reads), access.strand.task.cta.cluster
+        # Where clusters know nothing of each other, the reads of the others stay as they are.
+        for other in (cluster, ) if self.apart else list(reads):
+            reads[other] = _not_superseded(reads.get(other, ()), access)
+        reads[cluster] = (*reads.get(cluster, ()), access)
+        return self._put(number, state, size, state.writes, reads, access)
+
+    def _put(self, number: int, state: State, size: int | None, writes: tuple, reads: dict, last: Access | None) -> int:
+        """`size` bytes leave `state` for a new one: it becomes that, if there are no others in it."""
+        self._born += 1
+        if number and size is not None and state.owned == size:
+            state.writes, state.reads, state.last, state.born = writes, reads, last, self._born
+            return number
+        if state.owned is not None:
+            state.owned = None if size is None else state.owned - size
+        return self._states.add(State(writes, reads, last, size, self._born))
+
+    def _check(self, earlier: Access, later: Access, number: int, span) -> None:
+        clock, epoch = later.strand.clock, earlier.epoch
+        if clock.get(epoch.strand, 0) >= epoch.tick:
+            if later.proxy is GENERIC or earlier.proxy is ASYNC:
+                return      # the end of an asynchronous operation is a fence towards the generic proxy
+            aspect = _between_proxies(earlier, later)
+            if aspect is not None and not epoch.before(clock, aspect):
+                raise race(self.machine, earlier, later, span(number), fence=True)
+            return
+        if earlier.scope and later.scope:
+            if "cta" not in (earlier.scope, later.scope) or earlier.strand.task.cta is later.strand.task.cta:
+                return
+        raise race(self.machine, earlier, later, span(number))
+
+
+def _not_superseded(some: tuple[Access, ...], later: Access) -> tuple[Access, ...]:
+    """Without those that need not be remembered beside `later`: what comes after it comes after them, and is fenced from them if it
+    is from it."""
+    if not some:
+        return some
+    clock, strand, tick, fenced = later.strand.clock, later.epoch.strand, later.epoch.tick, later.proxy is ASYNC
+    return tuple([one for one in some if fenced and one.proxy is GENERIC or
+                  clock.get(one.epoch.strand, 0) < one.epoch.tick and not (one.epoch.strand == strand and one.epoch.tick <= tick)])
+
+
+def _between_proxies(earlier: Access, later: Access) -> int | None:
+    """Which fence a generic access and a later asynchronous one to the same bytes need, as an aspect of clocks; None if none."""
+    if later.space == "shared":
+        if later.write:
+            return REUSABLE
+        # The compiler fences what a task wrote itself before an asynchronous dot of that task reads it.
+        return None if later.op.name == "async_dot" and earlier.strand.task is later.strand.task else FENCED
+    return GLOBAL if earlier.write and (not later.write or later.scope) else None
