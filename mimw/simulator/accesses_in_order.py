@@ -81,6 +81,10 @@ class AccessOrder:
 
         shadow.cells[at] = self._renumbered(numbers, access, None, span)
 
+    def close(self) -> None:
+        """No more accesses come. A shadow knows how to leave this collection, so it would stay with it."""
+        self._shadows.clear()
+
     def _access(self, actor, op: Op, name: str, write: bool, proxy: str, scope: str, space: str, extent) -> Access:
         if self._states.full:
             self._states.sweep(shadow for (_, use), shadow in self._shadows.items() if use == "accesses")
@@ -92,11 +96,10 @@ class AccessOrder:
         key = id(memory), use
         found = self._shadows.get(key)
         if found is None:
-            numbers = self._states if use == "accesses" else self._heard
+            numbers, shadows = self._states if use == "accesses" else self._heard, self._shadows
 
-            def gone(shadow: Shadow) -> None:
-                del self._shadows[key]
-                numbers.drop(shadow.cells)
+            def gone() -> None:
+                numbers.drop(shadows.pop(key).cells)
 
             found = self._shadows[key] = Shadow(memory, gone)
         return found

@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 
 from .tasks import InFlight
 
-SLACK = 64      # landed operations that may stay in the queue beside those that fly
+SLACK = 16      # landed operations that may stay in the queue beside those that fly
 
 
 class Flights:

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from .tasks import InFlight, Task
 
-SLACK = 64
+SLACK = 16
 
 
 class Hopes:

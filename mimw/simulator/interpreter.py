@@ -6,7 +6,7 @@ by plain calls, which is several times as fast. Which one it is is found once pe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -16,32 +16,35 @@ from .costs import cost
 from .table import HANDLERS
 
 PLAIN, SWITCHING, GENERATOR = range(3)
+_NOTHING = ("yield", "condition")       # the op around the block takes the values
 REGION = "warp_specialize"  # waits for its tasks, whatever they hold
 
 
 @dataclass
 class Code:
-    """A block made ready: its steps, whether any of them may give way to others, and how often it has run."""
+    """A block made ready: its steps, whether any of them may give way to others, its ops, and how often it has run."""
 
     steps: list[tuple[Op, object, int, float]]
     switches: bool
+    ops: tuple[Op, ...]
     runs: int = 0
 
 
-_READY: WeakKeyDictionary[Block, dict[int, tuple[list, bool]]] = WeakKeyDictionary()    # the same in every run of a program
+_READY: WeakKeyDictionary[Block, dict[tuple, tuple[list, bool]]] = WeakKeyDictionary()    # the same in every run of a program
 
 
-def prepare(block: Block, num_warps: int) -> Code:
-    """Look up handlers and costs of a block's ops. `num_warps` is what its task runs on."""
-    ready = _READY.setdefault(block, {})
-    if num_warps not in ready:
-        ready[num_warps] = _prepared(block, num_warps)
-    return Code(*ready[num_warps])
+def prepare(block: Block, num_warps: int, done: Container[Op] = ()) -> Code:
+    """Look up handlers and costs of a block's ops, less those that are `done`. `num_warps` is what its task runs on."""
+    ready, left = _READY.setdefault(block, {}), tuple([op for op in block.ops if op not in done and op.name not in _NOTHING])
+    found = ready.get((num_warps, left))
+    if found is None:
+        found = ready[num_warps, left] = _prepared(block, left, num_warps)
+    return Code(*found, block.ops)
 
 
-def _prepared(block: Block, num_warps: int) -> tuple[list, bool]:
+def _prepared(block: Block, left: tuple[Op, ...], num_warps: int) -> tuple[list, bool]:
     steps, switches = [], False
-    for op in block.ops:
+    for op in left:
         handler = HANDLERS.get(op.name)
         if handler is None:
             raise SimulatorMisuse(f"the simulator does not know what {op.name!r} means", op.site)
@@ -50,7 +53,7 @@ def _prepared(block: Block, num_warps: int) -> tuple[list, bool]:
         blocking = handler.generator and (inside or not op.blocks)
         switches |= switching or blocking
         mode = GENERATOR if handler.generator else SWITCHING if switching else PLAIN
-        steps.append((op, handler.run, mode, cost(op, num_warps)))
+        steps.append((op, handler.run_of(op), mode, cost(op, num_warps)))
     return steps, switches or any(op.name == REGION for op in block.ops)
 
 

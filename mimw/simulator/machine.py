@@ -18,6 +18,7 @@ from typing import Any
 from ..analysis import total_warps
 from ..ir import Block, Op, Program, Value
 from .cluster import Cluster, clusters
+from .constants import constants
 from .deadlock import deadlock, livelock
 from .flights import Flights
 from .guide import Guide
@@ -43,7 +44,8 @@ class Machine:
                  memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
                  resident: int = 132, only: Sequence[tuple[int, int, int]] | None = None):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
-        self.arguments = arguments
+        values, self._done = constants(program)
+        self.arguments = {**values, **arguments}        # what every task knows when it starts
         self.only = only
         self.guide = seed if isinstance(seed, Guide) else None
         self.random = Random(0 if self.guide else seed)
@@ -76,14 +78,14 @@ class Machine:
     def code(self, block: Block, num_warps: int) -> Code:
         found = self._codes.get(block)
         if found is None:
-            found = self._codes[block] = prepare(block, num_warps)
+            found = self._codes[block] = prepare(block, num_warps, self._done)
         return found
 
     def counts(self) -> Counter[str]:
         """How often each op ran."""
         total: Counter[str] = Counter(self.executed)
         for code in self._codes.values():
-            for op, *_ in code.steps:
+            for op in code.ops:
                 total[op.name] += code.runs
         return total
 
@@ -138,6 +140,11 @@ class Machine:
             self.land(self._ready())
         if self.trace is not None:
             self.trace.events.sort(key=lambda event: event.end)
+
+    def close(self) -> None:
+        """Let go of what is known about accesses, whose tasks know this machine, without the help of the garbage collector."""
+        self.order.close()
+        self.order = Unordered()
 
     def launch_order(self) -> Iterator:
         """The program ids of each cluster, in the order in which they start."""
@@ -227,7 +234,8 @@ class Machine:
     def land(self, operation: InFlight) -> None:
         """Let `operation` do now what it was started for."""
         self.inflight.land(operation)
-        operation.land(operation)
+        land, operation.land = operation.land, None     # with what it held
+        land(operation)
         self.order.done(operation)
         self.polls = 0
         self.end = max(self.end, operation.end)

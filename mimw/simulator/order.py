@@ -30,7 +30,7 @@ from .clocks import ASPECTS, FENCED, GLOBAL, REUSABLE, Clock, Epoch, join
 from .race_report import unfinished
 
 _NOTHING: dict = {}         # of whom nothing is asked any more, or never was; nobody writes to it
-COPIES = 64
+COPIES = 16                 # of a CTA that are remembered before it is asked which of them are over
 _FENCES = {"async_shared": (FENCED, REUSABLE), "handover": (REUSABLE, ), "gpu": (GLOBAL, ), "sys": (GLOBAL, )}
 
 
@@ -177,6 +177,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
             for task in cta.tasks:
                 strand = task.strand
                 strand.clock = strand.published = strand.heard = strand.groups = _NOTHING
+                task.strand = None      # accesses know their strand, and that its task
         self.forget_meetings(cluster)
 
 
@@ -189,4 +190,4 @@ class Unordered:
         """Says nothing."""
 
     fork = join = release = acquire = publish = fence = issue = commit = wait_group = touch = scatter = atomic = _nothing
-    exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = _nothing
+    exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = close = _nothing

@@ -67,5 +67,8 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
         watcher(machine)
     # Overflow, division by zero and NaN are values on the GPU, not events.
     with resting_collector(), one_thread(), np.errstate(all="ignore"):
-        machine.run()
+        try:
+            machine.run()
+        finally:
+            machine.close()
     return Run(machine.end, machine.counts(), machine.trace)

@@ -4,7 +4,7 @@ A memory is a numpy array that owns its bytes; views, slices, transposes and rei
 shadow. Cells are as wide as what has been accessed so far allows, tiles and rows of tiles as a rule, and are split when a narrower
 or unaligned access comes.
 
-    shadow = Shadow(memory, gone)                   gone(shadow) is called when the memory is
+    shadow = Shadow(memory, gone)                   gone() is called when the memory is
     cells, (low, high), size = shadow.view(data)    the cells under `data` as a view, and its bytes: from, to, how many
 """
 
@@ -32,8 +32,8 @@ def address_of(data: np.ndarray) -> int:
 class Shadow:
     """One number per cell of a memory; 0 at first."""
 
-    def __init__(self, memory: np.ndarray, gone: Callable[[Shadow], None]):
-        self._memory = weakref.ref(memory, lambda _: gone(self))      # before its address can be another's
+    def __init__(self, memory: np.ndarray, gone: Callable[[], None]):
+        self._memory = weakref.ref(memory, lambda _: gone())      # before its address can be another's
         self.start, self.size, self.grain = address_of(memory), memory.nbytes, 0
         self.cells = np.zeros(0, np.int32)
         self._views: dict[tuple, tuple] = {}

@@ -42,7 +42,7 @@ class InFlight:
     task: Task
     op: Op
     end: float
-    land: Callable[[InFlight], None]
+    land: Callable[[InFlight], None] | None     # None once it has landed
     landed: bool = False
     destination: Any = None
     lands_by: str = ""
@@ -65,7 +65,7 @@ class InFlight:
 class Unit:
     """A part of an SM that does one thing at a time (TMA, tensor cores), shared by the tasks of a CTA."""
 
-    KEPT = 64
+    KEPT = 16
 
     def __init__(self, cta: Cta):
         self._cta = cta

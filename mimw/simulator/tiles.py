@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from ..errors import OutOfBounds, SimulatorMisuse
@@ -10,7 +12,7 @@ from ..ir.types import Pointer
 from ..triton_port.interpreter import Handle, TileBuilder, triton_type
 from .division import refuse_zero
 from .lanes import PerThread, settle, spread
-from .table import handles
+from .table import handles, made_for
 from .tasks import fail
 from .values import element_name, filled, numpy_type
 
@@ -36,11 +38,16 @@ _OPS = """
 """
 
 
-# Slots, phases and offsets: most ops of a kernel are these, and the way through the builder takes ten times as long.
-_INT32 = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-          "icmpSLT": np.less, "icmpSLE": np.less_equal, "icmpSGT": np.greater, "icmpSGE": np.greater_equal, "icmpEQ": np.equal,
-          "icmpNE": np.not_equal}
-_NATURAL = {"sdiv": np.floor_divide, "srem": np.remainder}     # as in C where neither operand is negative
+# Slots, phases and offsets: most ops of a kernel are these, and the way through the builder takes ten times as long. Python's
+# operators on numpy's numbers give what numpy's functions give, in a third of the time.
+_INT32 = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_, "or": operator.or_,
+          "xor": operator.xor, "icmpSLT": operator.lt, "icmpSLE": operator.le, "icmpSGT": operator.gt, "icmpSGE": operator.ge,
+          "icmpEQ": operator.eq, "icmpNE": operator.ne}
+_NATURAL = {"sdiv": operator.floordiv, "srem": operator.mod}     # as in C where neither operand is negative
+# What the builder does with two tiles of fp32.
+_FP32 = {"fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "maxnumf": np.fmax, "minnumf": np.fmin, "maximumf": np.maximum,
+         "minimumf": np.minimum}
+_NUMBER, _TILE = np.dtype(np.int32).type, np.dtype(np.float32)
 
 _DIVISIONS = frozenset("sdiv udiv srem urem".split())
 
@@ -48,20 +55,56 @@ _DIVISIONS = frozenset("sdiv udiv srem urem".split())
 @handles(*_OPS.split())
 def tile_op(task, op):
     """One result, computed by the builder's method of the op's name."""
-    if op.name in _INT32 or op.name in _NATURAL:
-        one, other = task.env[op.args[0]], task.env[op.args[1]]
-        if type(one) is type(other) is np.int32:
-            if op.name in _INT32:
-                task.env[op.results[0]] = _INT32[op.name](one, other)
-                return
-            if one >= 0 and other > 0:
-                task.env[op.results[0]] = _NATURAL[op.name](one, other)
-                return
     if op.name in _DIVISIONS:
         refuse_zero(task, op)
     args = [_argument(task, op, arg) for arg in op.args]
     data = getattr(_BUILDER, "create_" + op.name)(*args).data
     task.env[op.results[0]] = settle(op.results[0], data) if task.machine.tells_threads_apart else data
+
+
+@made_for(*_INT32)
+def number_op(op):
+    one, other, result, compute = *op.args[:2], op.results[0], _INT32[op.name]
+
+    def run(task, op):
+        env = task.env
+        x, y = env[one], env[other]
+        if type(x) is type(y) is _NUMBER:
+            env[result] = compute(x, y)
+        else:
+            tile_op(task, op)
+
+    return run
+
+
+@made_for(*_NATURAL)
+def natural_op(op):
+    one, other, result, compute = *op.args[:2], op.results[0], _NATURAL[op.name]
+
+    def run(task, op):
+        env = task.env
+        x, y = env[one], env[other]
+        if type(x) is type(y) is _NUMBER and x >= 0 and y > 0:
+            env[result] = compute(x, y)
+        else:
+            tile_op(task, op)
+
+    return run
+
+
+@made_for(*_FP32)
+def float_op(op):
+    one, other, result, compute = *op.args[:2], op.results[0], _FP32[op.name]
+
+    def run(task, op):
+        env = task.env
+        x, y = env[one], env[other]
+        if type(x) is type(y) is np.ndarray and x.dtype is y.dtype is _TILE:
+            env[result] = compute(x, y)
+        else:
+            tile_op(task, op)
+
+    return run
 
 
 @handles("split")

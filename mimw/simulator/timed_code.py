@@ -18,7 +18,7 @@ _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others
 def prepare(machine, block: Block, num_warps: int) -> Code:
     """The steps of a block for a task of `num_warps` warps."""
     steps = [_step(machine, op, num_warps) for op in block.ops]
-    return Code(steps, any(_gives_way(machine, op, mode, num_warps) for op, _, mode, _ in steps))
+    return Code(steps, any(_gives_way(machine, op, mode, num_warps) for op, _, mode, _ in steps), block.ops)
 
 
 def _gives_way(machine, op: Op, mode: int, num_warps: int) -> bool:

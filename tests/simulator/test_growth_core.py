@@ -1,0 +1,207 @@
+"""What a run costs and keeps as it grows: in CTAs at a time, in trips, in CTAs in all; and that every seed picks what it did.
+
+Times are CPU seconds, best of three; the bounds are ratios within one process.
+"""
+
+import gc
+import time
+import tracemalloc
+from random import Random
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+from mimw import tlx
+from mimw.simulate import prepare
+from mimw.simulator import machine as machines
+from mimw.simulator import run
+from mimw.simulator.collector import resting_collector
+from mimw.simulator.machine import Machine
+from mimw.simulator.run import watching
+
+
+@mimw.jit
+def ring(source, out, trips, STAGES: tl.constexpr):
+    """One task copies tiles in, the other adds them up."""
+    tiles = tlx.local_alloc((1, 256), tl.float32, STAGES)
+    full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            total = tl.zeros((1, 256), tl.float32)
+            for i in range(trips):
+                slot, phase = i % STAGES, i // STAGES & 1
+                tlx.barrier_wait(full[slot], phase)
+                total += tlx.local_load(tiles[slot])
+                tlx.barrier_arrive(free[slot])
+                tlx.named_barrier_wait(9, 128)
+            tl.store(out + tl.program_id(0) * 256 + tl.arange(0, 256)[None, :], total)
+        with tlx.async_task(num_warps=1):
+            for i in range(trips):
+                slot, phase = i % STAGES, i // STAGES & 1
+                tlx.barrier_wait(free[slot], phase ^ 1)
+                tlx.barrier_expect_bytes(full[slot], 1024)
+                tlx.async_descriptor_load(source, tiles[slot], [0, 0], full[slot])
+
+
+def launched(ctas, trips, stages=4):
+    source, out = np.ones((1, 256), np.float32), np.zeros((ctas, 256), np.float32)
+    launch = prepare(ring, (ctas, ), (mimw.TensorDescriptor.from_tensor(source, [1, 256]), out, trips), {"STAGES": stages})
+    return launch, out
+
+
+def seconds(ctas, trips, **options):
+    """CPU seconds of a run, the best of three."""
+    launch, out = launched(ctas, trips)
+    found = []
+    for _ in range(3):
+        start = time.process_time()
+        run(launch.program, launch.grid, launch.values, **options)
+        found.append(time.process_time() - start)
+        assert (out == trips).all()
+    return min(found)
+
+
+def kept(ctas, trips, stages=4, **options):
+    """The most bytes of Python and numpy that a run held at a time."""
+    launch, _ = launched(ctas, trips, stages)
+    gc.collect()
+    tracemalloc.start()
+    run(launch.program, launch.grid, launch.values, **options)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.parametrize("races", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_operation_costs_the_same_however_many_ctas_are_there(seed, races):
+    """8 and 128 CTAs, four doublings: for as many operations the time may not triple, where scanned lists cost up to 16 times."""
+    seconds(1, 8, seed=seed, races=races)       # what is made ready once
+    few, many = seconds(8, 160, seed=seed, races=races), seconds(128, 10, seed=seed, races=races)
+    assert many < 2.8 * few, (few, many)        # 128 CTAs also start and end 16 times as often
+
+
+@pytest.mark.parametrize("races", [False, True])
+def test_twice_the_trips_take_twice_the_time(races):
+    assert seconds(4, 400, races=races) < 2.6 * seconds(4, 200, races=races)
+
+
+@pytest.mark.parametrize("races", [False, True])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_memory_is_flat_in_trips(seed, races):
+    kept(2, 40)
+    few, many = kept(2, 100, seed=seed, races=races), kept(2, 400, seed=seed, races=races)
+    assert many - few < 250_000, (few, many)        # free lists of Python; what a trip makes is three times that
+
+
+def few_at_a_time(monkeypatch, resident):
+    init = Machine.__init__
+    monkeypatch.setattr(Machine, "__init__", lambda self, *args, **fields: init(self, *args, **{**fields, "resident": resident}))
+
+
+@pytest.mark.parametrize("races, of_each", [(False, 6_000), (True, 20_000)])
+def test_memory_is_flat_in_ctas(monkeypatch, races, of_each):
+    """What a CTA that has ended leaves behind is a name for messages where it has touched global memory, not its 32 KiB of buffers
+    with as much about them, and its barriers."""
+    few_at_a_time(monkeypatch, 8)
+    kept(2, 8, 32)
+    few, many = kept(32, 8, 32, races=races), kept(96, 8, 32, races=races)
+    assert many - few < 64 * of_each, (few, many)
+
+
+def test_the_collector_finds_nothing_that_grows():
+    """It rests during a run, so a run may not make cycles for each operation or CTA."""
+    found = []
+    for ctas, trips in ((2, 20), (2, 200), (40, 20)):
+        launch, _ = launched(ctas, trips)
+        gc.collect()
+        run(launch.program, launch.grid, launch.values, races=True)
+        found.append(gc.collect())
+    assert max(found) < 200, found
+
+
+def test_the_collector_is_as_it_was_before_also_after_errors():
+    assert gc.isenabled()
+    with pytest.raises(KeyError), resting_collector():
+        with resting_collector():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with resting_collector():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+class Plain:
+    """The scheduler in its plainest form: lists that are searched from their start. The other one must choose as it does."""
+
+    def __init__(self, machine):
+        self.machine, self.random, self.due, self.steps = machine, Random(), [], []
+        start, land, pick = machine.start, machine.land, machine._pick
+        machine.start, machine.land, machine._pick = self.started(start), self.landed(land), self.picked(pick)
+        self.flying = []
+
+    def started(self, start):
+        def wrapped(operation):
+            self.flying.append(operation)
+            return start(operation)
+        return wrapped
+
+    def landed(self, land):
+        def wrapped(operation):
+            if self.ready:
+                assert operation is self.ready.pop()
+            self.flying.remove(operation)
+            return land(operation)
+        return wrapped
+
+    def picked(self, pick):
+        ready = self.machine._ready
+
+        def chosen():
+            """What a search through all that is blocked and all that flies gives, for the same draw."""
+            machine = self.machine
+            self.random.setstate(machine.random.getstate())
+            found = None
+            if not machine.eager:
+                found = next((operation for task in machine.blocked for operation in task.wait.needs()
+                              if operation.ready() and not operation.landed), None)
+            able = [operation for operation in self.flying if operation.ready()]
+            found = found or able[int(self.random.random() * len(able))]
+            self.ready.append(found)
+            self.steps.append(found)
+            return ready()
+        self.ready = []
+        self.machine._ready = chosen
+        return pick
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_indexed_queue_lands_what_a_search_finds(seed):
+    launch, _ = launched(5, 30)
+    plain = []
+    token = watching.set(lambda machine: plain.append(Plain(machine)))
+    try:
+        run(launch.program, launch.grid, launch.values, seed=seed)
+    finally:
+        watching.reset(token)
+    assert not plain[0].flying and (seed or plain[0].steps)
+
+
+def test_constants_run_once_and_count_as_ever():
+    launch, _ = launched(2, 10)
+    counts = run(launch.program, launch.grid, launch.values).counts
+    values, done = machines.constants(launch.program)
+    assert {op.name for op in done} >= {"constant", "make_range", "splat"}
+    per_cta = sum(op.name == "make_range" for op in launch.program.walk())
+    assert counts["make_range"] == 2 * per_cta
+    assert counts["yield"] >= 2 * 10 and counts["constant"] > 2 * 10
+    for value in values.values():
+        assert not isinstance(value, np.ndarray) or not value.flags.writeable
