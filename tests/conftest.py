@@ -12,6 +12,9 @@ from pathlib import Path
 _SHARED = os.environ.get("PYTEST_MIMW_CACHE") if "PYTEST_XDIST_WORKER" in os.environ else None
 _CACHE = _SHARED or tempfile.mkdtemp(prefix="mimw-test-cache-")
 os.environ["TRITON_CACHE_DIR"] = os.environ["PYTEST_MIMW_CACHE"] = _CACHE
+# Products of simulated tiles are small: a second thread would wait for them, busily, on the core of another worker. Numpy reads
+# the variable when it is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
