@@ -15,7 +15,7 @@ demo: $(VENV)/package.stamp
 	@$(BIN)/mimw demo $(ARGS)
 
 test: $(VENV)/test.stamp
-	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
 
 lint: $(VENV)/lint.stamp
 	@$(BIN)/ruff check .

@@ -37,7 +37,8 @@ TLE words and TLX words may stand in one kernel. One pipeline written three ways
 """
 
 
-def _cells(name: str) -> list[str]:
+def cells_of(name: str) -> list[str]:
+    """What the table says of a probe: one cell for each chip, and the simulator's."""
     kernel = tle_probes.PROBES[name]
     signature = {parameter: tle_probes.SIGNATURE[parameter] for parameter in kernel.arg_names}
     made = {"x": np.zeros(4096, np.float32), "y": np.zeros(4096, np.float32), "i": np.zeros(4096, np.int32),
@@ -64,11 +65,11 @@ def _call(item) -> str:
     return str(inspect.Signature([p.replace(annotation=p.empty) for p in shown]))
 
 
-def table() -> str:
-    """The whole page."""
+def table(cells_of=cells_of) -> str:
+    """The whole page; `cells_of(probe)` are the cells of its row."""
     lines = [PREFACE, "## Where the words work", "", f"| Word | {' | '.join(TARGETS)} | simulator |"]
     lines.append("|---" * (len(TARGETS) + 2) + "|")
-    lines += [f"| `{name}` | {' | '.join(_cells(name))} |" for name in tle_probes.PROBES]
+    lines += [f"| `{name}` | {' | '.join(cells_of(name))} |" for name in tle_probes.PROBES]
     for title, room in (("`tle`", tle), ("`tle.gpu`", tle.gpu)):
         lines += ["", f"## Names of {title}", "", "| Name | |", "|---|---|"]
         for name in sorted(room.__all__, key=str.lower):

@@ -160,8 +160,13 @@ def _value(value) -> str:
     return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value).replace("triton.language", "tl")
 
 
-def table() -> str:
-    """The whole page."""
+def cells_of(name: str) -> list[str]:
+    """What the table says of a probe: one cell for each chip, and the simulator's."""
+    return [works(name, target) for target in TARGETS] + [simulates(name)]
+
+
+def table(cells_of=cells_of) -> str:
+    """The whole page; `cells_of(probe)` are the cells of its row."""
     lines = [PREFACE]
     shown = set()
     for family, names in FAMILIES.items():
@@ -170,8 +175,7 @@ def table() -> str:
             word, _, more = name.partition("__")
             shown.add(word)
             call = f"`{word}{'' if more else parameters(word)}`{f', {more}' if more else ''}"
-            cells = [works(name, target) for target in TARGETS] + [simulates(name)]
-            lines.append(f"| {call} | {' | '.join(cells)} |")
+            lines.append(f"| {call} | {' | '.join(cells_of(name))} |")
         lines.append("")
     rest = sorted(set(tlx.__all__) - shown, key=str.lower)
     assert all(isinstance(getattr(tlx, name), type) for name in rest), f"words in no family: {rest}"

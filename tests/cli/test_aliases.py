@@ -1,18 +1,18 @@
 """`install_aliases` answers the published imports with our own objects."""
 
-import os
 import subprocess
 import sys
 
 import pytest
 
 from mimw.testing import gpu_available
+from tests.processes import mimw, python
 
 _PRELUDE = "import mimw\nmimw.install_aliases()\nmimw.install_aliases()\n"
 
 
-def _run(source):
-    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+def _run(source, **variables):
+    run = python("-c", source, **variables)
     return run.stdout, run.stderr
 
 
@@ -43,6 +43,12 @@ def _run(source):
 ])
 def test_published_names_are_ours(source):
     assert _run(_PRELUDE + source) == ("True\n", "")
+
+
+def test_in_a_process_that_has_imported_nothing():
+    source = "import triton.language.extra.tlx as tlx, triton\nprint(tlx is mimw.tlx and triton.jit is mimw.jit)"
+    run = subprocess.run([sys.executable, "-c", _PRELUDE + source], capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("True\n", "")
 
 
 def test_a_word_that_does_not_exist_is_an_import_error():
@@ -90,8 +96,7 @@ TYPES = {"x": "*fp32", "y": "*fp32", "n": "i32"}
 def _script(tmp_path, source):
     path = tmp_path / "script.py"
     path.write_text(_KERNEL + source)
-    run = subprocess.run([sys.executable, "-m", "mimw", "run", str(path)], capture_output=True, text=True,
-                         env={**os.environ, "MIMW_SIMULATE": "1"})
+    run = mimw("run", path, MIMW_SIMULATE="1")
     return run.stdout, run.stderr
 
 
@@ -130,6 +135,4 @@ def test_backends_by_name():
 def test_the_driver_answers_before_any_kernel_is_decorated(target, said):
     source = ("import triton\nactive = triton.runtime.driver.active\ntarget = active.get_current_target()\n"
               "print(target.backend, target.arch, target.is_cuda_backend(), active.get_active_torch_device())")
-    run = subprocess.run([sys.executable, "-c", _PRELUDE + source], capture_output=True, text=True,
-                         env={**os.environ, "MIMW_TARGET": target})
-    assert (run.stdout, run.stderr) == (f"{said} cpu\n", "")
+    assert _run(_PRELUDE + source, MIMW_TARGET=target) == (f"{said} cpu\n", "")

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.processes import mimw
+
 _SCRIPT = '''
 import sys
 
@@ -53,13 +55,19 @@ def script(tmp_path):
 
 
 def _mimw(*argv, **variables):
-    run = subprocess.run([sys.executable, "-m", "mimw", *argv], capture_output=True, text=True, env=os.environ | variables)
+    run = mimw(*argv, **variables)
     assert (run.stderr, run.returncode) == ("", 0)
     return run.stdout
 
 
 def test_run(script):
     assert _mimw("run", script, "5", MIMW_SIMULATE="1") == "right, factor 5\n"
+
+
+def test_run_in_a_process_that_has_imported_nothing(script):
+    run = subprocess.run([sys.executable, "-m", "mimw", "run", script, "5"], capture_output=True, text=True,
+                         env=os.environ | {"MIMW_SIMULATE": "1"})
+    assert (run.stdout, run.stderr, run.returncode) == ("right, factor 5\n", "", 0)
 
 
 def test_simulate(script):
@@ -148,8 +156,7 @@ def test_explain(script, tmp_path):
 def test_a_protocol_error_names_the_line_and_the_mend(script, tmp_path):
     wrong = tmp_path / "wrong.py"
     wrong.write_text(_SCRIPT.replace("arrive_count=1", "arrive_count=2"))
-    run = subprocess.run([sys.executable, "-m", "mimw", "compile", f"{wrong}:scaled", *_KERNEL_ARGUMENTS],
-                         capture_output=True, text=True)
+    run = mimw("compile", f"{wrong}:scaled", *_KERNEL_ARGUMENTS)
     assert run.returncode == 1 and "Traceback" not in run.stderr
     assert run.stderr.startswith(f"mimw: TooFewArrivals at {wrong}:")
 

@@ -1,10 +1,8 @@
 """A published TLE script, as it stands, through `mimw run`."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from tests.processes import mimw
 
 _SCRIPT = '''
 import numpy as np
@@ -49,6 +47,5 @@ print("right")
 def test_run(tmp_path, name):
     path = tmp_path / "sums.py"
     path.write_text(_SCRIPT.replace("IMPORT", name))
-    run = subprocess.run([sys.executable, "-m", "mimw", "run", str(path)], capture_output=True, text=True,
-                         env=os.environ | {"MIMW_SIMULATE": "1"})
+    run = mimw("run", path, MIMW_SIMULATE="1")
     assert (run.stdout, run.stderr, run.returncode) == ("right\n", "", 0)

@@ -1,11 +1,9 @@
 """Scripts run as `python` runs them."""
 
-import subprocess
-import sys
-
 import pytest
 
 from mimw.cli.script import split_at_script
+from tests.processes import mimw
 
 
 @pytest.mark.parametrize("argv, own, rest", [
@@ -25,7 +23,7 @@ def test_what_follows_the_script_is_the_scripts(argv, own, rest):
 def _mimw(tmp_path, *argv, source=""):
     (tmp_path / "script.py").write_text(source)
     (tmp_path / "beside.py").write_text("WHERE = 'beside'\n")
-    return subprocess.run([sys.executable, "-m", "mimw", *argv], capture_output=True, text=True)
+    return mimw(*argv)
 
 
 def test_a_script_sees_its_arguments_its_name_and_its_folder(tmp_path):

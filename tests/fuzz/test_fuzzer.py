@@ -1,7 +1,6 @@
 """The fuzzer itself: it finds what is planted, shrinks it, survives its workers, and its reference knows nothing of mimw."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from tests.fuzz.mutants import LEFT_ALONE, ROLES, mutants
 from tests.fuzz.reproduction import written
 from tests.fuzz.shrink import Failure, shrunk
 from tests.fuzz.workers import Died, run_all
+from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,7 +84,7 @@ def test_a_bug_of_the_simulator_is_found_and_shrunk(family, monkeypatch, tmp_pat
     program, draws = program_of(seed, family)
     failure = Failure(seed, family, "sim", "mismatch")
     record = shrunk(
-        failure, lambda one: ("sim", "mismatch") in kinds(program_of(seed, family, one)[0]), time.time() + 8
+        failure, lambda one: ("sim", "mismatch") in kinds(program_of(seed, family, one)[0]), time.time() + 3
     )
     small, _ = program_of(seed, family, record)
     assert len(record) < len(draws.record) and len(small.kernel) < len(program.kernel)
@@ -98,14 +98,7 @@ def test_a_bug_of_the_simulator_is_found_and_shrunk(family, monkeypatch, tmp_pat
     with pytest.raises(AssertionError):
         scope["main"]()
     monkeypatch.undo()
-    done = subprocess.run(
-        [sys.executable, str(file)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = python(file, timeout=120, PYTHONPATH=str(ROOT))
     assert done.stdout.strip() == "no failure", done.stderr
 
 
@@ -136,18 +129,9 @@ def test_only_what_compiling_finds_too_large_is_skipped(error, kind, monkeypatch
 # ---- workers -------------------------------------------------------------------------------------------------------------
 
 
-def misbehave(job):
-    """A job that crashes, hangs, loses its device, or is good."""
-    if job == "crash":
-        os._exit(139)
-    if job == "hang":
-        time.sleep(600)
-    return {"job": job, "process": os.getpid(), "lost": job == "lost"}
-
-
 def test_a_worker_costs_one_job():
     jobs = ["a", "crash", "b", "hang", "lost", "c"]
-    results = dict(run_all(jobs, "tests.fuzz.test_fuzzer:misbehave", 1, limit=2, start_limit=20))
+    results = dict(run_all(jobs, "tests.fuzz.misbehaving:misbehave", 1, limit=2, start_limit=20))
     assert list(results) == jobs
     assert isinstance(results["crash"], Died) and results["crash"].kind == "crash" and "139" in results["crash"].detail
     assert isinstance(results["hang"], Died) and results["hang"].kind == "hang"
@@ -155,7 +139,7 @@ def test_a_worker_costs_one_job():
 
 
 def test_nothing_starts_after_the_time():
-    assert list(run_all(range(5), "tests.fuzz.test_fuzzer:misbehave", 1, limit=2, until=time.time() - 1)) == []
+    assert list(run_all(range(5), "tests.fuzz.misbehaving:misbehave", 1, limit=2, until=time.time() - 1)) == []
 
 
 def test_the_command(tmp_path, capsys):

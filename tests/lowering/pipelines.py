@@ -69,28 +69,29 @@ def transposing_tasks(x, y_desc, n):
 
 @mimw.jit
 def one_after_the_other(x, n):
-    """Two buffers, the second first used when the first has been used last, and conversions before, between and after."""
-    rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
-    first, second = tlx.local_alloc((64, 64), tl.float16, 1), tlx.local_alloc((64, 64), tl.float16, 1)
+    """Two buffers, the second first used when the first has been used last, and conversions before, between and after.
+    Rows are short, since a sort is long."""
+    rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 16)[None, :]
+    first, second = tlx.local_alloc((64, 16), tl.float16, 1), tlx.local_alloc((64, 16), tl.float16, 1)
     tlx.local_store(first[0], tl.sort(tl.load(x + rows + cols * 64)))
     tile = tlx.local_load(first[0])
     tl.store(x + rows + cols * 64, tl.sort(tile))
     tlx.local_store(second[0], tile + 1)
-    tl.store(x + rows + cols * 64 + 4096, tl.sort(tlx.local_load(second[0])))
+    tl.store(x + rows + cols * 64 + 1024, tl.sort(tlx.local_load(second[0])))
 
 
 @mimw.jit
 def inside_loop_and_if(x, n):
     """Buffers of a loop and of a branch; the conversion after the branch must not land on the branch's buffer."""
-    rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
-    outer = tlx.local_alloc((64, 64), tl.float16, 1)
-    tlx.local_store(outer[0], tl.load(x + rows * 64 + cols))
+    rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 16)[None, :]
+    outer = tlx.local_alloc((64, 16), tl.float16, 1)
+    tlx.local_store(outer[0], tl.load(x + rows * 16 + cols))
     for i in range(n):
-        looped = tlx.local_alloc((64, 64), tl.float16, 1)
-        tlx.local_store(looped[0], tl.load(x + i * 4096 + rows * 64 + cols))
+        looped = tlx.local_alloc((64, 16), tl.float16, 1)
+        tlx.local_store(looped[0], tl.load(x + i * 1024 + rows * 16 + cols))
         tile = tlx.local_load(looped[0])
         if i > 3:
-            branch = tlx.local_alloc((64, 64), tl.float16, 1)
+            branch = tlx.local_alloc((64, 16), tl.float16, 1)
             tlx.local_store(branch[0], tile + 1)
             tl.store(x + rows + cols * 64, tlx.local_load(branch[0]))
-        tl.store(x + rows + cols * 64 + 4096, tl.sort(tile))
+        tl.store(x + rows + cols * 64 + 1024, tl.sort(tile))

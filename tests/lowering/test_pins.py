@@ -1,9 +1,6 @@
 """Pinned layouts in the final TTGIR, and what `dump_layout` prints."""
 
-import os
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
+from tests.processes import python
 
 LAYOUT = tlx.layout(((32, 4), 4), ((4, 128), 1))
 
@@ -87,6 +85,5 @@ def test_dump(capfd, monkeypatch, kind, layout, type_, cute):
 def test_maps_are_tritons():
     """In a process of its own: Triton keeps the Python classes that this asks it for, and complains at exit."""
     script = Path(__file__).with_name("linear_maps.py")
-    environment = os.environ | {"PYTHONPATH": str(Path(mimw.__file__).parents[1])}
-    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
+    run = python(script, PYTHONPATH=str(Path(mimw.__file__).parents[1]))
     assert run.stdout.splitlines()[-1:] == ["19 equal"], textwrap.shorten(run.stdout + run.stderr, 2000)

@@ -1,9 +1,6 @@
 """The watchdog without a GPU: a limit on the time of a simulated launch, by the command line and by the environment."""
 
-import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import mimw
 from mimw.errors import LaunchError
 from mimw.watchdog import Launch, has_hung, seconds, watched_simulation
 from mimw.watchdog.notes import file, remember
+from tests.processes import mimw as command
 
 from .hangs import cases, handed_on, tuned
 
@@ -34,9 +32,8 @@ def test_what_is_no_limit(monkeypatch, text):
         seconds()
 
 
-def run(*command, **environment):
-    environment = {**os.environ, "MIMW_SIMULATE": "1", **environment}
-    return subprocess.run([sys.executable, "-m", "mimw", *command], capture_output=True, text=True, timeout=100, env=environment)
+def run(*words):
+    return command(*words, timeout=100, MIMW_SIMULATE="1")
 
 
 def test_a_simulation_that_takes_too_long_ends_with_124():
@@ -74,6 +71,7 @@ def test_the_report_goes_to_the_stderr_of_the_command(tmp_path):
 def test_where_the_tasks_are_is_told():
     kernel, grid, args, meta = cases()["right"]
     said, ended = [], []
+    mimw.simulate(kernel, grid, *cases()["right"][2], **meta)       # recorded by then: the limit is on steps
 
     def slowly():
         from mimw.simulator.machine import Machine

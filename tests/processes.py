@@ -1,0 +1,68 @@
+"""Python processes for tests. Importing Triton and mimw takes a second each time; these are forked from a process that has done so.
+
+    done = python("-m", "mimw", "run", "script.py", MIMW_SIMULATE="1")      what subprocess.run(..., text=True) gives
+    done = python("-c", "import mimw; print(mimw.__version__)")
+    done = python("program.py", "argument")
+
+Each is a process of its own, in nothing but the modules it has already imported unlike a fresh one: streams, environment, working
+folder, `sys.argv`, `sys.path`, `__main__`, exit status. What is about starting, importing or pipes starts a fresh one instead.
+"""
+
+import atexit
+import functools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_SERVER = Path(__file__).with_name("process_server.py")
+
+
+class _Server:
+    """One for this process; it ends when its standard input does."""
+
+    def __init__(self):
+        code = f"exec(compile(open({str(_SERVER)!r}).read(), {str(_SERVER)!r}, 'exec'))"
+        self.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        bufsize=0)  # nothing is read ahead of `select`
+
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+    def run(self, job: dict, timeout: float) -> int:
+        self.process.stdin.write(json.dumps(job).encode() + b"\n")
+        child = int(self.process.stdout.readline())
+        ready, _, _ = select.select([self.process.stdout], [], [], timeout)
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+        status = int(self.process.stdout.readline())
+        if not ready:
+            raise subprocess.TimeoutExpired(job["argv"], timeout)
+        return status
+
+
+@functools.cache
+def _server() -> _Server:
+    return _Server()
+
+
+def python(*argv, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess:
+    """Run `python *argv` with `variables` added to the environment, and wait for it; TimeoutExpired after so many seconds."""
+    words = [str(word) for word in argv]
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        status = _server().run({"argv": words, "env": {**os.environ, **variables}, "cwd": os.getcwd(), "out": str(out),
+                                "err": str(err)}, timeout)
+        return subprocess.CompletedProcess(words, status, *(path.read_text() if path.exists() else "" for path in (out, err)))
+
+
+def mimw(*argv, **options) -> subprocess.CompletedProcess:
+    """The command `mimw`."""
+    return python("-m", "mimw", *argv, **options)
