@@ -141,9 +141,7 @@ class GlobalMemory:
         low, high = int(addresses.min()), int(addresses.max()) + size
         region = self.region(low, high, what)
         if region is not None:
-            if size > 1 and (np.bitwise_or.reduce((addresses - np.uint64(region.start)) & np.uint64(size - 1))):
-                bad = int(addresses[(addresses - np.uint64(region.start)) & np.uint64(size - 1) != 0][0])
-                raise self.outside(bad, size, task, op, what)
+            self._check_aligned(region, addresses, size, task, op, what)
             return [(region, slice(None))]
         parts, left = [], np.ones(addresses.shape, bool)
         for region in self.regions:
@@ -151,11 +149,20 @@ class GlobalMemory:
                 continue
             inside = left & (addresses >= region.start) & (addresses + np.uint64(size) <= region.end)
             if inside.any():
+                self._check_aligned(region, addresses[inside], size, task, op, what)
                 parts.append((region, inside))
                 left &= ~inside
         if left.any():
             raise self.outside(int(addresses[left][0]), size, task, op, what)
         return parts
+
+    def _check_aligned(self, region: Region, addresses: np.ndarray, size: int, task, op, what: str) -> None:
+        """Raise the error for the first address between two elements."""
+        if size == 1:
+            return
+        off = (addresses - np.uint64(region.start)) & np.uint64(size - 1)
+        if np.bitwise_or.reduce(off):
+            raise self.outside(int(addresses[off != 0][0]), size, task, op, what)
 
     def read(self, addresses, mask, dtype: np.dtype, other, task, op):
         """Elements at `addresses` (uint64) where `mask` (None is all) holds, `other` (None is 0) elsewhere."""

@@ -3,7 +3,9 @@
 import ml_dtypes
 import numpy as np
 import pytest
+import triton.language as tl
 
+import mimw
 from mimw.errors import Deadlock, OutOfBounds, SimulatorMisuse
 from mimw.ir import Pointer, Tensor
 
@@ -55,6 +57,22 @@ def test_addresses_before_an_array_and_between_elements():
     k.op("load", k.op("int_to_ptr", address, Pointer(FP32)), None, False)
     with pytest.raises(OutOfBounds, match="not a multiple of the element's 4 bytes"):
         k.run(np.zeros(4, np.float32))
+
+
+@mimw.jit
+def of_two_arrays(x, y, out, off):
+    """Elements of both arrays in one load; number 5 lies `off` bytes behind an element of y."""
+    at = tl.arange(0, 8)
+    place = tl.where(at < 4, x + at, y + at - 4).to(tl.int64) + tl.where(at == 5, off, 0)
+    tl.store(out + at, tl.load(place.to(tl.pointer_type(tl.float32))))
+
+
+def test_addresses_between_elements_of_one_of_two_arrays():
+    x, y, out = np.arange(4, dtype=np.float32), np.arange(4, 12, dtype=np.float32), np.zeros(8, np.float32)
+    mimw.simulate(of_two_arrays, (1, ), x, y, out, 4)
+    assert out.tolist() == [0, 1, 2, 3, 4, 6, 6, 7]
+    with pytest.raises(OutOfBounds, match="not a multiple of the element's 4 bytes"):
+        mimw.simulate(of_two_arrays, (1, ), x, y, out, 2)
 
 
 def test_other_fills_masked_elements():
