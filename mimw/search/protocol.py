@@ -12,6 +12,8 @@ with the same seed, less what is about values: assertions on tiles, and division
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ..analysis.flows import Flows
 from ..ir import OPS, Block, Op, Pointer, Program, Scalar, Tensor, Value
 from ..ir.ops import is_pure
@@ -48,15 +50,16 @@ class TileData:
         def code(block: Block, num_warps: int) -> Code:
             found = codes.get(block)
             if found is None:
-                found = codes[block] = Code(*self._prepared(block, num_warps))
+                found = codes[block] = Code(*self._prepared(block, num_warps, machine._done), block.ops)
             return found
 
         machine.computes_all, machine.code = False, code
 
-    def _prepared(self, block: Block, num_warps: int) -> tuple[list, bool]:
+    def _prepared(self, block: Block, num_warps: int, done: Container[Op]) -> tuple[list, bool]:
+        """The steps of a block less those of constants, which are `done` before the machine runs."""
         found = self._ready.get((block, num_warps))
         if found is None:
-            whole = prepare(block, num_warps)
+            whole = prepare(block, num_warps, done)
             steps = [self._step(*step) for step in whole.steps]
             found = self._ready[block, num_warps] = steps, whole.switches
         return found
