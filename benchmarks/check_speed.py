@@ -23,7 +23,7 @@ import triton
 import mimw
 from mimw.kernels import gemm
 
-SIZE, GOAL = 1024, 10.0
+SIZE, GOAL = 1024, 2.5
 CONFIGURATION = gemm.Configuration(bm=128, bn=256, stages=4)
 
 
@@ -63,7 +63,8 @@ def main() -> None:
         row = {"name": "check_speed", "kernel": "gemm 128x256x64, 4 stages", "shape": dict.fromkeys("MNK", options.size),
                "ctas": options.ctas, "protocol": options.protocol, "jobs": options.jobs,
                "runs": report.runs, "operations": report.ops, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2),
-               "operations_per_second": round(report.ops / seconds), "goal_seconds": GOAL, "cores": os.cpu_count(),
+               "operations_per_second": round(report.ops / seconds), "cores": os.cpu_count(),
+               "goal_seconds": GOAL if (options.size, options.ctas) == (SIZE, "all") else None,
                "date": datetime.date.today().isoformat(), "python": platform.python_version(), "numpy": np.__version__,
                "triton": triton.__version__}
         print(json.dumps(row, sort_keys=True), flush=True)
