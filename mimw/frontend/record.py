@@ -14,7 +14,7 @@ from ..triton_port.codegen import (
     OutOfResources,
     apply_with_path,
     constexpr,
-    mlir_context,
+    empty_context,
     str_to_ty,
     triton_tuple,
 )
@@ -128,7 +128,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
     types = _argument_types(fn, signature, constants)
     prototype = ASTFunction([], types, attrs)
     generator = KernelGenerator(
-        mlir_context(), prototype, fn.get_capture_scope(), fn.__name__, fn, recorder=recorder, is_kernel=True,
+        empty_context(), prototype, fn.get_capture_scope(), fn.__name__, fn, recorder=recorder, is_kernel=True,
         options=options, codegen_fns=codegen_fns, module_map=module_map or {}, file_name=fn.file_name,
         begin_line=fn.def_file_line_number, begin_col=fn.def_file_col_number)
     recorder.enter_function(fn.__name__)

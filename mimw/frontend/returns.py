@@ -18,10 +18,21 @@ from ..triton_port.codegen import (
     unwrap_constexpr,
 )
 
+_STATEMENTS = ("body", "orelse", "handlers", "finalbody", "cases")  # where a statement holds others; no expression holds a `return`
+
 
 def contains_return(node: ast.AST) -> bool:
     """True if a `return` stands anywhere below `node`."""
-    return any(isinstance(child, ast.Return) for child in ast.walk(node))
+    left = [node]
+    while left:
+        one = left.pop()
+        if isinstance(one, ast.Return):
+            return True
+        for name in _STATEMENTS:
+            held = getattr(one, name, None)
+            if isinstance(held, list):  # of an expression such as a lambda it is none
+                left += held
+    return False
 
 
 class StructuredReturns:

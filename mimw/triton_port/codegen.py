@@ -25,8 +25,8 @@ from triton.runtime.jit import JITCallable, JITFunction
 __all__ = [
     "ASTFunction", "CodeGenerator", "CompilationError", "CompileTimeAssertionFailure", "JITCallable", "JITFunction",
     "OutOfResources", "TritonSemantic", "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constexpr",
-    "enter_sub_region", "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "parse", "str_to_ty", "tensor",
-    "triton_tuple", "unflatten_ir_values", "unwrap_constexpr",
+    "empty_context", "enter_sub_region", "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "parse", "str_to_ty",
+    "tensor", "triton_tuple", "unflatten_ir_values", "unwrap_constexpr",
 ]
 
 
@@ -41,8 +41,13 @@ def parse(fn) -> ast.FunctionDef:
     return node
 
 
+def empty_context():
+    """An MLIR context for the code generator's constructor, which wants one though nothing of ours is made in it."""
+    return mlir.context()
+
+
 def mlir_context():
-    """An MLIR context with Triton's dialects; the code generator's constructor wants one even when it is not used."""
+    """An MLIR context with Triton's dialects."""
     context = mlir.context()
     mlir.load_dialects(context)
     return context
