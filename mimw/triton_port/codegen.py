@@ -25,8 +25,8 @@ from triton.runtime.jit import JITCallable, JITFunction
 __all__ = [
     "ASTFunction", "CodeGenerator", "CompilationError", "CompileTimeAssertionFailure", "JITCallable", "JITFunction",
     "OutOfResources", "TritonSemantic", "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constexpr",
-    "empty_context", "enter_sub_region", "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "parse", "str_to_ty",
-    "tensor", "triton_tuple", "unflatten_ir_values", "unwrap_constexpr",
+    "empty_context", "enter_sub_region", "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "parse",
+    "str_to_ty", "tensor", "triton_tuple", "unflatten_ir_values", "unwrap_constexpr",
 ]
 
 
