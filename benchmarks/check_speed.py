@@ -9,19 +9,17 @@ benchmarks/results/check_speed.jsonl. The goal for 1024 is 10 s on two cores.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import os
-import platform
 import time
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import triton
 
 import mimw
 from mimw.kernels import gemm
+
+from .rows import told
 
 SIZE, GOAL = 1024, 2.5
 CONFIGURATION = gemm.Configuration(bm=128, bn=256, stages=4)
@@ -63,14 +61,9 @@ def main() -> None:
         row = {"name": "check_speed", "kernel": "gemm 128x256x64, 4 stages", "shape": dict.fromkeys("MNK", options.size),
                "ctas": options.ctas, "protocol": options.protocol, "jobs": options.jobs,
                "runs": report.runs, "operations": report.ops, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2),
-               "operations_per_second": round(report.ops / seconds), "cores": os.cpu_count(),
-               "goal_seconds": GOAL if (options.size, options.ctas) == (SIZE, "all") else None,
-               "date": datetime.date.today().isoformat(), "python": platform.python_version(), "numpy": np.__version__,
-               "triton": triton.__version__}
-        print(json.dumps(row, sort_keys=True), flush=True)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(json.dumps(row, sort_keys=True) + "\n")
+               "operations_per_second": round(report.ops / seconds),
+               "goal_seconds": GOAL if (options.size, options.ctas) == (SIZE, "all") else None}
+        told(row, options.out)
 
 
 if __name__ == "__main__":

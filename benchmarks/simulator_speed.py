@@ -12,10 +12,7 @@ that hardly anything else is left.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
@@ -23,7 +20,6 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import triton
 import triton.language as tl
 
 import mimw
@@ -31,6 +27,8 @@ from mimw import tlx
 from mimw.kernels import attention, gemm
 from mimw.simulate import prepare
 from mimw.simulator import run
+
+from .rows import told
 
 CHOSEN = gemm.Configuration(bm=128, bn=256, stages=4)
 
@@ -119,13 +117,8 @@ def main() -> None:
         rounds = [json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
                   for _ in range(options.rounds)]
         best = min(rounds, key=lambda one: one["cpu_seconds"])
-        row = {"name": "simulator_speed", "case": name, "label": options.label, "seed": options.seed, "rounds": options.rounds,
-               **best, "cores": os.cpu_count(), "date": datetime.date.today().isoformat(), "python": platform.python_version(),
-               "numpy": np.__version__, "triton": triton.__version__}
-        print(json.dumps(row, sort_keys=True), flush=True)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(json.dumps(row, sort_keys=True) + "\n")
+        row = {"name": "simulator_speed", "case": name, "label": options.label, "seed": options.seed, "rounds": options.rounds}
+        told(row | best, options.out)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
@@ -29,6 +27,7 @@ from typing import Any
 from .analysis import forms_clusters
 from .analysis.order import may_pipeline, may_sink_reads
 from .cluster import ALONE, Shape, canonical_keywords, check_cluster_target, check_mesh_target, cluster_shape
+from .collector import resting_collector
 from .compiled import Compiled, Stages
 from .constraints.bank_conflicts import free_buffers, quiet_layouts
 from .constraints.solution import Layouts
@@ -96,19 +95,6 @@ def solve(program: Program, chip: Target, quiet: dict | None = None, told: dict 
     return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma, quiet=quiet, told=told)
 
 
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the garbage collector: what is made of a kernel stays until the kernel is done, and looking through all of it for
-    cycles again and again is a seventh of the recording."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 @dataclass
 class Kernel:
     """One specialisation of a JIT function on its way through the compiler."""
@@ -126,7 +112,7 @@ class Kernel:
     told: dict = field(default_factory=dict)
     warned: list[Told] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
 
-    @uncollected()
+    @resting_collector()
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """Stages record and check. What they warn of is said once for a kernel, also if its binary was there before."""
         with listening(aloud=self.warned is None) as self.warned:
@@ -169,7 +155,7 @@ class Kernel:
             observer("lower", module)
         return module
 
-    @uncollected()
+    @resting_collector()
     def to_ttgir(self, chip: Target, options, backend, context, observer: Observer | None = None):
         """Stages record to optimise: a TTGIR module. Only the optimised one shows in which layout a masked tile is best stored,
         which copies the chip cannot do, and which lanes meet in a bank of shared memory; then lowering starts again, knowing
@@ -388,7 +374,7 @@ def _check_assembler(src: MimwSource, ptx: str | None, arch: int | str) -> None:
     warnings.warn(str(error), KernelWarning, stacklevel=2)
 
 
-@uncollected()
+@resting_collector()
 def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
     """Triton's `compile`, told which target and options the source is for."""
     src.target, src.options = target, options

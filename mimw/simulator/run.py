@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..collector import resting_collector
 from ..errors import SimulatorMisuse
 from ..ir import Program
-from .collector import resting_collector
 from .guide import Guide, Schedule
 from .host import bind
 from .machine import Machine

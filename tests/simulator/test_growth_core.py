@@ -14,10 +14,10 @@ import triton.language as tl
 
 import mimw
 from mimw import tlx
+from mimw.collector import resting_collector
 from mimw.simulate import prepare
 from mimw.simulator import machine as machines
 from mimw.simulator import run
-from mimw.simulator.collector import resting_collector
 from mimw.simulator.machine import Machine
 from mimw.simulator.run import watching
 

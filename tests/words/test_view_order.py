@@ -27,15 +27,6 @@ def flattened(x, y, z, best):
 
 
 @pytest.mark.filterwarnings("ignore:.*can_reorder")
-@pytest.mark.parametrize("warps", [1, 4, 8])
-def test_elements_stay_in_row_major_order(machine, warps):
-    x = np.random.default_rng(warps).permutation(512).astype(np.float16)
-    y, z, best = np.zeros(512, np.float16), np.zeros(512, np.float16), np.zeros(1, np.int32)
-    machine.launch(flattened, (1, ), x, y, z, best, num_warps=warps)
-    assert (y == x).all() and (z == x * 2).all() and best[0] == 511
-
-
-@pytest.mark.filterwarnings("ignore:.*can_reorder")
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "gfx950"])
 def test_triton_is_given_no_licence_to_reorder(target):
     aligned = {(index, ): [["tt.divisibility", 16]] for index in range(4)}
@@ -54,10 +45,11 @@ def without_words(x, y, z, best):
 
 @pytest.mark.filterwarnings("ignore:.*can_reorder")
 @pytest.mark.parametrize("warps", [1, 4, 8])
-def test_also_in_a_kernel_without_words(machine, warps):
+@pytest.mark.parametrize("kernel", [flattened, without_words], ids=["words", "no words"])
+def test_elements_stay_in_row_major_order(machine, kernel, warps):
     x = np.random.default_rng(warps).permutation(512).astype(np.float16)
     y, z, best = np.zeros(512, np.float16), np.zeros(512, np.float16), np.zeros(1, np.int32)
-    machine.launch(without_words, (1, ), x, y, z, best, num_warps=warps)
+    machine.launch(kernel, (1, ), x, y, z, best, num_warps=warps)
     assert (y == x).all() and (z == x * 2).all() and best[0] == 511
 
 

@@ -1,7 +1,8 @@
-"""Python's garbage collector rests while a launch is simulated.
+"""Python's garbage collector rests while a launch is simulated or a kernel is compiled.
 
 A run makes many objects and, as the tests hold it to, no cycles that grow with it: what it drops is free at once, and looking for
-more takes 8 % of the time, 15 to 25 % where it looks for races. One that rested already goes on resting.
+more takes 8 % of the time, 15 to 25 % where it looks for races. What is made of a kernel stays until the kernel is done, and
+looking through it is a seventh of the recording. One that rested already goes on resting.
 
     with resting_collector(): ...
 """
