@@ -123,7 +123,7 @@ class TooManyWarps(ResourceError):
 
 
 class TooFewRegisters(ResourceError):
-    """An instruction needs more registers than a thread of so large a CTA starts with."""
+    """An instruction, or all that a thread holds, needs more registers than a thread of so large a CTA has."""
 
 
 class ProtocolError(KernelError):

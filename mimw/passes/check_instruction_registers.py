@@ -1,7 +1,8 @@
 """What ptxas says of a kernel whose threads have too few registers for one of its instructions, in the user's words.
 
 Every thread of a CTA starts with the same share of the register file, and ptxas holds each instruction to that share: `setmaxnreg`
-(`registers=` of a task) comes too late. A product on the tensor cores has its whole accumulator in one instruction.
+(`registers=` of a task) comes too late. A product on the tensor cores has its whole accumulator in one instruction. Where each
+instruction alone would fit, ptxas may still find no place for all that a task holds (C7600); there `registers=` does help.
 Input: the program, its target, and the message of ptxas. Output: a `TooFewRegisters`, or None if ptxas complains of something else:
 
     too_few_registers(program, target, "(C7602) Insufficient registers (80) .. register target of 90 or higher")
@@ -19,25 +20,34 @@ from ..ir import Block, Op, Program, Tensor
 from ..ir.types import element_of
 from ..target import Target
 
-_SAID = re.compile(r"Insufficient registers \((\d+)\).*register target of (\d+)", re.DOTALL)
+_SAID = re.compile(r"Insufficient registers \((\d+)\).*register target of (\d+)", re.DOTALL)  # C7602: one instruction
+_NO_PLACE = re.compile(r"Register allocation failed with register count of '(\d+)'")  # C7600: all that a task holds
 _PRODUCTS = ("dot", "async_dot", "dot_scaled")
 
 
 def too_few_registers(program: Program, target: Target, message: str) -> TooFewRegisters | None:
     """The refusal, at the product with the largest accumulator a thread."""
-    said = _SAID.search(message)
-    if said is None:
-        return None
-    have, need = map(int, said.groups())
     warps = total_warps(program)
-    fits = target.registers_per_cta // (-(-need // target.register_unit) * target.register_unit * target.warp_size) // 4 * 4
+    threads = f"the {warps} warps of the CTA share {target.registers_per_cta}"
     largest = max(_products(program.body, program.num_warps), key=lambda pair: pair[1], default=None)
     held = f" The product at {largest[0].site} alone holds {largest[1]} of them for its sum." if largest else ""
-    return TooFewRegisters(
-        f"an instruction needs {need} registers a thread; the {warps} warps of the CTA share {target.registers_per_cta}, which is "
-        f"{have} for each of {warps * target.warp_size} threads.{held}", *([largest[0].site] if largest else [program.site]),
-        hint=f"use at most {fits} warps in all, or a smaller tile of the product; `registers=` moves registers only after the "
-        "start, which is too late for this.", required=need, limit=have)
+    site = largest[0].site if largest else program.site
+    if said := _SAID.search(message):
+        have, need = map(int, said.groups())
+        fits = target.registers_per_cta // (-(-need // target.register_unit) * target.register_unit * target.warp_size) // 4 * 4
+        return TooFewRegisters(
+            f"an instruction needs {need} registers a thread; {threads}, which is "
+            f"{have} for each of {warps * target.warp_size} threads.{held}", site,
+            hint=f"use at most {fits} warps in all, or a smaller tile of the product; `registers=` moves registers only after the "
+            "start, which is too late for this.", required=need, limit=have)
+    if said := _NO_PLACE.search(message):
+        have = int(said[1])
+        return TooFewRegisters(
+            f"ptxas finds no place for what a thread holds; {threads}, which is {have} for each of {warps * target.warp_size} "
+            f"threads.{held}", site,
+            hint="use fewer warps in all or a smaller tile of the product, or ask for more registers in the product's task and for "
+            "fewer in the others (`registers=`).", limit=have)
+    return None
 
 
 def _products(block: Block, warps: int) -> Iterator[tuple[Op, int]]:

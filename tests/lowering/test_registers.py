@@ -112,3 +112,33 @@ def test_an_instruction_must_fit_into_the_share_of_a_thread(others, fits, capsys
     assert error.required == 90 and error.limit == 80
     assert "the 24 warps of the CTA share 65536, which is 80 for each of 768 threads" in str(error)
     assert "use at most 20 warps in all" in str(error) and "tl.dot(left, left)" in str(error)
+
+
+@mimw.jit
+def held_by_few(x, y, MINE: tl.constexpr, OTHERS: tl.constexpr):
+    buffers = tlx.local_alloc((128, 32), tl.float16, 1)
+    full = tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.local_store(buffers[0], tl.load(x + tl.arange(0, 128)[:, None] * 32 + tl.arange(0, 32)[None, :]))
+            tlx.barrier_arrive(full[0])
+        with tlx.async_task(num_warps=4, registers=MINE):
+            right = tl.load(x + tl.arange(0, 32)[:, None] * 128 + tl.arange(0, 128)[None, :])
+            tlx.barrier_wait(full[0], 0)
+            total = tl.dot(tlx.local_load(buffers[0]), right)
+            tl.store(y + tl.arange(0, 128)[:, None] * 128 + tl.arange(0, 128)[None, :], total)
+        with tlx.async_task(num_warps=8, registers=OTHERS):
+            tl.store(y + 16385, 2.0)
+
+
+def test_what_a_thread_holds_must_find_a_place(capsys):
+    """A sum of 128 registers a thread where every thread starts with 96: each instruction fits, the sum does not."""
+    signature = {"x": "*fp16", "y": "*fp32"}
+    with pytest.raises(triton.CompilationError) as caught:
+        compile_kernel(held_by_few, signature, {"MINE": None, "OTHERS": None}, options={"num_warps": 8})
+    error = caught.value.__cause__
+    assert isinstance(error, TooFewRegisters) and error.limit == 96
+    assert "the 20 warps of the CTA share 65536, which is 96 for each of 640 threads" in str(error)
+    assert "alone holds 128 of them" in str(error) and "tl.dot(tlx.local_load" in str(error) and "`registers=`" in str(error)
+    # as the message advises
+    assert len(compile_kernel(held_by_few, signature, {"MINE": 152, "OTHERS": 40}, options={"num_warps": 8}).stages["cubin"])
