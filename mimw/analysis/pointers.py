@@ -16,7 +16,7 @@ from .uses import Uses
 
 # Which operands of an op its result points to the same buffer as.
 _PASS_ON = {"addptr": (0, ), "splat": (0, ), "unsplat": (0, ), "broadcast": (0, ), "expand_dims": (0, ), "reshape": (0, ),
-            "trans": (0, ), "bitcast": (0, ), "select": (1, 2), "join": (0, 1), "split": (0, ), "cat": (0, 1), "poison": (),
+            "trans": (0, ), "bitcast": (0, ), "select": (1, 2), "join": (0, 1), "split": (0, ), "poison": (),
             "gather": (0, ), "remote_ptr": (0, )}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import triton.language as tl
+
 from ..errors import KernelError
 from ..language.core import unwrap
 from ..tensor_map import block_problem
@@ -26,6 +28,10 @@ class Semantic(TritonSemantic):
         if problem:
             raise KernelError(f"this tensor descriptor cannot be: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
         return super().make_tensor_descriptor(base, shape, strides, block_shape, padding_option)
+
+    def cat(self, lhs, rhs, can_reorder):
+        """Elements stay in order, also where the author lets Triton reorder them: the simulator has no layouts to take one from."""
+        return tl.cat(lhs, rhs, _semantic=self)
 
     def binary_op_sanitize_overflow_impl(self, lhs, rhs, binary_op):
         """Triton records the check and then drops its assertion, unless debugging is on."""

@@ -65,7 +65,6 @@ from .type_rules import (
     accumulator,
     as_operand,
     bool_like,
-    concatenated,
     described,
     expanded,
     gathered,
@@ -185,7 +184,6 @@ _define("reshape", "value:num~ shape:#shape can_reorder:const", reshaped, "infer
 _define("trans", "value:num[] order:#shape", transposed, "inferred", "pure")
 _define("join", "lhs:num~ rhs:num~", joined, "inferred", "pure")
 _define("split", "value:num[]", halves, "inferred", "pure")
-_define("cat", "lhs:num[] rhs:num[]", concatenated, "inferred", "pure")
 _define("gather", "source:num[] indices:int[] axis:#int", gathered, "inferred", "pure")
 _define("histogram", "value:int[] bins:#int mask:i1[]?", lambda args, attrs: (Tensor(I32, (args[1], )), ), "inferred",
         "pure")

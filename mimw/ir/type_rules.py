@@ -59,10 +59,6 @@ def halves(args, attrs):
     return half, half
 
 
-def concatenated(args, attrs):
-    return (Tensor(args[0].type.element, (args[0].type.shape[0] + args[1].type.shape[0], )), )
-
-
 def _without_axis(type_: Tensor, axis: int) -> Type:
     shape = tuple(extent for i, extent in enumerate(type_.shape) if i != axis)
     return Tensor(type_.element, shape) if shape else type_.element

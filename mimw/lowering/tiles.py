@@ -8,7 +8,7 @@ from .emitter import Emitter, emits
 from .pins import anchored
 
 _BY_HAND = {"if", "for", "while", "yield", "condition", "reduce", "scan", "map_elementwise", "constant", "broadcast", "splat",
-            "cat", "histogram", "descriptor_load", "descriptor_store", "descriptor_reduce", "descriptor_gather",
+            "histogram", "descriptor_load", "descriptor_store", "descriptor_reduce", "descriptor_gather",
             "descriptor_scatter", "make_tensor_descriptor", "extern_elementwise", "inline_asm", "hint"}
 
 
@@ -85,12 +85,6 @@ def splat(emitter: Emitter, op):
 def broadcast(emitter: Emitter, op):
     (value, ) = emitter.operands(op)
     return emitter.builder.create_broadcast(value, emitter.mlir_type(op.result))
-
-
-@emits("cat")
-def cat(emitter: Emitter, op):
-    lhs, rhs = emitter.operands(op)
-    return emitter.builder.create_cat(lhs, rhs, emitter.mlir_type(op.result))
 
 
 @emits("histogram")

@@ -21,7 +21,7 @@ from .remote_accesses import REMOTE, is_remote, ranked
 from .slot_arrays import with_types
 from .writer import Writer
 
-_FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "select", "join", "split", "cat", "poison",
+_FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "select", "join", "split", "poison",
             "gather", "for", "while", "if", "yield", "condition")
 
 

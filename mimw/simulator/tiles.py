@@ -34,7 +34,7 @@ _OPS = """
     fcmpOLT fcmpOGT fcmpOLE fcmpOGE fcmpOEQ fcmpONE fcmpULT fcmpUGT fcmpULE fcmpUGE fcmpUEQ fcmpUNE
     fneg fabs iabs ceil floor exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf fma clampf select
     int_cast si_to_fp ui_to_fp fp_to_si fp_to_ui fp_ext fp_trunc fp_to_fp bitcast int_to_ptr ptr_to_int
-    unsplat reshape trans join cat histogram dot dot_scaled
+    unsplat reshape trans join histogram dot dot_scaled
 """
 
 

@@ -1,12 +1,13 @@
 """Kernels without a word of ours: Triton's own path, to the byte, save for two changes.
 
 The code generator is Triton's over Triton's builder. Loop-carried names that share a value are found otherwise
-(`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one. And `tl.view` keeps the elements
+(`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one. And `tl.view` and `tl.cat` keep the elements
 in row-major order, as numpy and the simulator have them, where Triton may take any order that one chip's layouts suggest.
 """
 
 from __future__ import annotations
 
+import triton.language as tl
 from triton.compiler import code_generator as stock
 from triton.compiler.errors import CompilationError
 from triton.language.semantic import TritonSemantic
@@ -14,12 +15,15 @@ from triton.runtime.jit import get_full_name
 
 
 class _InOrder(TritonSemantic):
-    """Elements stay in order in `tl.view` and `reshape(can_reorder=True)`; only a reduction over all of them may take any order."""
+    """Elements stay in order in `tl.view`, and in `reshape` and `cat` with `can_reorder=True`; only a reduction over all of them may take any order."""
 
     reduces = False
 
     def reshape(self, input, dst_shape, can_reorder):
         return super().reshape(input, dst_shape, can_reorder and self.reduces)
+
+    def cat(self, lhs, rhs, can_reorder):
+        return tl.cat(lhs, rhs, _semantic=self)
 
     def reduction(self, inputs, axis, region_builder_fn):
         self.reduces = axis is None

@@ -269,4 +269,4 @@ def cat(x, y, n, B: tl.constexpr, OURS: tl.constexpr):
     if OURS:
         tlx.fence("gpu")
     c = tl.arange(0, B)
-    tl.store(y + tl.arange(0, 2 * B), tl.cat(tl.load(x + c), tl.load(x + B + c), can_reorder=True))
+    tl.store(y + tl.arange(0, 2 * B), tl.cat(tl.load(x + c), tl.load(x + B + c)))

@@ -133,14 +133,15 @@ def test_select_and_minimum_and_fma():
     assert out.tolist() == [-2, -1, 1, 9]
 
 
-def test_shapes_join_split_trans_cat():
+def test_shapes_join_split_trans():
     k = Sketch()
     x, y = k.pointer(I32, "x"), k.pointer(I32, "y")
     a = k.load(x, (4, ))
     joined = k.op("join", a, k.op("add", a, a))
     first, second = k.op("split", joined)
     flat = k.op("reshape", k.op("trans", joined, (1, 0)), (8, ), False)
-    k.store(y, k.op("add", k.op("cat", first, second), flat))
+    both = k.op("reshape", k.op("trans", k.op("join", first, second), (1, 0)), (8, ), False)
+    k.store(y, k.op("add", both, flat))
     data, out = np.arange(4, dtype=np.int32), np.zeros(8, np.int32)
     k.run(data, out)
     assert out.tolist() == [0, 2, 4, 6, 0, 4, 8, 12]

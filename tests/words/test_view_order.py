@@ -1,4 +1,4 @@
-"""`tl.view` and `reshape(can_reorder=True)` let a compiler reorder elements; ours keeps them as numpy and the simulator have them.
+"""`tl.view`, and `reshape` and `cat` with `can_reorder=True`, let a compiler reorder elements; ours keeps them as numpy and the simulator have them.
 
 Triton took its licence where a tile out of shared memory was flattened: 899 of 1024 stored elements then stood elsewhere.
 """
@@ -72,3 +72,31 @@ def spread(x, y):
 def test_a_tile_in_its_own_shape_is_itself():
     attrs = {(0, ): [["tt.divisibility", 16]]}
     assert "tt.reshape" not in compile_kernel(spread, {"x": "*bf16", "y": "*fp32"}, attrs=attrs).stage("ttgir")
+
+
+@mimw.jit
+def joined(x, y, z, WORDS: tl.constexpr):
+    """Two halves out of memory put together, in each order."""
+    if WORDS:
+        tlx.fence("gpu")
+    first, second = tl.load(x + tl.arange(0, 256)), tl.load(x + 256 + tl.arange(0, 256))
+    tl.store(y + tl.arange(0, 512), tl.cat(first, second, can_reorder=True))
+    tl.store(z + tl.arange(0, 512), tl.cat(second, first, can_reorder=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*can_reorder")
+@pytest.mark.parametrize("words", [True, False])
+def test_concatenated_elements_stay_in_order(machine, words):
+    """`tt.cat` puts the registers of both operands side by side in each thread."""
+    x = np.random.default_rng(3).permutation(512).astype(np.float16)
+    y, z = np.zeros(512, np.float16), np.zeros(512, np.float16)
+    machine.launch(joined, (1, ), x, y, z, words, num_warps=4)
+    assert (y == x).all() and (z == np.roll(x, 256)).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*can_reorder")
+@pytest.mark.parametrize("words", [True, False])
+@pytest.mark.parametrize("target", ["sm_90a", "gfx950"])
+def test_triton_is_not_asked_to_concatenate(target, words):
+    signature = {name: SIGNATURE[name] for name in "xyz"}
+    assert "tt.cat" not in compile_kernel(joined, signature, {"WORDS": words}, target).stage("ttgir")

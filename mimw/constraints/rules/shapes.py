@@ -44,9 +44,7 @@ def inferred(op: Op, tiles: Tiles) -> None:
         default = tiles.default(value.type.shape).layout
         tiles.want(op, index, pairs_in_threads(value.type.shape, tiles) if op.name == "split" else default)
     for result in tiles.results(op):
-        chosen = tiles.default(result.type.shape)
-        # `tt.cat` keeps the registers of both operands, so each thread holds at least two elements of the result.
-        tiles.give(result, chosen.becomes(pairs_in_threads(result.type.shape, tiles)) if op.name == "cat" else chosen)
+        tiles.give(result, tiles.default(result.type.shape))
 
 
 def pairs_in_threads(shape: tuple[int, ...], tiles: Tiles) -> Blocked:

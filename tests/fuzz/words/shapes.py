@@ -85,11 +85,12 @@ def joins(make: Maker):
             make,
             derived(
                 (one, other),
-                f"tl.sort(tl.cat({one.kernel}, {other.kernel}, can_reorder=True))",
-                f"np.sort(np.concatenate([wide({one.reading}), wide({other.reading})]))",
+                f"tl.cat({one.kernel}, {other.kernel}, can_reorder=True)",
+                f"np.concatenate([{one.reading}, {other.reading}])",
                 one.element,
                 (2 * count,),
                 bound,
+                whole=True,
             ),
         )
     else:
