@@ -1,4 +1,4 @@
-"""The kernels that are mutated: every one of tutorials/ and of mimw/kernels/, at a small size, ready to be checked."""
+"""The kernels that are mutated: every one of tutorials/ and of src/mimw/kernels/, at a small size, ready to be checked."""
 
 from __future__ import annotations
 
@@ -131,19 +131,19 @@ def _attention() -> tuple:
 
 
 CASES = (
-    Case("GEMM, one consumer", "mimw/kernels/gemm/kernel.py",
+    Case("GEMM, one consumer", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
-    Case("GEMM, cooperative", "mimw/kernels/gemm/kernel.py",
+    Case("GEMM, cooperative", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=128, bn=128, stages=2, consumers=2, staging=2)),
-    Case("GEMM, ping-pong", "mimw/kernels/gemm/kernel.py",
+    Case("GEMM, ping-pong", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
-    Case("Attention", "mimw/kernels/attention/kernel.py", _attention),
-    Case("Top-k, one CTA", "mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
-    Case("Top-k, cluster", "mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
-    Case("MoE align, grid", "mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "grid"), _experts_lists),
-    Case("MoE align, many tiles", "mimw/kernels/moe_align/kernel.py", lambda: _library_align(1100, "grid"), _experts_lists),
-    Case("MoE align, cluster", "mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster"), _experts_lists),
-    Case("MoE align, pull", "mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster", pull=True), _experts_lists),
+    Case("Attention", "src/mimw/kernels/attention/kernel.py", _attention),
+    Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
+    Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
+    Case("MoE align, grid", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "grid"), _experts_lists),
+    Case("MoE align, many tiles", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(1100, "grid"), _experts_lists),
+    Case("MoE align, cluster", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster"), _experts_lists),
+    Case("MoE align, pull", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster", pull=True), _experts_lists),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",

@@ -2,7 +2,7 @@
 
     python -m benchmarks.proxy_fence [--rounds 200] [--out benchmarks/results/proxy_fence.jsonl]
 
-Input: the ring kernel below, compiled as it is and with the compiler's fences taken out (`mimw/passes/fence_handovers.py`).
+Input: the ring kernel below, compiled as it is and with the compiler's fences taken out (`src/mimw/passes/fence_handovers.py`).
 Output: a line of JSON for each variant: how many words of how many were not what the slot held when it was read (the hazard of
 rule 20 in docs/MEMORY_MODEL.md), and the time of the same ring with little work a slot, with and without the fence.
 

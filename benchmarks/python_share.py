@@ -23,7 +23,7 @@ import triton
 import mimw
 
 ROOTS = {str(Path(mimw.__file__).parent): "mimw", str(Path(triton.__file__).parent): "triton"}
-PASSES = ("passes.py", "_run")      # of mimw/triton_port: the call of Triton's pass manager
+PASSES = ("passes.py", "_run")      # of src/mimw/triton_port: the call of Triton's pass manager
 INTERVAL_S = 0.001
 
 

@@ -1,4 +1,4 @@
-"""Every import under mimw/ obeys the table of rooms in docs/ARCHITECTURE.md."""
+"""Every import under src/mimw/ obeys the table of rooms in docs/ARCHITECTURE.md."""
 
 import ast
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parent.parent
-_PACKAGE = _ROOT / "mimw"
+_PACKAGE = _ROOT / "src" / "mimw"
 
 # Room -> the rooms and files of ours that it may import besides itself; ir.layouts is part of ir.
 _ROOMS = {

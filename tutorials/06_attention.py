@@ -10,7 +10,7 @@ exponentials take turns, unless we arrange that they do not. Three arrangements 
     one block ahead  a warpgroup starts the scores of block n, then the product of block n - 1, and only then does the softmax of n
     turns            while one warpgroup does its softmax, the other one has the tensor cores
 
-The library's version (mimw/kernels/attention) adds what users need: lengths that no tile divides, grouped queries, strides, a
+The library's version (src/mimw/kernels/attention) adds what users need: lengths that no tile divides, grouped queries, strides, a
 persistent grid that evens out causal work.
 """
 

@@ -10,7 +10,7 @@ fp16.
 Counting in shared memory is tutorial 07. New here: `tle.cumsum`, atomics whose result is used, and a tile that stays in registers
 from the first word to the last, so that each number is read once.
 
-Next: the library's version, mimw/kernels/topk, which shares long rows among the CTAs of a cluster.
+Next: the library's version, src/mimw/kernels/topk, which shares long rows among the CTAs of a cluster.
 """
 
 import sys
