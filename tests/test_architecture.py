@@ -140,7 +140,7 @@ def _triton(one: Import) -> str | None:
 def _modules() -> list[tuple[str, Path]]:
     found = []
     for path in sorted(_PACKAGE.rglob("*.py")):
-        parts = path.relative_to(_ROOT).with_suffix("").parts
+        parts = path.relative_to(_PACKAGE.parent).with_suffix("").parts
         found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
     return found
 

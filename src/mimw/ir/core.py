@@ -14,6 +14,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from .ops import OPS, OpDef
 from .site import UNKNOWN, Site
 from .types import Type
 
@@ -51,6 +52,8 @@ class Op:
 
     `args` are in the order of the op's definition (`ops.OPS[name].params`): values, None, tuples of values, and plain
     constants such as ints, types or Triton's enums. `attrs` is what orchestration ops say about themselves by name.
+    An operand is read by the name that the op's row gives it: `op.barrier` of a `barrier_wait` is `op.args[0]`, and None where
+    the recorder left an optional operand out.
     """
 
     name: str
@@ -59,6 +62,21 @@ class Op:
     blocks: tuple[Block, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     site: Site = UNKNOWN
+
+    def __getattr__(self, operand: str) -> Any:
+        """The operand of that name. Python asks here once an op: then the operand stands among the op's attributes."""
+        row = OPS.get(self.__dict__.get("name"))
+        place = row.places.get(operand) if row else None
+        if place is None:
+            raise AttributeError(f"{self.__dict__.get('name', 'an op')} has no operand {operand!r}"
+                                 f"{'; there are ' + ', '.join(row.params) if row else ''}")
+        found = self.__dict__[operand] = self.args[place] if place < len(self.args) else None
+        return found
+
+    @property
+    def row(self) -> OpDef:
+        """What the op table says of ops of this name."""
+        return OPS[self.name]
 
     @cached_property
     def operands(self) -> tuple[Value, ...]:
@@ -155,8 +173,7 @@ class Program:
 
     def orchestrates(self) -> bool:
         """True if Triton's own path cannot compile it: a word was called, or an op is one of ours."""
-        from .ops import OPS
-        return self.uses_words or any(OPS[op.name].ours for op in self.walk())
+        return self.uses_words or any(op.row.ours for op in self.walk())
 
 
 def _values(args) -> Iterator[Value]:

@@ -1,0 +1,75 @@
+"""What each op is: one row per op, by family. This table is the language of the waist; every reader of the IR goes by it.
+
+A row gives the op's operands in order and its attributes (the notation is `ir.operands`; `verify` holds every op to it), its *type
+rule* (argument list and attributes -> result types), its *layout rule*, its *effects* and its *facts*. For example:
+
+    define("tma_load", "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer predicate:i1? cache_policy:const?",
+           None, "none", "read write async", touches="descriptor=async-read buffer=async-write", barrier="complete",
+           brings="descriptor", copy="in")
+
+The layout rules, which `constraints` implements:
+
+    none       no tile is touched, or any layout will do for every operand
+    free       makes a tile in whatever layout is asked for
+    same       every tile operand and result is in one layout (`broadcast`: of the result's shape)
+    scan       as `same`, in a blocked layout: Triton scans no other
+    memory     as `same`, and the layout is chosen so that global accesses coalesce
+    expand     the operand is the result's layout with the new axis sliced away
+    reduce     the result is the operand's layout with the axis sliced away
+    inferred   operands in their shape's default; Triton derives the result's layout, which is then made the default
+    dot        `tl.dot`: operands as dot operands of the accumulator's layout
+    mma        `async_dot`: tensor-core accumulator in and out; a register A operand as its dot operand
+    run        flat tiles, all in one layout: `attrs["run"]` neighbouring elements in one thread, then in the next thread
+    once       flat tiles: one element a thread, a round of all threads after the other
+    linear     the operand is flat: neighbouring elements in one thread, then in the next thread
+    pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
+    mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
+
+Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks (`sync wait`: it acquires
+only, so it tells nobody what the task has done); `async` starts something that finishes later; `control` has regions or ends
+one; `debug` prints or asserts.
+
+Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over all rows, so that none is forgotten):
+
+    touches         how the op accesses memory, an entry for each operand: `buffer=read` or `buffer=write` through the generic
+                    proxy, `buffer=async-read` or `buffer=async-write` through the asynchronous one (PTX ISA, "Proxies";
+                    docs/MEMORY_MODEL.md, rule 17), `buffer=peer-read` and `buffer=peer-write` generic accesses to another
+                    CTA's shared memory. A buffer is shared memory, a pointer or a descriptor global memory. From it follow
+                    `reads` and `writes`, the buffers whose elements the op reads and changes; an atomic does both
+    releases        the op may let another task or CTA go on, with what its task did before
+    view_of         the operand that the result is a part, or another view, of
+    mentions        buffers and barriers that the op names, and does not touch
+    barrier         what the op does with its operand `barrier`: `wait`; `arrive`; `expect` (arrives, and announces bytes);
+                    `announce` (announces bytes only); `complete` (a copy brings bytes); `meet` (a whole rendezvous)
+    brings          what a `complete` brings: the bytes of a descriptor's block, of a buffer, of a tile, or a number of bytes
+    peers           the operand or attribute with the ranks of the CTAs in which the buffers that are written, or the barrier, lie
+    copy            `in` brings global memory on chip, `out` takes it back, `peer` goes to another CTA
+    blocks          for what the op may wait without end, if others do not do their part: an mbarrier's phase ("barrier"), a
+                    "named barrier", the "cluster" barrier, a "meeting" of other CTAs, memory that somebody else writes
+                    ("poll"), the kernel "before" it in the stream; a watchdog's stamps stand around these ops
+                    (passes/stamp_waits.py)
+    traits          `dot`, a matrix product; `observer`, which changes nothing for who does not look
+
+Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
+readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..types import Type
+from . import barriers, buffers, cluster, control, copies, debug, descriptors, layouts, memory, mma, threads, tiles  # noqa: F401
+from .table import OPS, OpDef
+
+__all__ = ["OPS", "OpDef", "is_pure", "result_types"]
+
+
+def result_types(name: str, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Type, ...]:
+    """The types of an op's results by its row's rule."""
+    return OPS[name].results(args, attrs)
+
+
+def is_pure(name: str) -> bool:
+    """True if an op without uses may be dropped."""
+    return "pure" in OPS[name].effects

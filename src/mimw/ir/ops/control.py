@@ -1,0 +1,29 @@
+"""Ops with regions: branches, loops, and the tasks of a CTA.
+
+Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
+
+    %end = for %start %stop %step (%acc)      one block: the induction variable, then a value for each carried one
+"""
+
+from ..type_rules import listed, of_values
+from .table import define
+
+define("if", "condition:int types:#type*", listed(1), "same", "control", doc="Blocks: then, else. Attrs: none.")
+# What Triton's generator says of a loop.
+_LOOP = ("tt.num_stages:const? tt.loop_unroll_factor:const? tt.disallow_acc_multi_buffer:const? tt.flatten:const? "
+        "tt.warp_specialize:const? llvm.loop_annotation:const?")
+define("for", "start:int end:int step:int inits:value*", of_values(3), "same", "control", attrs=_LOOP,
+       doc="Block arguments: the induction variable, then one per carried value.")
+define("while", "inits:value*", of_values(0), "same", "control", attrs=_LOOP,
+       doc="Blocks: before (ends in `condition`), after (ends in `yield`).")
+define("condition", "condition:int values:value*", None, "none", "control")
+define("yield", "values:value*", None, "none", "control")
+
+define("warp_specialize", "", lambda args, attrs: attrs.get("types", ()), "none", "control sync", ours=True,
+       attrs="tasks:const types:#type*? exclusive:#bool? shares_captures:#bool? registers:const? internal:#bool?",
+       releases=True,
+       doc="attrs: tasks, one `Task` a block; block 0 is the default task, whose `yield` gives the results, of the "
+       "`types`. All start together; the op ends when all have ended. shares_captures: tiles from outside may be used "
+       "(`passes.share_captures`). exclusive: the author wants no other region. registers: what to ask of the "
+       "hardware for each task (`passes.grant_registers`). internal: the compiler made it, and its tasks are not the "
+       "author's.")

@@ -1,0 +1,34 @@
+"""Tensor descriptors: made in a kernel or kept in slots, and Triton's own accesses by them.
+
+Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
+
+    %tile = descriptor_load %descriptor (%row, %column)      touches="descriptor=async-read"
+"""
+
+from ..type_rules import described, gathered_rows, scalar
+from ..types import Descriptor, DescriptorSlots
+from .table import define
+
+define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape signed:const padding:const",
+       lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write")
+define("descriptor_load", "descriptor:Descriptor offsets:int* cache_policy:const?", described, "free", "read",
+       touches="descriptor=async-read", copy="in")
+define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
+       touches="descriptor=async-write", copy="out")
+define("descriptor_reduce", "kind:const descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
+       touches="descriptor=async-write", copy="out")
+define("descriptor_gather", "descriptor:Descriptor rows:int[] column:int type:#type", gathered_rows, "free", "read",
+       touches="descriptor=async-read", copy="in")
+define("descriptor_scatter", "descriptor:Descriptor value:num[] rows:int[] column:int", None, "none", "write",
+       touches="descriptor=async-write", copy="out")
+define("prefetch_descriptor", "descriptor:Descriptor", None, "none", "read", ours=True,
+       doc="A hint: the descriptor will be used soon.")
+define("descriptor_slots", "count:#int", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
+       doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
+define("descriptor_slot", "slots:Slots index:int|#int", scalar(DescriptorSlots(0)), "none", "pure", ours=True,
+       view_of="slots")
+define("fill_descriptor_slot", "slot:Slot? base:ptr shape:int* strides:int* padding:const",
+       lambda args, attrs: (attrs["type"], ), "none", "read write", ours=True, attrs="type:#type",
+       doc="Makes a descriptor in a slot; `base` to `padding` as make_tensor_descriptor. attrs: type.")
+define("view_descriptor_slot", "slot:Slot?", lambda args, attrs: (attrs["type"], ), "none", "read", ours=True,
+       attrs="type:#type", doc="The descriptor that was made in a slot. attrs: type.")

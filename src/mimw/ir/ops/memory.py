@@ -1,0 +1,29 @@
+"""Global memory through pointers: loads, stores, atomics, prefetches.
+
+Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
+
+    %tile = masked_load %pointers %mask %other      touches="pointer=read"
+"""
+
+from ..type_rules import as_operand, bool_like, pointee
+from .table import define
+
+define("load", "pointer:ptr~ cache_policy:const? is_volatile:const", pointee(0), "memory", "read",
+       touches="pointer=read")
+define("masked_load", "pointer:ptr~ mask:i1~? other:num~? cache_policy:const? is_volatile:const", pointee(0), "memory",
+       "read", touches="pointer=read")
+define("store", "pointer:ptr~ value:num~ cache_policy:const?", None, "memory", "write", touches="pointer=write")
+define("masked_store", "pointer:ptr~ value:num~ mask:i1~ cache_policy:const?", None, "memory", "write",
+       touches="pointer=write")
+define("atomic_rmw", "kind:const pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", as_operand(2), "memory",
+       "read write", touches="pointer=write", releases=True)
+define("atomic_cas", "pointer:ptr~ compare:num~ value:num~ order:const? scope:const?", as_operand(2), "memory",
+       "read write", touches="pointer=write", releases=True)
+define("atomic_load", "pointer:ptr~ mask:i1~? order:const? scope:const?", pointee(0), "memory", "read",
+       touches="pointer=read")
+define("atomic_store", "pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", None, "memory", "write",
+       touches="pointer=write", releases=True)
+define("atomic_poll", "pointer:ptr~ expected:num~ timeout:int|const? order:const? scope:const?", bool_like, "memory",
+       "read", touches="pointer=read", blocks="poll")
+define("prefetch", "pointer:ptr~ mask:i1~? level:#str", None, "same", "read", ours=True,
+       doc="A hint: these lines will be read from L1 or L2.")

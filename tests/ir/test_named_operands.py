@@ -1,0 +1,37 @@
+"""An op's operands are read by the names in its row."""
+
+import copy
+import pickle
+
+import pytest
+
+from mimw.ir import OPS
+from mimw.ir.core import Op
+
+
+def test_an_operand_is_read_by_its_name():
+    op = Op("fence", ("gpu", ))
+    assert op.scope == "gpu" and op.scope is op.args[0] and op.row is OPS["fence"]
+
+
+def test_an_optional_operand_that_was_left_out_is_none():
+    assert Op("local_load", ("buffer", )).mask is None
+
+
+def test_another_name_is_refused_with_those_there_are():
+    with pytest.raises(AttributeError, match="barrier_wait has no operand 'buffer'; there are barrier, phase, predicate"):
+        Op("barrier_wait", ()).buffer  # noqa: B018
+    with pytest.raises(AttributeError, match="no_such_op has no operand 'x'"):
+        Op("no_such_op").x  # noqa: B018
+
+
+def test_ops_can_be_copied_and_sent():
+    op = Op("fence", ("gpu", ))
+    assert copy.copy(op).scope == "gpu"
+    assert pickle.loads(pickle.dumps(Op("fence", ("gpu", ), attrs={}))).scope == "gpu"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_no_operand_hides_what_every_op_has(name):
+    every = {*Op.__dataclass_fields__, "operands", "result", "row", "walk"}
+    assert not every & set(OPS[name].params) and len(set(OPS[name].params)) == len(OPS[name].params)
