@@ -63,7 +63,8 @@ def test_every_name_imported_from_triton_exists():
 # ---- the builder --------------------------------------------------------------------------------------------------------
 
 # Functions, modules and branches: we inline helpers and write early returns as `if`s. `tl.cat` becomes a join, in order.
-NEVER_CALLED = {"call", "create_branch", "create_cat", "create_cond_branch", "create_module", "get_function_ty", "get_or_insert_function", "ret"}
+NEVER_CALLED = {"call", "create_branch", "create_cat", "create_cond_branch", "create_module", "get_function_ty",
+                "get_or_insert_function", "ret"}
 FRONTEND_FILES = ("language/semantic.py", "language/core.py", "language/standard.py", "language/math.py", "language/random.py",
                   "compiler/code_generator.py")
 

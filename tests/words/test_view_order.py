@@ -1,4 +1,5 @@
-"""`tl.view`, and `reshape` and `cat` with `can_reorder=True`, let a compiler reorder elements; ours keeps them as numpy and the simulator have them.
+"""`tl.view`, and `reshape` and `cat` with `can_reorder=True`, let a compiler reorder elements; ours keeps them as numpy and the
+simulator have them.
 
 Triton took its licence where a tile out of shared memory was flattened: 899 of 1024 stored elements then stood elsewhere.
 """

@@ -1,8 +1,9 @@
 """Kernels without a word of ours: Triton's own path, to the byte, save for two changes.
 
 The code generator is Triton's over Triton's builder. Loop-carried names that share a value are found otherwise
-(`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one. And `tl.view` and `tl.cat` keep the elements
-in row-major order, as numpy and the simulator have them, where Triton may take any order that one chip's layouts suggest.
+(`frontend.carries`), which changes nothing for a kernel in which no two live-in names share one. And `tl.view` and `tl.cat` keep
+the elements in row-major order, as numpy and the simulator have them, where Triton may take any order that one chip's layouts
+suggest.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from triton.runtime.jit import get_full_name
 
 
 class _InOrder(TritonSemantic):
-    """Elements stay in order in `tl.view`, and in `reshape` and `cat` with `can_reorder=True`; only a reduction over all of them may take any order."""
+    """Elements stay in order in `tl.view`, and in `reshape` and `cat` with `can_reorder=True`; only a reduction over all of them
+    may take any order."""
 
     reduces = False
 
