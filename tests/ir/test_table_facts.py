@@ -2,7 +2,7 @@
 
 import pytest
 
-from mimw.ir import OPS
+from mimw.ir import OPS, ops
 
 KINDS = {"wait", "arrive", "expect", "announce", "complete", "meet"}
 
@@ -37,7 +37,23 @@ def test_facts_name_operands(name):
     row = OPS[name]
     assert {row.view_of, row.brings, *row.mentions} - {""} <= set(row.params)
     assert {row.peers} - {""} <= {*row.params, *row.attributes}
-    assert row.copy in ("", "in", "out", "peer") and row.traits <= {"dot", "observer"}
+    assert row.copy in ("", "in", "out", "peer")
+
+
+@pytest.mark.parametrize("trait", sorted({trait for row in OPS.values() for trait in row.traits}))
+def test_every_trait_is_explained(trait):
+    assert f"`{trait}`" in ops.__doc__
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_ops_with_regions_say_how_they_hand_on(name):
+    row = OPS[name]
+    computes = bool(row.traits & {"combines", "maps"})
+    assert bool(row.regions) == (bool(row.hands_on) or computes)
+    assert ("control" in row.effects) == bool(row.regions or "terminator" in row.traits)
+    assert not computes or {"values"} <= set(row.params)
+    assert "terminator" not in row.traits or row.params[-1] == "values"
+    assert "loop" not in row.traits or row.params[-1] == "inits"
 
 
 @pytest.mark.parametrize("name", OPS)

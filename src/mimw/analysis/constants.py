@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir import OPS, Op, Scalar, Value
+from ..ir.flow import entering
 from .uses import Uses
 
 
@@ -114,12 +115,7 @@ class _Evaluator:
         """What a loop's block argument is in the first round."""
         place = self.uses.argument.get(value)
         loop = place.parent if place else None
-        if loop is None or loop.name not in ("for", "while"):
-            return None
-        index = place.block.args.index(value)
-        if loop.name == "for":
-            return loop.args[0] if index == 0 else loop.args[3][index - 1]
-        return loop.args[0][index] if place.index == 0 else loop.blocks[0].ops[-1].args[1][index]
+        return entering(loop, value) if loop is not None and "loop" in loop.row.traits else None
 
 
 def _in_range(number: int | None, bits: int) -> int | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir import OPS, Barrier, Block, Buffer, DescriptorSlots, Op, Program, Storage, Value
+from ..ir import OPS, Barrier, Buffer, DescriptorSlots, Op, Program, Storage, Value
+from ..ir.flow import carries
 
 CARRIERS = ("if", "for", "while")
 _PLACES = (Barrier, Buffer, DescriptorSlots, Storage)
@@ -25,7 +26,7 @@ class Flows:
         self.maker: dict[Value, Op] = {result: op for op in program.walk() for result in op.results}
         self.sources: dict[Value, list[Value]] = {}                  # of carried values: where they come from
         for op in program.walk():
-            for target, source in carried(op):
+            for target, source in _carried(op):
                 self.sources.setdefault(target, []).append(source)
 
         self.stores: dict[Value, list[Op]] = {}
@@ -100,25 +101,12 @@ class Flows:
         return found
 
 
-def carried(op: Op) -> Iterator[tuple[Value, Value]]:
-    """(value inside or behind a region, value that becomes it)."""
+def _carried(op: Op) -> Iterator[tuple[Value, Value]]:
+    """(value inside or behind a region, value that becomes it or decides on it: the condition of an `if`, the start of a `for`)."""
+    for carry in carries(op):
+        yield carry.target, carry.source
     if op.name == "for":
-        body: Block = op.blocks[0]
-        yield from zip(body.args[1:], op.args[3])
-        yield from zip(body.args[1:], body.yielded)
-        yield from zip(op.results, op.args[3])
-        yield from zip(op.results, body.yielded)
-        yield body.args[0], op.args[0]
-    elif op.name == "while":
-        before, after = op.blocks
-        given = before.ops[-1].args[1]
-        yield from zip(before.args, op.args[0])
-        yield from zip(before.args, after.yielded)
-        yield from zip(after.args, given)
-        yield from zip(op.results, given)
+        yield op.blocks[0].args[0], op.start
     elif op.name == "if":
-        for block in op.blocks:
-            yield from zip(op.results, block.yielded)
-            yield from ((result, op.args[0]) for result in op.results)
-    elif op.name == "warp_specialize":
-        yield from zip(op.results, op.blocks[0].yielded)
+        for result in op.results:
+            yield result, op.condition

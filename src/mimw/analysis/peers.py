@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir import OPS, Op, Program, Value
+from ..ir.flow import bounds, loop_carry
 from .barriers import Access, BarrierArray, barrier_arrays
 from .constants import constant_of
 from .uses import Uses, uses_of
@@ -50,9 +51,9 @@ class _Cluster:
     def followed(self, one: Access) -> bool:
         """Whether it is known which CTAs pass an access, how often compared with each other, and on which barrier."""
         for parent in self.uses.parents(one.op):
-            if parent.name == "if" and not self.decided(parent.args[0]):
+            if parent.name == "if" and not self.decided(parent.condition):
                 return False
-            if parent.name == "while" or parent.name == "for" and not all(map(self.uniform, parent.args[:3])):
+            if parent.name == "while" or parent.name == "for" and not all(map(self.uniform, bounds(parent))):
                 return False
         return one.index is None or self.decided(one.index)
 
@@ -103,7 +104,7 @@ class _Cluster:
         place = self.uses.place[op]
         while place.parent is not None:
             if place.parent.name == "if":
-                number = constant_of(self.uses, place.parent.args[0], rank)
+                number = constant_of(self.uses, place.parent.condition, rank)
                 if number is not None and bool(number) != (place.index == 0):
                     return False
             place = self.uses.place[place.parent]
@@ -129,11 +130,11 @@ class _Cluster:
         if op is None:
             return self._argument(value)
         if op.name == "for":
-            index = op.results.index(value)
-            return all(map(self.uniform, (*op.args[:3], op.args[3][index], op.blocks[0].yielded[index])))
+            carry = loop_carry(op, value)
+            return all(map(self.uniform, (*bounds(op), carry.init, carry.after)))
         if op.name == "if":
             index = op.results.index(value)
-            return all(map(self.uniform, (op.args[0], *(block.yielded[index] for block in op.blocks))))
+            return all(map(self.uniform, (op.condition, *(block.yielded[index] for block in op.blocks))))
         if op.name == "get_program_id":
             return self.uses.program.cluster[op.args[0]] == 1
         if op.name in ("sdiv", "udiv") and self._whole_clusters(*op.args):
@@ -155,6 +156,6 @@ class _Cluster:
         loop = place.parent
         if loop is None or loop.name != "for":
             return False
-        index = place.block.args.index(value) - 1
-        carried = (loop.args[3][index], place.block.yielded[index]) if index >= 0 else ()
-        return all(map(self.uniform, (*loop.args[:3], *carried)))
+        carry = loop_carry(loop, value)
+        carried = (carry.init, carry.after) if carry is not None else ()
+        return all(map(self.uniform, (*bounds(loop), *carried)))

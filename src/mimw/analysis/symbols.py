@@ -9,6 +9,7 @@ equal numbers; unequal ones mean nothing.
 from __future__ import annotations
 
 from ..ir import OPS, Op, Value
+from ..ir.flow import bounds, loop_carry
 from .constants import constant_of
 from .uses import Uses
 
@@ -63,11 +64,11 @@ class _Walk:
         op = self.uses.definition[value]
         if op is None:
             return self.argument(value)
-        if op.name in ("for", "while"):
-            return ("after", op.results.index(value), self.carried(op, op.results.index(value)))
+        if "loop" in op.row.traits:
+            return ("after", op.results.index(value), self.carried(op, value))
         if op.name == "if":
             index = op.results.index(value)
-            return ("if", self.value(op.args[0]), *(self.value(block.yielded[index]) for block in op.blocks))
+            return ("if", self.value(op.condition), *(self.value(block.yielded[index]) for block in op.blocks))
         if "pure" in OPS[op.name].effects and not op.blocks:
             return (op.name, str(value.type), *(self.value(arg) if isinstance(arg, Value) else str(arg) for arg in op.args))
         if self.uses.task(op) is None and not self.uses.loops(op):
@@ -81,18 +82,19 @@ class _Walk:
         loop, index = place.parent, place.block.args.index(value)
         if loop is None or loop.name != "for":
             raise _Unknown
-        return ("round", self.loop(loop)) if index == 0 else self.carried(loop, index - 1)
+        return ("round", self.loop(loop)) if index == 0 else self.carried(loop, value)
 
     def loop(self, loop: Op) -> Signature:
         """How deep a loop stands and how often it goes round. The trip count of a `while` is not compared."""
         if loop.name != "for":
             raise _Unknown
-        return ("for", len(self.uses.loops(loop)), *(self.value(bound) for bound in loop.args[:3]))
+        return ("for", len(self.uses.loops(loop)), *map(self.value, bounds(loop)))
 
-    def carried(self, loop: Op, index: int) -> Signature:
+    def carried(self, loop: Op, value: Value) -> Signature:
         """A carried value at the start of a round: the loop, where it starts, and how a round changes it."""
-        bounds, first = self.loop(loop), self.value(loop.args[3][index])
-        self.open.append(loop.blocks[0].args[index + 1])
-        change = self.value(loop.blocks[0].yielded[index])
+        bounds, carry = self.loop(loop), loop_carry(loop, value)
+        first = self.value(carry.init)
+        self.open.append(carry.argument)
+        change = self.value(carry.after)
         self.open.pop()
         return ("carry", bounds, first, change)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir import OPS, Op, Program, Scalar, Value
+from ..ir.flow import entering
 from .constants import FOLD
 from .uses import Uses, uses_of
 
@@ -105,8 +106,7 @@ def _entering(value: Value, uses: Uses):
     place = uses.argument.get(value)
     if place is None or place.parent is None or place.parent.name != "for":
         return None
-    index, loop = place.block.args.index(value), place.parent
-    return loop.args[0] if index == 0 else loop.args[3][index - 1]
+    return entering(place.parent, value)
 
 
 class _Sources:

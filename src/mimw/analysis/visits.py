@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir import Value
+from ..ir.flow import loop_carry
 from .barriers import Access
 from .constants import constant_of
 from .uses import Uses
@@ -115,15 +116,12 @@ def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value,
         return False
     inner = loops[-1]
     if value is inner.blocks[0].args[0]:
-        from_0_by_1 = [constant_of(uses, arg) for arg in inner.args[::2][:2]] == [0, 1]
+        from_0_by_1 = (constant_of(uses, inner.start), constant_of(uses, inner.step)) == (0, 1)
         return step is _counts and first == 0 and len(loops) == 1 and from_0_by_1
     after: Value | None = None
     for loop in reversed(loops):
-        if value not in loop.blocks[0].args[1:]:
+        carry = loop_carry(loop, value)
+        if carry is None or not (step(uses, value, carry.after) if after is None else carry.after is after):
             return False
-        carry = loop.blocks[0].args.index(value) - 1
-        yielded = loop.blocks[0].yielded[carry]
-        if not (step(uses, value, yielded) if after is None else yielded is after):
-            return False
-        value, after = loop.args[3][carry], loop.results[carry]
+        value, after = carry.init, carry.result
     return constant_of(uses, value) == first

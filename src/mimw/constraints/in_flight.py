@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..errors import LayoutConflict
 from ..ir.core import Op, Program, Value
+from ..ir.flow import all_carries
 from .explain import at
-from .flow import all_carries
 from .tiles import Tiles
 
 

@@ -9,8 +9,8 @@ Input: a program. Output: for every buffer value the allocations, or storages sh
 from __future__ import annotations
 
 from ..ir.core import Program, Value
+from ..ir.flow import all_carries
 from ..ir.types import Buffer, Storage
-from .flow import all_carries
 
 _MEMORY = (Buffer, Storage)
 

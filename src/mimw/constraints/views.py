@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..ir.core import Op, Program, Value
+from ..ir.flow import all_carries
 from ..ir.types import Buffer
-from .flow import all_carries
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..analysis import Uses, uses_of
 from ..errors import AsyncDotReadEarly
 from ..ir import OPS, Op, Program, Value
+from ..ir.flow import handed_to
 from ..target import Target
 
 
@@ -45,29 +46,9 @@ def _running(uses: Uses) -> dict[Value, tuple[Op, Op | None]]:
                 if _certainly_too_early(uses, use.op):
                     mark(use.op.result, dot, use.op)
             else:
-                for successor in _handed_to(uses, use.op, value):
+                for successor in handed_to(use.op, use.index, uses.place[use.op].parent):
                     mark(successor, dot, wait)
     return running
-
-
-def _handed_to(uses: Uses, op: Op, value: Value) -> list[Value]:
-    """The values that `value` becomes where control flow hands it on."""
-    if op.name == "for":
-        places = [index for index, init in enumerate(op.args[3]) if init is value]
-        return [op.blocks[0].args[index + 1] for index in places] + [op.results[index] for index in places]
-    if op.name == "while":
-        return [op.blocks[0].args[index] for index, init in enumerate(op.args[0]) if init is value]
-    parent = uses.place[op].parent
-    if op.name == "condition":
-        places = [index for index, passed in enumerate(op.args[1]) if passed is value]
-        return [parent.blocks[1].args[index] for index in places] + [parent.results[index] for index in places]
-    if op.name == "yield" and parent is not None and parent.name in ("for", "if", "while"):
-        places = [index for index, yielded in enumerate(op.args[0]) if yielded is value]
-        if parent.name == "while":
-            return [parent.blocks[0].args[index] for index in places]
-        back = [parent.blocks[0].args[index + 1] for index in places] if parent.name == "for" else []
-        return back + [parent.results[index] for index in places]
-    return []
 
 
 def _certainly_too_early(uses: Uses, wait: Op) -> bool:

@@ -12,9 +12,9 @@ from math import prod
 
 from ..analysis.pointers import Family, pointer_families
 from ..analysis.uses import Uses, uses_of
-from ..constraints.flow import all_carries
 from ..errors import KernelError
 from ..ir import I32, Block, Op, Pointer, Program, Tensor, Type, Value, like
+from ..ir.flow import all_carries
 from ..ir.types import element_of
 from .pointer_accesses import ACCESSES, Accesses
 from .remote_accesses import REMOTE, is_remote, ranked

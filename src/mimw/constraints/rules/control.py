@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...ir.core import Op
+from ...ir.flow import carries
 from ...ir.types import Tensor
-from ..flow import carries
 from ..tiles import Tiles
 from .registry import rule
 

@@ -48,7 +48,13 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     "named barrier", the "cluster" barrier, a "meeting" of other CTAs, memory that somebody else writes
                     ("poll"), the kernel "before" it in the stream; a watchdog's stamps stand around these ops
                     (passes/stamp_waits.py)
-    traits          `dot`, a matrix product; `observer`, which changes nothing for who does not look
+    regions         the names of the op's blocks, in order; of the last one there may be more (the tasks of a `warp_specialize`)
+    hands_on        how values go in and out of the regions, read by `ir.flow`: `inits->body,results` hands the operand `inits` to
+                    the last arguments of the block `body` and to the results; a region hands on what its terminator yields
+    traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it;
+                    `branch` runs one of its regions, `loop` runs them again and again; `terminator` ends a block and hands its
+                    operand `values` to the op around; `combines` calls its region with two elements of each tile, `maps` with
+                    `pack` neighbours
 
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
 readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.

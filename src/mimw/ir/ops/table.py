@@ -38,6 +38,8 @@ class OpDef:
     copy: str = ""
     blocks: str = ""
     traits: frozenset[str] = frozenset()
+    regions: tuple[str, ...] = ()
+    hands_on: tuple[tuple[str, tuple[str, ...]], ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
 
@@ -61,10 +63,12 @@ OPS: dict[str, OpDef] = {}
 
 
 def define(names: str, operands: str, results: TypeRule | None, layout: str, effects: str, *, attrs: str = "", traits: str = "",
-           touches: str = "", blocks: dict[str, str] | str = "", **facts) -> None:
+           touches: str = "", blocks: dict[str, str] | str = "", hands_on: str = "", **facts) -> None:
     """A row for each of the names. `results` is None for an op without results; `blocks` may differ by name."""
     parsed, attributes = parse(operands), {one.name: one for one in parse(attrs)}
-    facts |= {fact: tuple(facts[fact].split()) for fact in ("mentions", ) if fact in facts}
+    facts |= {fact: tuple(facts[fact].split()) for fact in ("mentions", "regions") if fact in facts}
+    ways = (entry.split("->") for entry in hands_on.split())
+    handed = tuple((source, tuple(targets.split(","))) for source, targets in ways)
     touches, changed = tuple(tuple(entry.split("=")) for entry in touches.split()), frozenset(effects.split())
     buffers = {one.name for one in parsed if "Buffer" in one.text}
     reads, writes = (tuple(name for name, access in touches if name in buffers and access.endswith(kind))
@@ -75,5 +79,4 @@ def define(names: str, operands: str, results: TypeRule | None, layout: str, eff
         OPS[name] = OpDef(name, parsed, attributes, results or (lambda args, attrs: ()), layout, changed,
                           traits=frozenset(traits.split()),
                           blocks=blocks if isinstance(blocks, str) else blocks.get(name, ""),
-                          touches=touches, reads=reads,
-                          writes=writes, **facts)
+                          hands_on=handed, touches=touches, reads=reads, writes=writes, **facts)

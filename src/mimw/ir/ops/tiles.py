@@ -68,6 +68,9 @@ define("split", "value:num[]", halves, "inferred", "pure")
 define("gather", "source:num[] indices:int[] axis:#int", gathered, "inferred", "pure")
 define("histogram", "value:int[] bins:#int mask:i1[]?", lambda args, attrs: (Tensor(I32, (args[1], )), ), "inferred",
        "pure")
-define("reduce", "values:num[]* axis:#int", reduced, "reduce", "pure control")
-define("scan", "values:num[]* axis:#int reverse:const", scanned, "scan", "pure control")
-define("map_elementwise", "values:num[]* types:#type* pack:const", mapped, "same", "pure control")
+define("reduce", "values:num[]* axis:#int", reduced, "reduce", "pure control", traits="combines",
+       regions="body")
+define("scan", "values:num[]* axis:#int reverse:const", scanned, "scan", "pure control",
+       traits="combines", regions="body")
+define("map_elementwise", "values:num[]* types:#type* pack:const", mapped, "same", "pure control",
+       traits="maps", regions="body")
