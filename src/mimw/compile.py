@@ -124,7 +124,7 @@ class Kernel:
                                  backend.get_codegen_implementation(options), backend.get_module_map(), self.cluster)
         if observer:
             observer("record", program)
-        if program.grid_of_clusters:
+        if program.launch_facts.grid_of_clusters:
             check_mesh_target(program.cluster_size, chip)
         if not program.orchestrates():
             self.program = program

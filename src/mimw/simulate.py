@@ -140,7 +140,7 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     chip = find_target(target or os.environ.get("MIMW_TARGET") or "sm_90a")
     program, recorded = _program(fn, signature, constants, options, chip)
     extents = grid_extents(grid(arguments) if callable(grid) else grid)
-    if program.grid_of_clusters:
+    if program.launch_facts.grid_of_clusters:
         extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
     attrs = {path: [["tt.divisibility", 16]] for path, value in values.items() if is_aligned(value, fn.params[path[0]])}

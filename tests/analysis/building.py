@@ -2,8 +2,9 @@
 
 from contextlib import contextmanager
 
-from mimw.ir import Barrier, Buffer, Descriptor, Pointer, Recorder, Scalar, Site, Task, Tensor, verify
-from mimw.ir.recorder import DraftBlock, Location
+from mimw.frontend.drafts import DraftBlock, Location
+from mimw.frontend.recorder import Recorder
+from mimw.ir import Barrier, Buffer, Descriptor, Pointer, Scalar, Site, Task, Tensor, verify
 
 BF16, F32, I1, I32 = Scalar("bf16"), Scalar("fp32"), Scalar("i1"), Scalar("i32")
 BLOCK = Descriptor(BF16, (128, 64))  # 16384 bytes

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mimw.analysis import Uses, constant_of, first_value, never_runs
+from mimw.ir import LaunchFacts
 from tests.analysis.building import I1, I32, Kernel, Scalar
 
 
@@ -83,7 +84,7 @@ def test_the_cluster(name, alone, pair):
     program = k.program()
     number = program.body.ops[0].result
     assert constant_of(Uses(program), number) == alone
-    assert constant_of(Uses(replace(program, cluster=(2, 1, 1))), number) == pair
+    assert constant_of(Uses(replace(program, launch_facts=LaunchFacts((2, 1, 1)))), number) == pair
 
 
 def test_a_remainder_by_one():

@@ -9,6 +9,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.errors import SimulatorMisuse
+from mimw.ir import LaunchFacts
 from mimw.search.sample import Sample, chosen, cluster_at, cluster_count, cluster_of
 from mimw.search.stores import meeting_stores
 from mimw.simulate import prepare
@@ -145,7 +146,7 @@ def sampled(kernel, *args, grid=(PROGRAMS, ), **meta):
     ((5, 1, 1), (1, 1, 1)), ((4, 6, 2), (2, 1, 1)), ((4, 6, 2), (2, 3, 2)), ((3, 2, 4), (1, 2, 2))])
 def test_clusters_are_counted_in_the_order_of_launch(grid, shape):
     launch = prepare(rows, (1, ), (floats(), ), dict(STEP=16, SIZE=16))
-    launch = replace(launch, grid=grid, program=replace(launch.program, cluster=shape))
+    launch = replace(launch, grid=grid, program=replace(launch.program, launch_facts=LaunchFacts(shape)))
     wanted = [tuple(cluster) for cluster in clusters(grid, shape)]
     assert [cluster_at(launch, number) for number in range(cluster_count(launch))] == wanted
     assert all(cluster_of(launch, index) == cluster for cluster in wanted for index in cluster)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from mimw.ir import Program, Recorder, Site, Task, Tensor, Value, verify
-from mimw.ir.recorder import Handle
+from mimw.frontend.drafts import Handle
+from mimw.frontend.recorder import Recorder
+from mimw.ir import Program, Site, Task, Tensor, Value, verify
 from mimw.ir.types import I32, Buffer, Descriptor, Pointer, Scalar
 
 BF16, FP8, FP32, FP64 = (Scalar(name) for name in ("bf16", "fp8e4nv", "fp32", "fp64"))

@@ -6,7 +6,8 @@ import triton.language as tl
 from triton.language.semantic import TritonSemantic
 
 from mimw import ir
-from mimw.ir.recorder import Handle
+from mimw.frontend.drafts import Handle
+from mimw.frontend.recorder import Recorder
 from mimw.ir.site import Site
 
 USER_LINE = Site("kernel.py", 7)
@@ -16,7 +17,7 @@ class Kernel:
     """A kernel under construction for one target: `kernel(tlx.word, ...)` calls a word, `kernel.text()` prints the IR."""
 
     def __init__(self, arch: str = "sm90"):
-        self.builder = ir.Recorder()
+        self.builder = Recorder()
         self.builder.options = SimpleNamespace(
             arch=arch, supported_fp8_dtypes=("fp8e5", "fp8e4nv"), default_dot_input_precision="tf32",
             allowed_dot_input_precisions=("tf32", "tf32x3", "ieee"), max_num_imprecise_acc_default=0, sanitize_overflow=False)

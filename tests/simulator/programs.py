@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mimw.ir import Buffer, Descriptor, Pointer, Program, Recorder, Scalar, Task, Tensor, verify
-from mimw.ir.recorder import DraftBlock, Handle
+from mimw.frontend.drafts import DraftBlock, Handle
+from mimw.frontend.recorder import Recorder
+from mimw.ir import Buffer, Descriptor, Pointer, Program, Scalar, Task, Tensor, verify
 from mimw.ir.types import I1, I32
 from mimw.simulator import run
 

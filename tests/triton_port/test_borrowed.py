@@ -18,7 +18,8 @@ from triton._C.libtriton.gluon_ir import GluonOpBuilder
 
 import mimw
 from mimw.compile import gpu_target
-from mimw.ir import OPS, Recorder
+from mimw.frontend.recorder import Recorder
+from mimw.ir import OPS
 from mimw.target import target as find_target
 from mimw.triton_port.passes import amd_passes, nvidia_passes
 from mimw.triton_port.runtime import Language, TensorDescriptor, driver, make_backend

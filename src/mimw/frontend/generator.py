@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from ..ir import Recorder
 from ..language.names import no_such_name
+from ..language.tle.gpu.warp_specialize import Partitions
 from ..language.tle.pipe_values import Parts, pipe_slot
 from ..triton_port.codegen import (
     CodeGenerator,
@@ -17,22 +17,21 @@ from ..triton_port.codegen import (
     parse,
 )
 from .carries import DistinctCarries
-from .partitions import Partitions
+from .partitions import PartitionRegions
+from .recorder import Recorder
 from .returns import StructuredReturns
 from .semantic import Semantic
 from .task_names import TaskNames
 from .tasks import TaskRegions
 
 
-class KernelGenerator(TaskNames, TaskRegions, Partitions, StructuredReturns, DistinctCarries, CodeGenerator):
+class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, StructuredReturns, DistinctCarries, CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
-    def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, task=None, callers=(),
-                 **keywords):
+    def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, callers=(), **keywords):
         super().__init__(context, prototype, gscope, function_name, jit_fn, module=object(), is_gluon=False, **keywords)
         self.builder = recorder
         self.semantic = Semantic(recorder)
-        self.task = task
         self.callers = callers
 
     def _define_name_lookup(self):
@@ -89,6 +88,11 @@ class KernelGenerator(TaskNames, TaskRegions, Partitions, StructuredReturns, Dis
             error.mimw_site = self.builder.create_loc(self.file_name, self.begin_line + error.node.lineno,
                                                       self.begin_col + error.node.col_offset).site
 
+    def call_Function(self, node, fn, args, kws):
+        """A word that starts partitions describes them; they are recorded here, where its call stands."""
+        found = super().call_Function(node, fn, args, kws)
+        return self.record_partitions(found.calls, found.tasks) if isinstance(found, Partitions) else found
+
     def call_JitFunction(self, fn, args, kwargs, caller_context=None):
         """Record the helper's body right here."""
         bound = fn.signature.bind(*args, **kwargs)
@@ -98,7 +102,7 @@ class KernelGenerator(TaskNames, TaskRegions, Partitions, StructuredReturns, Dis
         if call in self.callers:
             raise self._unsupported(self.cur_node, f"recursion: {fn.__name__} calls itself with the same types and constants")
         callee = KernelGenerator(
-            self.context, self.prototype, fn.get_capture_scope(), fn.__name__, fn, recorder=self.builder, task=self.task,
+            self.context, self.prototype, fn.get_capture_scope(), fn.__name__, fn, recorder=self.builder,
             callers=(*self.callers, call), options=self.builder.options, codegen_fns=self.builder.codegen_fns,
             module_map=self.builder.module_map, file_name=fn.file_name, begin_line=fn.def_file_line_number,
             begin_col=fn.def_file_col_number)

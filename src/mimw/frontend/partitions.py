@@ -23,7 +23,7 @@ def _makes(block, handle) -> bool:
         handle in op.results or any(_makes(inner, handle) for region in op.regions for inner in region.blocks) for op in block.ops)
 
 
-class Partitions:
+class PartitionRegions:
     """Mixin over Triton's `CodeGenerator`, beside `TaskRegions`."""
 
     def record_partitions(self, calls: list[tuple], tasks: list[Task]):
@@ -56,8 +56,8 @@ class Partitions:
         return next(unflatten_ir_values([given.get(handle, handle) for handle in handles], [results[0].type]))
 
     def _partition(self, function, arguments, task: Task):
-        self.task = task
+        self.builder.task = task
         try:
             return self.call_JitFunction(function, list(arguments), {})
         finally:
-            self.task = None
+            self.builder.task = None

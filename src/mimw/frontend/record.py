@@ -6,7 +6,7 @@ import inspect
 from functools import cache
 
 from ..errors import KernelError, MimwError, ResourceError, excerpt
-from ..ir import Program, Recorder, verify
+from ..ir import LaunchFacts, Program, verify
 from ..triton_port.codegen import (
     ASTFunction,
     CompilationError,
@@ -19,6 +19,7 @@ from ..triton_port.codegen import (
     triton_tuple,
 )
 from .generator import KernelGenerator
+from .recorder import Recorder
 
 _TOLD = ("message", "sites", "hint", "required", "limit", "name")  # what an error of ours says beside its text
 
@@ -123,7 +124,7 @@ def record_program(fn, signature: dict[str, str], constants: dict, attrs: dict, 
     errors:    KernelCompilationError, chained to what was wrong, with the user's file and line
     """
     recorder = Recorder()
-    recorder.launch_cluster = cluster
+    recorder.launch_facts = LaunchFacts(cluster)
     recorder.options, recorder.codegen_fns, recorder.module_map = options, codegen_fns, module_map or {}
     types = _argument_types(fn, signature, constants)
     prototype = ASTFunction([], types, attrs)

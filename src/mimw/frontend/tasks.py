@@ -28,9 +28,12 @@ class Instance:
 
 
 class TaskRegions:
-    """Mixin over Triton's `CodeGenerator`. `self.task` is the task being recorded, or None outside every region."""
+    """Mixin over Triton's `CodeGenerator`."""
 
-    task: Task | None = None
+    @property
+    def task(self) -> Task | None:
+        """The task being recorded, in whatever helper; None outside every region."""
+        return self.builder.task
 
     def visit_With(self, node):
         manager = self._task_manager(node)
@@ -58,7 +61,7 @@ class TaskRegions:
         region = self._construct(node)
         self.builder.uses_words = True
         if region.mbarrier_try_wait_suspend_ns is not None:
-            self.builder.suspend_hints.append(region.mbarrier_try_wait_suspend_ns)
+            self.builder.launch_facts = self.builder.launch_facts.with_suspend(region.mbarrier_try_wait_suspend_ns)
         found = list(self._tasks_of(node.body))
         self.cur_node = node
         instances = self._instances(found)
@@ -140,8 +143,7 @@ class TaskRegions:
 
     def _record_inline(self, instance: Instance):
         outer, definitions = self.lscope.copy(), self.local_defs.copy()
-        self.task = replace(instance.task)
-        assigned = self._visit_task_body(instance.body)
+        assigned = self._visit_task_body(instance.body, replace(instance.task))
         self.lscope, self.local_defs = outer, definitions
         self.leave_region(assigned)
 
@@ -155,8 +157,8 @@ class TaskRegions:
         for instance in instances:
             block = self.builder.create_block()
             self.builder.set_insertion_point_to_start(block)
-            self.lscope, self.local_defs, self.task = outer.copy(), {}, instance.task
-            assigned |= self._visit_task_body(instance.body)
+            self.lscope, self.local_defs = outer.copy(), {}
+            assigned |= self._visit_task_body(instance.body, instance.task)
             blocks.append(block)
         self.lscope, self.local_defs = outer, definitions
         self.leave_region(assigned)
@@ -165,16 +167,16 @@ class TaskRegions:
         if getattr(region, "exclusive", False):
             op.set_attr("exclusive", True)
 
-    def _visit_task_body(self, body) -> dict[str, Site]:
-        """Record `body` as that of `self.task`; the names that it assigns, which are the task's own."""
+    def _visit_task_body(self, body, task: Task) -> dict[str, Site]:
+        """Record `body` as that of `task`; the names that it assigns, which are the task's own."""
         for statement in body:
             returns = next((child for child in ast.walk(statement) if isinstance(child, ast.Return)), None)
             if returns is not None:
                 raise self._unsupported(returns, "a task body cannot `return`; use an `if` around what follows")
-        stack, self.scf_stack = self.scf_stack, []
+        stack, self.scf_stack, self.builder.task = self.scf_stack, [], task
         before = self.begin_task()
         try:
             self.visit_compound_statement(body)
         finally:
-            self.scf_stack, self.task = stack, None
+            self.scf_stack, self.builder.task = stack, None
         return self.end_task(body, before)

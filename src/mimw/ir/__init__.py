@@ -1,10 +1,11 @@
 """The waist: tasks, buffers, barriers, copies, dots and the tile arithmetic between them, without layouts."""
 
 from .core import Block, Op, Param, Program, Task, Value
+from .launch_facts import ALONE, LaunchFacts
 from .ops import OPS, OpDef
 from .place import Place
 from .printer import print_op, print_program
-from .recorder import Recorder
+from .recording import Recording
 from .site import UNKNOWN, Site
 from .told import Told, listening, tell
 from .types import (
@@ -26,7 +27,7 @@ from .verify import verify
 from .wait_table import WaitTable
 
 __all__ = [
-    "Barrier", "Block", "Buffer", "Descriptor", "DescriptorSlots", "I32", "I64", "OPS", "Op", "OpDef", "Param", "Place",
-    "Pointer", "Program", "Recorder", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Told", "Type", "UNKNOWN", "Value",
-    "WaitTable", "like", "listening", "print_op", "print_program", "tell", "verify",
+    "ALONE", "Barrier", "Block", "Buffer", "Descriptor", "DescriptorSlots", "I32", "I64", "LaunchFacts", "OPS", "Op", "OpDef",
+    "Param", "Place", "Pointer", "Program", "Recording", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Told", "Type",
+    "UNKNOWN", "Value", "WaitTable", "like", "listening", "print_op", "print_program", "tell", "verify",
 ]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from .launch_facts import LaunchFacts
 from .ops import OPS, OpDef
 from .site import UNKNOWN, Site
 from .types import Type
@@ -125,11 +125,9 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel: its run-time parameters, its body, the warps of its default task, and the cluster it is launched in.
+    """One kernel: its run-time parameters, its body, the warps of its default task, and what it asks of its launch.
 
     `uses_words` is true if a word of ours was called, also one that left no op (`size_of`, a region with one task).
-    `grid_of_clusters` is true if meshes ask for the clusters: then the grid of a launch counts clusters along x, not CTAs.
-    `suspend_ns` is how long a barrier wait may put a thread to sleep before it looks again, a hint; 0 gives none.
     """
 
     name: str
@@ -138,14 +136,17 @@ class Program:
     num_warps: int
     site: Site = UNKNOWN
     uses_words: bool = False
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    grid_of_clusters: bool = False
-    suspend_ns: int = 0
+    launch_facts: LaunchFacts = LaunchFacts()
+
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """The shape of the launch's clusters in CTAs, x first."""
+        return self.launch_facts.cluster
 
     @property
     def cluster_size(self) -> int:
         """CTAs in a cluster."""
-        return prod(self.cluster)
+        return self.launch_facts.cluster_size
 
     @property
     def cooperative(self) -> bool:

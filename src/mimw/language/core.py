@@ -15,7 +15,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..errors import KernelError, NotYet
-from ..ir import Recorder
+from ..ir import Recording
 from ..target import TARGETS
 
 HIDDEN = ("_semantic", "_generator")
@@ -48,7 +48,7 @@ def check_in_kernel(name: str, semantic: Any) -> None:
     """RuntimeError unless a kernel is being compiled by mimw."""
     if semantic is None:
         raise RuntimeError(f"{name} is called outside a kernel. Did you forget to add @mimw.jit?")
-    if not isinstance(semantic.builder, Recorder):
+    if not isinstance(semantic.builder, Recording):
         raise RuntimeError(f"{name} is called in a kernel that is compiled by triton.jit; decorate it with @mimw.jit")
     semantic.builder.uses_words = True
 

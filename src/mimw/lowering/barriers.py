@@ -23,7 +23,7 @@ def alloc_barriers(emitter: Emitter, op: Op):
     for index in range(count):
         barrier = builder.create_memdesc_index(emitter.types.barrier(0), barriers, builder.get_int32(index))
         builder.create_mbarrier_init(barrier, arrive_count)
-    if emitter.program.suspend_ns or any(map(_by_assembly, _outside_tasks(emitter.program.body))):
+    if emitter.program.launch_facts.suspend_ns or any(map(_by_assembly, _outside_tasks(emitter.program.body))):
         sync(emitter)  # one thread makes them; Triton puts a sync before an arrival or a wait of its own, and sees none in assembly
     return barriers
 
@@ -66,8 +66,8 @@ def barrier_bytes(emitter: Emitter, op: Op):
 @emits("barrier_wait")
 def barrier_wait(emitter: Emitter, op: Op):
     barrier, phase, when = op.args
-    if emitter.program.suspend_ns:
-        ptx(emitter, _WAIT.format(emitter.program.suspend_ns), ["r", "r", "r"],
+    if emitter.program.launch_facts.suspend_ns:
+        ptx(emitter, _WAIT.format(emitter.program.launch_facts.suspend_ns), ["r", "r", "r"],
             [here(emitter, emitter.values[barrier]), emitter.values[phase], flag(emitter, predicate(emitter, when))])
     else:
         emitter.builder.create_mbarrier_wait(emitter.values[barrier], emitter.values[phase], predicate(emitter, when), [])

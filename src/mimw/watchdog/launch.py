@@ -56,7 +56,7 @@ class Launch:
         """CTAs along x, y, z: a mesh counts its clusters in the grid."""
         x, y, z = (*self.extents, 1, 1)[:3]
         program = getattr(self.compiled, "stamped", None)
-        return (x * program.cluster_size, y, z) if program is not None and program.grid_of_clusters else (x, y, z)
+        return (x * program.cluster_size, y, z) if program is not None and program.launch_facts.grid_of_clusters else (x, y, z)
 
     def __str__(self) -> str:
         grid = f" on grid {self.grid3}" if self.extents else ""

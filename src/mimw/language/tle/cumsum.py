@@ -16,8 +16,7 @@ _WIDEST = 16     # bytes that a thread loads at once
 
 
 @word
-def cumsum(input, axis: tl.constexpr = 0, reverse: tl.constexpr = False, dtype: tl.constexpr = None, _semantic=None,
-           _generator=None):
+def cumsum(input, axis: tl.constexpr = 0, reverse: tl.constexpr = False, dtype: tl.constexpr = None, _semantic=None):
     """(sums before each element, sum of all).
 
     args:      input   - block tensor of rank 1; a scalar gives (0, itself)
@@ -45,7 +44,7 @@ def cumsum(input, axis: tl.constexpr = 0, reverse: tl.constexpr = False, dtype: 
         raise ValueError(f"tle.cumsum: elements of {values.dtype} cannot be added; give a wider dtype")
     if not values.type.is_block():
         return tl.tuple([_semantic.cast(_semantic.to_tensor(0), values.dtype), values])
-    task = getattr(_generator, "task", None)
+    task = _semantic.builder.task
     warps = task.num_warps if task is not None else getattr(_semantic.builder.options, "num_warps", 4)
     lanes = getattr(_semantic.builder.options, "warp_size", 32)
     return tl.tuple(list(_exclusive(values, reverse, warps, lanes, _semantic)))

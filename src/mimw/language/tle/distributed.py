@@ -39,11 +39,11 @@ def distributed_barrier(mesh=None, _semantic=None) -> None:
 
 
 def _whole_grid(word_name: str, mesh, semantic) -> None:
-    if semantic.builder.mesh_size is not None:
+    if semantic.builder.launch_facts.mesh_size is not None:
         raise ValueError(f"{word_name}: {mesh!r} is the whole grid's, and another mesh of this kernel is a cluster's; a kernel is "
                          "launched in one of the two ways")
     if len(mesh.ranks()) != mesh.launch_size:
         raise NotImplementedError(f"{word_name}: {mesh!r} is a part of the grid {dict(mesh.launch_axes)}; parts of clusters can "
                                   "meet, parts of grids cannot")
-    semantic.builder.grid_meets = True
+    semantic.builder.launch_facts = semantic.builder.launch_facts.with_grid_barrier()
     semantic.builder.record("distributed_barrier", grid=True, ranks=None)

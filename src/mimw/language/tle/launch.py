@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir import ALONE
 from ..core import unwrap
 from .mesh import device_mesh
 
@@ -21,22 +22,22 @@ def checked_mesh(word: str, mesh: Any, parameter: str = "mesh") -> device_mesh:
 def use_mesh(word: str, mesh: device_mesh, semantic: Any) -> None:
     """Make the kernel a launch on `mesh`: of clusters, unless its CTAs are those of the whole grid."""
     one_cta_a_program(word, semantic)
-    recorder, size = semantic.builder, mesh.launch_size
+    facts, size = semantic.builder.launch_facts, mesh.launch_size
     if mesh.is_block_mesh:
         return
     if size > MOST:
         raise ValueError(f"{word}: the axes {dict(mesh.launch_axes)} of {mesh!r} make clusters of {size} CTAs; "
                          f"the hardware has clusters of up to {MOST}")
-    if recorder.grid_meets:
+    if facts.grid_meets:
         raise ValueError(f"{word}: {mesh!r} is a cluster's, and a distributed_barrier of this kernel is the whole grid's; a kernel "
                          "is launched in one of the two ways")
-    if recorder.mesh_size not in (None, size):
+    if facts.mesh_size not in (None, size):
         raise ValueError(f"{word}: {mesh!r} means clusters of {size} CTAs, and another mesh of this kernel means clusters of "
-                         f"{recorder.mesh_size}; all meshes of a kernel agree")
-    if recorder.launch_cluster not in ((1, 1, 1), (size, 1, 1)):
+                         f"{facts.mesh_size}; all meshes of a kernel agree")
+    if facts.cluster not in (ALONE, (size, 1, 1)):
         raise ValueError(f"{word}: {mesh!r} means clusters of {(size, 1, 1)}, and the launch asks for "
-                         f"ctas_per_cga={recorder.launch_cluster}")
-    recorder.mesh_size = size
+                         f"ctas_per_cga={facts.cluster}")
+    semantic.builder.launch_facts = facts.with_mesh(size)
 
 
 def one_cta_a_program(word: str, semantic: Any) -> None:

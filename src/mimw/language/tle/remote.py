@@ -76,7 +76,7 @@ def _rank(shard_id, scope: device_mesh | None, semantic) -> tl.tensor:
     """The rank in the cluster, an i32 scalar."""
     number = _number(shard_id, scope, semantic)
     if scope is None:
-        _check_static(number, semantic.builder.mesh_size or prod(semantic.builder.launch_cluster), "the cluster")
+        _check_static(number, semantic.builder.launch_facts.cluster_size, "the cluster")
         return semantic.to_tensor(number)
     use_mesh(_NAME, scope, semantic)
     if scope.is_block_mesh:

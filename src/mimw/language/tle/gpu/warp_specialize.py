@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import triton.language.core as tl
@@ -13,9 +14,17 @@ from ...tlx.arguments import is_int
 _LEAST, _MOST = 24, 248  # registers a thread that can be asked for, in steps of 8 (PTX ISA, setmaxnreg; 255 are addressable)
 
 
+@dataclass(frozen=True)
+class Partitions:
+    """What the word gives to the code generator: a (function, arguments) for each task, the default one's first."""
+
+    calls: list[tuple]
+    tasks: list[Task]
+
+
 @word
-def warp_specialize(functions_and_args, worker_num_warps: tl.constexpr, worker_num_regs: tl.constexpr, _semantic=None,
-                    _generator=None):
+def warp_specialize(functions_and_args, worker_num_warps: tl.constexpr, worker_num_regs: tl.constexpr,
+                    _semantic=None) -> Partitions:
     """Run JIT functions at the same time: the first on the kernel's own warps, each other one, a worker, on extra warps.
 
     args:      functions_and_args - list of (function, tuple of arguments), the default partition's first. Arguments may be all
@@ -23,7 +32,7 @@ def warp_specialize(functions_and_args, worker_num_warps: tl.constexpr, worker_n
                                     again where it follows from scalars.
                worker_num_warps   - warps of each worker, powers of two
                worker_num_regs    - registers a thread that each worker asks for, rounded up to a multiple of 8 from 24 to 248
-    returns:   what the default function returns; what workers return is dropped
+    returns:   what the default function returns, once the generator has recorded the partitions; what workers return is dropped
     orders:    all before the region -> every partition; every partition -> all after the region; between partitions only pipes
                and barriers
     errors:    ValueError for other arguments, for counts that do not match, and inside a partition
@@ -47,7 +56,7 @@ def warp_specialize(functions_and_args, worker_num_warps: tl.constexpr, worker_n
         asked = min(_MOST, max(_LEAST, -(-wanted // 8) * 8))
         before, all_told = names[1:index].count(names[index]), names[1:].count(names[index])
         tasks.append(Task(names[index], count, False, asked, before, all_told, site))
-    return _generator.record_partitions(calls, tasks)
+    return Partitions(calls, tasks)
 
 
 def _calls(functions_and_args: Any) -> list[tuple]:

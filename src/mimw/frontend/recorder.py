@@ -1,8 +1,11 @@
-"""A builder that records.
+"""A builder that records: the calls of Triton's code generator and semantics become draft ops, and at the end a `Program`.
 
-It has the method names of Triton's `ir.builder`, so Triton's own code generator and semantics drive it unchanged; each
-`create_*` call becomes a draft op, and `finish` freezes the draft into a `Program`. Handles are what the generator passes
-around while recording; they turn into `Value`s when the program is frozen.
+    recorder = Recorder()
+    three = recorder.create_add(recorder.get_int32(1), recorder.get_int32(2))      notes two ops `constant` and one `add`
+    program = recorder.finish("kernel", [], 4, site)                               the frozen program of the three ops
+
+Input: calls by the method names of Triton's `ir.builder`, so that Triton's generator and semantics drive the recorder unchanged,
+and calls of `record` by the words of ours (`mimw.ir.recording` is what words see of it). Output: a `Program`.
 
 Nothing here knows Triton: the contract is the names that `triton.language.semantic` and `triton.compiler.code_generator`
 call (pinned by a test of `triton_port`).
@@ -10,174 +13,25 @@ call (pinned by a test of `triton_port`).
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Any
+import re
 
-from .core import Block, Op, Param, Program, Task, Value
-from .ops import OPS, result_types
-from .site import UNKNOWN, Site
-from .types import Descriptor, Pointer, Scalar, Tensor, Type
+from ..ir import OPS, UNKNOWN, Descriptor, LaunchFacts, Pointer, Program, Scalar, Site, Task, Tensor, Type
+from ..ir.ops import result_types
+from ..ir.recording import Recording
+from .drafts import DraftBlock, DraftOp, DraftRegion, Handle, Location
+from .freeze import Freezer
 
-
-class Location:
-    """A site with an optional user name: what Triton's generator calls a location. The generator makes one for every node that it
-    visits and asks few for their site, so the site is made when it is asked for."""
-
-    __slots__ = ("_site", "_place", "name")
-
-    def __init__(self, site: Site | None, name: str | None = None, place: tuple = ()):
-        self._site, self.name, self._place = site, name, place
-
-    @property
-    def site(self) -> Site:
-        if self._site is None:
-            self._site = Site(*self._place)
-        return self._site
-
-    def get_name(self):
-        return self.name
-
-    def set_name(self, name: str) -> None:
-        self.name = name
+_SCALARS = {name: Scalar(scalar) for name, scalar in {
+    "void": "i1", "int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "int128": "i128", "half": "fp16",
+    "bf16": "bf16", "float": "fp32", "double": "fp64", "fp8e5": "fp8e5", "fp8e5b16": "fp8e5b16", "fp8e4nv": "fp8e4nv",
+    "fp8e4b8": "fp8e4b8", "fp8e4b15": "fp8e4b15"}.items()}
+_CONSTANTS = {name: Scalar(scalar) for name, scalar in {
+    "int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "i8", "uint16": "i16", "uint32": "i32",
+    "uint64": "i64", "fp16": "fp16", "bf16": "bf16", "fp32": "fp32", "fp64": "fp64"}.items()}
+_TYPE_GETTER, _CONSTANT_GETTER = re.compile(r"get_(\w+)_ty"), re.compile(r"get_(\w+)")
 
 
-class Handle:
-    """A value while it is being recorded."""
-
-    __slots__ = ("type", "name", "site", "replacement", "block")
-
-    def __init__(self, type_: Type, site: Site, block: DraftBlock | None = None):
-        self.type, self.site, self.name, self.replacement, self.block = type_, site, "", None, block
-
-    def get_type(self) -> Type:
-        return self.type
-
-    def get_loc(self) -> Location:
-        return Location(self.site, self.name)
-
-    def set_loc(self, location: Location) -> None:
-        """Take the name of a location; the first name stays, so a buffer keeps its own inside helpers and behind aliases."""
-        self.name = self.name or location.name or ""
-
-    def id(self) -> int:
-        return id(self)
-
-    def replace_all_uses_with(self, other: Handle) -> None:
-        self.replacement = other
-
-    def final(self) -> Handle:
-        handle = self
-        while handle.replacement is not None:
-            handle = handle.replacement
-        return handle
-
-
-class DraftRegion:
-    """Holds the blocks of one region of a draft op; structured control flow has exactly one."""
-
-    def __init__(self, parent: DraftOp):
-        self.parent, self.blocks = parent, []
-
-    def push_back(self, block: DraftBlock) -> None:
-        block.region = self
-        self.blocks.append(block)
-
-    def size(self) -> int:
-        return len(self.blocks)
-
-
-class DraftBlock:
-    """A block under construction."""
-
-    def __init__(self, types: list[Type] = (), site: Site = UNKNOWN):
-        self.args: list[Handle] = [Handle(type_, site, self) for type_ in types]
-        self.ops: list[DraftOp] = []
-        self.region: DraftRegion | None = None
-        self.site = site
-
-    def arg(self, index: int) -> Handle:
-        return self.args[index]
-
-    get_argument = arg
-
-    def get_num_arguments(self) -> int:
-        return len(self.args)
-
-    def add_argument(self, type_: Type) -> Handle:
-        self.args.append(Handle(type_, self.site, self))
-        return self.args[-1]
-
-    def add_argument_at(self, type_: Type, location: Location) -> Handle:
-        return self.add_argument(type_)
-
-    def get_parent(self) -> DraftRegion | None:
-        return self.region
-
-    def has_terminator(self) -> bool:
-        return bool(self.ops) and self.ops[-1].name in ("yield", "condition")
-
-    def has_return(self) -> bool:
-        return False
-
-    def merge_block_before(self, other: DraftBlock) -> None:
-        """Move this block's ops to the front of `other`."""
-        for op in self.ops:
-            op.block = other
-        other.ops[:0] = self.ops
-        self.ops = []
-
-    def erase(self) -> None:
-        self.ops = []
-
-
-class DraftOp:
-    """An op under construction; also what the generator holds as an `OpState`."""
-
-    def __init__(self, name: str, args: tuple, types: tuple[Type, ...], site: Site, attrs: dict | None = None, regions=0):
-        self.name, self.args, self.site = name, args, site
-        self.attrs: dict[str, Any] = dict(attrs or {})
-        self.block: DraftBlock | None = None
-        self.regions = [DraftRegion(self) for _ in range(regions)]
-        self.results = [Handle(type_, site) for type_ in types]
-
-    def get_result(self, index: int) -> Handle:
-        return self.results[index]
-
-    def get_num_results(self) -> int:
-        return len(self.results)
-
-    def get_region(self, index: int) -> DraftRegion:
-        return self.regions[index]
-
-    def get_body(self, index: int) -> DraftBlock:
-        return self.regions[index].blocks[0]
-
-    def get_then_block(self) -> DraftBlock:
-        return self.get_body(0)
-
-    def get_else_block(self) -> DraftBlock:
-        return self.get_body(1)
-
-    def get_before(self) -> DraftRegion:
-        return self.regions[0]
-
-    def get_after(self) -> DraftRegion:
-        return self.regions[1]
-
-    def get_induction_var(self) -> Handle:
-        return self.get_body(0).arg(0)
-
-    def get_operation(self) -> DraftOp:
-        return self
-
-    def set_attr(self, name: str, value: Any) -> None:
-        self.attrs[name] = value
-
-    def verify(self) -> bool:
-        return True
-
-
-class Recorder:
+class Recorder(Recording):
     """Records one kernel. `options` and `codegen_fns` are read by Triton's semantics, as on its own builder."""
 
     def __init__(self):
@@ -194,12 +48,10 @@ class Recorder:
         self.pipes = 0
         self.finishers: list = []  # called before the draft is frozen
         self.log: list[DraftOp] = []  # in the order of recording, whatever block they went to
-        self.launch_cluster = (1, 1, 1)         # what the launch asks for, before any mesh is seen
-        self.mesh_size: int | None = None       # CTAs of a cluster by the meshes of the kernel
-        self.grid_meets = False                 # a barrier of the whole grid was recorded
+        self.launch_facts = LaunchFacts()
+        self.task: Task | None = None  # the task whose body is being recorded
         self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
         self.warned: set = set()  # what the author has been told of, and where
-        self.suspend_hints: list[int] = []  # of the task regions that give one
 
     # ---- where we are -----------------------------------------------------------------------------------------------
 
@@ -286,10 +138,25 @@ class Recorder:
         return self.insert(DraftOp(name, args, result_types(name, args, attrs), self.site, attrs, regions))
 
     def __getattr__(self, attribute: str):
-        """`create_add(a, b)` records op `add`: the table decides which names exist."""
+        """`create_add(a, b)` records op `add`, `get_int32_ty()` is a type, `get_int32(7)` a constant: tables decide which names
+        there are. Python asks here once a name: then the method stands among the recorder's attributes."""
+        method = self._getter(attribute) or self._creator(attribute)
+        if method is None:
+            raise AttributeError(f"Recorder has no method {attribute!r}: Triton's builder call has no row in ir.ops.OPS")
+        setattr(self, attribute, method)
+        return method
+
+    def _getter(self, attribute: str):
+        if (found := _TYPE_GETTER.fullmatch(attribute)) and (type_ := _SCALARS.get(found[1])):
+            return lambda: type_
+        if (found := _CONSTANT_GETTER.fullmatch(attribute)) and (type_ := _CONSTANTS.get(found[1])):
+            return lambda value: self.constant(value, type_)
+        return None
+
+    def _creator(self, attribute: str):
         name = attribute.removeprefix("create_")
         if name == attribute or name not in OPS or OPS[name].ours:
-            raise AttributeError(f"Recorder has no method {attribute!r}: Triton's builder call has no row in ir.ops.OPS")
+            return None
 
         def create(*args, **kwargs):
             params = OPS[name].params
@@ -298,7 +165,6 @@ class Recorder:
             results = self.record(name, *args).results
             return results[0] if len(results) == 1 else tuple(results) if results else None
 
-        setattr(self, attribute, create)
         return create
 
     # ---- types ------------------------------------------------------------------------------------------------------
@@ -404,62 +270,8 @@ class Recorder:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
         for finisher in self.finishers:
             finisher()
-        cluster, meshed = self.launch_cluster, self.mesh_size not in (None, 1) and self.launch_cluster == (1, 1, 1)
-        if meshed:
-            cluster = self.mesh_size, 1, 1
-        suspend_ns = min(self.suspend_hints, default=0)
-        return _Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, cluster, meshed, suspend_ns)
-
-
-def _scalar_getters() -> None:
-    """`get_int32_ty()` and friends give types, `get_int32(v)` and friends record constants."""
-    type_names = {"void": "i1", "int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-                  "int128": "i128", "half": "fp16", "bf16": "bf16", "float": "fp32", "double": "fp64", "fp8e5": "fp8e5",
-                  "fp8e5b16": "fp8e5b16", "fp8e4nv": "fp8e4nv", "fp8e4b8": "fp8e4b8", "fp8e4b15": "fp8e4b15"}
-    for method, name in type_names.items():
-        setattr(Recorder, f"get_{method}_ty", lambda self, type_=Scalar(name): type_)
-    constants = {"int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "i8", "uint16": "i16",
-                 "uint32": "i32", "uint64": "i64", "fp16": "fp16", "bf16": "bf16", "fp32": "fp32", "fp64": "fp64"}
-    for method, name in constants.items():
-        setattr(Recorder, f"get_{method}", lambda self, value, type_=Scalar(name): self.constant(value, type_))
-
-
-_scalar_getters()
+        return Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, self.launch_facts)
 
 
 def _element(type_: Type) -> Type:
     return type_.element if isinstance(type_, Tensor) else type_
-
-
-class _Freezer:
-    """Turns drafts into frozen ops, following replaced handles and numbering values in program order."""
-
-    def __init__(self):
-        self.values: dict[Handle, Value] = {}
-
-    def define(self, handle: Handle) -> Value:
-        value = Value(handle.type, handle.name, len(self.values))
-        self.values[handle] = value
-        return value
-
-    def argument(self, arg):
-        if isinstance(arg, Handle):
-            return self.values[arg.final()]
-        if isinstance(arg, tuple):
-            return tuple(self.argument(item) for item in arg)
-        return arg
-
-    def block(self, draft: DraftBlock) -> Block:
-        args = tuple(self.define(arg) for arg in draft.args)
-        return Block(args, tuple(self.op(op) for op in draft.ops))
-
-    def op(self, draft: DraftOp) -> Op:
-        args = self.argument(draft.args)
-        blocks = tuple(self.block(region.blocks[0]) for region in draft.regions if region.blocks)
-        results = tuple(self.define(result) for result in draft.results)
-        return Op(draft.name, args, results, blocks, MappingProxyType(draft.attrs), draft.site)
-
-    def program(self, entry: DraftBlock, name: str, params, num_warps: int, site: Site, uses_words: bool,
-                cluster: tuple[int, int, int], grid_of_clusters: bool, suspend_ns: int) -> Program:
-        frozen = tuple(Param(self.define(handle), param, path, tuple(attrs)) for handle, param, path, attrs in params)
-        return Program(name, frozen, self.block(entry), num_warps, site, uses_words, cluster, grid_of_clusters, suspend_ns)
