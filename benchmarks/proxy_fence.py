@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 
 import mimw
-import mimw.passes
+import mimw.passes.pipeline
 import mimw.tlx as tlx
 
 TILES = 64      # of the source, each filled with its own number
@@ -63,12 +63,12 @@ def ring(x_desc, wrong_ptr, out_ptr, steps, R: tl.constexpr, C: tl.constexpr, ST
 @contextlib.contextmanager
 def variant(fenced: bool):
     """While it is open, kernels are compiled with or without the compiler's fences at hand-overs."""
-    saved = mimw.passes.PASSES
-    mimw.passes.PASSES = tuple(step for step in saved if fenced or step.name != "fence_handovers")
+    saved = mimw.passes.pipeline.PASSES
+    mimw.passes.pipeline.PASSES = tuple(step for step in saved if fenced or step.name != "fence_handovers")
     try:
         yield
     finally:
-        mimw.passes.PASSES = saved
+        mimw.passes.pipeline.PASSES = saved
 
 
 def launcher(x, wrong, out, steps: int, programs: int, check: bool, fenced: bool, shape: dict):

@@ -8,10 +8,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw import passes
 from mimw.compile import compile_kernel
 from mimw.errors import InvalidProgram
 from mimw.kernels.gemm.kernel import gemm
+from mimw.passes import pipeline
 
 HERE = Path(__file__).resolve()
 
@@ -86,8 +86,8 @@ def test_each_pass_is_verified(monkeypatch):
         tlx.fence("gpu")
         tl.store(x + tl.arange(0, 64), 1)
 
-    bad = passes.Pass("forget", rewrite=forget_an_op)
-    monkeypatch.setattr(passes, "PASSES", (bad, *passes.PASSES))
+    bad = pipeline.rewrite("forget", forget_an_op, "forgets an op")
+    monkeypatch.setattr(pipeline, "PASSES", (bad, *pipeline.PASSES))
     with pytest.raises(InvalidProgram, match="used before it is defined"):
         compile_kernel(victim, dict(x="*i32"))
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-import mimw.passes as passes
+import mimw.passes.pipeline as pipeline
 from mimw.analysis import Uses
 from mimw.errors import ArriveCountMismatch, InvalidProgram, RemarkWarning, TargetError
 from mimw.ir import Op, listening, verify
-from mimw.passes import PASSES, run_passes
+from mimw.passes import PASS, PASSES, Context, run_passes
 from mimw.target import target
 from tests.analysis.building import Kernel, ring_copy
 
@@ -23,6 +23,23 @@ def test_the_order():
         "named_barriers", "drop_unused", "aliases", "place_aliases", "space_slots", "accumulate_dots", "shared_operands",
         "registers", "shared", "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "meetings", "sync_clusters",
         "fence_barriers", "fence_globals", "fence_handovers", "narrow_releases", "keep_loops", "grant_registers"]
+
+
+def test_each_pass_comes_after_those_that_it_follows():
+    names = [step.name for step in PASSES]
+    assert len(set(names)) == len(names) and list(PASS) == names
+    for index, step in enumerate(PASSES):
+        assert set(step.after) <= set(names[:index]), step.name
+        assert step.doc and "\n" not in step.doc
+
+
+def test_one_pass_by_its_name():
+    """A rewrite gives a program, a check gives its own back and tells the context what it has to remark."""
+    program, found = greedy(), []
+    assert PASS["drop_unused"](program, Context(SM90)).name == program.name
+    assert PASS["registers"](program, Context(SM90, found.append)) is program and len(found) == 1
+    with pytest.raises(TargetError):
+        PASS["target"](ring_copy().program(), Context(target("gfx942")))
 
 
 def test_a_right_kernel_goes_through_and_every_pass_is_seen():
@@ -44,7 +61,7 @@ def test_only_what_changed_is_looked_at_again(monkeypatch):
     different = {id(one) for one in [program, *programs]}
     assert rows and set(rows.values()) == {1}
     assert len(indexed) == len({id(one) for one in indexed}) <= len(different)
-    assert len(different) < len([step for step in PASSES if step.rewrite]) / 2
+    assert len(different) < len([step for step in PASSES if step.rewrites]) / 2
 
 
 def test_a_program_that_was_verified_is_right(monkeypatch):
@@ -57,10 +74,10 @@ def test_a_program_that_was_verified_is_right(monkeypatch):
 
 
 def test_a_rewrite_that_breaks_the_program(monkeypatch):
-    def broken(program, target):
+    def broken(program):
         return replace(program, body=replace(program.body, ops=(*program.body.ops, Op("fence", (3, )))))
 
-    monkeypatch.setattr(passes, "PASSES", (*PASSES, passes.Pass("broken", rewrite=broken)))
+    monkeypatch.setattr(pipeline, "PASSES", (*PASSES, pipeline.rewrite("broken", broken, "breaks it")))
     with pytest.raises(InvalidProgram, match="'scope' is the constant 3"):
         run_passes(ring_copy().program(), SM90)
 

@@ -1,0 +1,175 @@
+"""The checks and rewrites between recording and layouts, as data, in the order in which they run.
+
+Input: a recorded `Program` and a `Context`. Output: the program that is simulated and lowered, or the error of the first check that
+fails. For example:
+
+    run_passes(program, target("sm_90a"))                              all of them
+    PASS["drop_unused"](program, Context(target("sm_90a")))            one, by name
+
+A check gives its program back, and tells the context its remarks. A rewrite gives another program, or the same object where it has
+nothing to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ..analysis import Remark
+from ..errors import RemarkWarning
+from ..ir import Op, Program, tell, verify
+from ..target import Target
+from .accumulate_dots import accumulate_dots
+from .check_arrivals import check_arrivals
+from .check_async_dot import check_async_dot
+from .check_bytes import check_bytes
+from .check_cluster import check_cluster
+from .check_descriptors import check_descriptors
+from .check_exclusive import check_exclusive
+from .check_named_barriers import check_named_barriers
+from .check_registers import check_registers
+from .check_shared import check_shared
+from .check_target import check_target
+from .check_tasks import check_tasks
+from .check_waits import check_waits
+from .check_warpgroups import check_warpgroups
+from .drop_unused import drop_unused
+from .fence_barriers import fence_barriers
+from .fence_globals import fence_globals
+from .fence_handovers import fence_handovers
+from .grant_registers import grant_registers
+from .join_copies import join_copies
+from .keep_loops import keep_loops
+from .narrow_releases import narrow_releases
+from .place_aliases import check_aliases, place_aliases
+from .place_meetings import place_meetings
+from .share_captures import share_captures
+from .shared_operands import shared_operands
+from .shared_pointers import shared_pointers
+from .slot_arrays import slot_arrays
+from .space_slots import space_slots
+from .sync_clusters import sync_clusters
+
+
+def warn(found: Remark) -> None:
+    """A Python warning at the line that a remark is about."""
+    tell(RemarkWarning, found.text, found.site)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What passes may know besides the program: the chip, and where remarks go."""
+
+    target: Target
+    remark: Callable[[Remark], None] = warn
+
+    @property
+    def masked_views(self) -> bool:
+        """True if the chip can store a whole buffer under a mask."""
+        return self.target.backend == "cuda"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One step. `function` takes the program, then what it `needs` of the context. `after` are the passes that run before this one,
+    for the reason that `doc` gives; a step that `rewrites` gives a program, any other raises, or gives remarks or nothing."""
+
+    name: str
+    function: Callable[..., Any]
+    doc: str
+    rewrites: bool
+    needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def __call__(self, program: Program, context: Context) -> Program:
+        """The program after this step."""
+        found = self.function(program, *(getattr(context, name) for name in self.needs))
+        if self.rewrites:
+            return found
+        for one in found or ():
+            context.remark(one)
+        return program
+
+
+def check(name: str, function: Callable[..., Any], doc: str, after: str = "") -> Pass:
+    return Pass(name, function, doc, False, ("target", ), tuple(after.split()))
+
+
+def rewrite(name: str, function: Callable[..., Program], doc: str, after: str = "", needs: str = "") -> Pass:
+    return Pass(name, function, doc, True, tuple(needs.split()), tuple(after.split()))
+
+
+PASSES: tuple[Pass, ...] = (
+    check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then"),
+    check("descriptors", check_descriptors, "refuses tensor descriptors with extents or strides that TMA cannot take"),
+    rewrite("slot_arrays", slot_arrays, "makes an array of each buffer that is used slot by slot"),
+    rewrite("shared_pointers", shared_pointers, "pointers into shared memory become accesses to buffers: all later passes know "
+            "buffers only", after="slot_arrays", needs="masked_views"),
+    rewrite("share_captures", share_captures, "hands tiles of the kernel to partitions that use them", after="shared_pointers"),
+    check("tasks", check_tasks, "refuses tiles that tasks capture, and too many warps", after="share_captures"),
+    check("cluster", check_cluster, "refuses CTAs and meetings that a cluster does not have", after="shared_pointers"),
+    check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
+    check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
+    rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "
+            "and remote views are the author's even if unused", after="tasks cluster"),
+    check("aliases", check_aliases, "remarks on storages that no buffer uses", after="drop_unused"),
+    rewrite("place_aliases", place_aliases, "gives buffers that share storage their places, and the storage its size",
+            after="shared_pointers drop_unused"),
+    rewrite("space_slots", space_slots, "puts small buffers that TMA copies far enough apart, before anything adds up shared "
+            "memory", after="place_aliases", needs="target"),
+    rewrite("accumulate_dots", accumulate_dots, "adds a sum to the product that makes it"),
+    rewrite("shared_operands", shared_operands, "products of tiles that lie in shared memory read them there; their sums are in "
+            "them by now", after="shared_pointers accumulate_dots", needs="target"),
+    check("registers", check_registers, "remarks on register requests that are not met"),
+    check("shared", check_shared, "refuses more shared memory than a CTA has", after="place_aliases space_slots"),
+    check("arrivals", check_arrivals, "refuses barriers whose arrivals cannot come", after="drop_unused"),
+    check("bytes", check_bytes, "refuses barriers that expect other bytes than copies bring", after="drop_unused"),
+    check("waits", check_waits, "refuses copies that nobody waits for", after="drop_unused"),
+    check("async_dot", check_async_dot, "refuses a look at an asynchronous product that is not done", after="shared_operands"),
+    check("warpgroups", check_warpgroups, "refuses asynchronous products in tasks of other than whole warp groups",
+          after="shared_operands"),
+    rewrite("join_copies", join_copies, "copies that follow each other are waited for together"),
+    rewrite("meetings", place_meetings, "says what each distributed barrier is made of; the checks spoke of what the author wrote",
+            after="cluster arrivals"),
+    rewrite("sync_clusters", sync_clusters, "lets a cluster meet at its start and end", after="cluster arrivals meetings"),
+    rewrite("fence_barriers", fence_barriers, "fences barriers that copies complete, once they are made"),
+    rewrite("fence_globals", fence_globals, "makes fences of global memory that copies read ones between proxies, too",
+            after="meetings"),
+    rewrite("fence_handovers", fence_handovers, "fences what a task touched before it lets copies overwrite it; behind what puts "
+            "arrivals in", after="join_copies meetings sync_clusters"),
+    rewrite("narrow_releases", narrow_releases, "narrows remote arrivals that have nothing to release to their CTA",
+            after="meetings sync_clusters"),
+    rewrite("keep_loops", keep_loops, "marks loops that must not be pipelined; what the passes above put in counts, too",
+            after="sync_clusters fence_barriers fence_globals fence_handovers"),
+    rewrite("grant_registers", grant_registers, "writes down what registers to ask for, last: the checks speak of what the author "
+            "asked for", after="registers", needs="target"),
+)
+PASS = MappingProxyType({step.name: step for step in PASSES})
+
+
+def remarks(program: Program, target: Target) -> tuple[Remark, ...]:
+    """What the checks have to say of a recorded program that they let pass."""
+    return (*check_cluster(program, target), *check_aliases(program, target), *check_registers(program, target))
+
+
+def run_passes(program: Program, target: Target, observer: Callable[[str, Program], None] | None = None,
+               remark: Callable[[Remark], None] = warn) -> Program:
+    """The program after all passes, verified after each one.
+
+    `observer(name, program)` is called after every pass, for printing. Remarks go to `remark`, by default as Python
+    warnings. A check that fails raises the error of its own docstring; a rewrite that breaks the IR raises
+    `InvalidProgram`.
+    """
+    context = Context(target, remark)
+    known: set[Op] = set()  # ops that `verify` has seen; most of them outlive most passes
+    verify(program, known)
+    for step in PASSES:
+        after = step(program, context)
+        if after is not program:
+            verify(after, known)
+        program = after
+        if observer is not None:
+            observer(step.name, program)
+    return program
