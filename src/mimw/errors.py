@@ -284,6 +284,11 @@ class SimulatorMisuse(SimulationError, ValueError):
     """Arguments that cannot be simulated."""
 
 
+def fail(kind: type[SimulationError], task, op, message: str, *sites, hint: str = "") -> SimulationError:
+    """The error of a simulated `task` at `op`, to be raised: the task's name, `message`, the lines of `op` and of `sites`."""
+    return kind(f"{task.where}: {message}", op.site, *sites, hint=hint)
+
+
 class LaunchError(MimwError, ValueError):
     """What a launch cannot be given: a cluster shape, a grid that it does not divide, a descriptor that TMA cannot have."""
 

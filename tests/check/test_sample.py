@@ -13,7 +13,7 @@ from mimw.ir import LaunchFacts
 from mimw.search.sample import Sample, chosen, cluster_at, cluster_count, cluster_of
 from mimw.search.stores import meeting_stores
 from mimw.simulate import prepare
-from mimw.simulator.cluster import clusters
+from mimw.simulator.machine.clusters import clusters
 
 from .kernels import gemm_arguments
 

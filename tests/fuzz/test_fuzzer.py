@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mimw.errors import OutOfSharedMemory, TooFewRegisters, TooManyWarps
-from mimw.simulator.table import HANDLERS, Handler
+from mimw.simulator.machine.table import HANDLERS, Handler
 from tests.fuzz.__main__ import main
 from tests.fuzz.draws import Draws
 from tests.fuzz.families import FAMILIES, program_of

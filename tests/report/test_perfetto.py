@@ -3,7 +3,7 @@
 import json
 
 from mimw.report import chrome_trace
-from mimw.simulator.trace import Event, Trace
+from mimw.trace import Event, Trace
 
 
 def test_events_lanes_and_bubbles():

@@ -7,7 +7,7 @@ import pytest
 from mimw.ir import Site
 from mimw.report import timeline_html, timeline_svg
 from mimw.report.timeline import utilisation
-from mimw.simulator.trace import Event, Trace
+from mimw.trace import Event, Trace
 
 SVG = "{http://www.w3.org/2000/svg}"
 

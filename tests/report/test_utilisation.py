@@ -4,7 +4,7 @@ import pytest
 
 from mimw.ir import Site
 from mimw.report.utilisation import bubbles, shares, utilisation_table
-from mimw.simulator.trace import Event, Trace
+from mimw.trace import Event, Trace
 
 FULL, FREE = Site("/home/me/gemm.py", 55), Site("/home/me/gemm.py", 140)
 TRACE = Trace([Event(0, "mma", "wait", 10, 30, "'full'[0] parity 0", FULL), Event(0, "mma", "dot", 30, 60, "64 x 64 x 64"),

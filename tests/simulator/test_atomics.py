@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mimw.simulator.atomics import KINDS, exchange_if, in_turns
+from mimw.simulator.words.atomics import KINDS, exchange_if, in_turns
 
 RANDOM = np.random.default_rng(0)
 PLACES = {

@@ -7,7 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.errors import BarrierMisuse, Deadlock, OutOfBounds, PeerExited, UnwrittenRead
-from mimw.simulator.cluster import clusters
+from mimw.simulator.machine.clusters import clusters
 
 PAIR = dict(ctas_per_cga=(2, 1, 1))
 

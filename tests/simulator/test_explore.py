@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from mimw.simulator.explore import _reversals
-from mimw.simulator.guide import Step
-from mimw.simulator.past import ARRIVE, READ, WAIT, WRITE, Past, Thing
+from mimw.memory_model.past import ARRIVE, READ, WAIT, WRITE, Past, Thing
+from mimw.simulator.machine.guide import Step
+from mimw.simulator.search.explore import _reversals
 
 
 def dependent(earlier: str, before: int, mode: str, phase: int) -> bool:

@@ -16,9 +16,9 @@ import mimw
 from mimw import tlx
 from mimw.collector import resting_collector
 from mimw.simulate import prepare
-from mimw.simulator import machine as machines
 from mimw.simulator import run
-from mimw.simulator.machine import Machine
+from mimw.simulator.machine import machine as machines
+from mimw.simulator.machine.machine import Machine
 from mimw.simulator.run import watching
 
 

@@ -74,7 +74,7 @@ def test_where_the_tasks_are_is_told():
     mimw.simulate(kernel, grid, *cases()["right"][2], **meta)       # recorded by then: the limit is on steps
 
     def slowly():
-        from mimw.simulator.machine import Machine
+        from mimw.simulator.machine.machine import Machine
         step, Machine._pick = Machine._pick, lambda machine: time.sleep(0.02) or step(machine)
         try:
             return mimw.simulate(kernel, grid, *args, **meta)

@@ -1,7 +1,7 @@
 """A chip's cost model: figures with their sources, and the few formulas that make times of them.
 
 Times are SM cycles. Work is charged to units of the SM (`issue`, `special`, `shared`, `tensor`, `inbound`, `outbound`) and to the
-SM's share of what all SMs have together (`L2`, `DRAM`); who gets a unit when is the simulator's business (simulator/timed.py).
+SM's share of what all SMs have together (`L2`, `DRAM`); `simulator/clock/machine.py` decides which task gets a unit when.
 docs/TIMING.md lists what the formulas leave out.
 """
 

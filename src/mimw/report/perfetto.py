@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from ..simulator.trace import Trace
+from ..trace import Trace
 from .timeline import utilisation
 
 

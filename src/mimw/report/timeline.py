@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import PurePath
 
-from ..simulator.trace import Event, Trace
+from ..trace import Event, Trace
 from . import svg
 from .page import PAGE
 

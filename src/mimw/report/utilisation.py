@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ..ir.site import Site
-from ..simulator.trace import Trace
+from ..trace import Trace
 from .table import table
 
 Lane = tuple[int, str]

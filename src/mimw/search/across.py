@@ -17,7 +17,7 @@ from ..errors import SimulatorMisuse
 from ..ir import OPS, Barrier, Buffer, Descriptor, DescriptorSlots, Op, Pointer, Value
 from ..ir.types import element_of
 from ..simulate import Launch
-from ..simulator.memory import describe
+from ..simulator.memory.global_memory import describe
 
 _MEETINGS = ("grid_barrier", "atomic_poll")
 _DATA = frozenset("value values other compare acc a b expected token tokens inits".split())   # operands that decide nothing

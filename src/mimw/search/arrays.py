@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..simulator.memory import describe
+from ..simulator.memory.global_memory import describe
 
 
 class Arrays:

@@ -18,10 +18,10 @@ from ..analysis.flows import Flows
 from ..ir import OPS, Block, Op, Pointer, Program, Scalar, Tensor, Value
 from ..ir.ops import is_pure
 from ..simulate import Launch
-from ..simulator.interpreter import PLAIN, Code, prepare
-from ..simulator.table import HANDLERS
-from ..simulator.tasks import InFlight
-from ..simulator.values import filled
+from ..simulator.machine.interpreter import PLAIN, Code, prepare
+from ..simulator.machine.table import HANDLERS
+from ..simulator.machine.tasks import InFlight
+from ..simulator.memory.values import filled
 from .across import Globals, deciding, global_operands
 
 _STRUCTURE = ("if", "for", "while", "warp_specialize")

@@ -20,16 +20,17 @@ from ..errors import OutOfBounds, SimulationError
 from ..ir import OPS, Block, Descriptor, Op, Value
 from ..ir.ops import is_pure
 from ..ir.types import element_of
+from ..memory_model.shadow import address_of
 from ..simulate import Launch
-from ..simulator.cluster import Cluster
-from ..simulator.control import _first_warps
-from ..simulator.host import bind
-from ..simulator.machine import Machine
-from ..simulator.memory import GlobalMemory, Region
-from ..simulator.shadow import address_of
-from ..simulator.table import HANDLERS
-from ..simulator.tasks import Cta, PerThread, Task
-from ..simulator.values import numpy_type
+from ..simulator.machine.clusters import Cluster
+from ..simulator.machine.guarded import PerThread
+from ..simulator.machine.machine import Machine
+from ..simulator.machine.table import HANDLERS
+from ..simulator.machine.tasks import Cta, Task
+from ..simulator.memory.arguments import bind
+from ..simulator.memory.global_memory import GlobalMemory, Region
+from ..simulator.memory.values import numpy_type
+from ..simulator.words.control import _first_warps
 from .across import deciding, global_operands
 from .sample import cluster_at, cluster_count, extents
 

@@ -1,33 +1,11 @@
 """The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler."""
 
-# Importing the op families puts their handlers into the table.
-from . import (  # noqa: F401
-    barrier,
-    bulk,
-    cluster,
-    control,
-    copies,
-    descriptor,
-    descriptor_slots,
-    dot,
-    globals,
-    libdevice,
-    meetings,
-    misc,
-    named_barrier,
-    pins,
-    pointers,
-    regions,
-    remote,
-    remote_elements,
-    shared,
-    tiles,
-)
-from .counterfactual import flipped_waits, verb_of_pipe
-from .explore import explore, schedule_of
-from .guide import Guide
+from ..trace import Event, Trace
+from . import words  # noqa: F401  the handlers of all ops
+from .machine.guide import Guide
+from .machine.table import HANDLERS
 from .run import Run, run
-from .table import HANDLERS
-from .trace import Event, Trace
+from .search.counterfactual import flipped_waits, verb_of_pipe
+from .search.explore import explore, schedule_of
 
 __all__ = ["HANDLERS", "Event", "Guide", "Run", "Trace", "explore", "flipped_waits", "run", "schedule_of", "verb_of_pipe"]

@@ -14,12 +14,12 @@ import numpy as np
 from ..collector import resting_collector
 from ..errors import SimulatorMisuse
 from ..ir import Program
-from .guide import Guide, Schedule
-from .host import bind
-from .machine import Machine
-from .memory import GlobalMemory
-from .one_thread import one_thread
-from .trace import Trace
+from ..trace import Trace
+from .machine.guide import Guide, Schedule
+from .machine.machine import Machine
+from .machine.one_thread import one_thread
+from .memory.arguments import bind
+from .memory.global_memory import GlobalMemory
 
 watching: ContextVar[Callable[[Machine], None] | None] = ContextVar("watching", default=None)   # gets each machine before it runs
 

@@ -1,7 +1,7 @@
 """`mimw.predict`: the timeline and the time of a launch, without a GPU.
 
-The CTAs of one SM (of one cluster's SMs) are run by the machine with a clock (simulator/timed.py), with the launch's own trip
-counts. What the other SMs do enters as this SM's share of L2 and DRAM. A short run of all CTAs that are resident at the start
+The CTAs of one SM (of one cluster's SMs) are run by the machine with a clock (simulator/clock/machine.py), with the launch's own
+trip counts. What the other SMs do enters as this SM's share of L2 and DRAM. A short run of all CTAs that are resident at the start
 counts which loads are of the same bytes; one at the boost clock says how busy the tensor cores are, and those after it are at the
 clock that the power limit leaves at that load.
 """
@@ -19,12 +19,12 @@ from ..errors import SimulatorMisuse
 from ..ir import Site
 from ..report.table import table
 from ..simulate import Launch, kernel_first, prepare
-from ..simulator.cluster import clusters
-from ..simulator.host import bind
-from ..simulator.memory import GlobalMemory
-from ..simulator.timed import Conditions, Enough, TimedMachine
-from ..simulator.trace import Event, Trace
+from ..simulator.clock.machine import Conditions, Enough, TimedMachine
+from ..simulator.machine.clusters import clusters
+from ..simulator.memory.arguments import bind
+from ..simulator.memory.global_memory import GlobalMemory
 from ..target import target as find_target
+from ..trace import Event, Trace
 from .result import Timeline
 
 MOST_CTAS = 8           # of one SM that are simulated; more are extrapolated

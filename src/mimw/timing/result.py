@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..report import chrome_trace, timeline_html, timeline_svg
 from ..report.utilisation import Bubble, bubbles, shares, utilisation_table
-from ..simulator.trace import Trace
+from ..trace import Trace
 
 DRAWN = 4000
 

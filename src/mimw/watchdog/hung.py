@@ -1,7 +1,7 @@
 """A hung launch in the words of the simulator: tasks that wait, barriers with their phases, who could have arrived.
 
 Input: a stamped program and what its table says (`table.seen`). Output: a `Hung` with the tasks of some CTAs, for the functions of
-`simulator/deadlock.py`, which read nothing of a task but what stands here.
+`simulator/machine/deadlock.py`, which read nothing of a task but what stands here.
 
     hung = Hung(program, cluster, grid)         # the CTAs of one cluster
     hung.blocked[0].where                       # "task 'consumer' of CTA (0, 0, 0)"
@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+from ..analysis.barrier_ops import task_names
 from ..ir import OPS, Op, Program
 from ..passes.stamp_waits import ENDS, LOOPS, WAITS, Stamp, barrier_rows, stamps
-from ..simulator.barrier import Mbarrier
-from ..simulator.deadlock import task_names
-from ..simulator.tasks import Wait
+from ..simulator.machine.tasks import Wait
+from ..simulator.memory.mbarriers import Mbarrier
 from .table import SeenCta, Slot, Word, index_of, taken_apart
 
 

@@ -13,10 +13,11 @@ from math import prod
 
 import numpy as np
 
+from ..analysis.barrier_ops import signals
+from ..analysis.barrier_ops import waits as barrier_waits
 from ..errors import Deadlock, excerpt
 from ..ir import OPS, Program, Site
-from ..simulator.deadlock import bringers, cause, waiting_lines
-from ..simulator.deadlock import waits as barrier_waits
+from ..simulator.machine.deadlock import cause, waiting_lines
 from .hung import Hung
 from .table import SeenCta, clusters_of, index_of, seen
 
@@ -31,7 +32,7 @@ def places(program: Program, grid: tuple[int, int, int], data: np.ndarray) -> st
     groups: dict[tuple, list[list[SeenCta]]] = {}
     for cluster in clusters_of(found, grid, program.cluster):
         groups.setdefault(tuple(cta.shape() for cta in cluster), []).append(cluster)
-    able, sites, lines = bringers(program), [], []
+    able, sites, lines = signals(program), [], []
     for clusters in list(groups.values())[:GROUPS]:
         text, where = _group(program, clusters, grid, able)
         lines += text
@@ -91,7 +92,7 @@ def lines_that_wait(program: Program) -> str:
     for op in program.walk():
         if op in about:
             one = about[op]
-            name = one.place.root.name or "a barrier"
+            name = one.barrier.root.name or "a barrier"
             lines.append(f"  {op.site}: barrier_wait on {name!r}" + (f", in task {one.task!r}" if one.task else ""))
         elif OPS[op.name].blocks:
             lines.append(f"  {op.site}: {op.name}")

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..analysis.barrier_ops import signals
 from ..ir import Op
-from ..simulator.deadlock import SHOWN, bringers, waiting_lines
+from ..simulator.machine.deadlock import SHOWN, waiting_lines
 from ..simulator.run import watching
 from .launch import Launch
 from .limit import STATUS, VARIABLE, end_process, tell
@@ -47,7 +48,7 @@ def watched_simulation(launch: Launch, limit: float, run: Callable[[], Any], end
 
 def state(machine, runner: int) -> str:
     """Where the tasks of a machine are, which a thread `runner` goes on running meanwhile."""
-    able, lines = bringers(machine.program), []
+    able, lines = signals(machine.program), []
     running, blocked = list(machine.runnable), [task for task in list(machine.blocked) if task.wait.kind != "join"]
     tasks = sorted(running + blocked, key=lambda task: (task.cta.number, task.first_warp))
     ctas = list(dict.fromkeys(task.cta for task in tasks))

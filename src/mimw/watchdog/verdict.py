@@ -17,7 +17,7 @@ from ..errors import MimwError
 from ..ir import OPS, Program
 from ..simulate import prepare
 from ..simulator import run
-from ..simulator.cluster import clusters
+from ..simulator.machine.clusters import clusters
 
 _LIMITS = 10.0, 120.0       # seconds that are spent at least and at most
 

@@ -1,0 +1,133 @@
+"""What an mbarrier does to the order: arrivals release, a completed phase is what a wait acquires.
+
+Two hazards of barriers themselves show here, too. A phase whose end does not wait for everybody who waits for the phase
+before lets the parity come round unseen; and a barrier may be used where nothing orders its initialisation before.
+"""
+
+from __future__ import annotations
+
+from ..errors import BarrierNotReady, PhaseMissed, fail
+from ..ir import Op
+from .clocks import Clock, join
+
+
+class BarrierOrder:
+    """The part of `Order` about mbarriers. The barrier itself carries what has arrived; (barrier, parity) what the last
+    completed phase of that parity had."""
+
+    def __init__(self, machine):
+        self.machine, self.guide = machine, machine.guide
+        self.messages: dict = {}
+        self._looks: dict = {}            # barrier -> the waits that have passed in its current phase
+        self._made: dict = {}             # barrier -> the epoch of its initialisation
+        self._fenced: dict = {}           # barrier -> the epoch of the fence that made its initialisation one for the cluster
+        self._keys: dict = {}             # barrier -> what it is called in every run
+        self._lanes: dict = {}            # barrier -> the strand on which its copies land
+        self._barriers: dict = {}         # CTA -> those that it has made
+
+    def made(self, task, barrier) -> None:
+        """`task` has initialised a barrier."""
+        self._made[barrier] = task.strand.epoch
+        self._barriers.setdefault(task.cta, []).append(barrier)
+        self._keys[barrier] = (task.cta.index, barrier.root, barrier.index)
+
+    def fence_init(self, task) -> None:
+        """fence_mbarrier_init: the barriers of its CTA that `task` knows to be made are so for the cluster, for who comes later."""
+        for barrier in self._barriers.get(task.cta, ()):
+            if barrier not in self._fenced and self._made[barrier].before(task.strand.clock):
+                self._fenced[barrier] = task.strand.epoch
+        self._tick(task.strand)
+
+    def used(self, task, op: Op, barrier, remote: bool = False) -> None:
+        """`task` is about to use it; `remote`: it is another CTA's. Barriers that a kernel makes outside of loops and tasks are
+        ready in the whole cluster: the compiler fences, and lets the cluster meet, after them."""
+        made = self._made[barrier]
+        if not made.before(task.strand.clock):
+            raise self._not_ready(task, op, barrier, "whose initialisation at {} nothing orders before it")
+        if remote and not (barrier in self._fenced and self._fenced[barrier].before(task.strand.clock)):
+            raise self._not_ready(task, op, barrier, "whose initialisation at {} no fence_mbarrier_init_cluster has made one for "
+                                  "the cluster")
+
+    def _not_ready(self, task, op: Op, barrier, why: str) -> BarrierNotReady:
+        cta = self._keys[barrier][0]
+        whose = "" if cta == task.cta.index else f" of CTA {cta}"
+        return fail(BarrierNotReady, task, op, f"{op.name} uses {barrier.name}{whose}, {why.format(barrier.made)}", barrier.made,
+                    hint="allocate barriers before async_tasks and outside of loops, or order their use by one that is ready; "
+                    "across CTAs call fence_mbarrier_init_cluster after the allocation, then cluster_barrier")
+
+    def land(self, operation, barrier) -> None:
+        """A copy has landed on the current phase of a barrier."""
+        lane = self._lanes.get(barrier)
+        if lane is None:
+            lane = self._lanes[barrier] = self._number()
+        self._touched(barrier, "arrive")
+        strand = operation.strand
+        strand.epoch.strand, strand.epoch.tick = lane, barrier.phase + 1
+        self._causes(barrier, strand.clock)
+        message = self.messages.setdefault(barrier, {})
+        message[lane] = barrier.phase + 1
+        if operation.op.name == "async_remote_store":
+            # st.async is issued by every thread of the task, each behind its own earlier accesses: who has all the bytes
+            # knows that these are over. A copy is issued by one thread and says nothing of the others.
+            join(message, strand.clock)
+
+    def _causes(self, barrier, clock: Clock) -> None:
+        """The issue of a copy comes before the phase that it completes; for the waits before it that is order enough."""
+        join(self._looks.setdefault(barrier, ([], {}))[1], clock)
+
+    def looked(self, task, op: Op, barrier, parity: int) -> None:
+        """A wait of `task` for `parity` has passed."""
+        self._touched(barrier, "wait")
+        if barrier.phase:
+            self.acquire(task, (barrier, parity))
+        self._looks.setdefault(barrier, ([], {}))[0].append((task, op, task.strand.epoch))
+        self._tick(task.strand)
+
+    def phase(self, barrier, task, op: Op) -> None:
+        """The current phase of `barrier` completes with `op` of `task`."""
+        looks, causes = self._looks.pop(barrier, ((), {}))
+        message = self.messages.get(barrier)
+        for waiter, wait, epoch in looks:
+            if not (epoch.before(causes) or message is not None and epoch.before(message)):
+                raise self._missed(barrier, waiter, wait, task, op)
+        self.publish(barrier, (barrier, barrier.phase & 1))
+
+    def arrives(self, task, barrier) -> None:
+        """`task` arrives in the current phase of a barrier, and so releases."""
+        self._touched(barrier, "arrive")
+        self.release(task, barrier)
+
+    def forget_barriers(self, cta) -> None:
+        """The cluster of `cta` has left, and its barriers with it."""
+        for barrier in self._barriers.pop(cta, ()):
+            for known in (self._looks, self._made, self._fenced, self._keys, self._lanes, self.messages):
+                known.pop(barrier, None)
+            for parity in (0, 1):
+                self.forget((barrier, parity))
+
+    def forget_meetings(self, cluster) -> None:
+        """`cluster` has left, and the barriers among its CTAs with it."""
+        for meeting in (cluster, *cluster.meetings.values()):
+            for phase in (meeting.phase, meeting.phase - 1):
+                self.forget((meeting, phase))
+
+    def _touched(self, barrier, mode: str) -> None:
+        if self.guide is not None:
+            self.guide.touched(self._keys[barrier], mode, barrier.phase)
+
+    def _missed(self, barrier, waiter, wait: Op, task, op: Op) -> PhaseMissed:
+        before, now = barrier.phase - 1, barrier.phase
+        if barrier.pipe is not None:
+            here, there = barrier.pipe.verb(op.name), barrier.pipe.verb(wait.name)
+            return fail(PhaseMissed, task, op, f"the {here} of {barrier.name} may come before the {there} of {waiter.where} at "
+                        f"{wait.site} has looked at the slot: nothing orders the two. Had that task been slower, it would have "
+                        "waited for another chunk", wait.site, barrier.made,
+                        hint=f"let the writer and every reader go through the chunks 0, 1, 2, ... in order, and call {here} once a "
+                        f"chunk, behind its {'acquire' if here == 'commit' else 'wait'}")
+        what = f"phase {before} (parity {before & 1})" if before >= 0 else "the phase before the first (parity 1)"
+        return fail(PhaseMissed, task, op, f"{op.name} completes phase {now} (parity {now & 1}) of {barrier.name}, and nothing "
+                    f"orders that after the wait of {waiter.where} at {wait.site}, which passed because {what} was over. Had "
+                    f"that task been slower, it would have found phase {now} over and waited for phase {now + 1}",
+                    wait.site, barrier.made,
+                    hint=f"let {waiter.where} release something after its wait that whoever brings phase {now} waits for; a "
+                    "task may wait for a phase only if the one before it is known to be over")

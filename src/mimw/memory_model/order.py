@@ -1,0 +1,193 @@
+"""Happens-before: which accesses are ordered by the program, whatever the order in which they happened to run.
+
+Every task is a strand with a vector clock. Releasing copies the clock into what is released, acquiring joins it; an access
+is ordered after an earlier one if the clock of its strand has reached the earlier one's tick (`accesses_in_order`). An
+asynchronous operation acts with its issuer's clock, on a tick that nobody has reached until a wait for its group, or the barrier
+phase on which it landed, hands that on.
+
+Proxies: a clock also says of every strand what of it has been fenced for the asynchronous proxy, in three aspects (`clocks`):
+generic writes to shared memory for reading, generic accesses to it for overwriting, generic writes to global memory for reading.
+
+What handlers of ops say (a task or an `InFlight` is an actor):
+
+    issue, commit, wait_group, land           asynchronous operations and what finishes them
+    touch(actor, op, data, name, write=...)   an access to a numpy view of shared or global memory
+    scatter(actor, op, region, offsets, ...)  the same for elements at byte offsets of a region
+    release, acquire, publish                 a synchronising object, which is any hashable thing
+    fork, join, fence, atomic, looked, phase  see there
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import clocks
+from .accesses import AccessOrder
+from .atomics import AtomicOrder
+from .barriers import BarrierOrder
+from .clocks import ASPECTS, FENCED, GLOBAL, REUSABLE, Clock, Epoch, join
+from .race_report import unfinished
+
+_NOTHING: dict = {}         # of whom nothing is asked any more, or never was; nobody writes to it
+COPIES = 16                 # of a CTA that are remembered before it is asked which of them are over
+_FENCES = {"async_shared": (FENCED, REUSABLE), "handover": (REUSABLE, ), "gpu": (GLOBAL, ), "sys": (GLOBAL, )}
+
+
+@dataclass(eq=False, slots=True)
+class Strand:
+    """A task, or an asynchronous operation with its issuer's clock at the issue."""
+
+    task: Any
+    epoch: Epoch
+    clock: Clock
+    issued: Epoch | None = None             # of an operation: the issuer's epoch
+    kind: str = ""                          # of an operation: "TMA load", ...
+    home: Any = None                        # of an operation: the CTA whose memory it writes, if that is another one's
+    published: Clock = field(default_factory=dict)      # the clock at the last fence of device scope
+    heard: Clock = field(default_factory=dict)          # read by relaxed atomics; counts from the next such fence on
+    groups: dict[str, list[int]] = field(default_factory=dict)      # of its operations by kind: [strand, closed groups]
+
+
+class Order(BarrierOrder, AccessOrder, AtomicOrder):
+    """The order of one launch; raises a `DataRace` at the access that completes one."""
+
+    active = True
+
+    def __init__(self, machine):
+        BarrierOrder.__init__(self, machine)
+        AccessOrder.__init__(self)
+        AtomicOrder.__init__(self)
+        self.strands = 0
+        self._copies: dict = {}             # CTA -> the copies it has issued, less some that are known to be over
+        self._many: dict = {}               # CTA -> how many those may become until they are looked through
+
+    # ---- tasks ------------------------------------------------------------------------------------------------------
+
+    def fork(self, parent, child) -> None:
+        """`child` starts with what `parent` (None: the launch) knows."""
+        number = self._number()
+        strand = child.strand = Strand(child, Epoch(number, 1), {})
+        if parent is not None:
+            strand.clock = dict(parent.strand.clock)
+            self._tick(parent.strand)
+        strand.clock[number] = 1
+
+    def join(self, parent, child) -> None:
+        """`parent` waited for `child` to end."""
+        join(parent.strand.clock, child.strand.clock)
+
+    def _number(self) -> int:
+        self.strands += ASPECTS
+        return self.strands
+
+    @staticmethod
+    def _tick(strand: Strand) -> None:
+        strand.epoch = Epoch(strand.epoch.strand, strand.epoch.tick + 1)
+        strand.clock[strand.epoch.strand] = strand.epoch.tick
+
+    # ---- synchronising objects --------------------------------------------------------------------------------------
+
+    def release(self, task, key) -> None:
+        """What `task` has done so far becomes part of `key`."""
+        join(self.messages.setdefault(key, {}), task.strand.clock)
+        self._tick(task.strand)
+
+    def acquire(self, task, key) -> None:
+        """`task` knows from here on what `key` carries."""
+        message = self.messages.get(key)
+        if message is not None:
+            join(task.strand.clock, message)
+
+    def publish(self, key, to) -> None:
+        """`to` carries what `key` carries now, and nothing of what `key` gets later."""
+        self.messages[to] = dict(self.messages.get(key, {}))
+
+    def forget(self, key) -> None:
+        """Nobody will acquire `key` any more."""
+        self.messages.pop(key, None)
+
+    def mix(self) -> None:
+        """From here on tasks of one cluster may know of others."""
+        self.apart = False
+
+    def fence(self, task, scope: str) -> None:
+        """`async_shared`: the asynchronous proxy may read and overwrite what is known here of shared memory; `handover`, which the
+        compiler puts in: it may overwrite it. `gpu`, `sys`: it may read what is known here of global memory; what relaxed atomics
+        read before counts from here on, and what they write later carries what is known here."""
+        strand = task.strand
+        if scope in ("gpu", "sys"):
+            join(strand.clock, strand.heard)
+        clocks.fence(strand.clock, *_FENCES[scope])
+        if scope in ("gpu", "sys"):
+            strand.published = dict(strand.clock)
+        self._tick(strand)
+
+    # ---- asynchronous operations ------------------------------------------------------------------------------------
+
+    def issue(self, operation, group: str) -> None:
+        """`operation` starts. It is finished by a wait for its group in the issuer's order of `group`s, or by landing
+        on a barrier."""
+        issuer = operation.task.strand
+        strand, closed = self._group(operation.task, group)
+        operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), issuer.epoch, operation.kind,
+                                  operation.home, _NOTHING, _NOTHING, _NOTHING)
+        if group not in ("wgmma", "remote"):
+            home = operation.home or operation.task.cta
+            copies = self._copies.setdefault(home, [])
+            copies.append(operation)
+            if len(copies) > self._many.get(home, COPIES):
+                # What one of its tasks knows to be over, its last task will know.
+                clocks_ = [task.strand.clock for task in home.tasks]
+                copies[:] = [one for one in copies if not any(one.strand.epoch.before(clock) for clock in clocks_)]
+                self._many[home] = COPIES + 2 * len(copies)
+
+    def exit(self, task) -> None:
+        """`task`, which knows all that its CTA has done, is the last of it to end."""
+        self._many.pop(task.cta, None)
+        for operation in self._copies.pop(task.cta, ()):
+            if not operation.strand.epoch.before(task.strand.clock):
+                raise unfinished(operation, task)
+
+    def commit(self, task, group: str) -> None:
+        """The operations issued since the last commit are one group."""
+        self._group(task, group)[1] += 1
+
+    def wait_group(self, task, group: str, pending: int) -> None:
+        """All groups but the `pending` newest are finished."""
+        strand, closed = self._group(task, group)
+        if closed > pending:
+            task.strand.clock[strand] = max(task.strand.clock.get(strand, 0), closed - pending)
+
+    def _group(self, task, group: str) -> list[int]:
+        groups = task.strand.groups
+        found = groups.get(group)
+        if found is None:
+            found = groups[group] = [self._number(), 0]
+        return found
+
+    def done(self, operation) -> None:
+        """`operation` has landed: what its issuer knew then is not asked for any more."""
+        operation.strand.clock = _NOTHING
+
+    def leave(self, cluster) -> None:
+        """All CTAs of `cluster` have ended: nobody will ask what their tasks knew."""
+        for cta in cluster.ctas:
+            self.forget_barriers(cta)
+            for task in cta.tasks:
+                strand = task.strand
+                strand.clock = strand.published = strand.heard = strand.groups = _NOTHING
+                task.strand = None      # accesses know their strand, and that its task
+        self.forget_meetings(cluster)
+
+
+class Unordered:
+    """Nothing is recorded: what a machine has that does not look for races."""
+
+    active, operations = False, 0
+
+    def _nothing(self, *args, **fields) -> None:
+        """Says nothing."""
+
+    fork = join = release = acquire = publish = fence = issue = commit = wait_group = touch = scatter = atomic = _nothing
+    exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = close = _nothing

@@ -1,0 +1,189 @@
+"""What to say of two accesses that nothing orders: both of them, the edge that is missing, and the least change that adds it."""
+
+from __future__ import annotations
+
+from ..analysis import pipe_sides
+from ..analysis.barrier_ops import signals, waits
+from ..errors import (
+    CopyReadEarly,
+    DataRace,
+    MissingFence,
+    OperandOverwritten,
+    PeerExited,
+    SlotReusedEarly,
+    SourceOverwritten,
+    UnfinishedAtExit,
+    fail,
+)
+
+_FINISHED_BY = {"async_dot": "async_dot_wait", "TMA store": "async_descriptor_store_wait",
+                "bulk store": "async_descriptor_store_wait", "async_load": "async_load_wait_group"}
+
+
+def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) -> DataRace:
+    """The error for `later`, which conflicts with `earlier` in the bytes `span` of their memory."""
+    if not fence and _taken_away(earlier, later):
+        earlier, later = later, earlier
+    kind = MissingFence if fence else _kind(earlier, later)
+    missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
+    low, high = span
+    lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
+             f"  {_side(earlier)}", f"  {_side(later)}"]
+    error = kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
+    error.space = later.space
+    return error
+
+
+def _taken_away(earlier, later) -> bool:
+    """Whether `earlier` wrote where `later` reads what was there before: the read should have come first. The reader knows of a
+    write that this one took the place of, and not that this one has begun."""
+    first, second = earlier.strand, later.strand
+    if later.write or not earlier.write or later.space != "shared" or first.task is second.task:
+        return False
+    begun = first.issued if first.issued is not None else earlier.epoch
+    return not begun.before(second.clock) and any(epoch.before(second.clock) for epoch in earlier.over)
+
+
+def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
+    """The error for a copy that the CTA of `task`, its last one, need not outlive."""
+    wait = _FINISHED_BY.get(operation.kind)
+    if task.cta is not operation.task.cta:
+        return fail(PeerExited, operation.task, operation.op, f"CTA {task.cta.index} may leave before the {operation.kind} that "
+                    f"was started at {operation.op.site} has landed in its shared memory",
+                    hint=f"let CTA {task.cta.index} wait for the phase of its barrier that this completes, before it ends")
+    mend = f"call {wait}(0) in {operation.task.name!r} before it ends" if wait else \
+        "wait for the phase of the barrier that it completes, or do not start it"
+    return fail(UnfinishedAtExit, operation.task, operation.op, f"the CTA may end before the {operation.kind} that was started at "
+                f"{operation.op.site} is done, and its shared memory then belongs to another one", hint=mend)
+
+
+def _kind(earlier, later) -> type[DataRace]:
+    if earlier.space != "shared":
+        return DataRace
+    if not earlier.write and earlier.op.name != "async_dot" and earlier.strand.kind not in ("TMA store", "bulk store"):
+        return SlotReusedEarly if earlier.strand.task is not later.strand.task else DataRace
+    copied = earlier.write and earlier.strand.issued is not None
+    if copied:
+        return CopyReadEarly
+    if earlier.op.name == "async_dot" and later.write:
+        return OperandOverwritten
+    if later.op.name == "async_dot" and earlier.write:
+        return DataRace
+    if earlier.strand.kind in ("TMA store", "bulk store") and later.write:
+        return SourceOverwritten
+    return DataRace
+
+
+def _side(access) -> str:
+    strand = access.strand
+    verb = ("updates" if access.scope else "writes") if access.write else "reads"
+    how = f"{access.proxy} proxy" + (", in flight after the op" if strand.issued is not None else "")
+    low, high = access.bytes
+    return (f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}, bytes {low} to {high - 1} of its "
+            f"memory ({how})")
+
+
+def _fence(earlier, later):
+    """(what is missing, the mend, further sites) of accesses in two proxies that are ordered and not fenced."""
+    first, other = earlier.strand.task, later.strand.task
+    verb = "write" if earlier.write else "read"
+    then = "overwrites" if later.write else "reads"
+    missing = f"the {verb} is in the generic proxy and {later.op.name} {then} through the asynchronous proxy, with no fence between"
+    if later.space == "global":
+        where = f"between {earlier.op.site} and {later.op.site}" if first is other else (
+            f"in {first.where} after {earlier.op.site} and before what lets {other.where} go on, or in the latter before "
+            f"{later.op.site}")
+        return missing, f'put fence("gpu") {where}', ()
+    whom = "filler" if later.write else "reader"
+    place = f"after {earlier.op.site}" + ("" if first is other else f", before the arrive that tells the {whom}")
+    return missing, f'put fence("async_shared") in {first.name!r} {place} and before {later.op.site}', ()
+
+
+def _edge(machine, earlier, later):
+    """(what is missing, the mend, further sites)."""
+    first, second = earlier.strand, later.strand
+    if first.issued is not None and first.issued.before(second.clock):
+        return _unfinished(machine, earlier, later)
+    if first.task is second.task:
+        return ("nothing orders the two operations in flight",
+                f"finish the one of {earlier.op.site} with a wait before {later.op.site}", ())
+    swapped = later.space == "global" and later.write and not earlier.write
+    if swapped:     # Nothing says which should be first; that a read sees the write is what is mostly meant.
+        earlier, later = later, earlier
+    missing, hint, sites = _between(machine, earlier, later)
+    return missing, hint + (", or the other way round if the read is to see what was there before" if swapped else ""), sites
+
+
+def _between(machine, earlier, later):
+    """As `_edge`, for accesses of two tasks of which the first should come first."""
+    one, other = earlier.strand.task, later.strand.task
+    if one.cta is not other.cta and (one.cta.cluster is not other.cta.cluster):
+        return (f"nothing orders {one.where} before {other.where}",
+                f"order them by an atomic with release in {one.name!r} after {earlier.op.site} and one with acquire in "
+                f"{other.name!r} before {later.op.site}, both of scope gpu (a plain store or load of a flag orders nothing), or "
+                "let each CTA write a place of its own", ())
+    near = one.cta is other.cta
+    edges = _edges(machine, one, other, near)
+    if not edges:
+        if near:
+            return (f"no barrier leads from {one.name!r} to {other.name!r} of CTA {one.cta.index}",
+                    f"let {one.name!r} arrive on a barrier after {earlier.op.site} and {other.name!r} wait for it before "
+                    f"{later.op.site}", ())
+        return (f"no barrier leads from {one.where} to {other.where}",
+                f"call cluster_barrier after {earlier.op.site} and before {later.op.site}, or let {one.name!r} of CTA "
+                f"{one.cta.index} call barrier_arrive(..., remote_cta_rank={other.cta.rank}) after the first, and {other.name!r} "
+                f"of CTA {other.cta.index} wait on that barrier before the second", ())
+    arrive, wait = edges[0]
+    pipe = pipe_sides(machine.program).get(arrive.barrier.root)
+    if pipe is not None:
+        bring, look = pipe.verb(arrive.op.name), pipe.verb(wait.op.name)
+        return (f"no {bring} of {one.where} after its access is awaited by the {look} of {other.where} before its own, though "
+                f"{pipe.pipe} goes from the one to the other",
+                f"the {bring} at {arrive.op.site} must come after {earlier.op.site}, and the {look} at {wait.op.site} before "
+                f"{later.op.site}, for the same chunk", (arrive.op.site, wait.op.site))
+    name = arrive.barrier.root.name or "the barrier"
+    return (f"no arrival of {one.where} after its access is waited for by {other.where} before its own, though {name!r} goes "
+            "from the one to the other",
+            f"the arrive at {arrive.op.site} must come after {earlier.op.site}, and the wait at {wait.op.site} before "
+            f"{later.op.site}, for the phase that this arrive completes", (arrive.op.site, wait.op.site))
+
+
+def _edges(machine, one, other, near: bool) -> list:
+    """(arrive, wait) pairs of ops by which task `one` can let task `other` go on; `near`: of the same CTA."""
+    words = ("barrier_arrive", "barrier_expect", "remote_arrive") if near else ("remote_arrive", )
+    arrives = [found for found in signals(machine.program) if (found.task or "default") == one.name and found.op.name in words]
+    looks = [found for found in waits(machine.program) if (found.task or "default") == other.name]
+    return [(arrive, wait) for arrive in arrives for wait in looks if wait.barrier.root is arrive.barrier.root]
+
+
+def _pipe_of(machine, op):
+    """The side of a pipe on whose barriers an op arrives or lands; None if that is no pipe's."""
+    sides = pipe_sides(machine.program)
+    return next((sides.get(found.barrier.root) for found in signals(machine.program) if found.op is op), None) if sides else None
+
+
+def _unfinished(machine, earlier, later):
+    """The later access comes after the start of an operation, but not after its end."""
+    first, other = earlier.strand, later.strand.task
+    wait = _FINISHED_BY.get(first.kind)
+    if wait is None and first.home not in (None, other.cta):
+        return (f"the second comes after the start of the {first.kind}, not after its landing in CTA {first.home.index}",
+                f"let CTA {first.home.index} wait for the phase that the {first.kind} completes and then call barrier_arrive(..., "
+                f"remote_cta_rank={other.cta.rank}) on a barrier for which {other.name!r} waits before {later.op.site}", ())
+    if wait is None and _pipe_of(machine, earlier.op) is not None:
+        mend = (f"fill each field of a slot in one way, between acquire and commit, and leave it alone at {later.op.site}"
+                if first.task is other else f"let {other.name!r} call its reader's wait for the chunk before {later.op.site}")
+        return f"the second comes after the start of the {first.kind}, not after its landing", mend, ()
+    if wait is None:
+        return (f"the second comes after the start of the {first.kind}, not after its landing",
+                f"wait in {other.name!r} before {later.op.site} for the phase of the barrier that the {first.kind} completes", ())
+    missing = f"the second comes after the start of the {first.kind}, not after its end"
+    if first.task is other:
+        return missing, f"put {wait} between {earlier.op.site} and {later.op.site}, with few enough pending", ()
+    edges = _edges(machine, first.task, other, first.task.cta is other.cta)
+    arrives, pipe = [arrive.op.site for arrive, _ in edges], None
+    if edges:
+        pipe = pipe_sides(machine.program).get(edges[0][0].barrier.root)
+    place = f"at {', '.join(map(str, dict.fromkeys(arrives)))} " if arrives else ""
+    return (missing, f"{first.task.name!r} must call {wait}, with few enough pending, after {earlier.op.site} and before the "
+            f"{'arrive' if pipe is None else pipe.brings} {place}that lets {other.name!r} go on", tuple(dict.fromkeys(arrives)))

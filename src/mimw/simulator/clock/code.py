@@ -1,0 +1,74 @@
+"""Makes blocks ready for the machine with a clock: each op with what it takes, and without the data that nobody needs."""
+
+from __future__ import annotations
+
+import inspect
+
+from ...ir import OPS, Block, Op, Tensor
+from ...ir.ops import is_pure
+from ..machine.interpreter import GENERATOR, PLAIN, REGION, SWITCHING, Code
+from ..machine.table import HANDLERS
+from . import copies, dots  # noqa: F401  they put their handlers into the table
+from .table import BEFORE, TIMED, assumed_if, skip
+
+_CONTROL = frozenset("for while warp_specialize yield condition".split())
+_WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
+
+
+def prepare(machine, block: Block, num_warps: int) -> Code:
+    """The steps of a block for a task of `num_warps` warps."""
+    steps = [_step(machine, op, num_warps) for op in block.ops]
+    return Code(steps, any(_gives_way(machine, op, mode, num_warps) for op, _, mode, _ in steps), block.ops)
+
+
+def _gives_way(machine, op: Op, mode: int, num_warps: int) -> bool:
+    """Whether others may be scheduled at the op, or inside of it."""
+    if mode != GENERATOR:
+        return mode == SWITCHING
+    return not op.blocks or op.name == REGION or any(machine.code(block, num_warps).switches for block in op.blocks)
+
+
+def _step(machine, op: Op, num_warps: int) -> tuple:
+    model = machine.model
+    if op.name in TIMED:
+        run = TIMED[op.name]
+        mode = GENERATOR if inspect.isgeneratorfunction(run) else SWITCHING
+        return op, run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
+    if op.name == "if":
+        return op, assumed_if if op in machine.needed.unknown else HANDLERS["if"].run, GENERATOR, model["issue.scalar"]
+    if op.name in _CONTROL:
+        return op, HANDLERS[op.name].run, GENERATOR if HANDLERS[op.name].generator else PLAIN, 0.0
+    if "observer" in OPS[op.name].traits:
+        return op, skip, PLAIN, 0.0
+    handler = HANDLERS[op.name]
+    if is_pure(op.name):
+        run = handler.run if machine.needed.values.issuperset(op.results) else skip
+        if OPS[op.name].ours and not any(isinstance(value.type, Tensor) for value in op.results):
+            return op, run, PLAIN, 0.0
+        if any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)):
+            return _arithmetic(machine, op, run, num_warps)
+        return op, run, PLAIN, model.scalar(op)
+    mode = GENERATOR if handler.generator else SWITCHING if handler.switches(op) else PLAIN
+    return op, handler.run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
+
+
+def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
+    """An op on tiles: the time of its units, and its value only if that is needed."""
+    users = machine.uses[op.results[0]] if op.results else ()
+    fused = op.name == "fmul" and len(users) == 1 and users[0].name in ("fadd", "fsub")
+    slowdown = machine.model.slowdown(num_warps)
+    cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused).items()}
+    operands, ends_stretch = op.operands, op.name in ("reduce", "scan")     # what follows needs every element
+
+    def work(task, op):
+        if task.arrivals:
+            arrived = max((task.arrivals.pop(value) for value in operands if value in task.arrivals), default=0.0)
+            if arrived > task.clock:
+                task.wait_until(arrived, op, "a load")
+                task.floor = task.clock
+        machine.work(task, cost)
+        if ends_stretch:
+            task.floor = task.clock
+        run(task, op)
+
+    return op, work, SWITCHING if max(cost.values(), default=0.0) > _WORTH_A_SWITCH else PLAIN, 0.0

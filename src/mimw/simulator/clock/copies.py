@@ -1,0 +1,193 @@
+"""Copies, loads and stores on the machine with a clock: when they land, without what they carry.
+
+Only numbers that decide the course of the kernel really move: those that go through shared memory from task to task, and
+atomics on single addresses.
+"""
+
+from __future__ import annotations
+
+from ...ir import Op, Tensor
+from ...ir.types import Buffer
+from ..machine.operands import enabled, offsets_of, position
+from ..machine.table import HANDLERS
+from ..machine.tasks import InFlight, Task
+from ..memory.mbarriers import single
+from ..memory.peers import barrier_of, peer
+from .table import skip, timed
+
+
+def _tile_bytes(op: Op, *values) -> int:
+    return max(value.type.numel * value.type.element.bytes for value in values or op.results if isinstance(value.type, Tensor))
+
+
+def _buffer_bytes(value) -> int:
+    assert isinstance(value.type, Buffer)
+    return value.type.bytes
+
+
+def _copy(task: Task, op: Op, kind: str, unit: str, left: float, end: float, size: int, land, **fields) -> InFlight:
+    """In flight until `end`; the unit is busy with it until `left`, which is what the timeline shows."""
+    machine = task.machine
+    sm = task.cta.sm
+    start = max(sm.drawn.get(unit, 0.0), task.clock)
+    sm.drawn[unit] = max(start, left)
+    if left > start:
+        machine.record(task.cta, unit, "copy", start, left, kind, op, size)
+    return machine.start(InFlight(kind, task, op, end, land, **fields))
+
+
+def _on_barrier(task: Task, op: Op, kind: str, ends: tuple[float, float], size: int, barrier) -> None:
+    barrier.coming.append(_copy(task, op, kind, "TMA", *ends, size, lambda copy: barrier.complete(copy, size)))
+
+
+def _loaded(task: Task, size: int, what) -> tuple[float, float]:
+    machine = task.machine
+    return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"))
+
+
+# ---- copies --------------------------------------------------------------------------------------------------------
+
+@timed("tma_load")
+def tma_load(task, op):
+    if enabled(task, op, op.args[4]):
+        size, offsets = _buffer_bytes(op.args[3]), tuple(offsets_of(task, op, op.args[1]))
+        end = _loaded(task, size, (task.env[op.args[0]].address, offsets))
+        _on_barrier(task, op, f"load {offsets}", end, size, single(task, op, op.args[2]))
+        task.machine.advance(task, task.clock)
+
+
+@timed("tma_load_multicast")
+def tma_load_multicast(task, op):
+    """One read of L2, delivered to each target."""
+    descriptor, offsets, barrier, buffer, targets, when, _ = op.args
+    if enabled(task, op, when):
+        size, offsets = _buffer_bytes(buffer), tuple(offsets_of(task, op, offsets))
+        end = _loaded(task, size, (task.env[descriptor].address, offsets))
+        for rank in sorted({position(task, op, target) for target in targets}):
+            there = barrier_of(peer(task, op, rank), single(task, op, barrier), task, op)
+            _on_barrier(task, op, f"multicast {offsets}", end, size, there)
+
+
+@timed("bulk_load")
+def bulk_load(task, op):
+    size = position(task, op, op.args[3])
+    _on_barrier(task, op, "bulk load", _loaded(task, size, object()), size, single(task, op, op.args[1]))
+    task.env[op.result] = None
+
+
+@timed("tma_store", "bulk_store")
+def tma_store(task, op):
+    size = position(task, op, op.args[2]) if op.name == "bulk_store" else _buffer_bytes(op.args[2])
+    left = task.machine.store(task, size)
+    end = left + task.machine.cycles("tma.store_ns")
+    task.stores.append(_copy(task, op, "store", "TMA store", left, end, size, lambda copy: None))
+
+
+@timed("async_load")
+def async_load(task, op):
+    machine, size = task.machine, _buffer_bytes(op.args[1])
+    machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
+    ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"))
+    task.copies.append(_copy(task, op, "cp.async", "cp.async", *ends, size, lambda copy: None))
+    task.env[op.result] = None
+
+
+@timed("async_remote_copy", "async_remote_store", "remote_store")
+def to_peer(task, op):
+    """Bytes into another CTA's shared memory."""
+    machine, size = task.machine, _buffer_bytes(op.args[0])
+    cta = peer(task, op, op.args[2])
+    left = machine.unit(task, "cluster").take(task.clock, size / machine.model["cluster.bytes"])
+    end = left + machine.model["cluster.latency"]
+    if op.name == "remote_store":
+        task.remote.append(_copy(task, op, "remote store", "cluster", left, end, size, lambda copy: None, group="remote"))
+    else:
+        _on_barrier(task, op, "remote copy", (left, end), size, barrier_of(cta, single(task, op, op.args[3]), task, op))
+
+
+@timed("remote_load", "remote_scatter", "remote_rmw", "remote_cas")
+def elements_of_peers(task, op):
+    """Elements of other CTAs' shared memory, read, written or changed one by one; nobody goes by what they hold."""
+    machine = task.machine
+    values = [value for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)]
+    size = _tile_bytes(op, *values)
+    left = machine.unit(task, "cluster").take(task.clock, size / machine.model["cluster.bytes"])
+    end = left + machine.model["cluster.latency"]
+    if op.results:
+        machine.advance(task, end)
+    else:
+        task.remote.append(_copy(task, op, "remote store", "cluster", left, end, size, lambda copy: None, group="remote"))
+    skip(task, op)
+
+
+# ---- memory and registers ------------------------------------------------------------------------------------------
+
+@timed("local_load", "local_store", "local_gather", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas")
+def shared(task, op):
+    machine = task.machine
+    size = _tile_bytes(op, *op.results, *op.operands)
+    spread = machine.model.slowdown(task.num_warps)
+    end = machine.unit(task, "shared").take(task.clock, size / machine.model["shared.bytes"] * spread)
+    machine.advance(task, end + machine.model["shared.latency" if op.results else "shared.store_latency"])
+    if op in machine.needed.stores or op.results and machine.needed.values.issuperset(op.results):
+        HANDLERS[op.name].run(task, op)
+    else:
+        skip(task, op)
+
+
+@timed("load", "masked_load", "descriptor_load", "descriptor_gather")
+def load(task, op):
+    """In flight until the first use of the value."""
+    machine, model = task.machine, task.machine.model
+    if machine.needed.values.issuperset(op.results) and not op.name.startswith("descriptor"):
+        HANDLERS[op.name].run(task, op)
+    else:
+        skip(task, op)
+    tile = isinstance(op.result.type, Tensor)
+    size = _tile_bytes(op) if tile else 32
+    where = tuple(offsets_of(task, op, op.args[1])) if op.name == "descriptor_load" else None
+    what = (task.env[op.args[0]].address, where) if where else object()
+    _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
+    machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
+    if tile:
+        task.arrivals[op.result] = end
+    else:
+        task.wait_until(end, op, "a load")
+        task.floor = task.clock
+
+
+@timed("store", "masked_store", "descriptor_store", "descriptor_reduce", "descriptor_scatter")
+def store(task, op):
+    machine, model = task.machine, task.machine.model
+    tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
+    if not tiles and machine.needed.values.issuperset(op.operands) and op.name in ("store", "masked_store"):
+        machine.remember(task.env[op.args[0]], op.args[1].type.bytes)
+        HANDLERS[op.name].run(task, op)
+    size = _tile_bytes(op, op.args[1]) if tiles and isinstance(op.args[1], type(tiles[0])) and op.args[1] in tiles else (
+        max((value.type.numel * value.type.element.bytes for value in tiles), default=32))
+    machine.store(task, size)
+    machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
+
+
+@timed("atomic_rmw", "atomic_cas", "atomic_load", "atomic_store")
+def atomic(task, op):
+    """Really done where the address is one number, since others may go by it. The programs that are not simulated add what this
+    one adds: a counter from which all draw their next tile goes on as fast as it does on the GPU."""
+    machine = task.machine
+    pointer = op.args[1 if op.name == "atomic_rmw" else 0]
+    if machine.needed.values.issuperset(op.operands) and not isinstance(pointer.type, Tensor):
+        machine.remember(task.env[pointer], pointer.type.pointee.bytes)
+        HANDLERS[op.name].run(task, op)
+        if op.name == "atomic_rmw" and getattr(op.args[0], "name", op.args[0]) == "ADD":
+            cell = machine.memory._cell(int(task.env[pointer]), task.env[op.result].dtype, task, op, "adds to")
+            cell[...] += task.env[op.args[2]] * (machine.programs // len(machine.living) - 1)
+    else:
+        skip(task, op)
+    machine.advance(task, task.clock + (machine.cycles("atomic.ns") if op.results else 0.0))
+
+
+@timed("prefetch", "prefetch_descriptor", "tma_prefetch", "time_base", "time_stamp", "wait_stamp", "wait_words",
+       "watched_wait", "clock64")
+def hint(task, op):
+    for result in op.results:
+        task.env[result] = 0

@@ -1,0 +1,100 @@
+"""Dots and waits on the machine with a clock."""
+
+from __future__ import annotations
+
+from ...ir import Op, Tensor
+from ...ir.types import Buffer
+from ..machine.table import HANDLERS
+from ..machine.tasks import InFlight, Task, Wait
+from .table import TIMED, skip, timed
+
+
+def _dot(task: Task, op: Op) -> tuple[float, float]:
+    """(start, end) on the tensor cores."""
+    machine, model = task.machine, task.machine.model
+    a, b = op.args[0].type, op.args[1 if op.name != "dot_scaled" else 3].type
+    m, n = op.results[0].type.shape[-2:]
+    k, groups = a.shape[-1], max(1, m // 64)
+    operands = groups * b.element.bytes * n * k + (a.element.bytes * m * k if isinstance(a, Buffer) else 0)
+    duration = model.dot(m, n, k, a.element.bits, operands)
+    end = machine.unit(task, "tensor").take(task.clock, duration)
+    machine.record(task.cta, "tensor core", "dot", end - duration, end, f"{m} x {n} x {k}", op)
+    return end - duration, end
+
+
+@timed("async_dot")
+def async_dot(task, op):
+    """The issue of a dot ends when the one before it has, as the warpgroup's queue is that long (docs/TIMING.md)."""
+    machine, before = task.machine, task.dots[-1] if task.dots else None
+    _, end = _dot(task, op)
+    task.env[op.result] = None
+    if before is not None and before.end > task.clock:
+        task.end_stretch()
+        machine.record(task.cta, task.name, "dot", task.clock, before.end, "dots before it", op)
+        task.clock = task.stretch = before.end
+
+    def land(dot: InFlight) -> None:
+        task.dots.remove(dot)
+
+    task.dots.append(machine.start(InFlight("async_dot", task, op, end + machine.model["tensor.latency"], land)))
+    machine.advance(task, task.clock)
+
+
+@timed("async_dot_wait")
+def async_dot_wait(task, op):
+    yield None
+    wanted = list(task.dots)[:max(0, len(task.dots) - int(op.args[0]))]
+    end = max((dot.end for dot in wanted), default=0.0)
+    while any(not dot.landed for dot in wanted):
+        yield Wait(op, "group", task, lambda: f"{len(wanted)} asynchronous dots of its own", lambda: wanted)
+    task.wait_until(end, op, f"dots but {int(op.args[0])}")
+    task.floor = task.clock
+    task.env[op.result] = None
+
+
+@timed("extern_elementwise", "inline_asm")
+def foreign(task, op):
+    """Code that the IR does not know: as slow as a special function on each element."""
+    machine = task.machine
+    elements = max((value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)), default=1)
+    machine.work(task, {"special": elements / machine.model["rate.special"] * machine.model.slowdown(task.num_warps)})
+    skip(task, op)
+
+
+@timed("vote_ballot")
+def vote_ballot(task, op):
+    task.clock += task.machine.model["issue.scalar"]
+    skip(task, op)
+
+
+@timed("dot", "dot_scaled")
+def dot(task, op):
+    _, end = _dot(task, op)
+    task.machine.advance(task, end + task.machine.model["tensor.latency"])
+    skip(task, op)
+
+
+# ---- waits ---------------------------------------------------------------------------------------------------------
+
+def _waking(name: str, figure: str):
+    """The usual handler, then the time until the waiter goes on, if it had to wait."""
+    usual = HANDLERS[name].run
+
+    def run(task, op):
+        before = task.clock
+        if name == "cluster_barrier" and task.remote:       # it releases ordinary stores to other CTAs
+            task.wait_until(max(store.end for store in task.remote), op, "its stores to other CTAs")
+        yield from usual(task, op)
+        if task.clock > before:
+            task.clock += task.machine.model[figure]
+        task.floor = task.clock
+
+    TIMED[name] = run
+
+
+_waking("barrier_wait", "barrier.wake")
+_waking("named_barrier_wait", "barrier.named_wake")
+_waking("cluster_barrier", "barrier.wake")
+_waking("tma_store_wait", "barrier.wake")
+_waking("async_wait", "barrier.wake")
+_waking("warp_specialize", "launch.join")

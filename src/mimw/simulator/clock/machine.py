@@ -1,0 +1,217 @@
+"""The machine with a clock: who is earliest goes on, and things end when the cost model says.
+
+What decides the course of the kernel (loop bounds, phases, indices, offsets) is computed as ever; the tiles themselves are
+not, unless something depends on them. So a launch of full size takes seconds. The CTAs simulated are those of one SM, or of a
+cluster's SMs, which get their share of the L2 cache and of DRAM.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from ...analysis.needed import Needed
+from ...costs import Model
+from ...ir import Block, Op, Program, Value
+from ...trace import Trace
+from ..machine.clusters import Cluster
+from ..machine.deadlock import deadlock, livelock
+from ..machine.hopes import Hopeless
+from ..machine.interpreter import Code
+from ..machine.machine import POLL_ROUNDS, Machine
+from ..machine.tasks import Cta, InFlight, Task
+from ..memory.global_memory import GlobalMemory
+from .code import prepare
+
+
+class Pipe:
+    """A unit that serves one request after the other, in the order in which they come."""
+
+    def __init__(self):
+        self.free = self.busy = 0.0
+
+    def take(self, earliest: float, duration: float) -> float:
+        """The end of a request that is there at `earliest`."""
+        start = max(self.free, earliest)
+        self.free = start + duration
+        self.busy += duration
+        return self.free
+
+
+@dataclass
+class Conditions:
+    """What the CTAs simulated do not decide: the clock, how many SMs share L2 and DRAM, and which share of what is loaded comes
+    from DRAM."""
+
+    megahertz: float
+    sms: int
+    from_dram: float = 0.0
+
+
+@dataclass
+class Sm:
+    """The units of one SM and what went through them; `drawn` is how far each one's lane of the timeline goes."""
+
+    pipes: dict[str, Pipe] = field(default_factory=lambda: defaultdict(Pipe))
+    drawn: dict[str, float] = field(default_factory=dict)
+
+
+class Enough(Exception):
+    """As many loads have been seen as were asked for."""
+
+
+class TimedMachine(Machine):
+    """Runs `order`, lists of the program ids of a cluster, `slots` clusters at a time, in the order of time."""
+
+    computes_all = False
+
+    def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
+                 model: Model, conditions: Conditions, needed: Needed, order: Sequence[list], slots: int, most_loads: int = 0):
+        super().__init__(program, grid, arguments, memory, seed=0, trace=True, check_unwritten=False,
+                         resident=slots * program.cluster_size)
+        self.trace, self.hopes = Trace(), Hopeless()
+        self.model, self.conditions, self.needed = model, conditions, needed
+        self._order, self._slots, self._most_loads = order, slots, most_loads
+        self.sms = [[Sm() for _ in range(program.cluster_size)] for _ in range(1 if most_loads == 0 else slots)]
+        self.loads: list[tuple[Any, int]] = []          # (which bytes, how many) of each load from global memory
+        self.loaded = self.stored = 0
+        self.uses: dict[Value, list[Op]] = defaultdict(list)
+        for op in program.walk():
+            for value in op.operands:
+                self.uses[value].append(op)
+        self._changed: list[tuple[np.ndarray, np.ndarray]] = []
+        self.programs = conditions.sms * slots if most_loads == 0 else len(order) * program.cluster_size
+        self._events: list[tuple[float, int, Any]] = []
+        self._number = 0
+        self._last: Task | None = None
+        self.now = 0.0
+        self.rates = {"inbound": self._rate("sm", 1), "outbound": self._rate("sm_store", 1), "L2": self._rate("l2"),
+                      "L2 stores": self._rate("l2_store"), "DRAM": self._rate("dram")}
+
+    def _rate(self, what: str, sms: int | None = None) -> float:
+        """Bytes a cycle of an SM, where `sms` share what there is."""
+        return self.model[f"memory.{what}_gb_per_s"] * 1e3 / self.conditions.megahertz / (sms or self.conditions.sms)
+
+    def cycles(self, figure: str) -> float:
+        """A latency outside of the SM, whose clock is its own: from nanoseconds to cycles."""
+        return self.model[figure] * self.conditions.megahertz / 1e3
+
+    # ---- who goes on ------------------------------------------------------------------------------------------------
+
+    def launch_order(self) -> Iterator:
+        return iter(self._order)
+
+    def place(self, cta: Cta) -> float:
+        """CTAs of one rank share an SM; where traffic is counted (`most_loads`) each cluster has SMs of its own."""
+        cluster = cta.number // self.program.cluster_size
+        first = cluster < self._slots
+        cta.sm = self.sms[cluster % len(self.sms)][cta.rank]
+        return self.model["launch.first_cta"] if first else self.now + self.model["launch.next_cta"]
+
+    def leave(self, cluster: Cluster) -> None:
+        """All CTAs are kept: the timeline names them."""
+
+    def code(self, block: Block, num_warps: int) -> Code:
+        found = self._codes.get(block)
+        if found is None:
+            found = self._codes[block] = prepare(self, block, num_warps)
+        return found
+
+    def _push(self, time: float, actor) -> None:
+        self._number += 1
+        heappush(self._events, (time, self._number, actor))
+
+    def spawn(self, task: Task, block: Block) -> Task:
+        task.floor, task.pipe_ends, task.arrivals = task.clock, {}, {}
+        self._push(task.clock, task)
+        return super().spawn(task, block)
+
+    def wake(self, task: Task) -> None:
+        if task in self.blocked:
+            self._push(max(task.clock, self.now), task)
+        super().wake(task)
+
+    def start(self, operation: InFlight) -> InFlight:
+        self.inflight.start(operation)
+        self._push(operation.end, operation)
+        return operation
+
+    def _pick(self) -> Task:
+        last, self._last = self._last, None
+        if last is not None and not last.finished and last not in self.blocked:
+            self._push(last.clock, last)
+        if self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable) and not self.inflight:
+            raise livelock(self)
+        while self._events:
+            time, _, actor = heappop(self._events)
+            self.now = max(self.now, time)
+            if actor.task is not actor:
+                if not actor.landed:        # a release lands ordinary stores early
+                    self.land(actor)
+            elif not actor.finished and actor not in self.blocked:
+                self._last = actor
+                return actor
+        raise deadlock(self)
+
+    def _ready(self) -> InFlight:
+        return min(self.inflight, key=lambda operation: operation.end)
+
+    @property
+    def living(self) -> list[Cta]:
+        """CTAs that have not ended."""
+        return [cta for cta in self.ctas.values() if cta.live]
+
+    def remember(self, address: int, size: int) -> None:
+        """The bytes there are about to be changed."""
+        region = self.memory.region(int(address), int(address) + size, "writes")
+        if region is not None:
+            here = region.bytes[int(address) - region.start:][:size]
+            self._changed.append((here, here.copy()))
+
+    def undo(self) -> None:
+        """Leave the arrays of the launch as they were."""
+        for here, before in reversed(self._changed):
+            here[...] = before
+        self._changed.clear()
+
+    # ---- what things take -------------------------------------------------------------------------------------------
+
+    def unit(self, task: Task, name: str) -> Pipe:
+        return task.cta.sm.pipes[name]
+
+    def advance(self, task: Task, time: float) -> None:
+        """The task is busy until `time`, and what it does next starts then."""
+        task.clock = max(task.clock, time)
+        task.floor = task.clock
+
+    def work(self, task: Task, cost: dict[str, float]) -> None:
+        """Arithmetic of `task`: units of its SM for so many cycles. Units work side by side within a stretch of arithmetic, as
+        the instructions of neighbouring ops do."""
+        for name, cycles in cost.items():
+            end = self.unit(task, name).take(max(task.floor, task.pipe_ends.get(name, 0.0)), cycles)
+            task.pipe_ends[name] = end
+            task.clock = max(task.clock, end)
+
+    def load(self, task: Task, size: int, what: Any, latency: float, far: float) -> tuple[float, float]:
+        """(when the last of `size` bytes has left global memory, when it is there), asked for now; `far` is the latency from
+        DRAM."""
+        self.loaded += size
+        if self._most_loads:
+            self.loads.append((what, size))
+            if len(self.loads) >= self._most_loads:
+                raise Enough
+        share = self.conditions.from_dram
+        ends = [self.unit(task, name).take(task.clock, size * part / self.rates[name])
+                for name, part in (("inbound", 1.0), ("L2", 1.0), ("DRAM", share))]
+        return max(ends), max(ends) + latency + share * (far - latency)
+
+    def store(self, task: Task, size: int) -> float:
+        """The time at which `size` bytes have left the SM; they take their part of DRAM's time."""
+        self.stored += size
+        self.unit(task, "DRAM").take(task.clock, size / self.rates["DRAM"])
+        return max(self.unit(task, name).take(task.clock, size / self.rates[name]) for name in ("outbound", "L2 stores"))

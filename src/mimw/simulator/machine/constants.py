@@ -1,0 +1,55 @@
+"""Values that are the same whenever and wherever they are computed: evaluated once a program, not by every task in every trip.
+
+    values, ops = constants(program)     {value: number or tile}, and the ops that need not run any more
+
+Only ops that take no time are among them, so that no clock goes otherwise. They count as if they had run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ...errors import SimulatorMisuse
+from ...ir import Block, Op, Program, Value
+from .table import HANDLERS
+
+_FOLDED = frozenset("constant make_range splat expand_dims broadcast".split())
+_KNOWN: WeakKeyDictionary[Block, tuple[dict[Value, Any], frozenset[Op]]] = WeakKeyDictionary()
+
+
+class _Nobody:
+    """Stands for a task: of one, such an op uses the environment only."""
+
+    tells_threads_apart = False
+
+    def __init__(self):
+        self.env: dict[Value, Any] = {}
+        self.machine = self
+
+    def read(self, value: Value, op: Op) -> Any:
+        return self.env[value]
+
+
+def constants(program: Program) -> tuple[dict[Value, Any], frozenset[Op]]:
+    known = _KNOWN.get(program.body)
+    if known is None:
+        known = _KNOWN[program.body] = _evaluated(program)
+    return known
+
+
+def _evaluated(program: Program) -> tuple[dict[Value, Any], frozenset[Op]]:
+    nobody, done = _Nobody(), []
+    for op in program.walk():
+        if op.name in _FOLDED and all(value in nobody.env for value in op.operands):
+            try:
+                HANDLERS[op.name].run(nobody, op)
+            except SimulatorMisuse:
+                continue        # it is an error where it runs, if it does
+            done.append(op)
+    for data in nobody.env.values():
+        if isinstance(data, np.ndarray):
+            data.flags.writeable = False        # all tasks share it
+    return nobody.env, frozenset(done)

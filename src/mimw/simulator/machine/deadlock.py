@@ -1,0 +1,106 @@
+"""What to say when no task can go on: who waits for what, in which phase, and who could have brought it."""
+
+from __future__ import annotations
+
+from ...analysis.barrier_ops import BROUGHT, BarrierOp, signals
+from ...errors import BytesNeverSent, Deadlock, Livelock, TooFewArrivals, WaitCycle
+
+SHOWN = 4       # CTAs that are written out in full; the others are counted
+
+
+def deadlock(machine) -> Deadlock:
+    """The error for a machine in which nothing is runnable or in flight."""
+    lines = ["no task can go on, and nothing is in flight."]
+    able = signals(machine.program)
+    stuck = [task for task in machine.blocked if task.wait.kind != "join"]
+    stuck.sort(key=lambda task: (task.cta.number, task.first_warp))
+    ctas = list(dict.fromkeys(task.cta for task in stuck))
+    sites: list = []
+    for task in stuck:
+        sites += [task.wait.op.site] if task.wait.op.site not in sites else []
+        if task.cta not in ctas[:SHOWN]:
+            continue
+        lines += waiting_lines(task, able)
+    if len(ctas) > SHOWN:
+        lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
+    kind, culprit = cause(stuck, able)
+    first = [culprit.wait.op.site] if culprit else []
+    error = kind("\n".join(lines), *dict.fromkeys(first + sites))
+    error.begun = culprit is not None and culprit.wait.resource.arrived > 0
+    return error
+
+
+def waiting_lines(task, able: list[BarrierOp]) -> list[str]:
+    """Where a task waits and for what, and who could have brought it."""
+    first = f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
+    return [first, *(_could_have_come(task, able) if task.wait.kind == "barrier" else ())]
+
+
+def cause(stuck, able: list[BarrierOp]):
+    """The class of a deadlock and the task whose wait shows it: the first wait that is hopeless by itself, else a cycle."""
+    waiting = [task for task in stuck if task.wait.kind == "barrier"]
+    for task in waiting:
+        barrier = task.wait.resource
+        if barrier.arrived == barrier.count and barrier.pending_bytes > 0:
+            return BytesNeverSent, task
+        if barrier.arrived > 0:
+            return TooFewArrivals, task
+    for task in waiting:
+        others = _able_tasks(task, able)
+        if all(other.finished for other in others):
+            return TooFewArrivals, task
+    return (WaitCycle if waiting else Deadlock), None
+
+
+def _able_tasks(task, able: list[BarrierOp]) -> list:
+    """The tasks that hold an op which could arrive where `task` waits. Barriers are of a CTA, and so are these, but for
+    CTAs of one cluster, which may arrive on each other's."""
+    barrier, found = task.wait.resource, []
+    for one in able:
+        if one.barrier.may_be(barrier.root, barrier.index):
+            for cta in task.cta.cluster.ctas if one.is_remote else [task.cta]:
+                found += [other for other in cta.tasks if (other.name == one.task if one.task else other.parent is None)]
+    return found
+
+
+def livelock(machine) -> Deadlock:
+    """The error for a machine whose running tasks only look at global memory, again and again."""
+    loops = {task: task.loops[-1] for task in machine.runnable if task.loops}
+    spinning = [task.where + (f" in the loop at {loops[task].site}" if task in loops else "") for task in machine.runnable[:SHOWN]]
+    text = "tasks spin on global memory that nobody changes any more: " + ", ".join(spinning)
+    text += f" and {len(machine.runnable) - SHOWN} more" if len(machine.runnable) > SHOWN else ""
+    if machine.begun < machine.grid[0] * machine.grid[1] * machine.grid[2]:
+        text += f"; {machine.begun} CTAs have started and the others wait for one of them to end"
+    for task in machine.blocked:
+        if task.wait.kind != "join":
+            text += f"\n  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
+    waits = (task.wait.op.site for task in machine.blocked if task.wait.kind != "join")
+    return Livelock(text, *dict.fromkeys([*(op.site for op in loops.values()), *waits]),
+                    hint="somebody has to store what the loop waits for, and leave it there until the loop has seen it; CTAs that "
+                    "wait for each other have to be resident at the same time")
+
+
+def _could_have_come(task, able: list[BarrierOp]) -> list[str]:
+    barrier, lines = task.wait.resource, []
+    for one in able:
+        if not one.barrier.may_be(barrier.root, barrier.index):
+            continue
+        op, remote = one.op, one.is_remote
+        for cta in task.cta.cluster.ctas if remote else [task.cta]:
+            others = [other for other in cta.tasks if other.name == (one.task or "default")]
+            owner = f"task {one.task!r}" if one.task else "the kernel's body"
+            owner += f" of CTA {cta.index}" if remote else ""
+            owner += f", which {_state(others[-1 if one.task else 0])}" if others and (one.task or remote) else ""
+            source = f"{BROUGHT[op.row.barrier]} could have come from {op.name}"
+            if barrier.pipe is not None:
+                verb = barrier.pipe.verb(op.name)
+                source = f"{'its data' if verb == 'copy' else 'it'} could have come from the {verb}"
+            lines.append(f"      {source} at {op.site}, in {owner}")
+    nothing = "arrives on that barrier" if barrier.pipe is None else f"calls {barrier.pipe.brings} for that slot"
+    return list(dict.fromkeys(lines)) or [f"      nothing in the kernel {nothing}"]
+
+
+def _state(task) -> str:
+    if task.finished:
+        return "has finished"
+    return f"is blocked at {task.wait.op.site}" if task in task.machine.blocked else "runs"

@@ -1,0 +1,42 @@
+"""Values that not every op may take: dots that are still running, and numbers that differ between the threads of a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import AsyncDotReadEarly, SimulatorMisuse, fail
+from ...ir import OPS, Op
+
+if TYPE_CHECKING:
+    from .tasks import Task
+
+
+@dataclass(eq=False)
+class PendingDot:
+    """The value of an asynchronous dot before a wait has finished it; `result` is there once it has landed."""
+
+    op: Op
+    result: Any = None
+    done: bool = False
+
+    def refuse(self, task: Task, op: Op) -> None:
+        raise AsyncDotReadEarly(f"{task.where}: {op.name} at {op.site} reads the result of the async_dot at "
+                                f"{self.op.site} before a wait has finished it", op.site, self.op.site,
+                                hint="put the result through async_dot_wait and use what that returns")
+
+
+class PerThread(np.ndarray):
+    """A scalar that is not the same in all threads of a task: one element for each of them."""
+
+    TAKERS = frozenset(("if", "splat", "load", "masked_load", "store", "masked_store", "vote_ballot", "print"))
+
+    def check(self, task: Task, op: Op) -> None:
+        """Refuse an op that needs one number for the whole task."""
+        if op.name not in self.TAKERS and (OPS[op.name].layout != "same" or "control" in OPS[op.name].effects):
+            raise fail(SimulatorMisuse, task, op, f"{op.name} takes a number that differs between the threads of the task, "
+                       "since it comes from thread_id", hint="only arithmetic, `if`, tl.load and tl.store may take it")
+
+

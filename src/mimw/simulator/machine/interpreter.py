@@ -1,0 +1,113 @@
+"""Walks blocks: each op in order, through its handler.
+
+A block in which others may be scheduled is walked by a generator; any other, a plain loop of arithmetic for instance,
+by plain calls, which is several times as fast. Which one it is is found once per block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from ...costs.abstract import cost
+from ...errors import MimwError, SimulatorMisuse
+from ...ir import Block, Op, print_op
+from .table import HANDLERS
+
+PLAIN, SWITCHING, GENERATOR = range(3)
+_NOTHING = ("yield", "condition")       # the op around the block takes the values
+REGION = "warp_specialize"  # waits for its tasks, whatever they hold
+
+
+@dataclass
+class Code:
+    """A block made ready: its steps, whether any of them may give way to others, its ops, and how often it has run."""
+
+    steps: list[tuple[Op, object, int, float]]
+    switches: bool
+    ops: tuple[Op, ...]
+    runs: int = 0
+
+
+_READY: WeakKeyDictionary[Block, dict[tuple, tuple[list, bool]]] = WeakKeyDictionary()    # the same in every run of a program
+
+
+def prepare(block: Block, num_warps: int, done: Container[Op] = ()) -> Code:
+    """Look up handlers and costs of a block's ops, less those that are `done`. `num_warps` is what its task runs on."""
+    ready, left = _READY.setdefault(block, {}), tuple([op for op in block.ops if op not in done and op.name not in _NOTHING])
+    found = ready.get((num_warps, left))
+    if found is None:
+        found = ready[num_warps, left] = _prepared(block, left, num_warps)
+    return Code(*found, block.ops)
+
+
+def _prepared(block: Block, left: tuple[Op, ...], num_warps: int) -> tuple[list, bool]:
+    steps, switches = [], False
+    for op in left:
+        handler = HANDLERS.get(op.name)
+        if handler is None:
+            raise SimulatorMisuse(f"the simulator does not know what {op.name!r} means", op.site)
+        switching = handler.switches(op)
+        inside = any(_switches(inner) for inner in op.walk() if inner is not op)
+        blocking = handler.generator and (inside or not op.blocks)
+        switches |= switching or blocking
+        mode = GENERATOR if handler.generator else SWITCHING if switching else PLAIN
+        steps.append((op, handler.run_of(op), mode, cost(op, num_warps)))
+    return steps, switches or any(op.name == REGION for op in block.ops)
+
+
+def _switches(op: Op) -> bool:
+    handler = HANDLERS.get(op.name)
+    return handler is not None and ((handler.generator and not op.blocks) or op.name == REGION or handler.switches(op))
+
+
+def run_block(task, block: Block) -> Iterator:
+    """Run a block of `task`; yields wherever the scheduler may step in."""
+    code = task.code(block)
+    if code.switches:
+        yield from _stepping(task, code)
+    else:
+        run_straight(task, code)
+
+
+def _stepping(task, code: Code) -> Iterator:
+    code.runs += 1
+    for op, run, mode, cycles in code.steps:
+        task.clock += cycles
+        try:
+            if mode == PLAIN:
+                run(task, op)
+            elif mode == GENERATOR:
+                yield from run(task, op)
+            else:
+                yield None
+                run(task, op)
+        except MimwError:
+            raise
+        except Exception as error:
+            raise _located(error, task, op)
+
+
+def run_straight(task, code: Code) -> None:
+    """Run a block in which nobody else can be scheduled."""
+    code.runs += 1
+    for op, run, mode, cycles in code.steps:
+        task.clock += cycles
+        try:
+            if mode == GENERATOR:
+                for _ in run(task, op):
+                    raise AssertionError(f"{op.name} gave way inside a block that was found not to")
+            else:
+                run(task, op)
+        except MimwError:
+            raise
+        except Exception as error:
+            raise _located(error, task, op)
+
+
+def _located(error: Exception, task, op: Op) -> Exception:
+    """The same error, knowing which op of which task it came from."""
+    if not getattr(error, "__notes__", None):
+        error.add_note(f"while simulating `{print_op(op)}` at {op.site}, {task.where}")
+    return error

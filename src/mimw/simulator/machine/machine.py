@@ -1,0 +1,249 @@
+"""The machine: CTAs, their tasks, what is in flight between them, and the scheduler that interleaves it all.
+
+Everything is a step of one loop. A seeded generator picks which task goes on and when an asynchronous operation
+lands, so one seed is one run. Clocks only follow: a task that waits takes the time of what it waited for, so the
+timeline is consistent whatever the order of the steps.
+
+How late things land is part of the seed too. Seed 0 lands an operation only when nobody can go on without it, which
+is the harshest for code that does not wait; other seeds draw how eager the machine is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+from ...analysis import total_warps
+from ...ir import Block, Op, Program, Value
+from ...memory_model import Order, Unordered
+from ...trace import Event, Trace
+from ..memory.global_memory import GlobalMemory
+from .clusters import Cluster, clusters
+from .constants import constants
+from .deadlock import deadlock, livelock
+from .flights import Flights
+from .guide import Guide
+from .hopes import Hopeless, Hopes
+from .interpreter import Code, prepare, run_block
+from .limits import trip_limit
+from .tasks import Cta, InFlight, Task
+
+LATEST = 10_000          # steps an operation stays in flight at most, if others have work for so long
+POLL_ROUNDS = 1000, 50   # so many looks at global memory, and so many more per task, with nothing else going on: a spin
+
+
+class Machine:
+    """All CTAs of a launch. `run` executes them to the end or raises what it finds. `computes_all` is false where zeros stand for
+    data that decides nothing."""
+
+    computes_all = True
+
+    def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
+                 memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
+                 resident: int = 132, only: Sequence[tuple[int, int, int]] | None = None):
+        self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
+        values, self._done = constants(program)
+        self.arguments = {**values, **arguments}        # what every task knows when it starts
+        self.only = only
+        self.guide = seed if isinstance(seed, Guide) else None
+        self.random = Random(0 if self.guide else seed)
+        self.delay = LATEST if self.guide or seed == 0 else self.random.choice((2, 16, 128, LATEST))
+        self.eager = self.delay != LATEST
+        self.trace = Trace() if trace else None
+        self.together = program.cooperative             # all CTAs of the launch run at the same time
+        self.resident = grid[0] * grid[1] * grid[2] if self.together else resident
+        self.warps = total_warps(program)
+        self.grid_meeting = None
+        self.runnable: list[Task] = []
+        self.blocked: dict[Task, None] = {}
+        self.inflight = Flights()
+        # An eager machine lands anything; the other one what the longest blocked task waits for.
+        self.hopes = Hopeless() if self.eager else Hopes(self.blocked)
+        self.ctas: dict[int, Cta] = {}                  # by number: those that have begun, less clusters that are over
+        self.begun = 0
+        self.step = 0
+        self.polls = 0
+        self.max_trips = trip_limit()
+        self.end = 0.0
+        self.executed: Counter[str] = Counter()
+        self._at = 0                                    # the place of the task that goes on among those that can
+        self._codes: dict[Block, Code] = {}
+        self.order = Order(self) if races else Unordered()
+        self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
+
+    # ---- code -------------------------------------------------------------------------------------------------------
+
+    def code(self, block: Block, num_warps: int) -> Code:
+        found = self._codes.get(block)
+        if found is None:
+            found = self._codes[block] = prepare(block, num_warps, self._done)
+        return found
+
+    def counts(self) -> Counter[str]:
+        """How often each op ran."""
+        total: Counter[str] = Counter(self.executed)
+        for code in self._codes.values():
+            for op in code.ops:
+                total[op.name] += code.runs
+        return total
+
+    # ---- tasks ------------------------------------------------------------------------------------------------------
+
+    def spawn(self, task: Task, block: Block) -> Task:
+        """Make `task` runnable on `block`."""
+        task.steps = run_block(task, block)
+        self.order.fork(task.parent, task)
+        task.cta.tasks.append(task)
+        task.cta.live += 1
+        self.runnable.append(task)
+        return task
+
+    def wake(self, task: Task) -> None:
+        """What `task` waits for may have happened; it looks again when it is scheduled."""
+        if task in self.blocked:
+            del self.blocked[task]
+            self.runnable.append(task)
+
+    def _withdraw(self, task: Task) -> None:
+        """Take `task`, which went on last, out of those that can: it is where it was, as others only join behind."""
+        if self._at < len(self.runnable) and self.runnable[self._at] is task:
+            del self.runnable[self._at]
+        else:
+            self.runnable.remove(task)
+
+    def run(self) -> None:
+        waiting = self.launch_order()
+        living = sum(self._admit(waiting) for _ in range(max(1, self.resident // self.program.cluster_size)))
+        while living:
+            task = self._pick()
+            self.step += 1
+            polls = self.polls
+            try:
+                wait = next(task.steps)
+            except StopIteration:
+                if self._finish(task):
+                    living -= 1
+                    if not any(cta.live for cta in task.cta.cluster.ctas):
+                        self.leave(task.cta.cluster)
+                        living += self._admit(waiting)
+                continue
+            if self.polls == polls:
+                self.polls = 0            # a step that did not look at memory: somebody is at work
+            if wait is not None:
+                task.wait, task.blocked_at = wait, self.step
+                self._withdraw(task)
+                self.blocked[task] = None
+                self.hopes.add(task)
+        while self.inflight:
+            self.land(self._ready())
+        if self.trace is not None:
+            self.trace.events.sort(key=lambda event: event.end)
+
+    def close(self) -> None:
+        """Let go of what is known about accesses, whose tasks know this machine, without the help of the garbage collector."""
+        self.order.close()
+        self.order = Unordered()
+
+    def launch_order(self) -> Iterator:
+        """The program ids of each cluster, in the order in which they start."""
+        return clusters(self.grid, self.program.cluster) if self.only is None else iter([list(self.only)])
+
+    def place(self, cta: Cta) -> float:
+        """Called for each CTA before it starts; when that is."""
+        return 0.0
+
+    def leave(self, cluster: Cluster) -> None:
+        """All CTAs of `cluster` have ended: they are forgotten, so that a grid may be as large as a launch takes."""
+        if not self.together:
+            self.order.leave(cluster)
+            for cta in cluster.ctas:
+                del self.ctas[cta.number]
+                cta.forget()            # no cycles of references: each CTA's memory is free at once
+            cluster.ctas.clear()
+
+    def _admit(self, waiting: Iterator) -> int:
+        """Start the next cluster of the grid, all its CTAs at once; how many they are, 0 if there is none left."""
+        indices = next(waiting, ())
+        cluster = Cluster(self.warps)
+        for rank, index in enumerate(indices):
+            cta = Cta(self.begun, index, cluster, rank)
+            cluster.ctas.append(cta)
+            self.ctas[self.begun] = cta
+            self.begun += 1
+        for cta in cluster.ctas:
+            start = self.place(cta)
+            self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, start), self.program.body)
+        return len(cluster.ctas)
+
+    def _finish(self, task: Task) -> bool:
+        """Retire a task; True if it was the last of its CTA."""
+        self._withdraw(task)
+        task.end_stretch()
+        task.release()
+        task.finished, task.env, task.wait, task.steps = True, {}, None, None
+        self.end = max(self.end, task.clock)
+        self.polls = 0
+        if task.parent is not None:
+            self.wake(task.parent)
+        task.cta.live -= 1
+        if task.cta.live:
+            return False
+        self.order.exit(task)
+        task.cta.cluster.settle()     # who has left is not waited for
+        return True
+
+    # ---- scheduling -------------------------------------------------------------------------------------------------
+
+    def _pick(self) -> Task:
+        while True:
+            spinning = self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable)
+            if self.guide is not None and not (spinning and not self.inflight):
+                actor = self.guide.pick(self)
+                if actor is not None and actor.task is not actor:
+                    self.land(actor)
+                    continue
+                if actor is not None:
+                    return actor
+            operation = self.inflight.overdue(self.step)
+            if operation is None and self.inflight and (spinning or not self.runnable):
+                operation = self._ready()
+            if operation is not None:
+                self.land(operation)
+            elif not self.runnable:
+                raise deadlock(self)
+            elif spinning:
+                raise livelock(self)
+            else:
+                self._at = int(self.random.random() * len(self.runnable))
+                return self.runnable[self._at]
+
+    def start(self, operation: InFlight) -> InFlight:
+        """Put an operation in flight; it lands after a number of steps that the seed decides."""
+        self.order.issue(operation, operation.group)
+        delay = 1 + self.random.randrange(2 * self.delay) if self.eager else LATEST
+        self.inflight.start(operation, self.step + delay)
+        return operation
+
+    def _ready(self) -> InFlight:
+        """The operation to land when somebody has to: any, or on seed 0 one that a task waits for."""
+        operation = None if self.eager else self.hopes.first()
+        return operation or self.inflight.nth(int(self.random.random() * self.inflight.able))
+
+    def land(self, operation: InFlight) -> None:
+        """Let `operation` do now what it was started for."""
+        self.inflight.land(operation)
+        land, operation.land = operation.land, None     # with what it held
+        land(operation)
+        self.order.done(operation)
+        self.polls = 0
+        self.end = max(self.end, operation.end)
+        self.wake(operation.task)
+
+    # ---- reports ----------------------------------------------------------------------------------------------------
+
+    def record(self, cta: Cta, lane: str, kind: str, start: float, end: float, label: str, op: Op | None,
+               size: int = 0) -> None:
+        if self.trace is not None:
+            self.trace.events.append(Event(cta.number, lane, kind, start, end, label, op.site if op else None, size))

@@ -1,0 +1,20 @@
+"""Operands of ops as Python numbers."""
+
+from __future__ import annotations
+
+from .tasks import Task
+
+
+def position(task, op, index) -> int:
+    """An index or offset that is a Python integer or an i32 value."""
+    return int(task.read(index, op)) if hasattr(index, "type") else int(index)
+
+
+def offsets_of(task, op, values) -> list[int]:
+    """Run-time offsets as Python integers."""
+    return [int(task.read(value, op)) for value in values]
+
+
+def enabled(task: Task, op, predicate) -> bool:
+    """The value of an optional predicate; none is true."""
+    return predicate is None or bool(task.read(predicate, op))

@@ -1,0 +1,193 @@
+"""What runs and what is under way: CTAs, their tasks, why a task is blocked, and operations in flight."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir import Block, Op, Value
+from .guarded import PendingDot, PerThread
+
+if TYPE_CHECKING:
+    from .clusters import Cluster
+    from .interpreter import Code
+    from .machine import Machine
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Why a task is blocked: `detail` says it for people, `needs` gives operations in flight that would help."""
+
+    op: Op
+    kind: str
+    resource: Any
+    detail: Callable[[], str]
+    needs: Callable[[], Iterable[InFlight]] = tuple
+
+
+@dataclass(eq=False, slots=True)
+class InFlight:
+    """An asynchronous operation on its way: `land` does what it was started for, at time `end`.
+
+    `group` names the issuer's sequence of groups that a wait counts: "wgmma", "bulk", "cp.async"; "" is for what lands on
+    a barrier, "remote" for ordinary stores that are only late. `strand` is its place in the order of accesses.
+    """
+
+    kind: str
+    task: Task
+    op: Op
+    end: float
+    land: Callable[[InFlight], None] | None     # None once it has landed
+    landed: bool = False
+    destination: Any = None
+    lands_by: str = ""
+    follows: InFlight | None = None         # lands before this one can
+    followed_by: InFlight | None = None     # that waits for this one to land
+    group: str = ""
+    home: Cta | None = None         # whose shared memory it writes or reads last, if not the issuer's
+    strand: Any = None
+    number: int = 0                 # of its start
+
+    def ready(self) -> bool:
+        """Whether it can land now."""
+        return self.follows is None or self.follows.landed
+
+    @property
+    def machine(self) -> Machine:
+        return self.task.machine
+
+
+class Unit:
+    """A part of an SM that does one thing at a time (TMA, tensor cores), shared by the tasks of a CTA."""
+
+    KEPT = 16
+
+    def __init__(self, cta: Cta):
+        self._cta = cta
+        self._busy: list[tuple[float, float]] = []
+        self._many = self.KEPT
+
+    def reserve(self, earliest: float, duration: float) -> float:
+        """The start of the first free stretch of `duration` from `earliest` on. Clocks come in any order."""
+        start = earliest
+        for begin, end in self._busy[self._passed(earliest):]:
+            if begin >= start + duration:
+                break
+            start = max(start, end)
+        insort(self._busy, (start, start + duration))
+        if len(self._busy) > self._many:
+            self._busy = self._busy[self._passed(self._cta.now):]
+            self._many = self.KEPT + 2 * len(self._busy)
+        return start
+
+    def _passed(self, now: float) -> int:
+        """How many stretches are over for who comes at `now` or later."""
+        return max(0, bisect_right(self._busy, (now, float("inf"))) - 1)
+
+
+@dataclass(eq=False)
+class Cta:
+    """One program instance, number `rank` of its cluster.
+
+    `memory` and `barriers` hold what the last execution of each allocation made: the handles of other CTAs name these.
+    """
+
+    number: int
+    index: tuple[int, int, int]
+    cluster: Cluster
+    rank: int = 0
+    memory: dict[Value, Any] = field(default_factory=dict)
+    barriers: dict[Value, Any] = field(default_factory=dict)
+    units: dict[str, Unit] = field(default_factory=dict)
+    named_barriers: dict[int, Any] = field(default_factory=dict)
+    tasks: list[Task] = field(default_factory=list)
+    live: int = 0
+
+    def unit(self, name: str) -> Unit:
+        found = self.units.get(name)
+        if found is None:
+            found = self.units[name] = Unit(self)
+        return found
+
+    @property
+    def now(self) -> float:
+        """No task of it acts before this time: the earliest clock but of those that wait for their own tasks."""
+        parents = {task.parent for task in self.tasks if not task.finished}
+        return min((task.clock for task in self.tasks if not task.finished and task not in parents), default=float("inf"))
+
+    def forget(self) -> None:
+        """It is over: what it held is free, whoever still knows its name."""
+        for held in (self.memory, self.barriers, self.units, self.named_barriers, self.tasks):
+            held.clear()
+
+
+class Task:
+    """One thread of control: a task of a CTA, or the kernel's body outside of tasks (named 'default')."""
+
+    def __init__(self, machine: Machine, cta: Cta, name: str, env: dict[Value, Any], num_warps: int, first_warp: int,
+                 clock: float, parent: Task | None = None):
+        self.machine, self.cta, self.name, self.env, self.parent = machine, cta, name, env, parent
+        self.num_warps, self.first_warp = num_warps, first_warp
+        self.clock = self.stretch = clock
+        self.active: np.ndarray | None = None           # which threads run code under an `if` on thread_id; None is all
+        self.wait: Wait | None = None
+        self.blocked_at = self.hopes_at = -1            # the step at which it last was blocked, and that of its place in `Hopes`
+        self.strand: Any = None                         # its place in the order of accesses
+        self.finished = False
+        self.loops: list[Op] = []                       # that it is in, the innermost last
+        self.trips = self.look = 0                     # of all its loops so far; when to look at them again
+        self.steps: Iterator | None = None
+        self.dots: deque = deque()                      # asynchronous dots no wait has finished, oldest first
+        self.copies: list[InFlight] = []                # cp.async of the group that is still open
+        self.groups: list[list[InFlight]] = []          # closed cp.async groups, oldest first
+        self.stores: list[InFlight] = []                # TMA store groups, oldest first
+        self.remote: list[InFlight] = []                # ordinary stores to other CTAs that nothing has released yet
+
+    @property
+    def where(self) -> str:
+        """The task for messages."""
+        return f"task {self.name!r} of CTA {self.cta.index}"
+
+    @property
+    def task(self) -> Task:
+        """Itself: what acts is a task or an operation of one."""
+        return self
+
+    def read(self, value: Value, op: Op):
+        """The value as a number or tile that may be used; refuses a dot that is still running."""
+        data = self.env[value]
+        if data.__class__ is PendingDot:
+            data.refuse(self, op)
+        if data.__class__ is PerThread:
+            data.check(self, op)
+        return data
+
+    def code(self, block: Block) -> Code:
+        return self.machine.code(block, self.num_warps)
+
+    def wait_until(self, time: float, op: Op, label: str) -> None:
+        """Move this task's clock to `time`, the moment at which what it waited for was done."""
+        if time <= self.clock:
+            return
+        self.end_stretch()
+        self.machine.record(self.cta, self.name, "wait", self.clock, time, label, op)
+        self.clock = self.stretch = time
+
+    def release(self) -> None:
+        """What this task has stored in other CTAs is there for whoever acquires what it does next."""
+        for store in self.remote:
+            if not store.landed:
+                self.machine.land(store)
+        self.remote.clear()
+
+    def end_stretch(self) -> None:
+        if self.clock > self.stretch:
+            self.machine.record(self.cta, self.name, "run", self.stretch, self.clock, self.name, None)
+        self.stretch = self.clock
+
+

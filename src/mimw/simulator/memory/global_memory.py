@@ -1,0 +1,229 @@
+"""Global memory: the arrays given to the launch, at their real addresses, and nothing else.
+
+Pointers are numbers, as on the GPU. Every access is checked against the arrays of the launch, so a wrong address, or a write
+into an array that numpy marks read-only, is an error that names the array instead of a crash; elements whose mask is false
+are not looked at.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...errors import OutOfBounds, SimulationError, SimulatorMisuse
+
+
+@dataclass(eq=False)
+class Region:
+    """The bytes of one argument."""
+
+    name: str
+    start: int
+    size: int
+    item: int                         # bytes of one element, for messages
+    owner: Any                        # keeps the memory alive
+    writable: bool = True
+    bytes: np.ndarray = field(init=False)
+
+    def __post_init__(self):
+        self.bytes = np.ctypeslib.as_array((ctypes.c_uint8 * self.size).from_address(self.start)) if self.size else \
+            np.zeros(0, np.uint8)
+        self.bytes.flags.writeable = self.writable      # the pages of a file mapped read-only end the process that writes them
+        self._views: dict[np.dtype, np.ndarray] = {}
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    def view(self, dtype: np.dtype) -> np.ndarray:
+        """The region as elements of `dtype`; a tail too short for one is left out."""
+        found = self._views.get(dtype)
+        if found is None:
+            found = self._views[dtype] = self.bytes[:self.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        return found
+
+
+def describe(array: Any, name: str) -> tuple[int, int, int]:
+    """(address, bytes, bytes per element) of a numpy array or a torch CPU tensor, over its extent in memory."""
+    if hasattr(array, "base") and hasattr(array, "data_ptr") and not hasattr(array, "untyped_storage"):
+        array = array.base
+    if isinstance(array, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(array)
+        return (low, high - low, array.itemsize) if array.size else (array.ctypes.data, 0, array.itemsize)
+    if hasattr(array, "data_ptr") and hasattr(array, "stride"):
+        if getattr(getattr(array, "device", None), "type", "cpu") != "cpu":
+            raise SimulatorMisuse(f"argument {name!r} is on {array.device}; the simulator works on CPU tensors",
+                                  hint="pass tensor.cpu()")
+        extents = [(size - 1) * stride for size, stride in zip(array.shape, array.stride())]
+        elements = 1 + sum(extents) if all(array.shape) else 0
+        return array.data_ptr(), elements * array.dtype.itemsize, array.dtype.itemsize
+    raise SimulatorMisuse(f"argument {name!r} should be a numpy array or a torch CPU tensor, not a "
+                          f"{type(array).__name__}")
+
+
+def _writable(array: Any) -> bool:
+    """False for numpy arrays that may only be read: memory-mapped files of mode "r", views of `bytes`, broadcasts."""
+    flags = getattr(getattr(array, "array", array), "flags", None)
+    return getattr(flags, "writeable", True)
+
+
+class GlobalMemory:
+    """All regions of a launch, and reads and writes by address."""
+
+    def __init__(self):
+        self.regions: list[Region] = []
+
+    def register(self, array: Any, name: str) -> int:
+        """Make an array reachable; returns its address. An array that is registered twice keeps its first name."""
+        (start, size, item), writable = describe(array, name), _writable(array)
+        if not any(region.start == start and region.size >= size and region.writable >= writable for region in self.regions):
+            self.regions.append(Region(name, start, size, item, array, writable))
+        return array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
+
+    def region(self, low: int, high: int, what: str = "reads") -> Region | None:
+        """The region that holds the bytes [low, high), and may be written if that is `what` is done."""
+        for region in self.regions:
+            if region.start <= low and high <= region.end and (region.writable or what != "writes"):
+                return region
+        return None
+
+    def outside(self, address: int, size: int, task, op, what: str) -> SimulationError:
+        """The error for bytes that are in no region, or in none that may be written."""
+        held = self.region(address, address + size) if what == "writes" else None
+        if held is not None and not held.writable and self.region(address, address + size, what) is None:
+            return SimulatorMisuse(f"{task.where}: {op.name} writes argument {held.name!r}, which is a read-only array", op.site,
+                                   hint="pass an array that may be written: array.copy(), or np.memmap(..., mode='r+')")
+        where = f"{task.where}: {op.name} {what} address {address:#x}"
+        if not self.regions:
+            return OutOfBounds(f"{where}, but the launch has no array", op.site)
+        near = min(self.regions, key=lambda region: max(region.start - address, address + size - region.end, 0))
+        if near.start <= address and address + size <= near.end:
+            return OutOfBounds(f"{where}, which is not a multiple of the element's {size} bytes", op.site)
+        offset = (address - near.start) / near.item
+        offset = int(offset) if offset.is_integer() else offset
+        elements = near.size // near.item
+        return OutOfBounds(f"{where}: element {offset} of {near.name!r}, which has {elements} elements", op.site,
+                           hint="mask the access or enlarge the array")
+
+    def name_at(self, address: int) -> str:
+        """The array at an address, for messages."""
+        region = self.region(address, address + 1)
+        return f"argument {region.name!r}" if region else "global memory"
+
+    def touch(self, actor, op, addresses, mask, size: int, *, write: bool, atomic=None) -> None:
+        """Note an access of `actor` to the elements of `size` bytes at `addresses`; `atomic` holds its order and scope."""
+        if not actor.machine.order.active:
+            return
+        flat = np.asarray(addresses, np.uint64).reshape(-1)
+        if mask is not None:
+            flat = flat[np.broadcast_to(mask, np.shape(addresses)).reshape(-1)]
+        if not flat.size:
+            return
+        for region, inside in self._parts(flat, size, actor.task, op, "writes" if write else "reads"):
+            offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
+            name = f"argument {region.name!r}"
+            if atomic is None:
+                actor.machine.order.scatter(actor, op, region.bytes, offsets, size, name, write=write)
+            else:
+                actor.machine.order.atomic(actor, op, region.bytes, offsets, size, name, write=write, **atomic)
+
+    def touch_box(self, actor, op, address: int, like: np.ndarray, *, write: bool) -> None:
+        """Note an access of `actor`, in the asynchronous proxy, to consecutive elements as many as `like` has."""
+        if actor.machine.order.active:
+            here = self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
+            actor.machine.order.touch(actor, op, here, self.name_at(address), write=write, proxy="async", space="global")
+
+    def _parts(self, addresses: np.ndarray, size: int, task, op, what: str):
+        """(region, selection) pairs that cover `addresses`; one pair if, as nearly always, one region has them all."""
+        low, high = int(addresses.min()), int(addresses.max()) + size
+        region = self.region(low, high, what)
+        if region is not None:
+            self._check_aligned(region, addresses, size, task, op, what)
+            return [(region, slice(None))]
+        parts, left = [], np.ones(addresses.shape, bool)
+        for region in self.regions:
+            if what == "writes" and not region.writable:
+                continue
+            inside = left & (addresses >= region.start) & (addresses + np.uint64(size) <= region.end)
+            if inside.any():
+                self._check_aligned(region, addresses[inside], size, task, op, what)
+                parts.append((region, inside))
+                left &= ~inside
+        if left.any():
+            raise self.outside(int(addresses[left][0]), size, task, op, what)
+        return parts
+
+    def _check_aligned(self, region: Region, addresses: np.ndarray, size: int, task, op, what: str) -> None:
+        """Raise the error for the first address between two elements."""
+        if size == 1:
+            return
+        off = (addresses - np.uint64(region.start)) & np.uint64(size - 1)
+        if np.bitwise_or.reduce(off):
+            raise self.outside(int(addresses[off != 0][0]), size, task, op, what)
+
+    def read(self, addresses, mask, dtype: np.dtype, other, task, op):
+        """Elements at `addresses` (uint64) where `mask` (None is all) holds, `other` (None is 0) elsewhere."""
+        shape = np.shape(addresses)
+        if not shape and mask is None:
+            return self._cell(int(addresses), dtype, task, op, "reads")[()]
+        flat = np.asarray(addresses).reshape(-1)
+        on = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
+        if on is not None and not on.all():
+            result = np.full(shape, 0 if other is None else other, dtype).reshape(-1)
+            if on.any():
+                result[on] = self._read(flat[on], dtype, task, op)
+        else:
+            result = self._read(flat, dtype, task, op)
+        return result.reshape(shape)[()]
+
+    def _cell(self, address: int, dtype: np.dtype, task, op, what: str) -> np.ndarray:
+        """The one element at `address`, to be read or written."""
+        size = dtype.itemsize
+        region = self.region(address, address + size, what)
+        if region is None or (address - region.start) % size:
+            raise self.outside(address, size, task, op, what)
+        index = (address - region.start) // size
+        return region.view(dtype)[index:index + 1].reshape(())
+
+    def _read(self, flat: np.ndarray, dtype: np.dtype, task, op) -> np.ndarray:
+        parts = self._parts(flat, dtype.itemsize, task, op, "reads")
+        shift = np.uint64(dtype.itemsize.bit_length() - 1)
+        if len(parts) == 1:
+            region = parts[0][0]
+            return region.view(dtype)[(flat - np.uint64(region.start)) >> shift]
+        result = np.empty(flat.shape, dtype)
+        for region, inside in parts:
+            result[inside] = region.view(dtype)[(flat[inside] - np.uint64(region.start)) >> shift]
+        return result
+
+    def write(self, addresses, value, mask, task, op) -> None:
+        """Write `value` at `addresses` where `mask` (None is all) holds; of equal addresses the last wins."""
+        shape = np.shape(addresses)
+        if not shape and mask is None:
+            self._cell(int(addresses), value.dtype, task, op, "writes")[...] = value
+            return
+        flat = np.asarray(addresses).reshape(-1)
+        data = np.broadcast_to(value, shape).reshape(-1)
+        if mask is not None:
+            on = np.broadcast_to(mask, shape).reshape(-1)
+            if not on.all():
+                flat, data = flat[on], data[on]
+        if not flat.size:
+            return
+        shift = np.uint64(data.dtype.itemsize.bit_length() - 1)
+        for region, inside in self._parts(flat, data.dtype.itemsize, task, op, "writes"):
+            region.view(data.dtype)[(flat[inside] - np.uint64(region.start)) >> shift] = data[inside]
+
+    def box(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, task, op, what: str):
+        """A strided box of memory as a numpy view. `strides` are in elements and may not be negative."""
+        extent = sum((size - 1) * stride for size, stride in zip(shape, strides)) + 1
+        region = self.region(address, address + extent * dtype.itemsize, what)
+        if region is None:
+            outside = address if self.region(address, address + dtype.itemsize, what) is None else \
+                address + (extent - 1) * dtype.itemsize
+            raise self.outside(outside, dtype.itemsize, task, op, what)
+        return np.ndarray(shape, dtype, region.bytes, address - region.start,
+                          tuple(stride * dtype.itemsize for stride in strides))

@@ -1,0 +1,111 @@
+"""mbarriers: phases that complete after so many arrivals and so many bytes (PTX ISA, "mbarrier").
+
+A barrier is always in some phase. The phase completes when as many arrivals have come as the barrier was made for and
+no bytes are pending; at that moment the next phase begins. A wait names a phase by its parity and passes when the
+current phase has the other one. A barrier that has just been made is in phase 0, so waiting for parity 1 passes at
+once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...analysis import PipeSide
+from ...errors import BytesNotExpected, TooManyArrivals, fail
+from ...ir import Site, Value
+from ..machine.tasks import InFlight, Task
+
+
+@dataclass(eq=False)
+class Mbarrier:
+    """One mbarrier. `root` is the value of its array, `index` its place there."""
+
+    root: Value
+    index: int
+    count: int
+    made: Site
+    phase: int = 0                      # number of completed phases
+    arrived: int = 0
+    pending_bytes: int = 0
+    latest: float = 0.0                 # time of the last event of the current phase
+    completed_at: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    waiters: list[Task] = field(default_factory=list)
+    coming: list[InFlight] = field(default_factory=list)
+    pipe: PipeSide | None = None        # if a pipe made it, whose user knows of slots and chunks only
+
+    @property
+    def name(self) -> str:
+        if self.pipe is not None:
+            return self.pipe.slot(self.index)
+        return f"{self.root.name or f'barriers of line {self.made.line}'!r}[{self.index}]"
+
+    def completed(self, parity: int) -> bool:
+        """Whether the phase of that parity has completed."""
+        return self.phase & 1 != parity
+
+    def arrive(self, count: int, task: Task, op, size: int = 0) -> None:
+        """`count` arrivals of `task`, which also make the phase wait for `size` bytes more."""
+        task.release()
+        if self.arrived + count > self.count and self.pipe is not None:
+            wrong, mend = self.pipe.too_many(self.index)
+            raise fail(TooManyArrivals, task, op, wrong, self.made, hint=mend)
+        if self.arrived + count > self.count:
+            more = f"{count} more arrival{'s' * (count != 1)}"
+            raise fail(TooManyArrivals, task, op, f"{more} on {self.name}; {self.state()}", self.made,
+                       hint="allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)")
+        self.arrived += count
+        self.pending_bytes += size
+        task.machine.order.arrives(task, self)
+        self._settle(task.clock, task, op)
+
+    def expect(self, copy: InFlight) -> None:
+        """`copy` is on its way, and will complete bytes here."""
+        self.coming.append(copy)
+        for waiter in self.waiters:
+            waiter.machine.hopes.add(waiter)
+
+    def complete(self, copy: InFlight, size: int) -> None:
+        """`size` bytes of `copy` have landed."""
+        self.coming.remove(copy)
+        self.pending_bytes -= size
+        copy.task.machine.order.land(copy, self)
+        self._settle(copy.end, copy.task, copy.op)
+
+    def _settle(self, time: float, task: Task, op) -> None:
+        self.latest = max(self.latest, time)
+        if self.arrived < self.count:
+            return
+        if self.pending_bytes < 0:
+            raise fail(BytesNotExpected, task, op, f"phase {self.phase} (parity {self.phase & 1}) of {self.name} got "
+                       f"{-self.pending_bytes} bytes more than it was told to expect", self.made,
+                       hint="barrier_expect_bytes takes the sum of the bytes of all copies of the phase")
+        if self.pending_bytes == 0:
+            task.machine.order.phase(self, task, op)
+            self.completed_at[self.phase & 1] = self.latest
+            self.phase, self.arrived, self.latest = self.phase + 1, 0, 0.0
+            for waiter in self.waiters:
+                waiter.machine.wake(waiter)
+            self.waiters.clear()
+
+    def state(self) -> str:
+        """Where the current phase stands, for messages."""
+        if self.pipe is not None:
+            return self.pipe.state(self.phase, self.arrived, self.pending_bytes)
+        return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals "
+                f"and {self.pending_bytes} bytes pending")
+
+    def awaited(self, parity: int) -> str:
+        """What a wait for `parity` is for, and where that stands."""
+        wanted = f"parity {parity} of {self.name}" if self.pipe is None else self.pipe.wanted(self.index)
+        return f"{wanted}: {self.state()}"
+
+
+def single(task: Task, op, value) -> Mbarrier:
+    """The one barrier that an op works on: a single one, or an array of one."""
+    barriers = task.env[value]
+    if not isinstance(barriers, Mbarrier):
+        barriers, = barriers
+    task.machine.order.used(task, op, barriers)
+    return barriers
+
+

@@ -1,0 +1,159 @@
+"""Shared memory: allocations, and views of buffers.
+
+Each byte knows whether it has been written. A copy in flight marks its destination until the copy lands, so a read that comes
+before the data is an error, with the barrier or group for which the reader should have waited. Views are numpy views of data and
+marks alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...errors import CopyReadEarly, UnwrittenRead, fail
+from ...memory_model import GENERIC
+from ...memory_model.shadow import address_of, owner_of
+from ..machine.tasks import InFlight
+from .values import numpy_type
+
+WRITTEN, COMING = -1, 1       # marks are integers as wide as an element; a fresh one is 0. -1 is all ones at any width
+
+
+@dataclass(eq=False)
+class Allocation:
+    """What one execution of a `local_alloc` made. Memory starts as garbage: every byte 0xFF, NaN in any float."""
+
+    name: str
+    coming: list[InFlight] = field(default_factory=list)
+    home: str = ""            # whose memory it is, for messages, where CTAs share theirs
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A buffer, or part of one: data and, of the same shape and strides, the marks of its elements."""
+
+    allocation: Allocation
+    data: np.ndarray
+    marks: np.ndarray
+    path: str = ""
+    group_size: int = 1       # of an array: buffer i is data[i // group_size, i % group_size], unless this is 1
+
+    @property
+    def count(self) -> int:
+        """Of an array: how many buffers it has; of one buffer: its leading extent."""
+        return self.data.shape[0] * self.group_size
+
+    @property
+    def name(self) -> str:
+        return f"{self.allocation.name!r}{self.path}"
+
+    def part(self, select, path: str) -> View:
+        """A view of a part; `select` is a numpy index made of integers and slices."""
+        return View(self.allocation, self.data[select], self.marks[select], self.path + path)
+
+    def trans(self, order) -> View:
+        return View(self.allocation, self.data.transpose(order), self.marks.transpose(order), self.path + ".T")
+
+    def seen_as(self, type_, site) -> View | None:
+        """The same bytes as a buffer or array of another type; None if they do not follow each other."""
+        dtype, ahead = numpy_type(type_.element, site), 0
+        if type_.count:
+            ahead = 2 if self.group_size > 1 else 1
+        lead = self.data.shape[:ahead]
+        parts = []
+        for part, kind in ((self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))):
+            flat = part if part.shape[ahead:] == type_.shape else part.reshape((*lead, -1))
+            if not np.may_share_memory(flat, part) or kind.itemsize != part.itemsize and flat.ndim > ahead + 1 and \
+                    flat.strides[-1] != part.itemsize:
+                return None
+            parts.append(flat.view(kind).reshape((*lead, *type_.shape)))
+        return View(self.allocation, *parts, f"{self.path} as {type_}", self.group_size if ahead else 1)
+
+    def read(self, task, op, where=...) -> np.ndarray:
+        """A copy of the elements, or of those at a numpy index and 0 elsewhere; refuses what has not been written."""
+        self.check(task, op, where)
+        if where is ...:
+            return self.data.copy()
+        found = np.zeros(self.data.shape, self.data.dtype)
+        found[where] = self.data[where]
+        return found
+
+    def touch(self, actor, op, *, write: bool, proxy: str = GENERIC, where=None, scope: str = "") -> None:
+        """Note an access of `actor`, a task or an operation in flight, to all elements or to those at a numpy index. One with a
+        `scope` (cta, gpu) is atomic: it does not race with other atomic ones there."""
+        order = actor.machine.order
+        if not order.active:
+            return
+        name = self.name + self.allocation.home
+        if where is None:
+            order.touch(actor, op, self.data, name, write=write, proxy=proxy)
+            return
+        memory = owner_of(self.data)
+        offsets = sum((index.reshape(-1) * stride for index, stride in zip(where, self.data.strides)),
+                      address_of(self.data) - address_of(memory))
+        order.scatter(actor, op, memory, offsets, self.data.itemsize, name, write=write, proxy=proxy, scope=scope,
+                      space="shared")
+
+    def write(self, tile: np.ndarray) -> None:
+        self.data[...] = tile
+        self.marks[...] = WRITTEN
+
+    def expect(self, copy: InFlight) -> None:
+        """Mark the elements as coming with `copy`."""
+        self.marks[...] = COMING
+        self.allocation.coming.append(copy)
+
+    def arrive(self, copy: InFlight, tile: np.ndarray) -> None:
+        """The data of `copy` are here."""
+        self.allocation.coming.remove(copy)
+        self.write(tile)
+
+    def check(self, task, op, where=...) -> None:
+        """Refuse to read an element (of those at the numpy index `where`) that nobody has written or whose data are still
+        on their way."""
+        if not task.machine.check_unwritten or (self.marks[where] == WRITTEN).all():
+            return
+        index = tuple(int(i) for i in np.argwhere(self.marks[where] != WRITTEN)[0])
+        if where is not ...:
+            index = tuple(int(along[index]) for along in where)
+        element = self.marks[tuple(slice(i, i + 1) for i in index)]
+        for copy in self.allocation.coming:
+            if np.shares_memory(element, copy.destination.marks):
+                raise fail(CopyReadEarly, task, op, f"{op.name} reads {self.name}, element {index}, before the "
+                           f"{copy.kind} that {copy.task.where} started at {copy.op.site} has landed", copy.op.site,
+                           hint=f"it lands by {copy.lands_by}: wait for that first")
+        raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, which nobody has written",
+                   hint="store or load into it, and order that before this read")
+
+
+def allocate(name: str, type_, site) -> View:
+    """A fresh buffer or array of buffers."""
+    dtype = numpy_type(type_.element, site)
+    shape = (type_.count, *type_.shape) if type_.count else tuple(type_.shape)
+    size = int(np.prod(shape)) * dtype.itemsize
+    data = np.full(size, 0xFF, np.uint8).view(dtype).reshape(shape)
+    marks = np.zeros(size, np.uint8).view(f"i{dtype.itemsize}").reshape(shape)
+    return View(Allocation(name), data, marks)
+
+
+@dataclass(frozen=True, eq=False)
+class StorageBytes:
+    """Memory that arrays share: each of them is a view of these bytes and marks, so all see what one writes."""
+
+    data: np.ndarray
+    marks: np.ndarray
+    coming: list[InFlight] = field(default_factory=list)
+
+    def array(self, name: str, type_, place, site) -> View:
+        """The buffers of one array; those of a slot are an axis of their own unless all follow each other."""
+        dtype, tile = numpy_type(type_.element, site), tuple(type_.shape)
+        rows = [dtype.itemsize * int(np.prod(tile[axis + 1:], dtype=int)) for axis in range(len(tile))]
+        split = place.group_size > 1 and not place.is_contiguous
+        count = (place.slots, place.group_size) if split else (place.count, )
+        steps = (place.stride, place.size) if split else (place.size if place.is_contiguous else place.stride, )
+        data, marks = (np.ndarray((*count, *tile), kind, memory, place.offset, (*steps, *rows))
+                       for kind, memory in ((dtype, self.data), (f"i{dtype.itemsize}", self.marks)))
+        return View(Allocation(name, self.coming), data, marks, group_size=place.group_size if split else 1)
+
+

@@ -1,0 +1,37 @@
+"""The same program with one thing changed, to see whether that is what was wrong; and what its author calls that thing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...analysis import pipe_sides
+from ...analysis.barrier_ops import waits
+from ...ir import Block, Op, Program, Value
+from ...ir.types import I32
+
+
+def verb_of_pipe(program: Program, site) -> str:
+    """What a pipe's user calls the barrier waits at a source position: "wait" or "acquire"; "" if they are of no pipe."""
+    sides = pipe_sides(program)
+    found = (sides.get(wait.barrier.root) for wait in waits(program) if wait.op.site == site) if sides else ()
+    return next((side.verb("barrier_wait") for side in found if side is not None), "")
+
+
+def flipped_waits(program: Program, site) -> Program | None:
+    """The program in which the barrier waits at a source position name the other parity; None if there are none there."""
+    found = False
+
+    def ops_of(op: Op) -> list[Op]:
+        nonlocal found
+        if op.name == "barrier_wait" and op.site == site:
+            found = True
+            one, other = Value(I32), Value(I32)
+            return [Op("constant", (1, I32), (one, ), site=op.site), Op("xor", (op.args[1], one), (other, ), site=op.site),
+                    replace(op, args=(op.args[0], other, *op.args[2:]))]
+        return [replace(op, blocks=tuple(map(block_of, op.blocks)))] if op.blocks else [op]
+
+    def block_of(block: Block) -> Block:
+        return replace(block, ops=tuple(new for op in block.ops for new in ops_of(op)))
+
+    changed = replace(program, body=block_of(program.body))
+    return changed if found else None

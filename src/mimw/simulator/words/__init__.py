@@ -1,0 +1,25 @@
+"""What each op means: one handler an op, in a file of the op's family."""
+
+# Importing the families puts their handlers into the table.
+from . import (  # noqa: F401
+    barriers,
+    buffers,
+    bulk,
+    cluster,
+    control,
+    copies,
+    debug,
+    descriptor_slots,
+    descriptors,
+    elements,
+    layouts,
+    libdevice,
+    memory,
+    mma,
+    named_barriers,
+    reductions,
+    remote,
+    remote_elements,
+    threads,
+    tiles,
+)

@@ -1,0 +1,79 @@
+"""Barriers within a CTA, and fences."""
+
+from __future__ import annotations
+
+from ...analysis import pipe_side
+from ...errors import BarrierMisuse, OutOfBounds, fail
+from ..machine.operands import enabled, position
+from ..machine.table import handles
+from ..machine.tasks import Wait
+from ..memory.mbarriers import Mbarrier, single
+
+
+@handles("alloc_barriers")
+def alloc_barriers(task, op):
+    count, arrive_count = op.args
+    pipe = pipe_side(op)
+    barriers = tuple(Mbarrier(op.result, index, arrive_count, op.site, pipe=pipe) for index in range(count))
+    task.env[op.result] = task.cta.barriers[op.result] = barriers
+    for barrier in barriers:
+        task.machine.order.made(task, barrier)
+
+
+@handles("barrier_index")
+def barrier_index(task, op):
+    barriers, index = task.env[op.args[0]], position(task, op, op.args[1])
+    barriers = (barriers, ) if isinstance(barriers, Mbarrier) else barriers
+    if not 0 <= index < len(barriers):
+        raise fail(OutOfBounds, task, op, f"index {index} of the barriers of {barriers[0].name}, of which there are "
+                   f"{len(barriers)}")
+    task.env[op.result] = barriers[index]
+
+
+@handles("barrier_expect", switches=True)
+def barrier_expect(task, op):
+    if enabled(task, op, op.args[2]):
+        single(task, op, op.args[0]).arrive(1, task, op, size=position(task, op, op.args[1]))
+        task.machine.polls = 0
+
+
+@handles("barrier_bytes", switches=True)
+def barrier_bytes(task, op):
+    single(task, op, op.args[0]).pending_bytes += op.args[1]
+
+
+@handles("barrier_arrive", switches=True)
+def barrier_arrive(task, op):
+    if enabled(task, op, op.args[2]):
+        threads = 32 * task.num_warps if op.args[0].type.per_thread else 1
+        single(task, op, op.args[0]).arrive(threads * position(task, op, op.args[1]), task, op)
+        task.machine.polls = 0
+
+
+@handles("barrier_wait")
+def barrier_wait(task, op):
+    if not enabled(task, op, op.args[2]):
+        return
+    yield None
+    barrier, parity = single(task, op, op.args[0]), position(task, op, op.args[1])
+    if parity not in (0, 1):
+        raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; phases go by parity, 0 or 1",
+                   hint="take the phase & 1")
+    while not barrier.completed(parity):
+        barrier.waiters.append(task)
+        yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity), lambda: barrier.coming)
+    task.machine.order.looked(task, op, barrier, parity)
+    task.wait_until(barrier.completed_at[parity], op, f"{barrier.name} parity {parity}")
+
+
+@handles("fence")
+def fence(task, op):
+    """Changes no value here; what it orders, the order knows."""
+    task.machine.order.fence(task, op.args[0])
+
+
+@handles("barrier", "grid_dependency_wait", "grid_dependency_launch_dependents")
+def ordered_already(task, op):
+    """A task runs its ops one after the other, and every launch has ended before the next begins."""
+
+

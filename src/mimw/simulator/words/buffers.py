@@ -1,0 +1,129 @@
+"""Shared memory: buffers, views of them, and plain reads and writes.
+
+Each byte knows whether it has been written. A copy in flight marks its destination until it lands, so a read that comes
+before the data is an error, with what the reader should have waited for. Views are numpy views of data and marks alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import OutOfBounds, SimulatorMisuse, fail
+from ..machine.operands import position
+from ..machine.table import handles
+from ..memory.views import WRITTEN, StorageBytes, View, allocate
+
+
+@handles("alias_storage")
+def alias_storage(task, op):
+    size = op.attrs["bytes"]
+    task.env[op.result] = StorageBytes(np.full(size, 0xFF, np.uint8), np.zeros(size, np.uint8))
+
+
+@handles("local_alloc")
+def local_alloc(task, op):
+    name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
+    view = allocate(name, op.result.type, op.site) if place is None else task.env[op.args[1]].array(
+        name, op.result.type, place, op.site)
+    if len(task.cta.cluster.ctas) > 1:
+        view.allocation.home = f" of CTA {task.cta.index}"
+    task.env[op.result] = task.cta.memory[op.result] = view
+
+
+@handles("buffer_index")
+def buffer_index(task, op):
+    view, index = task.env[op.args[0]], position(task, op, op.args[1])
+    if not 0 <= index < view.count:
+        raise fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.count}")
+    select = slice(index, index + 1) if view.data.ndim == 1 else index
+    task.env[op.result] = view.part(select if view.group_size == 1 else divmod(index, view.group_size), f"[{index}]")
+
+
+@handles("buffer_slice")
+def buffer_slice(task, op):
+    view, shape = task.env[op.args[0]], op.args[2]
+    offsets = [position(task, op, offset) for offset in op.args[1]]
+    for axis, (offset, size, extent) in enumerate(zip(offsets, shape, view.data.shape)):
+        if offset < 0 or offset + size > extent:
+            raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, "
+                       f"which has {extent} there")
+    box = tuple(slice(offset, offset + size) for offset, size in zip(offsets, shape))
+    text = ", ".join(f"{offset}:{offset + size}" for offset, size in zip(offsets, shape))
+    task.env[op.result] = view.part(box, f"[{text}]")
+
+
+@handles("buffer_trans")
+def buffer_trans(task, op):
+    task.env[op.result] = task.env[op.args[0]].trans(op.args[1])
+
+
+@handles("buffer_reinterpret")
+def buffer_reinterpret(task, op):
+    view, type_ = task.env[op.args[0]], op.args[1]
+    found = view.seen_as(type_, op.site)
+    if found is None:
+        raise fail(SimulatorMisuse, task, op, f"{view.name} as {type_}: its bytes do not follow each other",
+                   hint="reinterpret the buffer first, slice or transpose then")
+    task.env[op.result] = found
+
+
+@handles("local_load", switches=True)
+def local_load(task, op):
+    view = task.env[op.args[0]]
+    if len(op.args) < 3:
+        view.touch(task, op, write=False)
+        task.env[op.result] = view.read(task, op)
+        return
+    where = np.nonzero(task.read(op.args[2], op))
+    view.touch(task, op, write=False, where=where)
+    task.env[op.result] = view.read(task, op, where)
+
+
+@handles("local_store", switches=True)
+def local_store(task, op):
+    view, tile = task.env[op.args[0]], task.read(op.args[1], op)
+    if len(op.args) < 3:
+        view.touch(task, op, write=True)
+        view.write(tile)
+        return
+    where = np.nonzero(task.read(op.args[2], op))
+    view.touch(task, op, write=True, where=where)
+    view.data[where] = tile[where]
+    view.marks[where] = WRITTEN
+
+
+@handles("local_gather", switches=True)
+def local_gather(task, op):
+    view, indices, axis = task.env[op.args[0]], task.read(op.args[1], op), op.args[2]
+    where = _picked(task, op, view, indices, axis)
+    found = view.data[where]
+    if len(op.args) > 4:
+        on = task.read(op.args[4], op)
+        found, where = np.where(on, found, np.zeros_like(found)), tuple(index[on] for index in where)
+    view.touch(task, op, write=False, where=where)
+    view.check(task, op, where)
+    task.env[op.result] = found
+
+
+@handles("local_scatter", switches=True)
+def local_scatter(task, op):
+    """Of equal indices the last one in row-major order wins here; on hardware any."""
+    view, tile, indices = task.env[op.args[0]], task.read(op.args[1], op), task.read(op.args[2], op)
+    where = _picked(task, op, view, indices, op.args[3])
+    view.touch(task, op, write=True, where=where)
+    view.data[where] = tile
+    view.marks[where] = WRITTEN
+
+
+def _picked(task, op, view: View, indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
+    """The numpy index of the elements that `indices` along `axis` pick."""
+    outside = (indices < 0) | (indices >= view.data.shape[axis])
+    if outside.any():
+        at = tuple(int(i) for i in np.argwhere(outside)[0])
+        raise fail(OutOfBounds, task, op, f"{op.name}: index {indices[at]} at {at} is outside the {view.data.shape[axis]} elements "
+                   f"of {view.name} along axis {axis}", hint="mask or clamp the indices")
+    where = list(np.ogrid[tuple(slice(0, extent) for extent in indices.shape)])
+    where[axis] = indices
+    return tuple(np.broadcast_arrays(*where))
+
+

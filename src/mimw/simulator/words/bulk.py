@@ -1,0 +1,68 @@
+"""Bulk copies of consecutive bytes: they move when they land, as all copies do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...costs.abstract import TMA_LATENCY
+from ...errors import SimulatorMisuse, fail
+from ...memory_model import ASYNC
+from ..machine.operands import position
+from ..machine.table import handles
+from ..memory.mbarriers import single
+from .copies import issue
+
+UNIT = 16  # PTX ISA, cp.async.bulk: addresses and sizes are multiples of 16 bytes
+
+
+def _checked(task, op, pointer, view, size: int):
+    """(address, the part of the buffer) of a copy of `size` bytes."""
+    address = int(np.asarray(pointer).reshape(-1)[0])
+    room = view.data.nbytes
+    if size <= 0 or size % UNIT or size > room:
+        raise fail(SimulatorMisuse, task, op, f"a bulk copy of {size} bytes with {view.name} of {room} bytes",
+                   hint=f"copy a multiple of {UNIT} bytes that fits")
+    if address % UNIT:
+        raise fail(SimulatorMisuse, task, op, f"a bulk copy at address {address:#x}, which is not a multiple of {UNIT}",
+                   hint="start at an aligned element")
+    count = size // view.data.itemsize
+    return address, view.part(slice(0, count), f"[0:{count}]") if size < room else view
+
+
+@handles("bulk_load", switches=True)
+def bulk_load(task, op):
+    pointer, barrier = task.read(op.args[0], op), single(task, op, op.args[1])
+    size = position(task, op, op.args[3])
+    address, view = _checked(task, op, pointer, task.env[op.args[2]], size)
+    memory, dtype = task.machine.memory, view.data.dtype
+    memory.box(address, view.data.shape, (1, ), dtype, task, op, "reads")     # a wrong address is the issuing line's error
+
+    def land(copy) -> None:
+        view.arrive(copy, memory.box(address, view.data.shape, (1, ), dtype, task, op, "reads").copy())
+        barrier.complete(copy, size)
+
+    copy = issue(task, op, "bulk copy", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
+                 lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
+    memory.touch_box(copy, op, address, view.data, write=False)
+    view.touch(copy, op, write=True, proxy=ASYNC)
+    barrier.expect(copy)
+    view.expect(copy)
+    task.env[op.result] = None
+
+
+@handles("bulk_store", switches=True)
+def bulk_store(task, op):
+    address, view = _checked(task, op, task.read(op.args[0], op), task.env[op.args[1]], position(task, op, op.args[2]))
+    memory, dtype = task.machine.memory, view.data.dtype
+    memory.box(address, view.data.shape, (1, ), dtype, task, op, "writes")
+
+    def land(copy) -> None:
+        memory.box(address, view.data.shape, (1, ), dtype, task, op, "writes")[...] = view.data
+        task.machine.polls = 0
+
+    store = issue(task, op, "bulk store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name, group="bulk")
+    view.touch(store, op, write=False, proxy=ASYNC)
+    view.check(task, op)
+    memory.touch_box(store, op, address, view.data, write=True)
+    task.machine.order.commit(task, "bulk")
+    task.stores.append(store)

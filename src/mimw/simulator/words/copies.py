@@ -1,0 +1,136 @@
+"""Asynchronous copies: TMA loads and stores, and cp.async.
+
+Nothing is read or written when a copy is issued; the data move at the moment it lands, which may be much later. So a
+source that is overwritten too early, or a destination that is read too early, shows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...costs.abstract import COPY_LATENCY, TMA_LATENCY, transfer
+from ...errors import SimulatorMisuse, fail
+from ...ir import Op
+from ...memory_model import ASYNC
+from ..machine.operands import enabled, offsets_of
+from ..machine.table import handles
+from ..machine.tasks import InFlight, Task, Wait
+from ..memory.mbarriers import single
+
+
+def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, land, label: str, **fields) -> InFlight:
+    """Start a copy of `size` bytes: it takes its turn on the unit, and ends a latency later."""
+    duration = transfer(size)
+    start = task.cta.unit(unit).reserve(task.clock, duration)
+    task.machine.record(task.cta, unit, "copy", start, start + duration, label, op, size)
+    return task.machine.start(InFlight(kind, task, op, start + duration + latency, land, **fields))
+
+
+def check_shape(task: Task, op: Op, descriptor, view) -> None:
+    if tuple(view.data.shape) != tuple(descriptor.block):
+        raise fail(SimulatorMisuse, task, op, f"the descriptor's block is {tuple(descriptor.block)} and {view.name} is "
+                   f"{view.data.shape}")
+
+
+@handles("tma_load", switches=True)
+def tma_load(task, op):
+    if not enabled(task, op, op.args[4]):
+        return
+    descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[3]]
+    barrier = single(task, op, op.args[2])
+    check_shape(task, op, descriptor, view)
+    size = view.data.nbytes
+
+    def land(copy: InFlight) -> None:
+        view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op))
+        barrier.complete(copy, size)
+
+    copy = issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
+                  lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
+    descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
+    view.touch(copy, op, write=True, proxy=ASYNC)
+    barrier.expect(copy)
+    view.expect(copy)
+
+
+@handles("tma_fetch", switches=True)
+def tma_fetch(task, op):
+    descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]
+    check_shape(task, op, descriptor, view)
+    descriptor.touch(task, op, task.machine.memory, offsets, write=False)
+    view.touch(task, op, write=True, proxy=ASYNC)
+    view.write(descriptor.read(task.machine.memory, offsets, task, op))
+
+
+@handles("tma_store", switches=True)
+def tma_store(task, op):
+    descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]
+    reduce = op.args[4] or ""
+    check_shape(task, op, descriptor, view)
+
+    def land(copy: InFlight) -> None:
+        descriptor.write(task.machine.memory, offsets, view.data, reduce, task, op)
+
+    store = issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name, group="bulk")
+    view.touch(store, op, write=False, proxy=ASYNC)
+    view.check(task, op)
+    descriptor.touch(store, op, task.machine.memory, offsets, write=True, scope="gpu" if reduce else "")
+    task.machine.order.commit(task, "bulk")
+    task.stores.append(store)
+
+
+@handles("tma_store_wait")
+def tma_store_wait(task, op):
+    yield None
+    pending = int(op.args[0])
+    yield from _wait_for(task, op, [[store] for store in task.stores], pending, "TMA store")
+    task.stores = task.stores[-pending:] if pending else []
+    task.machine.order.wait_group(task, "bulk", pending)
+
+
+@handles("async_load", switches=True)
+def async_load(task, op):
+    pointer, view = task.read(op.args[0], op), task.env[op.args[1]]
+    mask, other = (None if arg is None else task.read(arg, op) for arg in op.args[2:4])
+    memory, dtype = task.machine.memory, view.data.dtype
+    if np.shape(pointer) != view.data.shape:
+        raise fail(SimulatorMisuse, task, op,
+                   f"{np.shape(pointer)} pointers for {view.name} of shape {view.data.shape}")
+    memory.read(pointer, mask, dtype, other, task, op)     # a wrong address is the issuing line's error
+
+    def land(copy: InFlight) -> None:
+        view.arrive(copy, memory.read(pointer, mask, dtype, other, task, op))
+
+    copy = issue(task, op, "async_load", "cp.async", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
+                  group="cp.async", lands_by=f"the cp.async group it is in: {task.where} commits and waits for that")
+    memory.touch(copy, op, pointer, mask, dtype.itemsize, write=False)
+    view.touch(copy, op, write=True)
+    view.expect(copy)
+    task.copies.append(copy)
+    task.env[op.result] = None
+
+
+@handles("async_commit")
+def async_commit(task, op):
+    task.groups.append(task.copies)
+    task.machine.order.commit(task, "cp.async")
+    task.copies = []
+    task.env[op.result] = None
+
+
+@handles("async_wait")
+def async_wait(task, op):
+    yield None
+    pending = int(op.args[0])
+    yield from _wait_for(task, op, task.groups, pending, "cp.async")
+    task.groups = task.groups[-pending:] if pending else []
+    task.machine.order.wait_group(task, "cp.async", pending)
+    task.env[op.result] = None
+
+
+def _wait_for(task: Task, op: Op, groups: list[list[InFlight]], pending: int, kind: str):
+    """Block until all but the `pending` newest groups have landed."""
+    wanted = [copy for group in groups[:len(groups) - pending] for copy in group] if len(groups) > pending else []
+    while left := [copy for copy in wanted if not copy.landed]:
+        yield Wait(op, "group", task, lambda: f"{len(left)} {kind} operations of its own", lambda: left)
+    task.wait_until(max((copy.end for copy in wanted), default=0.0), op, f"{kind} groups but {pending}")

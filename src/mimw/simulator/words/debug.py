@@ -1,0 +1,50 @@
+"""Prints, assertions, hints, and the stamps of profiles and of the watchdog."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import SimulationError, fail
+from ..machine.table import handles
+
+
+@handles("time_base")
+def time_base(task, op):
+    """Stamps are for a GPU; the simulator's timeline is its own."""
+    task.env[op.result] = np.int64(0)
+
+
+@handles("time_stamp")
+def time_stamp(task, op):
+    task.env[op.result] = np.int32(task.read(op.args[1], op) + 1)
+
+
+@handles("wait_stamp", "wait_words", "watched_wait")
+def noted_for_a_watchdog(task, op):
+    """The stamps of a watched kernel change nothing that the kernel computes."""
+
+
+@handles("hint")
+def hint(task, op):
+    """What Triton may believe of a value changes no result; that it is true is the author's word."""
+
+
+@handles("print")
+def print_(task, op):
+    prefix, hex_, values, _ = op.args
+    shown = [task.read(value, op) for value in values]
+    text = ", ".join(np.array2string(value, formatter={"int": hex}) if hex_ else str(value) for value in shown)
+    print(f"{task.cta.index} {task.name}{prefix}{text}")
+
+
+@handles("assert")
+def assert_(task, op):
+    if not np.all(task.read(op.args[0], op)):
+        raise fail(SimulationError, task, op, f"the assertion does not hold: {op.args[1]}")
+
+
+@handles("assume")
+def assume(task, op):
+    if not np.all(task.read(op.args[0], op)):
+        raise fail(SimulationError, task, op, "the compiler was told to assume something that is not true here",
+                   hint="what is assumed must hold for every program: the GPU would run wrong code")

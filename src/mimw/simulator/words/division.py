@@ -1,0 +1,35 @@
+"""Division of whole numbers by zero: an error where it is one number for the whole tile.
+
+    x // n              refused for n = 0, whether x is a number or a tile
+    x // tl.load(...)   zeros among the elements are not looked at: they may belong to lanes that a mask takes out later
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import DivisionByZero, fail
+from ...ir import Op, Program, Value
+
+
+def refuse_zero(task, op: Op) -> None:
+    """Raise DivisionByZero if `op`, a division or remainder of integers, divides by the number 0."""
+    if not task.machine.computes_all or np.any(divisor := task.read(op.args[1], op)):
+        return
+    if np.ndim(divisor) and op.args[1] not in _spread(task.machine.program):
+        return
+    one = task.read(op.args[0], op)
+    what = f"{one}" if not np.ndim(one) else f"a tile of {np.size(one)} elements"
+    verb = "divides" if "div" in op.name else "takes the remainder of"
+    name = f" {op.args[1].name!r}, which is 0" if op.args[1].name else " 0"
+    raise fail(DivisionByZero, task, op, f"{verb} {what} by{name}; the result is undefined on every GPU",
+               hint="put it under an `if`, or divide by tl.where(n != 0, n, 1)")
+
+
+def _spread(program: Program) -> set[Value]:
+    """The tiles that hold one number in every element."""
+    found: set[Value] = set()
+    for op in program.walk():
+        if op.name == "splat" or op.name in ("broadcast", "expand_dims", "reshape") and op.args[0] in found:
+            found.add(op.result)
+    return found

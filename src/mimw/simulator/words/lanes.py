@@ -1,0 +1,116 @@
+"""Scalars that differ between the threads of a task, and code that only some of them run.
+
+A task is simulated as a whole, except where `thread_id` tells its threads apart. What is computed from it is a `PerThread`
+array, one element a thread, until it turns out equal in all; an `if` on one runs its branches for the threads that take
+them (`Task.active`). Such a thread writes the elements of a tile that it owns: element `e`, counted row by row, belongs to
+thread `e % threads`, as in the layout that tiles have by default (a GPU may give a thread up to 16 neighbouring bytes of a
+tile that has more elements than threads). A scalar is stored by the task's first thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import SimulatorMisuse, fail
+from ...ir import OPS, Block, Op, Tensor
+from ..machine.guarded import PerThread
+from ..memory.values import numpy_type
+
+WARP = 32
+_EVERYBODY = frozenset("""
+    reduce scan dot dot_scaled gather histogram local_load local_store local_gather local_scatter
+    local_masked_scatter local_atomic_rmw local_atomic_cas
+    descriptor_load descriptor_store descriptor_reduce descriptor_gather descriptor_scatter
+""".split())
+_ONE_THREAD_ENOUGH = frozenset(("fence", "clock64"))
+
+
+def threads(task) -> int:
+    return WARP * task.num_warps
+
+
+def owners(task, shape) -> np.ndarray:
+    """The thread that owns each element of a tile; of one that is too small for the task, the first that holds a copy."""
+    return (np.arange(int(np.prod(shape))) % threads(task)).reshape(shape)
+
+
+def settled(values):
+    """One value a thread: the value itself if all agree, else a `PerThread`."""
+    values = np.asarray(values)
+    return values[0] if (values == values[0]).all() else values.view(PerThread)
+
+
+def settle(value, data):
+    """The result of scalar arithmetic on `PerThread`s; everything else as it is."""
+    return settled(data) if isinstance(data, np.ndarray) and data.ndim and not isinstance(value.type, Tensor) else data
+
+
+def spread(task, data, shape):
+    """A tile filled with a scalar: each element with that of its owner."""
+    return np.asarray(data)[owners(task, shape)]
+
+
+def running(task, type_) -> np.ndarray | None:
+    """Which elements of a tile, or which threads for a scalar, belong to threads that run now; None is all."""
+    if task.active is None:
+        return None
+    return task.active[owners(task, type_.shape)] if isinstance(type_, Tensor) else task.active
+
+
+def load(task, op: Op, pointer, mask, other):
+    """What each running thread reads at its own address."""
+    type_ = op.result.type
+    here = running(task, type_)
+    if not isinstance(type_, Tensor):
+        pointer = np.broadcast_to(pointer, threads(task))
+    if mask is not None or here is not None:
+        mask = np.broadcast_to(True if mask is None else mask, np.shape(pointer))
+        mask = mask if here is None else mask & here
+    task.machine.memory.touch(task, op, pointer, mask, numpy_type(type_, op.site).itemsize, write=False)
+    return settle(op.result, task.machine.memory.read(pointer, mask, numpy_type(type_, op.site), other, task, op))
+
+
+def store(task, op: Op, pointer, value, mask) -> None:
+    """A tile by the running owners of its elements, a scalar by the first thread if that runs."""
+    here = running(task, op.args[0].type)
+    if not isinstance(op.args[0].type, Tensor):
+        if here is not None and not here[0]:
+            return
+        pointer, value, mask = (arg[0] if arg.__class__ is PerThread else arg for arg in (pointer, value, mask))
+    elif here is not None:
+        mask = here if mask is None else here & mask
+    task.machine.memory.touch(task, op, pointer, mask, np.asarray(value).dtype.itemsize, write=True)
+    task.machine.memory.write(np.asarray(pointer)[()], np.asarray(value)[()], mask, task, op)
+
+
+def ballot(task, op: Op, mask: int, votes):
+    """One 32-bit number a warp, at every thread or element of it."""
+    count = threads(task)
+    tile = isinstance(op.result.type, Tensor)
+    flat = np.asarray(votes).reshape(-1)
+    if flat.size < count:
+        flat = np.resize(flat, count)     # a small tile repeats over the threads; a scalar is the same in all
+    mine = flat.reshape(-1, count).any(axis=0)
+    bits = (mine.reshape(-1, WARP).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=1)
+    answer = np.repeat((bits & np.uint64(mask)).astype(np.uint32).view(np.int32), WARP)
+    return answer[owners(task, op.result.type.shape)] if tile else settled(answer)
+
+
+def refuse_collective(task, block: Block, condition: Op) -> None:
+    """What all threads of a task do together cannot stand where only some come by."""
+    for op in (inner for outer in block.ops for inner in outer.walk()):
+        row = OPS[op.name]
+        together = op.name in _EVERYBODY or not row.effects.isdisjoint(("sync", "async"))
+        if together and op.name not in _ONE_THREAD_ENOUGH:
+            raise fail(SimulatorMisuse, task, op, f"{op.name} needs all threads of the task, but stands under an `if` that only "
+                       f"some of them take: the condition comes from thread_id", condition.site,
+                       hint="move it out of the `if`; on the GPU it would hang or read garbage")
+
+
+def merged(task, lanes: np.ndarray, value, yes, no):
+    """What an `if` gives whose branches were taken by different threads. A branch that nobody took gives None."""
+    if yes is None or no is None or yes is no:
+        return no if yes is None else yes
+    if isinstance(value.type, Tensor):
+        return np.where(lanes[owners(task, value.type.shape)], yes, no)
+    return settled(np.where(lanes, np.asarray(yes), np.asarray(no)))

@@ -1,0 +1,166 @@
+"""Loads, stores and atomics on global memory.
+
+An atomic is one step of the scheduler. One that changes nothing, and a volatile load, count as a round of a spin:
+when all that goes on is spinning, the machine says so instead of going on for ever.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...costs.abstract import POLL
+from ...ir.types import Pointer
+from ..machine.table import handles
+from ..memory.values import numpy_type
+from . import lanes
+from .atomics import KINDS, exchange_if, in_turns
+
+
+def _volatile(op) -> bool:
+    return bool(op.args[-1])
+
+
+def _pointee(op, index: int) -> np.dtype:
+    type_ = op.args[index].type
+    pointer = type_ if isinstance(type_, Pointer) else type_.element
+    return numpy_type(pointer.pointee, op.site)
+
+
+def _optional(task, op, arg):
+    return None if not hasattr(arg, "type") else task.read(arg, op)
+
+
+def _atomic(op, read: bool) -> dict:
+    """What the order is told of an atomic op: its last arguments are its order and scope."""
+    order = getattr(op.args[-2], "name", str(op.args[-2])).lower()
+    return dict(order={"acquire_release": "acq_rel"}.get(order, order), scope=scope_of(op), read=read)
+
+
+def scope_of(op) -> str:
+    """The scope of an atomic op, its last argument: cta, gpu or sys."""
+    scope = getattr(op.args[-1], "name", str(op.args[-1])).lower()
+    return {"system": "sys"}.get(scope, scope)
+
+
+_VOLATILE = dict(order="relaxed", scope="sys", read=True)     # PTX: a volatile load is relaxed at system scope
+
+
+@handles("load", switches=_volatile)
+def load(task, op):
+    task.machine.polls += _volatile(op)
+    if task.machine.tells_threads_apart:
+        task.env[op.result] = lanes.load(task, op, task.read(op.args[0], op), None, None)
+        return
+    memory, pointer, dtype = task.machine.memory, task.read(op.args[0], op), _pointee(op, 0)
+    memory.touch(task, op, pointer, None, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
+    task.env[op.result] = memory.read(pointer, None, dtype, None, task, op)
+
+
+@handles("masked_load", switches=_volatile)
+def masked_load(task, op):
+    task.machine.polls += _volatile(op)
+    pointer, mask, other = (_optional(task, op, arg) for arg in op.args[:3])
+    if task.machine.tells_threads_apart:
+        task.env[op.result] = lanes.load(task, op, pointer, mask, other)
+        return
+    memory, dtype = task.machine.memory, _pointee(op, 0)
+    memory.touch(task, op, pointer, mask, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
+    task.env[op.result] = memory.read(pointer, mask, dtype, other, task, op)
+
+
+@handles("store")
+def store(task, op):
+    task.machine.polls = 0
+    if task.machine.tells_threads_apart:
+        lanes.store(task, op, task.read(op.args[0], op), task.read(op.args[1], op), None)
+        return
+    memory, pointer, value = task.machine.memory, task.read(op.args[0], op), task.read(op.args[1], op)
+    memory.touch(task, op, pointer, None, value.dtype.itemsize, write=True)
+    memory.write(pointer, value, None, task, op)
+
+
+@handles("masked_store")
+def masked_store(task, op):
+    task.machine.polls = 0
+    pointer, value, mask = (task.read(arg, op) for arg in op.args[:3])
+    if task.machine.tells_threads_apart:
+        lanes.store(task, op, pointer, value, mask)
+        return
+    task.machine.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True)
+    task.machine.memory.write(pointer, value, mask, task, op)
+
+
+@handles("atomic_load", switches=True)
+def atomic_load(task, op):
+    task.machine.polls += 1
+    pointer, mask = (_optional(task, op, arg) for arg in op.args[:2])
+    task.machine.memory.touch(task, op, pointer, mask, _pointee(op, 0).itemsize, write=False, atomic=_atomic(op, True))
+    task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op, 0), None, task, op)
+
+
+@handles("atomic_store", switches=True)
+def atomic_store(task, op):
+    task.machine.polls = 0
+    pointer, value, mask = (_optional(task, op, arg) for arg in op.args[:3])
+    task.machine.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
+    task.machine.memory.write(pointer, value, mask, task, op)
+
+
+@handles("atomic_rmw", switches=True)
+def atomic_rmw(task, op):
+    pointer, value, mask = (_optional(task, op, arg) for arg in op.args[1:4])
+    kind = op.args[0]
+    task.env[op.result] = _update(task, op, pointer, mask, value.dtype, KINDS[getattr(kind, "name", kind)], value)
+
+
+@handles("atomic_cas", switches=True)
+def atomic_cas(task, op):
+    pointer, compare, value = (task.read(arg, op) for arg in op.args[:3])
+    task.env[op.result] = _update(task, op, pointer, None, value.dtype, exchange_if, value, compare)
+
+
+def _update(task, op, pointer, mask, dtype, function, *operands):
+    """Replace what is at `pointer` by `function(old, *operands)`; the old values. Equal addresses take turns."""
+    memory, shape = task.machine.memory, np.shape(pointer)
+    memory.touch(task, op, pointer, mask, dtype.itemsize, write=True, atomic=_atomic(op, True))
+    if not shape and (mask is None or mask):
+        old = memory.read(pointer, None, dtype, None, task, op)
+        new = np.asarray(function(old, *operands)).astype(dtype, copy=False)
+        memory.write(pointer, new, None, task, op)
+        task.machine.polls = task.machine.polls + 1 if new.tobytes() == old.tobytes() else 0
+        return old
+    flat = np.asarray(pointer).reshape(-1)
+    lanes = slice(None) if mask is None else np.flatnonzero(np.broadcast_to(mask, shape).reshape(-1))
+    places, result, changed = flat[lanes], np.zeros(flat.size, dtype), False
+    if places.size:
+        operands = (np.broadcast_to(operand, shape).reshape(-1)[lanes] for operand in operands)
+        old, new = in_turns(function, places, memory.read(places, None, dtype, None, task, op), *operands)
+        result[lanes], changed = old, new.tobytes() != old.tobytes()
+        memory.write(places, new, None, task, op)        # of equal places the last lane's
+    task.machine.polls = 0 if changed else task.machine.polls + 1
+    return result.reshape(shape)[()]
+
+
+@handles("atomic_poll")
+def atomic_poll(task, op):
+    """Looks until every element has its expected value, or the timeout (in nanoseconds, taken as cycles) is over."""
+    pointer, expected, timeout = (_optional(task, op, arg) for arg in op.args[:3])
+    end = None if timeout is None else task.clock + float(timeout)
+    task.loops.append(op)
+    while True:
+        yield None
+        matched = task.machine.memory.read(pointer, None, expected.dtype, None, task, op) == expected
+        if np.all(matched) or (end is not None and task.clock >= end):
+            break
+        task.clock += POLL
+        task.machine.polls += 1
+    task.loops.pop()
+    task.machine.memory.touch(task, op, pointer, None, expected.dtype.itemsize, write=False, atomic=_atomic(op, True))
+    task.env[op.result] = matched
+
+
+@handles("prefetch", "prefetch_descriptor", "tma_prefetch")
+def cache_hint(task, op):
+    """There are no caches here."""
+
+

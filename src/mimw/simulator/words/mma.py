@@ -1,0 +1,69 @@
+"""Dots: `tl.dot` at once, `async_dot` later.
+
+An asynchronous dot reads its shared-memory operands when it completes, in the order of issue within its task: an
+operand that is overwritten before the wait gives wrong numbers here as it does on the GPU.
+"""
+
+from __future__ import annotations
+
+from ...costs import abstract as costs
+from ...errors import AsyncDotReadEarly
+from ...memory_model import ASYNC
+from ...triton_port.interpreter import matmul
+from ..machine.guarded import PendingDot
+from ..machine.table import handles
+from ..machine.tasks import InFlight, Wait
+from ..memory.values import numpy_type
+from ..memory.views import View
+
+
+@handles("async_dot", switches=True)
+def async_dot(task, op):
+    a, b, acc = (None if arg is None else task.env[arg] for arg in op.args[:3])
+    precision, dtype = op.args[3], numpy_type(op.result.type, op.site)
+    a, b = (x if isinstance(x, View) else task.read(value, op) for x, value in zip((a, b), op.args))
+    pending = PendingDot(op)
+    if isinstance(acc, PendingDot) and not acc.done and not any(acc is dot.destination for dot in task.dots):
+        raise AsyncDotReadEarly(f"{task.where}: the accumulator of the async_dot at {op.site} is still being computed "
+                                "by another task", op.site, acc.op.site)
+
+    def land(dot: InFlight) -> None:
+        start = acc.result if isinstance(acc, PendingDot) else acc
+        pending.result = matmul(_data(a), _data(b), start, dtype, precision)
+        pending.done = True
+        task.dots.remove(dot)
+
+    duration, unit = costs.dot(op), task.cta.unit("tensor core")
+    earliest = max(task.clock, task.dots[-1].end - costs.DOT_LATENCY) if task.dots else task.clock
+    start = unit.reserve(earliest, duration)
+    m, n = op.result.type.shape
+    label = f"{m} x {n} x {op.args[0].type.shape[-1]}"
+    task.machine.record(task.cta, "tensor core", "dot", start, start + duration, label, op)
+    dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=pending,
+                   follows=task.dots[-1] if task.dots else None, group="wgmma")
+    task.machine.start(dot)
+    for operand in (a, b):
+        if isinstance(operand, View):
+            operand.touch(dot, op, write=False, proxy=ASYNC)
+            operand.check(task, op)
+    task.machine.order.commit(task, "wgmma")
+    task.dots.append(dot)
+    task.env[op.result] = pending
+
+
+@handles("async_dot_wait")
+def async_dot_wait(task, op):
+    """Blocks until all but the newest groups are done, then hands on the array, or the dot if that is still running."""
+    yield None
+    pending, value = int(op.args[0]), task.env[op.args[1]]
+    wanted = list(task.dots)[:max(0, len(task.dots) - pending)]
+    while any(not dot.landed for dot in wanted):
+        yield Wait(op, "group", task, lambda: f"{sum(not dot.landed for dot in wanted)} asynchronous dots of its own",
+                   lambda: wanted)
+    task.machine.order.wait_group(task, "wgmma", pending)
+    task.wait_until(max((dot.end for dot in wanted), default=0.0), op, f"dots but {pending}")
+    task.env[op.result] = value.result if isinstance(value, PendingDot) and value.done else value
+
+
+def _data(operand):
+    return operand.data if isinstance(operand, View) else operand

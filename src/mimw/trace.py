@@ -1,0 +1,41 @@
+"""What a simulated run looked like: one event per stretch of time that a task, a copy or a dot was busy or waiting.
+
+Times are in `Trace.unit`: the simulator's abstract cycles, or microseconds of a prediction or a measurement. Events of one lane
+never overlap; lanes are tasks (`cta 0 / load`) and the units that work on their own (`cta 0 / TMA`, `cta 0 / tensor core`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .ir.site import Site
+
+
+@dataclass(frozen=True)
+class Event:
+    """`kind` is run, wait (blocked on a barrier or group), copy (a transfer in flight), dot (tensor-core work) or store; of a
+    task, copy, dot and store are the time that it takes to start them."""
+
+    cta: int
+    lane: str
+    kind: str
+    start: float
+    end: float
+    label: str
+    site: Site | None = None
+    bytes: int = 0
+
+
+@dataclass
+class Trace:
+    """All events of one run, in the order they ended, and the lanes in the order they first appeared."""
+
+    events: list[Event] = field(default_factory=list)
+    unit: str = "cycles"
+
+    def lanes(self) -> list[tuple[int, str]]:
+        return list(dict.fromkeys((event.cta, event.lane) for event in sorted(self.events, key=lambda e: (e.cta, e.start))))
+
+    @property
+    def end(self) -> float:
+        return max((event.end for event in self.events), default=0.0)
