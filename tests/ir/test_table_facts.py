@@ -3,6 +3,7 @@
 import pytest
 
 from mimw.ir import OPS, ops
+from mimw.passes.check_target import FEATURES
 
 KINDS = {"wait", "arrive", "expect", "announce", "complete", "meet"}
 
@@ -77,3 +78,61 @@ def test_who_stores_registers():
     """Rows whose writes a reader may follow value by value: those of the task itself, into its own CTA."""
     assert {name for name, row in OPS.items() if row.stores_registers} == {
         "local_store", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas"}
+
+
+VIEWS = {"slot", "part", "turned", "retyped", "flat", "pointer", "peer", "placed"}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_view_says_how(name):
+    row = OPS[name]
+    assert bool(row.view) == bool(row.view_of) and row.view in VIEWS | {""}
+    assert {*row.elements_of, row.pointer_of} - {""} <= set(row.params)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_what_makes_memory_says_so(name):
+    """Each row that gives buffers, barriers or storages and is no view of others allocates them."""
+    row = OPS[name]
+    assert row.allocates in ("", "buffer", "barriers", "storage")
+    if row.allocates:
+        assert "write" in row.effects and row.view in ("", "placed")
+    assert (row.view == "placed") == (row.allocates == "buffer")
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_times_and_needs(name):
+    row = OPS[name]
+    assert row.time in ("", "wait", "copy", "dot", "store", "work")
+    assert ("dot" in row.traits) == (row.time == "dot")
+    assert row.needs in (*FEATURES, "") and row.word
+    assert not row.time == "wait" or row.blocks or "wait" in row.effects
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_traits_agree_with_the_row(name):
+    row, traits = OPS[name], OPS[name].traits
+    assert ("atomic" in traits) == ("atomic" in name or name in ("remote_rmw", "remote_cas"))
+    assert not {"order", "scope"} <= set(row.params) or "atomic" in traits, "what takes a memory order is atomic"
+    assert "whole" not in traits or ("buffer", "write") in row.touches
+    assert "reduces" not in traits or row.copy == "out"
+    assert ("assembly" in traits) == ("is_pure" in row.params)
+    assert "clusters_only" not in traits or row.copy == "peer" and row.barrier == "complete"
+    assert not row.folds or row.params == ("lhs", "rhs")
+    assert bool(row.relation) == name.startswith("icmp")
+    if "number" in traits:
+        assert "pure" in row.effects
+
+
+@pytest.mark.parametrize("name, numbers, result", [
+    ("add", (3, 4), 7), ("sdiv", (-7, 2), -3), ("srem", (-7, 2), -1), ("maxsi", (3, 4), None), ("icmpSLE", (3, 3), 1)])
+def test_folds(name, numbers, result):
+    folds = OPS[name].folds
+    assert (folds(*numbers) if folds else None) == result
+
+
+def test_relations_and_folds_agree():
+    for name, row in OPS.items():
+        if row.folds and row.relation:
+            for a, b in ((1, 2), (2, 2), (2, 1)):
+                assert bool(row.folds(a, b)) == eval(f"{a} {row.relation} {b}"), name

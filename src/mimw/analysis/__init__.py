@@ -1,7 +1,7 @@
 """Questions about a program, answered without changing it."""
 
 from .barriers import Access, BarrierArray, barrier_arrays
-from .clusters import CROSS_CTA, crosses_ctas, forms_clusters
+from .clusters import crosses_ctas, forms_clusters
 from .constants import constant_of, first_value, never_runs
 from .peers import barriers_of_each_cta
 from .pipe_words import PipeSide, pipe_side, pipe_sides
@@ -15,7 +15,7 @@ from .uses import Place, Use, Uses, task_label, uses_of
 from .visits import ring_of_filler, ring_of_wait, split_offset
 
 __all__ = [
-    "Access", "BARRIER_BYTES", "BarrierArray", "CROSS_CTA", "Loop", "PipeSide", "Place", "Remark", "SharedEntry",
+    "Access", "BARRIER_BYTES", "BarrierArray", "Loop", "PipeSide", "Place", "Remark", "SharedEntry",
     "SharedPlan", "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays",
     "barriers_of_each_cta", "constant_of", "crosses_ctas", "first_value", "forms_clusters", "launch_registers",
     "loops_of", "never_runs", "pipe_side", "pipe_sides", "register_plan", "register_remarks", "ring_of_filler", "ring_of_wait",

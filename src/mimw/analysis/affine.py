@@ -45,7 +45,7 @@ def affine(uses: Uses, value: Value) -> Affine | None:
 
 
 def _constant(uses: Uses, op: Op) -> Affine | None:
-    return Affine(int(op.args[0]), (), _flat(op)) if isinstance(op.args[0], int) else None
+    return Affine(int(op.value), (), _flat(op)) if isinstance(op.value, int) else None
 
 
 def _flat(op: Op) -> tuple[int, ...]:
@@ -53,30 +53,30 @@ def _flat(op: Op) -> tuple[int, ...]:
 
 
 def _range(uses: Uses, op: Op) -> Affine:
-    return Affine(op.args[1], (), (1, ) if op.args[2] - op.args[1] > 1 else (0, ))
+    return Affine(op.start, (), (1, ) if op.end - op.start > 1 else (0, ))
 
 
 def _splat(uses: Uses, op: Op) -> Affine | None:
-    scalar = affine(uses, op.args[1])
+    scalar = affine(uses, op.value)
     return Affine(scalar.constant, scalar.terms, _flat(op))
 
 
 def _expand(uses: Uses, op: Op) -> Affine | None:
-    source, axis = affine(uses, op.args[0]), op.args[1] % len(op.result.type.shape)
+    source, axis = affine(uses, op.value), op.axis % len(op.result.type.shape)
     return source and Affine(source.constant, source.terms, (*source.strides[:axis], 0, *source.strides[axis:]))
 
 
 def _same(uses: Uses, op: Op) -> Affine | None:
-    return affine(uses, op.args[0])
+    return affine(uses, op.value)
 
 
 def _sum(uses: Uses, op: Op) -> Affine | None:
-    left, right = (affine(uses, arg) for arg in op.args)
+    left, right = affine(uses, op.lhs), affine(uses, op.rhs)
     return left.plus(right, -1 if op.name == "sub" else 1) if left and right else None
 
 
 def _product(uses: Uses, op: Op) -> Affine | None:
-    left, right = (affine(uses, arg) for arg in op.args)
+    left, right = affine(uses, op.lhs), affine(uses, op.rhs)
     for one, other in ((left, right), (right, left)):
         if one and other and other.is_scalar and not other.terms:
             return one.times(other.constant)
@@ -84,8 +84,8 @@ def _product(uses: Uses, op: Op) -> Affine | None:
 
 
 def _trans(uses: Uses, op: Op) -> Affine | None:
-    source = affine(uses, op.args[0])
-    return source and Affine(source.constant, source.terms, tuple(source.strides[axis] for axis in op.args[1]))
+    source = affine(uses, op.value)
+    return source and Affine(source.constant, source.terms, tuple(source.strides[axis] for axis in op.order))
 
 
 _RULES = {"constant": _constant, "make_range": _range, "splat": _splat, "expand_dims": _expand, "broadcast": _same,

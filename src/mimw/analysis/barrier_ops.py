@@ -8,10 +8,11 @@ Input: a program. Output: `BarrierOp`s in program order. A barrier that control 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..ir import Barrier, Block, Op, Program, Value
+from ..ir.flow import carries, terminator
 
 # What an op brings to a barrier, by the fact `barrier` of its row.
 BROUGHT = {"arrive": "an arrival", "expect": "an arrival and its bytes", "complete": "bytes"}
@@ -68,6 +69,12 @@ def _found(program: Program, wanted: Callable[[Op], bool]) -> list[BarrierOp]:
     def ref(value: Value) -> BarrierRef:
         return refs.get(value, BarrierRef(value))
 
+    def hand_on(op: Op, holder: Op | None) -> None:
+        """Barriers that `holder` hands on in `op` keep their array; which barrier of the array differs from round to round."""
+        for carry in carries(op):
+            if carry.op is holder and isinstance(carry.source.type, Barrier):
+                refs.setdefault(carry.target, BarrierRef(ref(carry.source).root))
+
     def visit(block: Block, task: str | None) -> None:
         for op in block.ops:
             if op.name == "constant":
@@ -75,30 +82,13 @@ def _found(program: Program, wanted: Callable[[Op], bool]) -> list[BarrierOp]:
             elif op.name == "barrier_index":
                 index = op.index
                 refs[op.result] = BarrierRef(ref(op.barrier).root, index if isinstance(index, int) else constants.get(index))
-            for argument, init in _carried_in(op):
-                refs[argument] = BarrierRef(ref(init).root)         # the array; which barrier of it differs from trip to trip
+            hand_on(op, op)
             if wanted(op):
                 found.append(BarrierOp(op, ref(op.barrier), task))
             names = task_names(op) if op.name == "warp_specialize" else [task] * len(op.blocks)
             for name, inner in zip(names, op.blocks):
                 visit(inner, name)
-            for result, value in _carried_out(op):
-                refs[result] = BarrierRef(ref(value).root)
+                hand_on(op, terminator(inner))
 
     visit(program.body, None)
     return found
-
-
-def _carried_in(op: Op) -> Iterator[tuple[Value, Value]]:
-    """(block argument, initial value) of the barriers that a loop carries."""
-    if op.name in ("for", "while"):
-        inits, arguments = op.inits, op.blocks[0].args
-        pairs = zip(arguments[len(arguments) - len(inits):], inits)
-        yield from ((argument, init) for argument, init in pairs if isinstance(init.type, Barrier))
-
-
-def _carried_out(op: Op) -> Iterator[tuple[Value, Value]]:
-    """(result, yielded value) of the barriers that control flow gives back."""
-    if op.name in ("if", "for", "warp_specialize") and op.results:
-        pairs = zip(op.results, op.blocks[0].yielded)
-        yield from ((result, value) for result, value in pairs if isinstance(value.type, Barrier))

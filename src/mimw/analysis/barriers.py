@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import OPS, Buffer, Descriptor, Op, Program, Task, Tensor, Value
+from ..ir import Buffer, Descriptor, Op, Program, Task, Tensor, Value
 from .pipe_words import PipeSide, pipe_side
 from .uses import Uses, uses_of
 
@@ -63,7 +63,7 @@ class BarrierArray:
 def barrier_arrays(program: Program, uses: Uses | None = None) -> tuple[BarrierArray, ...]:
     """Every array of barriers of the program, in program order."""
     uses = uses or uses_of(program)
-    allocs = [op for op in uses.ops if op.name == "alloc_barriers"]
+    allocs = [op for op in uses.ops if op.row.allocates == "barriers"]
     return tuple(_array(op, number, uses) for number, op in enumerate(allocs))
 
 
@@ -76,31 +76,30 @@ def _array(op: Op, number: int, uses: Uses) -> BarrierArray:
     while pending:
         value, index = pending.pop()
         for use in uses.of(value):
-            row = OPS[use.op.name]
-            if use.op.name == "barrier_index":
-                pending.append((use.op.result, use.op.args[1]))
+            row = use.op.row
+            if row.view == "slot":
+                pending.append((use.op.result, use.op.index))
                 escapes |= value is not root
             elif row.barrier and row.barrier != "meet":
                 accesses.append(_access(use.op, index, uses))
             elif not row.mentions:
                 escapes = True
     accesses.sort(key=lambda access: uses.position[access.op])
-    return BarrierArray(root, op, root.name or f"barriers{number}", root.type.count, op.args[1], tuple(accesses), escapes)
+    return BarrierArray(root, op, root.name or f"barriers{number}", root.type.count, op.arrive_count, tuple(accesses), escapes)
 
 
 def _access(op: Op, index, uses: Uses) -> Access:
-    row, task = OPS[op.name], uses.task(op)
-    arg = dict(zip(row.params, op.args)).get
+    row, task = op.row, uses.task(op)
     count, size = 0, 0
     if row.barrier == "arrive":
         warps = task.num_warps if task is not None else uses.program.num_warps
-        count = arg("count") * (WARP * warps if arg("barrier").type.per_thread else 1)
+        count = op.count * (WARP * warps if op.barrier.type.per_thread else 1)
     elif row.barrier in ("expect", "announce"):
-        count, size = int(row.barrier == "expect"), arg("bytes")
+        count, size = int(row.barrier == "expect"), op.bytes
     elif row.barrier == "complete":
-        size = _brought(arg(row.brings))
-    peers = arg(row.peers) if row.peers else None
-    return Access(row.barrier, op, task, index, arg("predicate"), count, size,
+        size = _brought(getattr(op, row.brings))
+    peers = getattr(op, row.peers) if row.peers else None
+    return Access(row.barrier, op, task, index, op.predicate if "predicate" in row.places else None, count, size,
                   peers if peers is None or isinstance(peers, tuple) else (peers, ))
 
 

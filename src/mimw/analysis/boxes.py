@@ -74,7 +74,7 @@ def _is_part(uses: Uses, starts: list[Affine], extents: list[int], shape: tuple[
 def _indices(uses: Uses, op: Op | None, family: Family) -> list[Affine | None] | None:
     """What each dimension's index is, for pointers straight from a `local_ptr`."""
     while op is not None and op.name == "bitcast":
-        op = uses.definition.get(op.args[0])
+        op = uses.definition.get(op.value)
     if op is None or op.name != "local_ptr":
         return None
     above = []
@@ -82,8 +82,8 @@ def _indices(uses: Uses, op: Op | None, family: Family) -> list[Affine | None] |
         scalar = affine(uses, index)
         rank = len(op.result.type.shape)
         above.append(Affine(scalar.constant, scalar.terms, (0, ) * rank))
-    if op.args[1] is None:
-        shape = op.args[2]
+    if op.indices is None:
+        shape = op.shape
         return above + [Affine(0, (), tuple(int(axis == dim and shape[dim] > 1) for axis in range(len(shape))))
                         for dim in range(len(shape))]
-    return above + [affine(uses, index) for index in op.args[1]]
+    return above + [affine(uses, index) for index in op.indices]

@@ -5,29 +5,10 @@ Without a cluster a CTA's rank is 0, so what stands under `if cluster_cta_rank()
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ..ir import OPS, Op, Scalar, Value
-from ..ir.flow import entering
+from ..ir import Op, Scalar, Value
+from ..ir.flow import bounds, entering
 from .uses import Uses
 
-
-def _quotient(a: int, b: int) -> int:
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def _remainder(a: int, b: int) -> int:
-    return a - b * _quotient(a, b)
-
-
-FOLD: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "sdiv": _quotient, "udiv": _quotient, "srem": _remainder, "urem": _remainder,
-    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-    "icmpEQ": lambda a, b: int(a == b), "icmpNE": lambda a, b: int(a != b),
-    "icmpSLT": lambda a, b: int(a < b), "icmpSLE": lambda a, b: int(a <= b),
-    "icmpSGT": lambda a, b: int(a > b), "icmpSGE": lambda a, b: int(a >= b),
-}
 _DEPTH = 200  # an unrolled counter is a chain of additions; beyond this a value counts as unknown
 
 
@@ -45,16 +26,16 @@ def first_value(uses: Uses, value: Value | int | None) -> int | None:
 def never_runs(uses: Uses, op: Op) -> bool:
     """True if `op` does nothing for certain: its predicate is false, or it stands in a branch that is never taken or in a loop
     without rounds."""
-    if constant_of(uses, dict(zip(OPS[op.name].params, op.args)).get("predicate")) == 0:
+    if "predicate" in op.row.places and constant_of(uses, op.predicate) == 0:
         return True
     inner = op
     for parent in uses.parents(op):
         if parent.name == "if":
-            taken = constant_of(uses, parent.args[0])
+            taken = constant_of(uses, parent.condition)
             if taken is not None and uses.place[inner].index == taken:     # block 0 is for a condition that holds
                 return True
         elif parent.name == "for":
-            start, end, step = (constant_of(uses, bound) for bound in parent.args[:3])
+            start, end, step = (constant_of(uses, bound) for bound in bounds(parent))
             if None not in (start, end, step) and (start >= end if step > 0 else start <= end):
                 return True
         inner = parent
@@ -81,34 +62,35 @@ class _Evaluator:
         if op is None:
             return self.number(self.entering(value), depth) if self.in_loops else None
         if op.name == "constant":
-            return int(op.args[0])
+            return int(op.value)
         if op.name == "int_cast":
-            return self.number(op.args[0], depth)
+            return self.number(op.value, depth)
         if self.rank is not None and (found := self.of_cluster(op)) is not None:
             return found
         if op.name == "cluster_size_1d":
             return self.uses.program.cluster_size
         if op.name == "cluster_cta_rank":
             return 0 if self.uses.program.cluster_size == 1 else None
-        if op.name not in FOLD:
+        row = op.row
+        if row.folds is None:
             return None
-        lhs, rhs = (self.number(arg, depth) for arg in op.args)
-        if rhs == 1 and op.name in ("srem", "urem"):
+        lhs, rhs = self.number(op.lhs, depth), self.number(op.rhs, depth)
+        if rhs == 1 and "remainder" in row.traits:
             return 0
         if lhs is None or rhs is None:
             return None
-        if op.name in ("sdiv", "udiv", "srem", "urem") and (rhs <= 0 or lhs < 0):
+        if row.traits & {"quotient", "remainder"} and (rhs <= 0 or lhs < 0):
             return None
-        return FOLD[op.name](lhs, rhs)
+        return row.folds(lhs, rhs)
 
     def of_cluster(self, op: Op) -> int | None:
         """What an op gives in the CTA `rank`, as far as its place in its cluster decides: rank and `program_id % size`."""
         cluster = self.uses.program.cluster
         if op.name == "cluster_cta_rank":
             return self.rank
-        if op.name in ("srem", "urem") and cluster[1:] == (1, 1) and constant_of(self.uses, op.args[1]) == cluster[0]:
-            numbered = self.uses.definition[op.args[0]] if isinstance(op.args[0], Value) else None
-            return self.rank if numbered is not None and numbered.name == "get_program_id" and numbered.args[0] == 0 else None
+        if "remainder" in op.row.traits and cluster[1:] == (1, 1) and constant_of(self.uses, op.rhs) == cluster[0]:
+            numbered = self.uses.definition[op.lhs]
+            return self.rank if numbered is not None and numbered.name == "get_program_id" and numbered.axis == 0 else None
         return None
 
     def entering(self, value: Value):

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir import OPS, Barrier, Buffer, DescriptorSlots, Op, Program, Storage, Value
+from ..ir import Barrier, Buffer, DescriptorSlots, Op, Program, Storage, Value
 from ..ir.flow import carries
 
-CARRIERS = ("if", "for", "while")
 _PLACES = (Barrier, Buffer, DescriptorSlots, Storage)
 
 
@@ -33,7 +32,7 @@ class Flows:
         self.reads: dict[Value, list[Op]] = {}
         self.filled: set[Value] = set()
         for op in program.walk():
-            row = OPS[op.name]
+            row = op.row
             for root in self.touched(op, row.writes):
                 if row.stores_registers:
                     self.stores.setdefault(root, []).append(op)
@@ -45,7 +44,7 @@ class Flows:
 
     def touched(self, op: Op, operands: tuple[str, ...]) -> set[Value]:
         """The arrays behind those of the op's operands that are buffers."""
-        values = (op.args[OPS[op.name].params.index(name)] for name in operands)
+        values = (getattr(op, name) for name in operands)
         return {root for value in values if isinstance(getattr(value, "type", None), Buffer) for root in self.arrays(value)}
 
     def arrays(self, buffer: Value) -> set[Value]:
@@ -68,11 +67,7 @@ class Flows:
     def seen_through(self, value: Value) -> Value | None:
         """What a view is a view of; None for anything else, an array with memory of its own among them."""
         op = self.maker.get(value)
-        row = OPS[op.name] if op is not None else None
-        if not row or not row.view_of:
-            return None
-        position = row.params.index(row.view_of)
-        return op.args[position] if position < len(op.args) else None
+        return op.viewed if op is not None else None
 
     def reached(self, found: set[Value]) -> set[Value]:
         """`found` and all that depends on it: through arithmetic, control flow and shared memory, not through global memory."""
@@ -90,10 +85,10 @@ class Flows:
             value = todo.pop()
             reached = list(flows.get(value, ()))
             for op in users.get(value, ()):
-                if OPS[op.name].writes:
-                    reached += [result for array in self.touched(op, OPS[op.name].writes) for read in self.reads.get(array, ())
+                if op.row.writes:
+                    reached += [result for array in self.touched(op, op.row.writes) for read in self.reads.get(array, ())
                                 for result in read.results]
-                if op.name not in CARRIERS:
+                if not op.row.hands_on:
                     reached += (result for result in op.results if not isinstance(result.type, _PLACES))
             new = [one for one in reached if one not in found]
             found.update(new)

@@ -13,8 +13,8 @@ from ..ir import Op, Tensor, Value
 from .uses import Uses
 
 _MANY = 1 << 30
-_BORDER_AT_RIGHT = ("icmpSLT", "icmpSGE", "icmpULT", "icmpUGE")  # x < n changes between n - 1 and n
-_BORDER_AT_LEFT = ("icmpSGT", "icmpSLE", "icmpUGT", "icmpULE")  # n > x as well
+_BORDER_AT_RIGHT = ("<", ">=")  # x < n changes between n - 1 and n
+_BORDER_AT_LEFT = (">", "<=")  # n > x as well
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def _run(uses: Uses, value: Value) -> _Run:
     op = uses.definition.get(value)
     if op is None:
         return _Run(False, 1 if isinstance(value.type, Tensor) else extent, _of_argument(uses, value))
-    rule = _RULES.get(op.name)
+    rule = _compared if op.row.relation in _BORDER_AT_RIGHT + _BORDER_AT_LEFT else _RULES.get(op.name)
     return rule(uses, op, extent) if rule else _Run(False, 1 if isinstance(value.type, Tensor) else extent, 1)
 
 
@@ -53,7 +53,7 @@ def _of_argument(uses: Uses, value: Value) -> int:
             return dict(param.attrs).get("tt.divisibility", 1)
     place = uses.argument.get(value)
     if place is not None and place.parent is not None and place.parent.name == "for" and value is place.block.args[0]:
-        return gcd(*(_run(uses, bound).divisor for bound in (place.parent.args[0], place.parent.args[2])))
+        return gcd(*(_run(uses, bound).divisor for bound in (place.parent.start, place.parent.step)))
     return 1
 
 
@@ -63,59 +63,59 @@ def _power(value) -> int:
 
 
 def _constant(uses: Uses, op: Op, extent: int) -> _Run:
-    return _Run(False, extent, 1 if isinstance(op.args[0], float) else _power(op.args[0]))
+    return _Run(False, extent, 1 if isinstance(op.value, float) else _power(op.value))
 
 
 def _range(uses: Uses, op: Op, extent: int) -> _Run:
-    return _Run(True, 1, _power(op.args[1]))
+    return _Run(True, 1, _power(op.start))
 
 
 def _splat(uses: Uses, op: Op, extent: int) -> _Run:
-    return _Run(False, extent, _run(uses, op.args[1]).divisor)
+    return _Run(False, extent, _run(uses, op.value).divisor)
 
 
 def _broadcast(uses: Uses, op: Op, extent: int) -> _Run:
-    source = _run(uses, op.args[0])
-    return replace(source, counts=False, equal=extent) if op.args[0].type.shape[-1] != extent else source
+    source = _run(uses, op.value)
+    return replace(source, counts=False, equal=extent) if op.value.type.shape[-1] != extent else source
 
 
 def _expand(uses: Uses, op: Op, extent: int) -> _Run:
-    source, last = _run(uses, op.args[0]), len(op.result.type.shape) - 1
-    if op.args[1] % (last + 1) != last:
+    source, last = _run(uses, op.value), len(op.result.type.shape) - 1
+    if op.axis % (last + 1) != last:
         return source
-    return _Run(False, 1, source.divisor if source.equal == op.args[0].type.shape[-1] else 1)
+    return _Run(False, 1, source.divisor if source.equal == op.value.type.shape[-1] else 1)
 
 
 def _sum(uses: Uses, op: Op, extent: int) -> _Run:
-    left, right = (_run(uses, arg) for arg in op.args)
+    left, right = _run(uses, op.lhs), _run(uses, op.rhs)
     counts = left.counts and right.equal == extent or (op.name == "add" and right.counts and left.equal == extent)
     return _Run(counts, 1 if counts else min(left.equal, right.equal), gcd(left.divisor, right.divisor))
 
 
 def _product(uses: Uses, op: Op, extent: int) -> _Run:
-    left, right = (_run(uses, arg) for arg in op.args)
+    left, right = _run(uses, op.lhs), _run(uses, op.rhs)
     factors = [1 if side.counts else side.divisor for side in (left, right)]
     return _Run(False, min(left.equal, right.equal), min(_MANY, factors[0] * factors[1]))
 
 
 def _compared(uses: Uses, op: Op, extent: int) -> _Run:
-    left, right = (_run(uses, arg) for arg in op.args)
-    counting, border = (left, right) if op.name in _BORDER_AT_RIGHT else (right, left)
+    left, right = _run(uses, op.lhs), _run(uses, op.rhs)
+    counting, border = (left, right) if op.row.relation in _BORDER_AT_RIGHT else (right, left)
     if counting.counts and border.equal == extent:
         return _Run(False, _power(gcd(extent, counting.divisor, border.divisor)), 1)
     return _Run(False, min(left.equal, right.equal), 1)
 
 
 def _both(uses: Uses, op: Op, extent: int) -> _Run:
-    return _Run(False, min(_run(uses, arg).equal for arg in op.args), 1)
+    return _Run(False, min(_run(uses, op.lhs).equal, _run(uses, op.rhs).equal), 1)
 
 
 def _cast(uses: Uses, op: Op, extent: int) -> _Run:
-    return _run(uses, op.args[0])
+    return _run(uses, op.value)
 
 
 _RULES = {
     "constant": _constant, "make_range": _range, "splat": _splat, "broadcast": _broadcast, "expand_dims": _expand,
     "add": _sum, "sub": _sum, "mul": _product, "int_cast": _cast,
-    **dict.fromkeys(("and", "or"), _both), **dict.fromkeys((*_BORDER_AT_RIGHT, *_BORDER_AT_LEFT), _compared),
+    "and": _both, "or": _both,
 }

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..ir import OPS, Op, Program, Site, Tensor, Token, Value
+from ..ir import Op, Program, Site, Tensor, Token, Value
+from ..ir.flow import bounds
 from ..ir.ops import is_pure
-from .flows import CARRIERS, Flows
-
-_LOADS = frozenset("load masked_load".split())
-_COMMUNICATION = frozenset("atomic_rmw atomic_cas atomic_load atomic_store atomic_poll".split())
+from .flows import Flows
 
 
 @dataclass(frozen=True)
@@ -37,17 +35,17 @@ def needed(program: Program) -> Needed:
 class _Search(Flows):
     def __init__(self, program: Program):
         super().__init__(program)
-        self.spins = any(op.name in _COMMUNICATION or op.name in _LOADS and op.args[-1] for op in program.walk())
+        self.spins = any(_communicates(op) or op.row.loads and op.is_volatile for op in program.walk())
 
     def result(self) -> Needed:
         tainted = self.tainted()
         unknown, bounds, roots = set(), [], []
         for op in self.program.walk():
             wanted = list(self.roots(op))
-            if op.name == "if" and wanted[0] in tainted:
+            if "branch" in op.row.traits and wanted[0] in tainted:
                 unknown.add(op)
                 continue
-            if op.name in ("for", "condition") and any(value in tainted for value in wanted):
+            if op.row.hands_over and any(value in tainted for value in wanted):
                 bounds.append(op.site)
             roots += wanted
         found: set[Value] = set()
@@ -59,7 +57,7 @@ class _Search(Flows):
             found.add(value)
             roots += self.sources.get(value, ())
             op = self.maker.get(value)
-            if op is not None and op.name not in CARRIERS and op.name != "warp_specialize":
+            if op is not None and not op.row.hands_on:
                 roots += op.operands
                 for store in self.stores_behind(op):
                     stores.add(store)
@@ -69,22 +67,21 @@ class _Search(Flows):
 
     def stores_behind(self, op: Op) -> list[Op]:
         """The ops that store what `op` may read."""
-        return [store for array in self.touched(op, OPS[op.name].reads) for store in self.stores.get(array, ())]
+        return [store for array in self.touched(op, op.row.reads) for store in self.stores.get(array, ())]
 
     def roots(self, op: Op) -> Iterator[Value]:
         """Operands that decide something by themselves."""
-        if "observer" in OPS[op.name].traits or op.name == "yield":
+        row = op.row
+        if "observer" in row.traits or op.name == "yield":
             return
-        if op.name == "if":
-            yield op.args[0]
-        elif op.name == "for":
-            yield from op.args[:3]
-        elif op.name == "condition":
-            yield op.args[0]
-        elif op.name in _COMMUNICATION or self.spins and op.name in ("store", "masked_store", *_LOADS) and not any(
+        if op.name == "for":
+            yield from bounds(op)
+        elif "condition" in row.places and row.hands_over:      # an `if`, and the end of a `while`'s first block
+            yield op.condition
+        elif _communicates(op) or self.spins and (row.loads or row.stores) and not any(
                 isinstance(value.type, Tensor) for value in op.operands):
             yield from op.operands
-        elif not is_pure(op.name) and op.name not in ("while", "warp_specialize", "store", "masked_store", *_LOADS):
+        elif not (is_pure(op.name) or row.hands_on or row.loads or row.stores):
             yield from (value for value in op.operands if not isinstance(value.type, (Tensor, Token)))
 
     def tainted(self) -> set[Value]:
@@ -96,5 +93,10 @@ class _Search(Flows):
 
 def _is_data(op: Op) -> bool:
     """Whether no index arithmetic can stand in for the results: products, what copies bring, and what other CTAs hold."""
-    row = OPS[op.name]
+    row = op.row
     return "dot" in row.traits or row.copy == "in" or bool(row.peers and row.reads)
+
+
+def _communicates(op: Op) -> bool:
+    """True of the atomic ops through pointers into global memory, where another CTA may look."""
+    return "atomic" in op.row.traits and "pointer" in op.row.places

@@ -17,11 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ..ir import OPS, Barrier, Buffer, Op, Program, Storage
+from ..ir import Barrier, Buffer, Op, Program, Storage
 
 STAGES, UNROLL = "tt.num_stages", "tt.loop_unroll_factor"  # Triton's attributes of a loop
 
-_BY_DESCRIPTOR = ("descriptor_load", "descriptor_store", "descriptor_reduce")
 _ORDERED = ("ACQUIRE", "RELEASE")  # the parts of a memory order's name that make an atomic order other accesses
 
 
@@ -35,23 +34,27 @@ class Order(Enum):
 
 def order_of(op: Op) -> Order:
     """The order of one op, its regions left out, by its row of the op table."""
-    row = OPS[op.name]
+    row = op.row
     if _is_pure(op) or not row.effects - {"pure", "control", "debug"}:
         return Order.FREE
-    if "sync" in row.effects or "async" in row.effects or op.name in ("inline_asm", "extern_elementwise", *_BY_DESCRIPTOR):
+    by_descriptor = any(operand == "descriptor" for operand, _ in row.touches) and not row.ours
+    if row.effects & {"sync", "async"} or "assembly" in row.traits or by_descriptor:
         return Order.FIXED
     if row.ours:
         return Order.FIXED if "write" in row.effects else Order.ACCESS
-    if "order" in row.params:
-        order = op.args[row.params.index("order")]
-        return Order.FIXED if any(word in getattr(order, "name", str(order)).upper() for word in _ORDERED) else Order.ACCESS
+    if "atomic" in row.traits:
+        return Order.FIXED if any(word in memory_order(op) for word in _ORDERED) else Order.ACCESS
     return Order.ACCESS
 
 
 def _is_pure(op: Op) -> bool:
     """True if the op only computes: by its row, or because the author said so of a piece of assembly."""
-    params = OPS[op.name].params
-    return "pure" in OPS[op.name].effects or "is_pure" in params and bool(op.args[params.index("is_pure")])
+    return "pure" in op.row.effects or "assembly" in op.row.traits and bool(op.is_pure)
+
+
+def memory_order(op: Op) -> str:
+    """The memory order of an atomic op in capitals, such as "ACQUIRE_RELEASE": a name, or one of Triton's enumeration."""
+    return getattr(op.order, "name", str(op.order)).upper()
 
 
 def orders(program: Program) -> dict[int, Order]:
@@ -111,4 +114,4 @@ def why_not_pipelined(program: Program) -> Op | None:
 
 def may_sink_reads(program: Program) -> bool:
     """True if Triton may move reads of shared memory into loops, to their only use: there is no read of the author's to move."""
-    return not any(op.name in ("local_load", "local_gather") for op in program.walk())
+    return not any(("buffer", "read") in op.row.touches for op in program.walk())

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir import OPS, Op, Program, Value
+from ..ir import Op, Program, Value
 from ..ir.flow import bounds, loop_carry
 from .barriers import Access, BarrierArray, barrier_arrays
 from .constants import constant_of
@@ -136,18 +136,16 @@ class _Cluster:
             index = op.results.index(value)
             return all(map(self.uniform, (op.condition, *(block.yielded[index] for block in op.blocks))))
         if op.name == "get_program_id":
-            return self.uses.program.cluster[op.args[0]] == 1
-        if op.name in ("sdiv", "udiv") and self._whole_clusters(*op.args):
+            return self.uses.program.cluster[op.axis] == 1
+        if "quotient" in op.row.traits and self._whole_clusters(op.lhs, op.rhs):
             return True
-        if op.name in ("get_num_programs", "cluster_size_1d"):
-            return True
-        return "pure" in OPS[op.name].effects and op.name != "cluster_cta_rank" and not op.blocks and all(
+        return "pure" in op.row.effects and op.name != "cluster_cta_rank" and not op.blocks and all(
             map(self.uniform, op.operands))
 
     def _whole_clusters(self, number: Value, divisor: Value) -> bool:
         """`program_id // n`, with n a multiple of the cluster's extent along that axis: a cluster starts at such a multiple."""
         op, whole = self.uses.definition[number], constant_of(self.uses, divisor)
-        return op is not None and op.name == "get_program_id" and bool(whole) and whole % self.uses.program.cluster[op.args[0]] == 0
+        return op is not None and op.name == "get_program_id" and bool(whole) and whole % self.uses.program.cluster[op.axis] == 0
 
     def _argument(self, value: Value) -> bool:
         place = self.uses.argument.get(value)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Op, Program, Value
+from ..ir import OPS, Op, Program, Value
 
 FULL, FREE = "full", "free"
 _BRINGS = {FULL: "commit", FREE: "release"}
 _AWAITS = {FULL: "wait", FREE: "acquire"}
-_ARRIVES = ("barrier_arrive", "barrier_expect", "barrier_bytes")
+_ARRIVES = ("arrive", "expect", "announce")
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class PipeSide:
 
     def verb(self, op_name: str) -> str:
         """The method or word that recorded an op on the barriers."""
-        if op_name == "barrier_wait":
+        does = OPS[op_name].barrier
+        if does == "wait":
             return _AWAITS[self.side]
-        return _BRINGS[self.side] if op_name in _ARRIVES else "copy"
+        return _BRINGS[self.side] if does in _ARRIVES else "copy"
 
     @property
     def brings(self) -> str:
@@ -74,10 +75,10 @@ def pipe_side(op: Op) -> PipeSide | None:
     if side is None:
         return None
     name = op.result.name.rpartition(".")[0]
-    return PipeSide(f"pipe {name!r}" if name else f"the pipe of line {op.site.line}", side, op.args[1])
+    return PipeSide(f"pipe {name!r}" if name else f"the pipe of line {op.site.line}", side, op.arrive_count)
 
 
 def pipe_sides(program: Program) -> dict[Value, PipeSide]:
     """The arrays of barriers of all pipes."""
-    sides = {op.result: pipe_side(op) for op in program.walk() if op.name == "alloc_barriers"}
+    sides = {op.result: pipe_side(op) for op in program.walk() if op.row.allocates == "barriers"}
     return {root: side for root, side in sides.items() if side is not None}

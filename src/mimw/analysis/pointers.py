@@ -14,11 +14,6 @@ from ..ir import Op, Pointer, Program, Site, Value
 from ..ir.types import element_of
 from .uses import Uses
 
-# Which operands of an op its result points to the same buffer as.
-_PASS_ON = {"addptr": (0, ), "splat": (0, ), "unsplat": (0, ), "broadcast": (0, ), "expand_dims": (0, ), "reshape": (0, ),
-            "trans": (0, ), "bitcast": (0, ), "select": (1, 2), "join": (0, 1), "split": (0, ), "poison": (),
-            "gather": (0, ), "remote_ptr": (0, )}
-
 
 @dataclass(eq=False)
 class Family:
@@ -54,7 +49,7 @@ def pointer_families(program: Program, uses: Uses, carries) -> dict[Value, Famil
 
 
 def _pass_on(op: Op, groups: _Groups) -> None:
-    if op.name not in _PASS_ON or not op.results or not isinstance(element_of(op.results[0].type), Pointer):
+    if not (op.row.elements_of or op.row.pointer_of) or not op.results or not isinstance(element_of(op.results[0].type), Pointer):
         return
     operands = [value for value in op.operands if isinstance(element_of(value.type), Pointer)]
     if any(value in groups.parent for value in operands):
@@ -92,17 +87,17 @@ def _refuse_strangers(members: set[Value], uses: Uses) -> None:
     """Every pointer of a family comes from a `local_ptr`, or is handed on within it."""
     for value in members:
         op = uses.definition.get(value)
-        if op is None and value not in uses.argument or op is not None and op.name in ("load", "masked_load", "int_to_ptr"):
+        if op is None and value not in uses.argument or op is not None and (op.row.loads or op.name == "int_to_ptr"):
             raise KernelError("a pointer into shared memory and one into global memory cannot be one value.",
                               op.site if op else uses.program.site, hint="load through each of them and choose between the values.")
 
 
 def _family(makers: list[Op], carried: bool, uses: Uses) -> Family:
-    buffers = {op.args[0] for op in makers}
+    buffers = {op.buffer for op in makers}
     if len(buffers) == 1 and not carried:
         first = makers[0]
-        return Family(first.args[0], first.args[2], dict.fromkeys(makers, ()))
-    paths = {op: list(_upwards(op.args[0], op.args[2], uses)) for op in makers}
+        return Family(first.buffer, first.shape, dict.fromkeys(makers, ()))
+    paths = {op: list(_upwards(op.buffer, op.shape, uses)) for op in makers}
     above = {op: path[-1] for op, path in paths.items()}
     roots = {(buffer, shape) for buffer, shape, _ in above.values()}
     if len(roots) > 1:
@@ -115,7 +110,7 @@ def _family(makers: list[Op], carried: bool, uses: Uses) -> Family:
 
 
 def _sites(makers: list[Op]) -> tuple[Site, ...]:
-    return tuple({op.args[0]: op.site for op in makers}.values())
+    return tuple({op.buffer: op.site for op in makers}.values())
 
 
 def _upwards(buffer: Value, shape: tuple[int, ...], uses: Uses) -> Iterator[tuple[Value, tuple[int, ...], tuple]]:
@@ -126,6 +121,6 @@ def _upwards(buffer: Value, shape: tuple[int, ...], uses: Uses) -> Iterator[tupl
         size = 1
         for extent in shape:
             size *= extent
-        buffer, index = op.args
+        buffer, index = op.buffer, op.index
         shape, steps = (buffer.type.count or buffer.type.shape[0], *shape), (*steps, (index, size))
         yield buffer, shape, steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import OPS, Op, Program
+from ..ir import Op, Program
 from ..target import Target
 from .barriers import barrier_arrays
 from .registers import own_regions, register_plan
@@ -47,19 +47,19 @@ def task_resources(program: Program, target: Target) -> tuple[TaskResources, ...
                         if any(one.op in inside for one in array.of_kind("arrive", "expect", "complete")))
         found.append(TaskResources(row.name, _role(body), row.num_warps, row.requested, row.granted,
                                    tuple(name for name, ops in buffers if not inside.isdisjoint(ops)), waits, arrives,
-                                   sum(bool(OPS[op.name].copy) for op in body), sum(_is_dot(op) for op in body)))
+                                   sum(bool(op.row.copy) for op in body), sum(_is_dot(op) for op in body)))
     return tuple(found)
 
 
 def _buffers(uses: Uses) -> list[tuple[str, tuple[Op, ...]]]:
-    allocs = [op for op in uses.ops if op.name == "local_alloc"]
+    allocs = [op for op in uses.ops if op.row.allocates == "buffer"]
     return [(op.result.name or f"buffer{number}", buffer_uses(uses, op.result)[0]) for number, op in enumerate(allocs)]
 
 
 def _role(body: list[Op]) -> str:
     if any(map(_is_dot, body)):
         return "mma"
-    started = {OPS[op.name].copy for op in body if "async" in OPS[op.name].effects or OPS[op.name].copy == "out"}
+    started = {op.row.copy for op in body if "async" in op.row.effects or op.row.copy == "out"}
     if "in" in started:
         return "load"
     if not body:
@@ -68,4 +68,4 @@ def _role(body: list[Op]) -> str:
 
 
 def _is_dot(op: Op) -> bool:
-    return "dot" in OPS[op.name].traits
+    return "dot" in op.row.traits

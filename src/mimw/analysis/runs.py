@@ -43,7 +43,7 @@ def _position(uses: Uses, pointer: Value, family: Family) -> Affine | None:
     if op is None:
         return None
     if op.name == "local_ptr":
-        _, indices, shape, _ = op.args
+        indices, shape = op.indices, op.shape
         steps = [prod(shape[dim + 1:]) for dim in range(len(shape))]
         if indices is None:
             return Affine(0, (), tuple(step if extent > 1 else 0 for step, extent in zip(steps, shape)))
@@ -56,11 +56,13 @@ def _position(uses: Uses, pointer: Value, family: Family) -> Affine | None:
             total = total.plus(found.times(step))
         return total
     if op.name == "addptr":
-        left, right = _position(uses, op.args[0], family), affine(uses, op.args[1])
+        left, right = _position(uses, op.lhs, family), affine(uses, op.rhs)
         return left.plus(right) if left and right else None
-    if op.name in ("remote_ptr", "bitcast", "broadcast"):
-        return _position(uses, op.args[0], family)
+    if op.row.pointer_of:
+        return _position(uses, getattr(op, op.row.pointer_of), family)
+    if op.name == "broadcast":
+        return _position(uses, op.value, family)
     if op.name == "splat":
-        scalar = _position(uses, op.args[1], family)
+        scalar = _position(uses, op.value, family)
         return scalar and Affine(scalar.constant, scalar.terms, (0, ) * len(op.result.type.shape))
     return None

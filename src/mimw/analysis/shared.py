@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import OPS, Op, Program, Site, Value
+from ..ir import Op, Program, Site, Value
 from .uses import Uses, uses_of
 
 BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
@@ -58,8 +58,8 @@ def shared_plan(program: Program, uses: Uses | None = None) -> SharedPlan:
     uses = uses or uses_of(program)
     entries, numbers = [], {"buffer": 0, "barriers": 0, "storage": 0}
     for op in uses.ops:
-        kind = {"local_alloc": "buffer", "alloc_barriers": "barriers", "alias_storage": "storage"}.get(op.name)
-        if kind is None or (kind != "barriers" and op.result.type.space != "smem") or "place" in op.attrs:
+        kind = op.row.allocates
+        if not kind or (kind != "barriers" and op.result.type.space != "smem") or "place" in op.attrs:
             continue
         entries.append(_entry(op, kind, f"{kind}{numbers[kind]}", uses))
         numbers[kind] += 1
@@ -71,9 +71,9 @@ def buffer_uses(uses: Uses, root: Value) -> tuple[tuple[Op, ...], bool]:
     touching, handed_on, pending = [], False, [root]
     while pending:
         for use in uses.of(pending.pop()):
-            if OPS[use.op.name].view_of:  # in a storage, an array is a view
+            if use.op.row.view_of:  # in a storage, an array is a view
                 pending.append(use.op.result)
-            elif use.op.name in ("for", "while", "if", "yield", "condition"):
+            elif use.op.row.hands_over:
                 handed_on = True
             else:
                 touching.append(use.op)
@@ -82,7 +82,7 @@ def buffer_uses(uses: Uses, root: Value) -> tuple[tuple[Op, ...], bool]:
 
 def _goes_on(op: Op) -> bool:
     """Whether an op may touch the memory after it is over, or another CTA may touch it."""
-    row = OPS[op.name]
+    row = op.row
     return "async" in row.effects or bool(row.copy or row.peers)
 
 

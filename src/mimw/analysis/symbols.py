@@ -8,7 +8,7 @@ equal numbers; unequal ones mean nothing.
 
 from __future__ import annotations
 
-from ..ir import OPS, Op, Value
+from ..ir import Op, Value
 from ..ir.flow import bounds, loop_carry
 from .constants import constant_of
 from .uses import Uses
@@ -69,7 +69,7 @@ class _Walk:
         if op.name == "if":
             index = op.results.index(value)
             return ("if", self.value(op.condition), *(self.value(block.yielded[index]) for block in op.blocks))
-        if "pure" in OPS[op.name].effects and not op.blocks:
+        if "pure" in op.row.effects and not op.blocks:
             return (op.name, str(value.type), *(self.value(arg) if isinstance(arg, Value) else str(arg) for arg in op.args))
         if self.uses.task(op) is None and not self.uses.loops(op):
             return ("shared", value)

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..ir import OPS, Op, Program, Scalar, Value
-from ..ir.flow import entering
-from .constants import FOLD
+from ..ir import Op, Program, Scalar, Value
+from ..ir.flow import bounds, entering
 from .uses import Uses, uses_of
 
 _DEPTH = 200        # an expression that is deeper counts as unknown
-_OTHERS = ("constant", "int_cast", "get_program_id", "get_num_programs", "select", "minsi", "maxsi")
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Loop:
 def loops_of(program: Program) -> tuple[Loop, ...]:
     """Every loop in which something waits, arrives, or starts an asynchronous operation, in program order."""
     uses = uses_of(program)
-    return tuple(_describe(op, uses) for op in uses.ops if op.name in ("for", "while") and any(map(_orchestrates, _inside(op))))
+    return tuple(_describe(op, uses) for op in uses.ops if "loop" in op.row.traits and any(map(_orchestrates, _inside(op))))
 
 
 def rounds(program: Program, loop: Loop, values: Mapping[Value, int], grid: tuple[int, ...], index: tuple[int, ...],
@@ -51,7 +49,7 @@ def rounds(program: Program, loop: Loop, values: Mapping[Value, int], grid: tupl
     if not loop.known:
         return None
     numbers = _Numbers(uses or uses_of(program), values, grid, index)
-    start, end, step = (numbers.of(arg, 0) for arg in loop.op.args[:3])
+    start, end, step = (numbers.of(arg, 0) for arg in bounds(loop.op))
     if start is None or end is None or not step:
         return None
     return -((start - end) // step)
@@ -62,7 +60,7 @@ def _inside(op: Op) -> Iterator[Op]:
 
 
 def _orchestrates(op: Op) -> bool:
-    row = OPS[op.name]
+    row = op.row
     return row.ours and not row.effects.isdisjoint(("sync", "async"))
 
 
@@ -73,7 +71,7 @@ def _describe(op: Op, uses: Uses) -> Loop:
     if op.name == "while":
         return Loop(op, uses.loops(op), frozenset(), False, False, arrays, ahead, False)
     found = _Sources(uses)
-    known = all(found.follow(arg, 0) for arg in op.args[:3])
+    known = all(found.follow(arg, 0) for arg in bounds(op))
     return Loop(op, uses.loops(op), frozenset(found.parameters), found.by_program, found.by_grid, arrays, ahead, known)
 
 
@@ -87,17 +85,17 @@ def _ahead(loop: Op, arrays: frozenset[Value], uses: Uses) -> int:
             continue
         if op.name == "async_commit" and grouped:
             counts[None] = counts.get(None, 0) + 1
-        if op.name in ("barrier_expect", "barrier_bytes"):
-            for root in arrays.intersection(_barrier_roots(op.args[0], uses)):
+        if op.row.barrier in ("expect", "announce"):
+            for root in arrays.intersection(_barrier_roots(op.barrier, uses)):
                 counts[root] = counts.get(root, 0) + 1
     return max(counts.values(), default=0)
 
 
 def _barrier_roots(value: Value, uses: Uses) -> Iterator[Value]:
     """The `alloc_barriers` result that a barrier is one of, where views lead to it."""
-    while (op := uses.definition.get(value)) is not None and op.name in ("barrier_index", "remote_view"):
-        value = op.args[0]
-    if op is not None and op.name == "alloc_barriers":
+    while (op := uses.definition.get(value)) is not None and op.viewed is not None:
+        value = op.viewed
+    if op is not None and op.row.allocates == "barriers":
         yield value
 
 
@@ -141,7 +139,7 @@ class _Sources:
 
 
 def _computes(op: Op) -> bool:
-    return not op.blocks and (op.name in _OTHERS or op.name in FOLD)
+    return not op.blocks and ("number" in op.row.traits)
 
 
 class _Numbers:
@@ -164,20 +162,22 @@ class _Numbers:
             entering = _entering(value, self.uses)
             return None if entering is None else self.of(entering, depth)
         if op.name == "constant":
-            return int(op.args[0]) if isinstance(op.args[0], int) else None
+            return int(op.value) if isinstance(op.value, int) else None
         if op.name == "get_program_id":
-            return self.index[op.args[0]]
+            return self.index[op.axis]
         if op.name == "get_num_programs":
-            return self.grid[op.args[0]]
+            return self.grid[op.axis]
         if op.name == "int_cast":
-            return self.of(op.args[0], depth)
-        args = [self.of(arg, depth) for arg in op.args]
+            return self.of(op.value, depth)
+        args = [self.of(arg, depth) for arg in op.operands]
         if None in args or not _computes(op):
             return None
         if op.name == "select":
             return args[1] if args[0] else args[2]
-        if op.name in ("minsi", "maxsi"):
-            return (min if op.name == "minsi" else max)(args)
-        if op.name in ("sdiv", "udiv", "srem", "urem") and (args[1] <= 0 or args[0] < 0):
+        if op.name == "minsi":
+            return min(args)
+        if op.name == "maxsi":
+            return max(args)
+        if op.row.traits & {"quotient", "remainder"} and (args[1] <= 0 or args[0] < 0):
             return None
-        return FOLD[op.name](*args) if op.name in FOLD else None
+        return op.row.folds(*args) if op.row.folds else None

@@ -74,7 +74,7 @@ class Uses:
 
     def loops(self, op: Op) -> tuple[Op, ...]:
         """The loops around `op`, outermost first."""
-        return tuple(parent for parent in reversed(self.parents(op)) if parent.name in ("for", "while"))
+        return tuple(parent for parent in reversed(self.parents(op)) if "loop" in parent.row.traits)
 
     def conditional(self, op: Op) -> bool:
         """True if an `if` stands around `op`."""

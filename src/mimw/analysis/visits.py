@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir import Value
+from ..ir import Op, Value
 from ..ir.flow import loop_carry
 from .barriers import Access
 from .constants import constant_of
@@ -23,18 +23,18 @@ def ring_of_wait(uses: Uses, wait: Access) -> int | None:
     * slot `x % n` (plus a constant) with phase `(x // n) & 1`, where `x` counts the rounds from 0: n;
     * one fixed barrier with phase `x & 1`, or with a flag that starts at 0 and is flipped every round: 1.
     """
-    return _ring(uses, wait, _plain(uses, wait.op.args[1]), 0)
+    return _ring(uses, wait, _plain(uses, wait.op.phase), 0)
 
 
 def ring_of_filler(uses: Uses, wait: Access) -> int | None:
     """As `ring_of_wait`, for who fills empty slots: visit `v` certainly needs `v` completed phases, so the first one passes at
     once. Recognised are the same phases, flipped: `((x // n) & 1) ^ 1`, `1 - (x & 1)`, a flag that starts at 1."""
-    phase = _plain(uses, wait.op.args[1])
+    phase = _plain(uses, wait.op.phase)
     op = uses.definition[phase] if isinstance(phase, Value) else None
-    if op is not None and (op.name == "xor" and constant_of(uses, op.args[1]) == 1):
-        return _ring(uses, wait, _plain(uses, op.args[0]), 0)
-    if op is not None and op.name == "sub" and constant_of(uses, op.args[0]) == 1:
-        return _ring(uses, wait, _plain(uses, op.args[1]), 0)
+    if op is not None and (op.name == "xor" and constant_of(uses, op.rhs) == 1):
+        return _ring(uses, wait, _plain(uses, op.lhs), 0)
+    if op is not None and op.name == "sub" and constant_of(uses, op.lhs) == 1:
+        return _ring(uses, wait, _plain(uses, op.rhs), 0)
     return _ring(uses, wait, phase, 1)
 
 
@@ -47,8 +47,8 @@ def _ring(uses: Uses, wait: Access, phase, first: int) -> int | None:
         certain = _through_loops(uses, wait, phase, _flips, first) or (
             not first and counter is not None and _through_loops(uses, wait, counter, _counts))
         return 1 if certain else None
-    remainder = _binary(uses, split_offset(uses, wait.index)[0], "srem", "urem")
-    quotient = _binary(uses, _parity_of(uses, phase), "sdiv", "udiv")
+    remainder = _divided(uses, split_offset(uses, wait.index)[0], "remainder")
+    quotient = _divided(uses, _parity_of(uses, phase), "quotient")
     if first or remainder is None or remainder != quotient or not _through_loops(uses, wait, remainder[0], _counts):
         return None
     return remainder[1]
@@ -61,7 +61,7 @@ def split_offset(uses: Uses, index: Value | int) -> tuple[Value | None, int]:
         return None, number
     op = uses.definition[index]
     if op is not None and op.name == "add":
-        for value, added in (op.args, op.args[::-1]):
+        for value, added in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             number = constant_of(uses, added)
             if number is not None:
                 inner, offset = split_offset(uses, value)
@@ -72,24 +72,32 @@ def split_offset(uses: Uses, index: Value | int) -> tuple[Value | None, int]:
 def _plain(uses: Uses, value):
     """The value without width changes."""
     while isinstance(value, Value) and uses.definition[value] is not None and uses.definition[value].name == "int_cast":
-        value = uses.definition[value].args[0]
+        value = uses.definition[value].value
     return value
 
 
-def _binary(uses: Uses, value, *names: str) -> tuple[Value, int] | None:
-    """(x, n) if the value is `x op n` with a constant n."""
+def _binary(uses: Uses, value, name: str) -> tuple[Value, int] | None:
+    """(x, n) if the value is `name x n` with a constant n."""
+    return _with_number(uses, value, lambda op: op.name == name)
+
+
+def _divided(uses: Uses, value, trait: str) -> tuple[Value, int] | None:
+    """(x, n) if the value is the "quotient" or the "remainder" of x and a constant n."""
+    return _with_number(uses, value, lambda op: trait in op.row.traits)
+
+
+def _with_number(uses: Uses, value, fits: Callable[[Op], bool]) -> tuple[Value, int] | None:
     value = _plain(uses, value)
     op = uses.definition[value] if isinstance(value, Value) else None
-    if op is None or op.name not in names:
+    if op is None or not fits(op):
         return None
-    number = constant_of(uses, op.args[1])
-    return None if number is None else (_plain(uses, op.args[0]), number)
+    number = constant_of(uses, op.rhs)
+    return None if number is None else (_plain(uses, op.lhs), number)
 
 
 def _parity_of(uses: Uses, phase) -> Value | None:
     """x if the phase is `x & 1` or `x % 2`."""
-    for names, number in ((("and", ), 1), (("srem", "urem"), 2)):
-        found = _binary(uses, phase, *names)
+    for found, number in ((_binary(uses, phase, "and"), 1), (_divided(uses, phase, "remainder"), 2)):
         if found is not None and found[1] == number:
             return found[0]
     return None
@@ -102,7 +110,7 @@ def _counts(uses: Uses, carried: Value, after: Value) -> bool:
 def _flips(uses: Uses, carried: Value, after: Value) -> bool:
     op = uses.definition[_plain(uses, after)] if isinstance(after, Value) else None
     if op is not None and op.name == "sub":
-        return constant_of(uses, op.args[0]) == 1 and _plain(uses, op.args[1]) is carried
+        return constant_of(uses, op.lhs) == 1 and _plain(uses, op.rhs) is carried
     return _binary(uses, after, "xor") == (carried, 1)
 
 

@@ -8,7 +8,7 @@ that gives values to its parent is a `yield`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -72,6 +72,31 @@ class Op:
                                  f"{'; there are ' + ', '.join(row.params) if row else ''}")
         found = self.__dict__[operand] = self.args[place] if place < len(self.args) else None
         return found
+
+    def with_operands(self, **changed: Any) -> Op:
+        """The op with other operands, by their names: `op.with_operands(buffer=view)`. The results stay, and so do their types."""
+        names, args = self.row.params, list(self.args)
+        for name, value in changed.items():
+            if name not in self.row.places:
+                raise AttributeError(f"{self.name} has no operand {name!r}; there are {', '.join(names)}")
+            place = self.row.places[name]
+            args += [None] * (place + 1 - len(args))
+            args[place] = value
+        return replace(self, args=tuple(args))
+
+    def with_attrs(self, **changed: Any) -> Op:
+        """The op with these attributes besides, or instead of, those that it has."""
+        return replace(self, attrs=MappingProxyType({**self.attrs, **changed}))
+
+    def with_blocks(self, change: Callable[[Block], Block]) -> Op:
+        """The op with `change` of each of its blocks; the same object where none changes."""
+        blocks = tuple(map(change, self.blocks))
+        return self if all(new is old for new, old in zip(blocks, self.blocks)) else replace(self, blocks=blocks)
+
+    @property
+    def viewed(self) -> Value | None:
+        """What the result is a view of; None for an op that is no view, and for an array with memory of its own."""
+        return getattr(self, self.row.view_of) if self.row.view_of else None
 
     @property
     def row(self) -> OpDef:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..analysis import CROSS_CTA, Remark, Uses, constant_of, never_runs, task_label, total_warps, uses_of
+from ..analysis import Remark, Uses, constant_of, never_runs, task_label, total_warps, uses_of
 from ..errors import KernelError, ProtocolError
-from ..ir import OPS, Op, Program
+from ..ir import Op, Program
 from ..target import Target
-
-_PEER_BARRIERS = ("remote_view", "remote_arrive")
 
 
 def check_cluster(program: Program, target: Target) -> tuple[Remark, ...]:
@@ -22,7 +20,7 @@ def check_cluster(program: Program, target: Target) -> tuple[Remark, ...]:
     whose value is not known."""
     uses, remarks = uses_of(program), []
     for op in uses.ops:
-        if op.name in CROSS_CTA and not isinstance(op.attrs.get("run"), int):  # tle.remote was checked where it stands
+        if op.row.peers and not isinstance(op.attrs.get("run"), int):  # tle.remote was checked where it stands
             if not never_runs(uses, op):
                 remarks += _check_ranks(uses, op)
         elif op.name == "warp_specialize":
@@ -36,11 +34,11 @@ def check_cluster(program: Program, target: Target) -> tuple[Remark, ...]:
 
 def _check_ranks(uses: Uses, op: Op) -> Iterator[Remark]:
     size = uses.program.cluster_size
-    if size == 1 and op.name in _PEER_BARRIERS:
+    if size == 1 and (op.row.view == "peer" or op.row.barrier == "arrive"):
         raise KernelError(f"Unexpected buffer remote view in 1cta mode: {op.name} reaches another CTA, and this kernel is launched "
                           "without a cluster.", op.site, hint="launch with ctas_per_cga=(2, 1, 1) or another shape")
-    arg = dict(zip(OPS[op.name].params, op.args)).get
-    for rank in arg("targets") or (arg("rank"), ):
+    ranks = getattr(op, op.row.peers) if op.row.peers in op.row.places else ()
+    for rank in ranks if isinstance(ranks, tuple) else (ranks, ):
         number = constant_of(uses, rank)
         if number is None or 0 <= number < size:
             continue

@@ -1,51 +1,49 @@
-"""Words that a chip cannot do are refused by name, before any later stage stumbles over them."""
+"""Words that a chip cannot do are refused by name, before any later stage stumbles over them.
+
+Input: a program and its target. Output: nothing, or a `TargetError` with the author's word and line. For example, on sm_80:
+
+    TargetError at kernel.py:7: sm_80 cannot do 'async_tasks': it has no tasks on warps of their own.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import MappingProxyType
+
 from ..errors import TargetError, excerpt
-from ..ir import Buffer, Op, Program
+from ..ir import OPS, Buffer, Op, Program
 from ..target import TARGETS, Target
 
-# op -> (the flag of `Target` that it needs, the word as the author wrote it, what the chip lacks)
-_NEEDS = {
-    "warp_specialize": ("has_tasks", "async_tasks", "tasks on warps of their own"),
-    "alloc_barriers": ("has_mbarrier", "alloc_barriers", "barriers in shared memory that count bytes"),
-    "barrier_expect": ("has_mbarrier", "barrier_expect_bytes", "barriers in shared memory that count bytes"),
-    "barrier_wait": ("has_mbarrier", "barrier_wait", "barriers in shared memory that count bytes"),
-    "barrier_arrive": ("has_mbarrier", "barrier_arrive", "barriers in shared memory that count bytes"),
-    "tma_load": ("has_tma", "async_descriptor_load", "TMA"),
-    "tma_fetch": ("has_tma", "tle.gpu.copy from a tensor descriptor", "TMA"),
-    "tma_store": ("has_tma", "async_descriptor_store", "TMA"),
-    "tma_store_wait": ("has_tma", "async_descriptor_store_wait", "TMA"),
-    "tma_prefetch": ("has_tma", "async_descriptor_prefetch_tensor", "TMA"),
-    "prefetch_descriptor": ("has_tma", "prefetch(tensormap=True)", "TMA"),
-    "bulk_load": ("has_tma", "async_load(bulk=True)", "bulk copies"),
-    "bulk_store": ("has_tma", "async_store", "bulk copies"),
-    "make_tensor_descriptor": ("has_tma", "tl.make_tensor_descriptor", "TMA"),
-    "descriptor_load": ("has_tma", "desc.load", "TMA"),
-    "descriptor_store": ("has_tma", "desc.store", "TMA"),
-    "descriptor_reduce": ("has_tma", "desc.atomic_*", "TMA"),
-    "cluster_barrier": ("has_tma", "cluster_barrier", "clusters"),
-    "fence_mbarrier_init": ("has_tma", "fence_mbarrier_init_cluster", "clusters"),
-    "cluster_cta_rank": ("has_tma", "cluster_cta_rank", "clusters"),
-    "cluster_size_1d": ("has_tma", "cluster_size_1d", "clusters"),
-    "descriptor_slots": ("has_tma", "allocate_tensor_descriptor", "TMA"),
-    "fill_descriptor_slot": ("has_tma", "make_tensor_descriptor", "TMA"),
-    "view_descriptor_slot": ("has_tma", "reinterpret_tensor_descriptor", "TMA"),
-    "async_dot": ("has_wgmma", "async_dot", "asynchronous dots into registers (wgmma)"),
-    "async_dot_wait": ("has_wgmma", "async_dot_wait", "asynchronous dots into registers (wgmma)"),
-}
-_GRID_BARRIER = ("has_tma", "distributed_barrier", "barrier among all CTAs of a grid")  # a cluster's mesh is refused at once
-_DEPENDENT_LAUNCH = ("has_tma", "gdc_wait or gdc_launch_dependents", "programmatic dependent launch")
-_PROXY_FENCE = ("has_tma", "fence('async_shared')", "asynchronous proxy to fence")
+
+@dataclass(frozen=True)
+class Feature:
+    """What a word may need of a chip: a flag of `Target`, and what a chip without it lacks, in words."""
+
+    flag: str
+    lack: str
+
+
+# By the fact `needs` of an op's row. `grid_barrier` and `proxies` are features of two ops in one of their forms.
+FEATURES = MappingProxyType({
+    "tasks": Feature("has_tasks", "tasks on warps of their own"),
+    "mbarrier": Feature("has_mbarrier", "barriers in shared memory that count bytes"),
+    "tma": Feature("has_tma", "TMA"),
+    "bulk": Feature("has_tma", "bulk copies"),
+    "clusters": Feature("has_tma", "clusters"),
+    "wgmma": Feature("has_wgmma", "asynchronous dots into registers (wgmma)"),
+    "dependent_launch": Feature("has_tma", "programmatic dependent launch"),
+    "grid_barrier": Feature("has_tma", "barrier among all CTAs of a grid"),
+    "proxies": Feature("has_tma", "asynchronous proxy to fence"),
+})
+_PROXY_FENCE = "fence('async_shared')"
 
 
 def check_target(program: Program, target: Target) -> None:
     """Raise `TargetError` at the first op that `target` cannot do; the message names word, line and target."""
     for op in program.walk():
-        flag, word, lack = _needed(op)
-        if flag and not getattr(target, flag):
-            raise TargetError(f"TargetError at {op.site}: {target} cannot do '{word}': it has no {lack}.\n"
+        feature, word = _needed(op)
+        if feature and not getattr(target, feature.flag):
+            raise TargetError(f"TargetError at {op.site}: {target} cannot do '{word}': it has no {feature.lack}.\n"
                               f"Mend: compile for a target that has it, such as sm_90a.\n{excerpt(op.site)}".rstrip())
         if not target.tensor_memory_columns and any(_in_tensor_memory(result.type) for result in op.results):
             raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in tensor memory: tmem is only "
@@ -55,20 +53,19 @@ def check_target(program: Program, target: Target) -> None:
 
 def word_targets() -> dict[str, tuple[str, ...]]:
     """The words that not every target has, each with the targets that do; made for a table in the documentation."""
-    rows = [*_NEEDS.values(), _PROXY_FENCE]
-    table = {word: tuple(name for name, chip in TARGETS.items() if getattr(chip, flag)) for flag, word, _ in rows}
+    words = {row.word: FEATURES[row.needs] for row in OPS.values() if row.needs} | {_PROXY_FENCE: FEATURES["proxies"]}
+    table = {word: tuple(name for name, chip in TARGETS.items() if getattr(chip, feature.flag)) for word, feature in words.items()}
     table["tmem"] = tuple(name for name, chip in TARGETS.items() if chip.tensor_memory_columns)
     return table
 
 
-def _needed(op: Op) -> tuple[str, str, str]:
-    if op.name == "fence" and op.args[0] == "async_shared":
-        return _PROXY_FENCE
-    if op.name == "distributed_barrier" and op.attrs["grid"]:
-        return _GRID_BARRIER
-    if op.name in ("grid_dependency_wait", "grid_dependency_launch_dependents"):
-        return _DEPENDENT_LAUNCH
-    return _NEEDS.get(op.name, ("", "", ""))
+def _needed(op: Op) -> tuple[Feature | None, str]:
+    """The feature that an op needs, and the word that the op was."""
+    if op.name == "fence" and op.scope == "async_shared":
+        return FEATURES["proxies"], _PROXY_FENCE
+    if op.name == "distributed_barrier" and op.attrs["grid"]:   # a cluster's mesh is refused at once
+        return FEATURES["grid_barrier"], op.row.word
+    return FEATURES.get(op.row.needs), op.row.word
 
 
 def _in_tensor_memory(type_) -> bool:

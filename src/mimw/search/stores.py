@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..analysis.flows import CARRIERS, Flows
+from ..analysis.flows import Flows
 from ..errors import OutOfBounds, SimulationError
 from ..ir import OPS, Block, Descriptor, Op, Value
 from ..ir.ops import is_pure
@@ -36,7 +36,6 @@ from .sample import cluster_at, cluster_count, extents
 
 STEPS, PAIRS = 400_000, 8       # ops evaluated, some seconds; suspects that are kept
 _EVALUATED = ("make_tensor_descriptor", )
-_STRUCTURE = (*CARRIERS, "warp_specialize")
 
 
 @dataclass
@@ -88,7 +87,7 @@ class _Plan:
             op = flows.maker.get(value)
             if op is None:
                 continue
-            if op.name in _STRUCTURE:
+            if op.row.hands_on:
                 todo += _bounds(op)
                 continue
             if not is_pure(op.name) and op.name not in _EVALUATED:
@@ -106,7 +105,7 @@ class _Plan:
     def _mark(self, block: Block) -> None:
         self.live[block] = [op for op in block.ops if self.inside.get(op) or not self.needed.isdisjoint(op.results)]
         for op in self.live[block]:
-            if op.name in _STRUCTURE:
+            if op.row.hands_on:
                 for inner in op.blocks:
                     self._mark(inner)
 
@@ -149,7 +148,7 @@ class _Walk:
     def _block(self, task: Task, block: Block) -> None:
         for op in self.plan.live[block]:
             self.steps += 1
-            if op.name in _STRUCTURE:
+            if op.row.hands_on:
                 getattr(self, f"_{op.name}")(task, op)
             elif op in self.plan.stores:
                 self._store(task, op)

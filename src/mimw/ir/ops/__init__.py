@@ -38,6 +38,13 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     `reads` and `writes`, the buffers whose elements the op reads and changes; an atomic does both
     releases        the op may let another task or CTA go on, with what its task did before
     view_of         the operand that the result is a part, or another view, of
+    view            how: a `slot` of an array; a `part` of a tile; the tile `turned`, `retyped`, or `flat`, in row-major order; a
+                    `pointer` to elements; the same thing of a `peer`; `placed`, with memory of its own unless it reuses some
+    allocates       what the op makes in shared memory: a `buffer` array, `barriers`, or a `storage` for arrays to share
+    elements_of     the operands whose elements the result consists of, as they are
+    pointer_of      the operand whose memory the result, another pointer, points into as well
+    folds           what the op gives for two numbers, a function
+    relation        what a comparison of integers tests: `<`, `<=`, `>`, `>=`, `==` or `!=`
     mentions        buffers and barriers that the op names, and does not touch
     barrier         what the op does with its operand `barrier`: `wait`; `arrive`; `expect` (arrives, and announces bytes);
                     `announce` (announces bytes only); `complete` (a copy brings bytes); `meet` (a whole rendezvous)
@@ -51,10 +58,17 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     regions         the names of the op's blocks, in order; of the last one there may be more (the tasks of a `warp_specialize`)
     hands_on        how values go in and out of the regions, read by `ir.flow`: `inits->body,results` hands the operand `inits` to
                     the last arguments of the block `body` and to the results; a region hands on what its terminator yields
+    time            what a profile calls the time that the op takes: `wait`, `copy`, `dot`, `store`; `work` belongs to its
+                    task's own work, also where it touches no tile
+    needs           the feature that a chip must have (`passes.check_target.FEATURES`); `word` is the op as an author knows it
     traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it;
                     `branch` runs one of its regions, `loop` runs them again and again; `terminator` ends a block and hands its
                     operand `values` to the op around; `combines` calls its region with two elements of each tile, `maps` with
-                    `pack` neighbours
+                    `pack` neighbours; `atomic` reads, changes or awaits memory by its order, in one step; `number`: a reader can
+                    follow which number the op gives; `sum`, `quotient` and `remainder` are these of their operands; `whole`
+                    writes a buffer as a whole, if there is no mask; `reduces` may combine what it writes with what is there;
+                    `assembly` is the author's; `named` is about a hardware barrier with a number; `clusters_only` is an
+                    illegal instruction in a launch without clusters
 
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
 readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.

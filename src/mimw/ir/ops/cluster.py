@@ -9,9 +9,9 @@ from ..type_rules import scalar
 from ..types import I32, Barrier, Pointer, Tensor, element_of, like
 from .table import define
 
-define("cluster_cta_rank cluster_size_1d", "", scalar(I32), "none", "pure", ours=True,
+define("cluster_cta_rank cluster_size_1d", "", scalar(I32), "none", "pure", ours=True, needs="clusters",
        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
-define("cluster_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="cluster",
+define("cluster_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="cluster", time="wait", needs="clusters",
        doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
 define("distributed_barrier", "", None, "none", "sync", ours=True, attrs="grid:#bool ranks:#shape?", releases=True,
        doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the "
@@ -21,22 +21,23 @@ define("group_barrier", "barrier:Barrier", None, "none", "sync", ours=True, attr
        doc="Among the CTAs with the ranks in attrs, through the same mbarrier in each; nothing happens in the others.")
 define("grid_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="meeting",
        doc="Among all CTAs of a cooperative launch.")
-define("fence_mbarrier_init", "", None, "none", "sync", ours=True,
+define("fence_mbarrier_init", "", None, "none", "sync", ours=True, time="work",
+       needs="clusters", word="fence_mbarrier_init_cluster",
        doc="Barriers made before are made for the whole cluster after a cluster_barrier.")
 define("remote_view", "barrier:Barrier rank:i32", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ), "none",
-       "pure", ours=True, view_of="barrier", peers="rank",
+       "pure", ours=True, view_of="barrier", peers="rank", view="peer",
        doc="The same barrier of another CTA; nothing reads through it.")
 define("remote_arrive", "barrier:Barrier count:#int rank:i32 predicate:i1?", None, "none", "sync", ours=True,
        attrs="scope:#str?", releases=True, barrier="arrive", peers="rank",
        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster. attrs: scope, 'cta' where "
        "that is enough.")
 define("remote_store", "buffer:Buffer value:num[] rank:i32", None, "linear", "write", ours=True,
-       touches="buffer=peer-write", peers="rank", copy="peer",
+       touches="buffer=peer-write", peers="rank", copy="peer", time="store",
        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and "
        "an acquire.")
 define("remote_ptr", "pointer:ptr~ rank:i32~",
        lambda args, attrs: (like(args[0].type, Pointer(element_of(args[0].type).pointee, "cluster")), ), "same",
-       "pure", ours=True, attrs="run:#int?",
+       "pure", ours=True, attrs="run:#int?", pointer_of="pointer",
        doc="Pointers to the same elements of CTA `rank`'s buffer; `rank` is i32, or a tile with one for each. Gone "
        "once `shared_pointers` has run. attrs: run, if so many neighbours are known to lie one after the other.")
 define("remote_load", "buffer:Buffers position:int[] rank:int[] mask:i1[]? other:num[]?",
@@ -50,27 +51,27 @@ define("remote_scatter", "buffer:Buffers position:int[] rank:int[] value:num[] m
 define("remote_rmw",
        "kind:const buffer:Buffers position:int[] rank:int[] value:num[] mask:i1[]? order:const? scope:const?",
        lambda args, attrs: (args[4].type, ), "run", "read write", ours=True, attrs="run:#int used:#bool",
-       touches="buffer=peer-write", peers="rank",
+       touches="buffer=peer-write", peers="rank", traits="atomic",
        doc="buffer[position[i]] of CTA rank[i] becomes kind(it, value[i]) where mask[i], each i once; gives what was "
        "there. attrs: run (1); used, whether anybody wants to know.")
 define("remote_cas", "buffer:Buffers position:int[] rank:int[] compare:num[] value:num[] order:const? scope:const?",
        lambda args, attrs: (args[4].type, ), "run", "read write", ours=True, attrs="run:#int used:#bool",
-       touches="buffer=peer-write", peers="rank",
+       touches="buffer=peer-write", peers="rank", traits="atomic",
        doc="buffer[position[i]] of CTA rank[i] becomes value[i] if it is compare[i]; gives what was there. attrs: as "
        "above.")
 define("async_remote_store", "buffer:Buffer value:num[] rank:i32 barrier:Barrier", None, "linear", "write async",
        ours=True, touches="buffer=peer-write", releases=True, barrier="complete", brings="value", peers="rank",
-       copy="peer",
+       copy="peer", traits="clusters_only", time="copy",
        doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
 define("async_remote_copy", "buffer:Buffer source:Buffer rank:i32 barrier:Barrier", None, "none", "read write async",
        ours=True, touches="buffer=async-write source=async-read", barrier="complete", brings="source", peers="rank",
-       copy="peer",
+       copy="peer", traits="clusters_only", time="copy",
        doc="A bulk copy from `source` into the place of `buffer` in CTA `rank`; completes its bytes on the same "
        "barrier there.")
 define("tma_load_multicast",
        "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer targets:i32* predicate:i1? "
        "cache_policy:const?", None, "none", "read write async", ours=True,
        touches="descriptor=async-read buffer=async-write", barrier="complete", brings="descriptor", peers="targets",
-       copy="in",
+       copy="in", time="copy",
        doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on "
        "the same barrier in each of them.")

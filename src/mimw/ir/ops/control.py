@@ -24,7 +24,7 @@ define("yield", "values:value*", None, "none", "control", traits="terminator")
 
 define("warp_specialize", "", lambda args, attrs: attrs.get("types", ()), "none", "control sync", ours=True,
        attrs="tasks:const types:#type*? exclusive:#bool? shares_captures:#bool? registers:const? internal:#bool?",
-       releases=True, regions="default task", hands_on="default->results",
+       releases=True, regions="default task", hands_on="default->results", needs="tasks", word="async_tasks",
        doc="attrs: tasks, one `Task` a block; block 0 is the default task, whose `yield` gives the results, of the "
        "`types`. All start together; the op ends when all have ended. shares_captures: tiles from outside may be used "
        "(`passes.share_captures`). exclusive: the author wants no other region. registers: what to ask of the "

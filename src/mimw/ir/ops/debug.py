@@ -16,10 +16,11 @@ define("hint", "value:num~ attribute:#str numbers:const", None, "none", "debug",
        doc="A fact about the value that Triton's axis analysis uses.")
 
 define("time_base", "", scalar(I64), "none", "read", ours=True, attrs="lane:#int lanes:#int capacity:#int every:#int",
+       time="work",
        doc="Where the task's time stamps go; 0 in threads and CTAs that leave none. attrs: lane, lanes, capacity, "
        "every.")
 define("time_stamp", "base:i64 count:i32", scalar(I32), "none", "write", ours=True,
-       attrs="event:#int kind:#str label:#str lane:#int capacity:#int",
+       attrs="event:#int kind:#str label:#str lane:#int capacity:#int", time="work",
        doc="Record number `count` at `base`: the clock and what the time since the record before was; gives count + "
        "1. attrs: event (0 begins a lane, 1 ends it), kind, label, capacity.")
 

@@ -10,25 +10,30 @@ from ..types import Descriptor, DescriptorSlots
 from .table import define
 
 define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape signed:const padding:const",
-       lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write")
+       lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write",
+       needs="tma", word="tl.make_tensor_descriptor")
 define("descriptor_load", "descriptor:Descriptor offsets:int* cache_policy:const?", described, "free", "read",
-       touches="descriptor=async-read", copy="in")
+       touches="descriptor=async-read", copy="in", time="copy", needs="tma", word="desc.load")
 define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
-       touches="descriptor=async-write", copy="out")
+       touches="descriptor=async-write", copy="out", time="store", needs="tma", word="desc.store")
 define("descriptor_reduce", "kind:const descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
-       touches="descriptor=async-write", copy="out")
+       touches="descriptor=async-write", copy="out", traits="reduces", needs="tma", word="desc.atomic_*")
 define("descriptor_gather", "descriptor:Descriptor rows:int[] column:int type:#type", gathered_rows, "free", "read",
        touches="descriptor=async-read", copy="in")
 define("descriptor_scatter", "descriptor:Descriptor value:num[] rows:int[] column:int", None, "none", "write",
        touches="descriptor=async-write", copy="out")
 define("prefetch_descriptor", "descriptor:Descriptor", None, "none", "read", ours=True,
+       needs="tma", word="prefetch(tensormap=True)",
        doc="A hint: the descriptor will be used soon.")
 define("descriptor_slots", "count:#int", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
+       needs="tma", word="allocate_tensor_descriptor",
        doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
 define("descriptor_slot", "slots:Slots index:int|#int", scalar(DescriptorSlots(0)), "none", "pure", ours=True,
-       view_of="slots")
+       view_of="slots", view="slot")
 define("fill_descriptor_slot", "slot:Slot? base:ptr shape:int* strides:int* padding:const",
        lambda args, attrs: (attrs["type"], ), "none", "read write", ours=True, attrs="type:#type",
+       needs="tma", word="make_tensor_descriptor",
        doc="Makes a descriptor in a slot; `base` to `padding` as make_tensor_descriptor. attrs: type.")
 define("view_descriptor_slot", "slot:Slot?", lambda args, attrs: (attrs["type"], ), "none", "read", ours=True,
-       attrs="type:#type", doc="The descriptor that was made in a slot. attrs: type.")
+       attrs="type:#type", needs="tma", word="reinterpret_tensor_descriptor",
+       doc="The descriptor that was made in a slot. attrs: type.")

@@ -9,21 +9,21 @@ from ..type_rules import as_operand, bool_like, pointee
 from .table import define
 
 define("load", "pointer:ptr~ cache_policy:const? is_volatile:const", pointee(0), "memory", "read",
-       touches="pointer=read")
+       touches="pointer=read", time="work")
 define("masked_load", "pointer:ptr~ mask:i1~? other:num~? cache_policy:const? is_volatile:const", pointee(0), "memory",
-       "read", touches="pointer=read")
-define("store", "pointer:ptr~ value:num~ cache_policy:const?", None, "memory", "write", touches="pointer=write")
+       "read", touches="pointer=read", time="work")
+define("store", "pointer:ptr~ value:num~ cache_policy:const?", None, "memory", "write", touches="pointer=write", time="store")
 define("masked_store", "pointer:ptr~ value:num~ mask:i1~ cache_policy:const?", None, "memory", "write",
-       touches="pointer=write")
+       touches="pointer=write", time="store")
 define("atomic_rmw", "kind:const pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", as_operand(2), "memory",
-       "read write", touches="pointer=write", releases=True)
+       "read write", touches="pointer=write", releases=True, traits="atomic")
 define("atomic_cas", "pointer:ptr~ compare:num~ value:num~ order:const? scope:const?", as_operand(2), "memory",
-       "read write", touches="pointer=write", releases=True)
+       "read write", touches="pointer=write", releases=True, traits="atomic")
 define("atomic_load", "pointer:ptr~ mask:i1~? order:const? scope:const?", pointee(0), "memory", "read",
-       touches="pointer=read")
+       touches="pointer=read", traits="atomic")
 define("atomic_store", "pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", None, "memory", "write",
-       touches="pointer=write", releases=True)
+       touches="pointer=write", releases=True, traits="atomic")
 define("atomic_poll", "pointer:ptr~ expected:num~ timeout:int|const? order:const? scope:const?", bool_like, "memory",
-       "read", touches="pointer=read", blocks="poll")
+       "read", touches="pointer=read", blocks="poll", traits="atomic", time="wait")
 define("prefetch", "pointer:ptr~ mask:i1~? level:#str", None, "same", "read", ours=True,
        doc="A hint: these lines will be read from L1 or L2.")

@@ -9,6 +9,7 @@ Input: the arguments of `define`. Output: an `OpDef` for each name, in `OPS`. Fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,12 +32,21 @@ class OpDef:
     touches: tuple[tuple[str, str], ...] = ()
     releases: bool = False
     view_of: str = ""
+    view: str = ""
+    allocates: str = ""
+    elements_of: tuple[str, ...] = ()
+    pointer_of: str = ""
+    folds: Callable[[int, int], int] | None = None
+    relation: str = ""
     mentions: tuple[str, ...] = ()
     barrier: str = ""
     brings: str = ""
     peers: str = ""
     copy: str = ""
     blocks: str = ""
+    time: str = ""
+    needs: str = ""
+    word: str = ""
     traits: frozenset[str] = frozenset()
     regions: tuple[str, ...] = ()
     hands_on: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -54,19 +64,36 @@ class OpDef:
         return {name: place for place, name in enumerate(self.params)}
 
     @property
+    def loads(self) -> bool:
+        """True of an ordinary load through pointers into global memory."""
+        return ("pointer", "read") in self.touches and not self.copy and "atomic" not in self.traits
+
+    @property
+    def stores(self) -> bool:
+        """True of an ordinary store through pointers into global memory."""
+        return ("pointer", "write") in self.touches and not self.copy and "atomic" not in self.traits
+
+    @property
+    def hands_over(self) -> bool:
+        """True if control flow hands on what the op takes: `ir.flow` says where to."""
+        return bool(self.hands_on) or "terminator" in self.traits
+
+    @property
     def stores_registers(self) -> bool:
         """True if what the op writes into buffers of its own CTA are values of the task."""
         return bool(self.writes) and not self.copy and not self.peers
 
 
 OPS: dict[str, OpDef] = {}
+_LISTS = ("mentions", "regions", "elements_of")     # facts that are names, one after the other
 
 
-def define(names: str, operands: str, results: TypeRule | None, layout: str, effects: str, *, attrs: str = "", traits: str = "",
-           touches: str = "", blocks: dict[str, str] | str = "", hands_on: str = "", **facts) -> None:
-    """A row for each of the names. `results` is None for an op without results; `blocks` may differ by name."""
+def define(names: str, operands: str, results: TypeRule | None, layout: str, effects: str, *, attrs: str = "",
+           traits: dict[str, str] | str = "", touches: str = "", hands_on: str = "", **facts) -> None:
+    """A row for each of the names. `results` is None for an op without results. A fact may differ by name: then it is given as a
+    dictionary from the name of the op."""
     parsed, attributes = parse(operands), {one.name: one for one in parse(attrs)}
-    facts |= {fact: tuple(facts[fact].split()) for fact in ("mentions", "regions") if fact in facts}
+    facts |= {fact: tuple(facts[fact].split()) for fact in _LISTS if fact in facts}
     ways = (entry.split("->") for entry in hands_on.split())
     handed = tuple((source, tuple(targets.split(","))) for source, targets in ways)
     touches, changed = tuple(tuple(entry.split("=")) for entry in touches.split()), frozenset(effects.split())
@@ -76,7 +103,9 @@ def define(names: str, operands: str, results: TypeRule | None, layout: str, eff
     if changed == {"read", "write"} and results and not facts.get("copy"):
         reads = writes
     for name in names.split():
+        own = {fact: given[name] if isinstance(given, dict) else given for fact, given in facts.items()
+               if not isinstance(given, dict) or name in given}
+        traits_of = traits.get(name, "") if isinstance(traits, dict) else traits
         OPS[name] = OpDef(name, parsed, attributes, results or (lambda args, attrs: ()), layout, changed,
-                          traits=frozenset(traits.split()),
-                          blocks=blocks if isinstance(blocks, str) else blocks.get(name, ""),
-                          hands_on=handed, touches=touches, reads=reads, writes=writes, **facts)
+                          traits=frozenset(traits_of.split()), hands_on=handed, touches=touches, reads=reads, writes=writes,
+                          **{"word": name, **own})

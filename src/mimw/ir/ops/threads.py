@@ -9,7 +9,7 @@ from ..type_rules import scalar
 from ..types import I32, like
 from .table import define
 
-define("get_program_id get_num_programs", "axis:#int", scalar(I32), "none", "pure")
+define("get_program_id get_num_programs", "axis:#int", scalar(I32), "none", "pure", traits="number")
 
 define("thread_id", "axis:#int", scalar(I32), "none", "read", ours=True,
        doc="Hardware thread index in the CTA; differs per lane.")
