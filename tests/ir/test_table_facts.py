@@ -5,6 +5,7 @@ import pytest
 from mimw.ir import OPS, ops
 from mimw.passes.check_target import FEATURES
 
+COSTS = "free move int float compare convert division special approximate dot shared global sync".split()
 KINDS = {"wait", "arrive", "expect", "announce", "complete", "meet"}
 
 
@@ -39,6 +40,31 @@ def test_facts_name_operands(name):
     assert {row.view_of, row.brings, *row.mentions} - {""} <= set(row.params)
     assert {row.peers} - {""} <= {*row.params, *row.attributes}
     assert row.copy in ("", "in", "out", "peer")
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_the_cost_fits_the_accesses(name):
+    row = OPS[name]
+    assert row.cost in COSTS and f"`{row.cost}`" in ops.__doc__
+    reads = {access for operand, access in row.touches if operand not in {*row.reads, *row.writes}}
+    if row.cost == "global":
+        assert reads, f"{name} accesses no global memory"
+    if row.cost == "shared":
+        assert row.reads or row.writes, f"{name} accesses no buffer"
+    if row.cost in ("free", "move"):
+        assert not row.touches, f"{name} accesses memory, and that takes time"
+    if row.cost in ("float", "compare", "convert", "division", "approximate"):
+        assert row.effects == {"pure"} and row.layout == "same", f"{name} is no arithmetic"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_who_works_together(name):
+    """What reads or writes a whole buffer, and what synchronises or starts something, needs all threads of its task."""
+    row = OPS[name]
+    assert "collective" not in row.traits or row.effects.isdisjoint(("sync", "async")), f"{name}: `collective` goes without saying"
+    assert "alone" not in row.traits or row.needs_all_threads is False and not row.effects.isdisjoint(("sync", "async"))
+    if row.cost == "shared":
+        assert row.needs_all_threads
 
 
 @pytest.mark.parametrize("trait", sorted({trait for row in OPS.values() for trait in row.traits}))

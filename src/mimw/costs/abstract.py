@@ -1,4 +1,10 @@
-"""Rough costs in abstract cycles: a timeline should make sense, not predict. One SM of about sm_90 is in mind."""
+"""Rough costs in abstract cycles, for the timeline of a simulated run: it should make sense, and predicts nothing.
+
+Input: an op and the warps of its task. Output: cycles of one SM of about sm_90. The fact `work` of the op's row says what kind of
+work the op is, here as in the model of a chip (`costs.model`), whose figures are measured. For example:
+
+    cost(op, 4)       of a `barrier_wait` SYNC; of a `fadd` of 4096 numbers ISSUE + 4096 / 128
+"""
 
 from __future__ import annotations
 
@@ -16,47 +22,29 @@ COPY_LATENCY = 500.0          # cp.async: a global load that ends in shared memo
 POLL = 200.0                  # one round of a spin on global memory
 DOT_LATENCY = 30.0            # the tensor core's pipeline
 SLOW_FACTOR = 4.0             # the special-function unit has a quarter of the lanes
-SLOW_MATH = frozenset("""
-    exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf fdiv precise_divf sdiv udiv srem urem frem extern_elementwise
-""".split())
-FREE = frozenset("""
-    yield condition if for while warp_specialize map_elementwise buffer_index buffer_slice buffer_trans
-    buffer_reinterpret buffer_flat barrier_index alias_storage constant poison local_alloc splat expand_dims broadcast
-    make_range assume
-""".split())
-SYNCS = frozenset("""
-    barrier barrier_wait barrier_arrive barrier_expect barrier_bytes named_barrier_wait named_barrier_arrive fence tma_load
-    tma_store tma_store_wait tma_prefetch prefetch_descriptor bulk_load bulk_store async_commit async_wait async_dot async_dot_wait
-    cluster_barrier remote_arrive tma_load_multicast async_remote_copy
-""".split())
-LOADS = frozenset("""
-    load masked_load descriptor_load tma_fetch descriptor_gather atomic_rmw atomic_cas atomic_load
-""".split())
-SHARED = frozenset("""
-    local_load local_store local_gather local_scatter local_masked_scatter local_atomic_rmw local_atomic_cas
-""".split())
 MACS = {8: 4096.0, 16: 2048.0, 32: 1024.0, 64: 64.0}    # multiply-adds per cycle by operand bits (32 is tf32)
 
 
 def cost(op: Op, num_warps: int) -> float:
     """What `op` takes of its task's time, waits and asynchronous work left out."""
-    if op.name in FREE:
+    work = op.row.cost
+    if work == "free" or "maps" in op.row.traits:           # the ops of its region have costs of their own
         return 0.0
-    if op.name in SYNCS:
+    if work == "sync":
         return SYNC
-    if op.name in LOADS:
+    if work == "global":
         return GLOBAL_LATENCY + _bytes(op) / GLOBAL_BYTES
-    if op.name in SHARED:
+    if work == "shared":
         return SHARED_LATENCY + _bytes(op) / SHARED_BYTES
-    if op.name in ("dot", "dot_scaled"):
+    if work == "dot":
         return DOT_LATENCY + dot(op)
-    factor = SLOW_FACTOR if op.name in SLOW_MATH else 1.0
+    factor = SLOW_FACTOR if work in ("special", "division") else 1.0
     return ISSUE + factor * _elements(op) / (32.0 * num_warps)
 
 
 def dot(op: Op) -> float:
     """Tensor-core time of a dot: M * N * K over the rate for its operands."""
-    a, result = op.args[0].type, op.results[0].type
+    a, result = op.a.type, op.result.type
     macs = result.numel * a.shape[-1]
     return macs / MACS[a.element.bits]
 

@@ -1,5 +1,11 @@
 """A chip's cost model: figures with their sources, and the few formulas that make times of them.
 
+Input: a target; then an op, whose row says what kind of work it is. Output: cycles, by unit of the SM. For example:
+
+    costs = model("sm_90a")
+    costs["tensor.latency"]                   a figure of costs/sm_90a.toml
+    costs.tile(op)                            {"issue": 39.0} for a `fadd` of 4096 numbers
+
 Times are SM cycles. Work is charged to units of the SM (`issue`, `special`, `shared`, `tensor`, `inbound`, `outbound`) and to the
 SM's share of what all SMs have together (`L2`, `DRAM`); `simulator/clock/machine.py` decides which task gets a unit when.
 docs/TIMING.md lists what the formulas leave out.
@@ -19,13 +25,8 @@ from ..target import Target
 
 _FOLDER = Path(__file__).parent
 DEPENDENT = 4                           # quarters of an SM: a task of fewer warps reaches only that many of them
-_SPECIAL = frozenset("exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf fdiv precise_divf approx_divf frem "
-                     "extern_elementwise".split())
-_DIVISIONS = frozenset("sdiv udiv srem urem".split())
-_CONVERSIONS = frozenset("fp_ext fp_trunc fp_to_fp si_to_fp ui_to_fp fp_to_si fp_to_ui".split())
-_FREE = frozenset("splat expand_dims broadcast reshape trans join split cat constant poison make_range unsplat bitcast int_cast "
-                  "require_layout release_layout".split())
-_CHEAP_SCALARS = frozenset("constant poison get_program_id get_num_programs assume hint int_cast splat bitcast".split())
+# Kinds of work, as the rows of the op table name them: those that take no unit of the SM, and those with a rate of their own.
+_FREE, _RATES = ("free", "move"), ("float", "compare", "convert")
 
 
 @dataclass(frozen=True)
@@ -58,29 +59,25 @@ class Model:
 
     def scalar(self, op: Op) -> float:
         """Cycles of an op on single numbers, which every thread of the task does for itself."""
-        if op.name in _CHEAP_SCALARS:
+        if op.row.cost in _FREE:
             return 0.0
-        return self["issue.division"] if op.name in _DIVISIONS else self["issue.scalar"]
+        return self["issue.division" if op.row.cost == "division" else "issue.scalar"]
 
     def tile(self, op: Op, fused: bool = False) -> dict[str, float]:
         """Unit -> cycles that an element-wise op or a reduction occupies it. `fused`: a product that ends in the sum after it."""
-        if op.name in _FREE or fused:
+        work = op.row.cost
+        if work in _FREE or fused:
             return {}
         elements = max(value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor))
-        if op.name in ("reduce", "scan"):
-            combined = [inner.name for block in op.blocks for inner in block.ops]
-            compares = any(name.startswith(("max", "min", "fcmp", "icmp")) for name in combined)
+        if "combines" in op.row.traits:
+            compares = any(inner.row.cost == "compare" for block in op.blocks for inner in block.ops)
             rate = self["rate.compare" if compares else "rate.float"]
             return {"issue": elements / rate * len(op.results) + self["issue.reduce"]}
-        if op.name in _SPECIAL:
+        if work in ("special", "approximate"):
             return {"special": elements / self["rate.special"], "issue": elements / self["rate.float"]}
-        if op.name in _DIVISIONS:
+        if work == "division":
             return {"issue": elements * self["issue.division"] / self["rate.int"]}
-        if op.name in _CONVERSIONS:
-            return {"issue": elements / self["rate.convert"]}
-        if op.name.startswith(("max", "min", "fcmp", "clamp", "select")):
-            return {"issue": elements / self["rate.compare"]}
-        return {"issue": elements / self["rate.float" if op.name.startswith("f") else "rate.int"]}
+        return {"issue": elements / self[f"rate.{work if work in _RATES else 'int'}"]}
 
     def slowdown(self, num_warps: int) -> float:
         """How much longer than the whole SM a task of so many warps needs for its work."""

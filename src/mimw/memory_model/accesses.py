@@ -201,5 +201,5 @@ def _between_proxies(earlier: Access, later: Access) -> int | None:
         if later.write:
             return REUSABLE
         # The compiler fences what a task wrote itself before an asynchronous dot of that task reads it.
-        return None if later.op.name == "async_dot" and earlier.strand.task is later.strand.task else FENCED
+        return None if "dot" in later.op.row.traits and earlier.strand.task is later.strand.task else FENCED
     return GLOBAL if earlier.write and (not later.write or later.scope) else None

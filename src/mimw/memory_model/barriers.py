@@ -66,7 +66,7 @@ class BarrierOrder:
         self._causes(barrier, strand.clock)
         message = self.messages.setdefault(barrier, {})
         message[lane] = barrier.phase + 1
-        if operation.op.name == "async_remote_store":
+        if operation.op.row.releases:
             # st.async is issued by every thread of the task, each behind its own earlier accesses: who has all the bytes
             # knows that these are over. A copy is issued by one thread and says nothing of the others.
             join(message, strand.clock)

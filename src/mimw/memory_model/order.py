@@ -43,6 +43,7 @@ class Strand:
     clock: Clock
     issued: Epoch | None = None             # of an operation: the issuer's epoch
     kind: str = ""                          # of an operation: "TMA load", ...
+    group: str = ""                         # of an operation: which waits are for it, "" if a barrier tells of its landing
     home: Any = None                        # of an operation: the CTA whose memory it writes, if that is another one's
     published: Clock = field(default_factory=dict)      # the clock at the last fence of device scope
     heard: Clock = field(default_factory=dict)          # read by relaxed atomics; counts from the next such fence on
@@ -131,7 +132,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         issuer = operation.task.strand
         strand, closed = self._group(operation.task, group)
         operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), issuer.epoch, operation.kind,
-                                  operation.home, _NOTHING, _NOTHING, _NOTHING)
+                                  group, operation.home, _NOTHING, _NOTHING, _NOTHING)
         if group not in ("wgmma", "remote"):
             home = operation.home or operation.task.cta
             copies = self._copies.setdefault(home, [])

@@ -16,8 +16,8 @@ from ..errors import (
     fail,
 )
 
-_FINISHED_BY = {"async_dot": "async_dot_wait", "TMA store": "async_descriptor_store_wait",
-                "bulk store": "async_descriptor_store_wait", "async_load": "async_load_wait_group"}
+# The word that waits for operations of a group (`InFlight.group`).
+_FINISHED_BY = {"wgmma": "async_dot_wait", "bulk": "async_descriptor_store_wait", "cp.async": "async_load_wait_group"}
 
 
 def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) -> DataRace:
@@ -46,7 +46,7 @@ def _taken_away(earlier, later) -> bool:
 
 def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
     """The error for a copy that the CTA of `task`, its last one, need not outlive."""
-    wait = _FINISHED_BY.get(operation.kind)
+    wait = _FINISHED_BY.get(operation.group)
     if task.cta is not operation.task.cta:
         return fail(PeerExited, operation.task, operation.op, f"CTA {task.cta.index} may leave before the {operation.kind} that "
                     f"was started at {operation.op.site} has landed in its shared memory",
@@ -60,18 +60,23 @@ def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
 def _kind(earlier, later) -> type[DataRace]:
     if earlier.space != "shared":
         return DataRace
-    if not earlier.write and earlier.op.name != "async_dot" and earlier.strand.kind not in ("TMA store", "bulk store"):
+    if not earlier.write and not _is_dot(earlier) and earlier.strand.group != "bulk":
         return SlotReusedEarly if earlier.strand.task is not later.strand.task else DataRace
     copied = earlier.write and earlier.strand.issued is not None
     if copied:
         return CopyReadEarly
-    if earlier.op.name == "async_dot" and later.write:
+    if _is_dot(earlier) and later.write:
         return OperandOverwritten
-    if later.op.name == "async_dot" and earlier.write:
+    if _is_dot(later) and earlier.write:
         return DataRace
-    if earlier.strand.kind in ("TMA store", "bulk store") and later.write:
+    if earlier.strand.group == "bulk" and later.write:
         return SourceOverwritten
     return DataRace
+
+
+def _is_dot(access) -> bool:
+    """Whether the access is one of an asynchronous dot to its operands."""
+    return "dot" in access.op.row.traits
 
 
 def _side(access) -> str:
@@ -150,8 +155,8 @@ def _between(machine, earlier, later):
 
 def _edges(machine, one, other, near: bool) -> list:
     """(arrive, wait) pairs of ops by which task `one` can let task `other` go on; `near`: of the same CTA."""
-    words = ("barrier_arrive", "barrier_expect", "remote_arrive") if near else ("remote_arrive", )
-    arrives = [found for found in signals(machine.program) if (found.task or "default") == one.name and found.op.name in words]
+    arrives = [found for found in signals(machine.program) if (found.task or "default") == one.name
+               and found.op.row.barrier in ("arrive", "expect") and (near or found.is_remote)]
     looks = [found for found in waits(machine.program) if (found.task or "default") == other.name]
     return [(arrive, wait) for arrive in arrives for wait in looks if wait.barrier.root is arrive.barrier.root]
 
@@ -165,7 +170,7 @@ def _pipe_of(machine, op):
 def _unfinished(machine, earlier, later):
     """The later access comes after the start of an operation, but not after its end."""
     first, other = earlier.strand, later.strand.task
-    wait = _FINISHED_BY.get(first.kind)
+    wait = _FINISHED_BY.get(first.group)
     if wait is None and first.home not in (None, other.cta):
         return (f"the second comes after the start of the {first.kind}, not after its landing in CTA {first.home.index}",
                 f"let CTA {first.home.index} wait for the phase that the {first.kind} completes and then call barrier_arrive(..., "

@@ -19,7 +19,6 @@ from ..ir.types import element_of
 from ..simulate import Launch
 from ..simulator.memory.global_memory import describe
 
-_MEETINGS = ("grid_barrier", "atomic_poll")
 _DATA = frozenset("value values other compare acc a b expected token tokens inits".split())   # operands that decide nothing
 _ANYWHERE = None
 HINT = "check the whole grid (ctas='all', --ctas all), or a smaller one"
@@ -28,7 +27,7 @@ HINT = "check the whole grid (ctas='all', --ctas all), or a smaller one"
 def refuse_if_ctas_talk(launch: Launch) -> None:
     """Raise SimulatorMisuse if what a CTA of `launch` does may depend on CTAs outside of its cluster."""
     program = launch.program
-    meeting = next((op for op in program.walk() if op.name in _MEETINGS), None)
+    meeting = next((op for op in program.walk() if op.row.blocks in ("meeting", "poll") and not op.row.peers), None)
     if program.cooperative or meeting is not None:
         what = "CTAs outside of its cluster are waited for" if meeting else "its CTAs run together, and may wait for each other"
         raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: {what}",
@@ -141,7 +140,7 @@ class _Reads(Globals):
         reads = [value for value, access in global_operands(op) if access.endswith("read") or op.results]
         if not reads:
             return False
-        if op.name.startswith("atomic_") or op.name in ("load", "masked_load") and op.args[-1]:
+        if "atomic" in op.row.traits or "is_volatile" in op.row.places and op.is_volatile:
             return True
         return any(_meet(one, other) for value in reads for one in self.places(value) for other in self.written)
 

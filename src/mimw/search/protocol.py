@@ -24,8 +24,6 @@ from ..simulator.machine.tasks import InFlight
 from ..simulator.memory.values import filled
 from .across import Globals, deciding, global_operands
 
-_STRUCTURE = ("if", "for", "while", "warp_specialize")
-
 
 class TileData:
     """What of a launch's program decides nothing."""
@@ -40,7 +38,7 @@ class TileData:
         """Whether zeros stand for what `op` gives: products and arithmetic on tiles that decide nothing."""
         if not self.needed.isdisjoint(op.results):
             return False
-        return op.name == "async_dot" or op.name not in _STRUCTURE and is_pure(op.name) and bool(op.results) and (
+        return op.name == "async_dot" or not op.row.hands_on and is_pure(op.name) and bool(op.results) and (
             all(map(_is_number, op.results)) and any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)))
 
     def leave_out(self, machine) -> None:
@@ -111,7 +109,7 @@ def _needed(launch: Launch) -> set[Value]:
     for op in program.walk():
         for array in flows.touched(op, OPS[op.name].writes):
             writers.setdefault(array, []).append(op)
-    todo = [value for op in program.walk() for value in (op.operands if "atomic" in op.name else deciding(op, flows))]
+    todo = [value for op in program.walk() for value in (op.operands if "atomic" in op.row.traits else deciding(op, flows))]
     needed: set[Value] = set()
     arrays: set[Value] = set()
     seen: set[Op] = set()
@@ -138,7 +136,7 @@ def _needed(launch: Launch) -> set[Value]:
         needed.add(value)
         todo += flows.sources.get(value, ())
         op = flows.maker.get(value)
-        if op is not None and op.name not in _STRUCTURE:
+        if op is not None and not op.row.hands_on:
             reads(op)
             for inner in (inner for block in op.blocks for one in block.ops for inner in one.walk()):
                 todo += (*inner.operands, *inner.results)       # how a reduction combines

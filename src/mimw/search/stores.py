@@ -35,7 +35,6 @@ from .across import deciding, global_operands
 from .sample import cluster_at, cluster_count, extents
 
 STEPS, PAIRS = 400_000, 8       # ops evaluated, some seconds; suspects that are kept
-_EVALUATED = ("make_tensor_descriptor", )
 
 
 @dataclass
@@ -90,7 +89,7 @@ class _Plan:
             if op.row.hands_on:
                 todo += _bounds(op)
                 continue
-            if not is_pure(op.name) and op.name not in _EVALUATED:
+            if not is_pure(op.name) and op.name != "make_tensor_descriptor":
                 raise _Unknown(f"the {op.name} at {op.site} decides where or whether one is made")
             todo += op.operands
             todo += (operand for block in op.blocks for one in block.ops for inner in one.walk() for operand in inner.operands)
@@ -221,7 +220,7 @@ class _Walk:
 
     def _store(self, task: Task, op: Op) -> None:
         args = dict(zip(OPS[op.name].params, op.args))
-        atomic = op.name.startswith("atomic_") or op.name == "descriptor_reduce" or bool(args.get("reduce"))
+        atomic = "atomic" in op.row.traits or "reduces" in op.row.traits and bool(args.get("reduce", True))
 
         def value(name):
             arg = args.get(name)

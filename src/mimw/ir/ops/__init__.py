@@ -60,6 +60,10 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     the last arguments of the block `body` and to the results; a region hands on what its terminator yields
     time            what a profile calls the time that the op takes: `wait`, `copy`, `dot`, `store`; `work` belongs to its
                     task's own work, also where it touches no tile
+    cost            what cost models charge for the op (`costs`): `free` takes no time; `move` renames registers; `int`, `float`,
+                    `compare`, `convert`, `division`, `special` (the special-function unit) and `approximate` are arithmetic,
+                    so many elements a cycle; `dot` keeps its task busy on the tensor cores; `shared` and `global` access these
+                    memories; `sync` is one operation of a barrier or of a unit that copies
     needs           the feature that a chip must have (`passes.check_target.FEATURES`); `word` is the op as an author knows it
     traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it;
                     `branch` runs one of its regions, `loop` runs them again and again; `terminator` ends a block and hands its
@@ -68,7 +72,9 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     follow which number the op gives; `sum`, `quotient` and `remainder` are these of their operands; `whole`
                     writes a buffer as a whole, if there is no mask; `reduces` may combine what it writes with what is there;
                     `assembly` is the author's; `named` is about a hardware barrier with a number; `clusters_only` is an
-                    illegal instruction in a launch without clusters
+                    illegal instruction in a launch without clusters; `reshape` keeps all elements in row-major order;
+                    `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less those with the
+                    trait `alone`; `lanes` takes a number that differs between the threads of a task
 
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
 readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.

@@ -8,7 +8,7 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
 from ..types import Barrier
 from .table import define
 
-define("barrier", "", None, "none", "sync")
+define("barrier", "", None, "none", "sync", cost="sync")
 define("grid_dependency_wait grid_dependency_launch_dependents", "", None, "none", "sync", needs="dependent_launch",
        word="gdc_wait or gdc_launch_dependents", blocks={"grid_dependency_wait": "before"}, time={"grid_dependency_wait": "wait"})
 
@@ -18,21 +18,24 @@ define("alloc_barriers", "count:#int arrive_count:#int",
        doc="`count` mbarriers, each completing a phase after `arrive_count` arrivals and its expected bytes. attrs: "
        "per_thread.")
 define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ),
-       "none", "pure", ours=True, view_of="barrier", view="slot")
+       "none", "pure", ours=True, view_of="barrier", view="slot", cost="free")
 define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1?", None, "none", "sync", ours=True, releases=True,
-       barrier="expect", needs="mbarrier", word="barrier_expect_bytes",
+       barrier="expect", needs="mbarrier", word="barrier_expect_bytes", cost="sync",
        doc="One arrival that also adds `bytes` to what the current phase waits for.")
-define("barrier_bytes", "barrier:Barrier bytes:#int", None, "none", "sync", ours=True, barrier="announce",
+define("barrier_bytes", "barrier:Barrier bytes:#int", None, "none", "sync", ours=True, barrier="announce", cost="sync",
        doc="No arrival: the current phase, which some arrival must still be missing in, waits for `bytes` more.")
 define("barrier_wait", "barrier:Barrier phase:i32 predicate:i1?", None, "none", "sync wait", ours=True, barrier="wait",
-       blocks="barrier", time="wait", needs="mbarrier", doc="Until the phase of that parity has completed. `phase` is i32.")
+       blocks="barrier", time="wait", needs="mbarrier", cost="sync",
+       doc="Until the phase of that parity has completed. `phase` is i32.")
 define("barrier_arrive", "barrier:Barrier count:#int predicate:i1?", None, "none", "sync", ours=True, releases=True,
-       barrier="arrive", time="work", needs="mbarrier",
+       barrier="arrive", time="work", needs="mbarrier", cost="sync",
        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.")
 define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", None, "none", "sync", ours=True,
        releases=True, blocks={"named_barrier_wait": "named barrier"}, traits="named", time={"named_barrier_wait": "wait"},
+       cost="sync",
        doc="Hardware barrier number `barrier`: it opens when `threads` threads have come; a wait stays until then.")
 define("fence", "scope:#str", None, "none", "sync", ours=True, attrs="cluster:#bool? proxy:#bool?", time="work",
+       cost="sync", traits="alone",
        doc="'async_shared' | 'gpu' | 'sys', as an author says; 'handover', by the compiler: async_shared, so that "
        "copies may overwrite. attrs: cluster, if other CTAs' shared memory is meant, too; proxy, if a gpu or sys "
        "fence is one between proxies, too.")

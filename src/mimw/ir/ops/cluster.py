@@ -12,7 +12,7 @@ from .table import define
 define("cluster_cta_rank cluster_size_1d", "", scalar(I32), "none", "pure", ours=True, needs="clusters",
        doc="This CTA's linear rank in its cluster, x fastest, and the number of CTAs there; 0 and 1 without a cluster.")
 define("cluster_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="cluster", time="wait", needs="clusters",
-       doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
+       cost="sync", doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
 define("distributed_barrier", "", None, "none", "sync", ours=True, attrs="grid:#bool ranks:#shape?", releases=True,
        doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the "
        "cluster (None: all).")
@@ -28,7 +28,7 @@ define("remote_view", "barrier:Barrier rank:i32", lambda args, attrs: (Barrier(0
        "pure", ours=True, view_of="barrier", peers="rank", view="peer",
        doc="The same barrier of another CTA; nothing reads through it.")
 define("remote_arrive", "barrier:Barrier count:#int rank:i32 predicate:i1?", None, "none", "sync", ours=True,
-       attrs="scope:#str?", releases=True, barrier="arrive", peers="rank",
+       attrs="scope:#str?", releases=True, barrier="arrive", peers="rank", cost="sync",
        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster. attrs: scope, 'cta' where "
        "that is enough.")
 define("remote_store", "buffer:Buffer value:num[] rank:i32", None, "linear", "write", ours=True,
@@ -65,13 +65,13 @@ define("async_remote_store", "buffer:Buffer value:num[] rank:i32 barrier:Barrier
        doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
 define("async_remote_copy", "buffer:Buffer source:Buffer rank:i32 barrier:Barrier", None, "none", "read write async",
        ours=True, touches="buffer=async-write source=async-read", barrier="complete", brings="source", peers="rank",
-       copy="peer", traits="clusters_only", time="copy",
+       copy="peer", traits="clusters_only", time="copy", cost="sync",
        doc="A bulk copy from `source` into the place of `buffer` in CTA `rank`; completes its bytes on the same "
        "barrier there.")
 define("tma_load_multicast",
        "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer targets:i32* predicate:i1? "
        "cache_policy:const?", None, "none", "read write async", ours=True,
        touches="descriptor=async-read buffer=async-write", barrier="complete", brings="descriptor", peers="targets",
-       copy="in", time="copy",
+       copy="in", time="copy", cost="sync",
        doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on "
        "the same barrier in each of them.")

@@ -9,9 +9,9 @@ from ..type_rules import scalar
 from ..types import I32, I64
 from .table import define
 
-define("print", "prefix:#str hex:const values:num~* signed:const", None, "none", "debug", traits="observer")
+define("print", "prefix:#str hex:const values:num~* signed:const", None, "none", "debug", traits="observer lanes")
 define("assert", "condition:int~ message:const", None, "none", "debug", traits="observer")
-define("assume", "condition:int~", None, "none", "debug", traits="observer")
+define("assume", "condition:int~", None, "none", "debug", traits="observer", cost="free")
 define("hint", "value:num~ attribute:#str numbers:const", None, "none", "debug", traits="observer",
        doc="A fact about the value that Triton's axis analysis uses.")
 

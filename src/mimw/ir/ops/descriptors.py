@@ -13,18 +13,18 @@ define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape 
        lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write",
        needs="tma", word="tl.make_tensor_descriptor")
 define("descriptor_load", "descriptor:Descriptor offsets:int* cache_policy:const?", described, "free", "read",
-       touches="descriptor=async-read", copy="in", time="copy", needs="tma", word="desc.load")
+       touches="descriptor=async-read", copy="in", time="copy", needs="tma", word="desc.load", cost="global",
+       traits="collective")
 define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
-       touches="descriptor=async-write", copy="out", time="store", needs="tma", word="desc.store")
+       touches="descriptor=async-write", copy="out", time="store", needs="tma", word="desc.store", traits="collective")
 define("descriptor_reduce", "kind:const descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
-       touches="descriptor=async-write", copy="out", traits="reduces", needs="tma", word="desc.atomic_*")
+       touches="descriptor=async-write", copy="out", traits="reduces collective", needs="tma", word="desc.atomic_*")
 define("descriptor_gather", "descriptor:Descriptor rows:int[] column:int type:#type", gathered_rows, "free", "read",
-       touches="descriptor=async-read", copy="in")
+       touches="descriptor=async-read", copy="in", cost="global", traits="collective")
 define("descriptor_scatter", "descriptor:Descriptor value:num[] rows:int[] column:int", None, "none", "write",
-       touches="descriptor=async-write", copy="out")
+       touches="descriptor=async-write", copy="out", traits="collective")
 define("prefetch_descriptor", "descriptor:Descriptor", None, "none", "read", ours=True,
-       needs="tma", word="prefetch(tensormap=True)",
-       doc="A hint: the descriptor will be used soon.")
+       needs="tma", word="prefetch(tensormap=True)", cost="sync", doc="A hint: the descriptor will be used soon.")
 define("descriptor_slots", "count:#int", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,
        needs="tma", word="allocate_tensor_descriptor",
        doc="Room for `count` TMA descriptors in global memory, private to the CTA.")

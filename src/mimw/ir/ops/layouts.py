@@ -8,9 +8,9 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
 from ..type_rules import as_operand
 from .table import define
 
-define("require_layout", "value:num[] layout:const pin:const", as_operand(0), "pin", "pure", ours=True,
+define("require_layout", "value:num[] layout:const pin:const", as_operand(0), "pin", "pure", ours=True, cost="move",
        doc="The tile in that register layout; with `pin`, no later pass moves it.")
-define("release_layout", "value:num[]", as_operand(0), "pin", "pure", ours=True,
+define("release_layout", "value:num[]", as_operand(0), "pin", "pure", ours=True, cost="move",
        doc="The tile, free of what the author pinned.")
 define("assert_same_layout", "lhs:num[] rhs:num[]|const", None, "pin", "debug", ours=True, traits="observer",
        doc="Both in one layout; `rhs` a tile or a layout.")

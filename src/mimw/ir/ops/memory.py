@@ -9,18 +9,19 @@ from ..type_rules import as_operand, bool_like, pointee
 from .table import define
 
 define("load", "pointer:ptr~ cache_policy:const? is_volatile:const", pointee(0), "memory", "read",
-       touches="pointer=read", time="work")
+       touches="pointer=read", time="work", cost="global", traits="lanes")
 define("masked_load", "pointer:ptr~ mask:i1~? other:num~? cache_policy:const? is_volatile:const", pointee(0), "memory",
-       "read", touches="pointer=read", time="work")
-define("store", "pointer:ptr~ value:num~ cache_policy:const?", None, "memory", "write", touches="pointer=write", time="store")
+       "read", touches="pointer=read", time="work", cost="global", traits="lanes")
+define("store", "pointer:ptr~ value:num~ cache_policy:const?", None, "memory", "write", touches="pointer=write", time="store",
+       traits="lanes")
 define("masked_store", "pointer:ptr~ value:num~ mask:i1~ cache_policy:const?", None, "memory", "write",
-       touches="pointer=write", time="store")
+       touches="pointer=write", time="store", traits="lanes")
 define("atomic_rmw", "kind:const pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", as_operand(2), "memory",
-       "read write", touches="pointer=write", releases=True, traits="atomic")
+       "read write", touches="pointer=write", releases=True, traits="atomic", cost="global")
 define("atomic_cas", "pointer:ptr~ compare:num~ value:num~ order:const? scope:const?", as_operand(2), "memory",
-       "read write", touches="pointer=write", releases=True, traits="atomic")
+       "read write", touches="pointer=write", releases=True, traits="atomic", cost="global")
 define("atomic_load", "pointer:ptr~ mask:i1~? order:const? scope:const?", pointee(0), "memory", "read",
-       touches="pointer=read", traits="atomic")
+       touches="pointer=read", traits="atomic", cost="global")
 define("atomic_store", "pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", None, "memory", "write",
        touches="pointer=write", releases=True, traits="atomic")
 define("atomic_poll", "pointer:ptr~ expected:num~ timeout:int|const? order:const? scope:const?", bool_like, "memory",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ..operands import Operand, parse
 from ..type_rules import TypeRule
@@ -45,6 +46,7 @@ class OpDef:
     copy: str = ""
     blocks: str = ""
     time: str = ""
+    cost: str = "int"
     needs: str = ""
     word: str = ""
     traits: frozenset[str] = frozenset()
@@ -83,6 +85,11 @@ class OpDef:
         """True if what the op writes into buffers of its own CTA are values of the task."""
         return bool(self.writes) and not self.copy and not self.peers
 
+    @property
+    def needs_all_threads(self) -> bool:
+        """True if all threads of a task have to do it together."""
+        return "collective" in self.traits or "alone" not in self.traits and not self.effects.isdisjoint(("sync", "async"))
+
 
 OPS: dict[str, OpDef] = {}
 _LISTS = ("mentions", "regions", "elements_of")     # facts that are names, one after the other
@@ -91,7 +98,7 @@ _LISTS = ("mentions", "regions", "elements_of")     # facts that are names, one 
 def define(names: str, operands: str, results: TypeRule | None, layout: str, effects: str, *, attrs: str = "",
            traits: dict[str, str] | str = "", touches: str = "", hands_on: str = "", **facts) -> None:
     """A row for each of the names. `results` is None for an op without results. A fact may differ by name: then it is given as a
-    dictionary from the name of the op."""
+    dictionary from the name of the op, or from several names."""
     parsed, attributes = parse(operands), {one.name: one for one in parse(attrs)}
     facts |= {fact: tuple(facts[fact].split()) for fact in _LISTS if fact in facts}
     ways = (entry.split("->") for entry in hands_on.split())
@@ -102,6 +109,7 @@ def define(names: str, operands: str, results: TypeRule | None, layout: str, eff
                      for kind in ("read", "write"))
     if changed == {"read", "write"} and results and not facts.get("copy"):
         reads = writes
+    facts = {fact: _by_name(given) if isinstance(given, dict) else given for fact, given in facts.items()}
     for name in names.split():
         own = {fact: given[name] if isinstance(given, dict) else given for fact, given in facts.items()
                if not isinstance(given, dict) or name in given}
@@ -109,3 +117,8 @@ def define(names: str, operands: str, results: TypeRule | None, layout: str, eff
         OPS[name] = OpDef(name, parsed, attributes, results or (lambda args, attrs: ()), layout, changed,
                           traits=frozenset(traits_of.split()), hands_on=handed, touches=touches, reads=reads, writes=writes,
                           **{"word": name, **own})
+
+
+def _by_name(given: dict[str, Any]) -> dict[str, Any]:
+    """A dictionary from single names, of one from several names each."""
+    return {name: fact for names, fact in given.items() for name in names.split()}

@@ -9,12 +9,12 @@ from ..type_rules import scalar
 from ..types import I32, like
 from .table import define
 
-define("get_program_id get_num_programs", "axis:#int", scalar(I32), "none", "pure", traits="number")
+define("get_program_id get_num_programs", "axis:#int", scalar(I32), "none", "pure", traits="number", cost="move")
 
 define("thread_id", "axis:#int", scalar(I32), "none", "read", ours=True,
        doc="Hardware thread index in the CTA; differs per lane.")
 define("vote_ballot", "mask:#int predicate:i1~", lambda args, attrs: (like(args[1].type, I32), ), "same", "sync",
-       ours=True,
+       ours=True, traits="lanes",
        doc="One bit a lane of the warp: does it own an element that is true? Every element gets its owner's ballot.")
 define("clock64", "", lambda args, attrs: (attrs["type"], ), "none", "read sync", ours=True, attrs="type:#type",
-       doc="attrs: type (i64).")
+       traits="alone", doc="attrs: type (i64).")

@@ -16,7 +16,6 @@ from ...errors import SimulatorMisuse
 from ...ir import Block, Op, Program, Value
 from .table import HANDLERS
 
-_FOLDED = frozenset("constant make_range splat expand_dims broadcast".split())
 _KNOWN: WeakKeyDictionary[Block, tuple[dict[Value, Any], frozenset[Op]]] = WeakKeyDictionary()
 
 
@@ -43,7 +42,7 @@ def constants(program: Program) -> tuple[dict[Value, Any], frozenset[Op]]:
 def _evaluated(program: Program) -> tuple[dict[Value, Any], frozenset[Op]]:
     nobody, done = _Nobody(), []
     for op in program.walk():
-        if op.name in _FOLDED and all(value in nobody.env for value in op.operands):
+        if _is_folded(op) and all(value in nobody.env for value in op.operands):
             try:
                 HANDLERS[op.name].run(nobody, op)
             except SimulatorMisuse:
@@ -53,3 +52,8 @@ def _evaluated(program: Program) -> tuple[dict[Value, Any], frozenset[Op]]:
         if isinstance(data, np.ndarray):
             data.flags.writeable = False        # all tasks share it
     return nobody.env, frozenset(done)
+
+
+def _is_folded(op: Op) -> bool:
+    """Whether an op may run before its task does: it takes no time, and has no effect."""
+    return op.row.cost == "free" and op.row.effects == {"pure"}

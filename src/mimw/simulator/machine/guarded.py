@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import AsyncDotReadEarly, SimulatorMisuse, fail
-from ...ir import OPS, Op
+from ...ir import Op
 
 if TYPE_CHECKING:
     from .tasks import Task
@@ -31,11 +31,9 @@ class PendingDot:
 class PerThread(np.ndarray):
     """A scalar that is not the same in all threads of a task: one element for each of them."""
 
-    TAKERS = frozenset(("if", "splat", "load", "masked_load", "store", "masked_store", "vote_ballot", "print"))
-
     def check(self, task: Task, op: Op) -> None:
         """Refuse an op that needs one number for the whole task."""
-        if op.name not in self.TAKERS and (OPS[op.name].layout != "same" or "control" in OPS[op.name].effects):
+        if "lanes" not in op.row.traits and (op.row.layout != "same" or "control" in op.row.effects):
             raise fail(SimulatorMisuse, task, op, f"{op.name} takes a number that differs between the threads of the task, "
                        "since it comes from thread_id", hint="only arithmetic, `if`, tl.load and tl.store may take it")
 

@@ -16,7 +16,6 @@ from ...ir import Block, Op, print_op
 from .table import HANDLERS
 
 PLAIN, SWITCHING, GENERATOR = range(3)
-_NOTHING = ("yield", "condition")       # the op around the block takes the values
 REGION = "warp_specialize"  # waits for its tasks, whatever they hold
 
 
@@ -35,7 +34,8 @@ _READY: WeakKeyDictionary[Block, dict[tuple, tuple[list, bool]]] = WeakKeyDictio
 
 def prepare(block: Block, num_warps: int, done: Container[Op] = ()) -> Code:
     """Look up handlers and costs of a block's ops, less those that are `done`. `num_warps` is what its task runs on."""
-    ready, left = _READY.setdefault(block, {}), tuple([op for op in block.ops if op not in done and op.name not in _NOTHING])
+    ready = _READY.setdefault(block, {})
+    left = tuple([op for op in block.ops if op not in done and "terminator" not in op.row.traits])
     found = ready.get((num_warps, left))
     if found is None:
         found = ready[num_warps, left] = _prepared(block, left, num_warps)

@@ -14,14 +14,14 @@ from ...ir import Op, Program, Value
 
 def refuse_zero(task, op: Op) -> None:
     """Raise DivisionByZero if `op`, a division or remainder of integers, divides by the number 0."""
-    if not task.machine.computes_all or np.any(divisor := task.read(op.args[1], op)):
+    if not task.machine.computes_all or np.any(divisor := task.read(op.rhs, op)):
         return
-    if np.ndim(divisor) and op.args[1] not in _spread(task.machine.program):
+    if np.ndim(divisor) and op.rhs not in _spread(task.machine.program):
         return
-    one = task.read(op.args[0], op)
+    one = task.read(op.lhs, op)
     what = f"{one}" if not np.ndim(one) else f"a tile of {np.size(one)} elements"
     verb = "divides" if "div" in op.name else "takes the remainder of"
-    name = f" {op.args[1].name!r}, which is 0" if op.args[1].name else " 0"
+    name = f" {op.rhs.name!r}, which is 0" if op.rhs.name else " 0"
     raise fail(DivisionByZero, task, op, f"{verb} {what} by{name}; the result is undefined on every GPU",
                hint="put it under an `if`, or divide by tl.where(n != 0, n, 1)")
 
@@ -30,6 +30,6 @@ def _spread(program: Program) -> set[Value]:
     """The tiles that hold one number in every element."""
     found: set[Value] = set()
     for op in program.walk():
-        if op.name == "splat" or op.name in ("broadcast", "expand_dims", "reshape") and op.args[0] in found:
+        if op.name == "splat" or "reshape" in op.row.traits and op.value in found:
             found.add(op.result)
     return found

@@ -12,17 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import SimulatorMisuse, fail
-from ...ir import OPS, Block, Op, Tensor
+from ...ir import Block, Op, Tensor
 from ..machine.guarded import PerThread
 from ..memory.values import numpy_type
 
 WARP = 32
-_EVERYBODY = frozenset("""
-    reduce scan dot dot_scaled gather histogram local_load local_store local_gather local_scatter
-    local_masked_scatter local_atomic_rmw local_atomic_cas
-    descriptor_load descriptor_store descriptor_reduce descriptor_gather descriptor_scatter
-""".split())
-_ONE_THREAD_ENOUGH = frozenset(("fence", "clock64"))
+
 
 
 def threads(task) -> int:
@@ -99,9 +94,7 @@ def ballot(task, op: Op, mask: int, votes):
 def refuse_collective(task, block: Block, condition: Op) -> None:
     """What all threads of a task do together cannot stand where only some come by."""
     for op in (inner for outer in block.ops for inner in outer.walk()):
-        row = OPS[op.name]
-        together = op.name in _EVERYBODY or not row.effects.isdisjoint(("sync", "async"))
-        if together and op.name not in _ONE_THREAD_ENOUGH:
+        if op.row.needs_all_threads:
             raise fail(SimulatorMisuse, task, op, f"{op.name} needs all threads of the task, but stands under an `if` that only "
                        f"some of them take: the condition comes from thread_id", condition.site,
                        hint="move it out of the `if`; on the GPU it would hang or read garbage")
