@@ -44,6 +44,7 @@
     │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
     ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
+    ├── IRSyntaxError          text that is no IR, by line and column
     └── InvalidProgram         a bug of ours: the IR broke its own rules
         └── OrderChanged       a pass of Triton's moved an effect past another one
 
@@ -306,6 +307,14 @@ class CacheError(MimwError, OSError):
 
 class TargetError(MimwError, ValueError):
     """An unknown target, or a word that the target cannot do."""
+
+
+class IRSyntaxError(MimwError):
+    """A text is not IR as `mimw.ir` prints it: `line` and `column` count from 1."""
+
+    def __init__(self, what: str, file: str, line: int, column: int, mend: str = ""):
+        self.line, self.column = line, column
+        super().__init__(f"{file}:{line}:{column}: {what}" + (f". Mend: {mend}" if mend else ""))
 
 
 class InvalidProgram(MimwError):

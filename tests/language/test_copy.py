@@ -27,7 +27,7 @@ def last(kernel) -> str:
 def test_plain_load(kernel, tile, pointers):
     token = kernel(tlx.async_load, pointers, tile)
     assert isinstance(token, tlx.async_token)
-    assert last(kernel) == "%4 = async_load %0, %3, ['cache', 'none', 'evict_normal'], is_volatile=False : token"
+    assert last(kernel) == "%4 = async_load %0, %3, cache_policy=['cache', 'none', 'evict_normal'], is_volatile=False : token"
 
 
 def test_mask_and_other_take_the_shape_of_the_pointers(kernel, tile, pointers):

@@ -36,7 +36,7 @@ def test_slots(kernel, base):
 def test_without_a_slot(kernel, base):
     desc = made(kernel, base, padding_option="nan")
     assert list(desc.block_shape) == [16, 64]
-    assert kernel.text() == ["%5 = fill_descriptor_slot %0, [%1, %2], [%3, %4], padding=PAD_NAN : desc<fp16[16, 64]>"]
+    assert kernel.text() == ["%5 = fill_descriptor_slot base=%0, [%1, %2], [%3, %4], padding=PAD_NAN : desc<fp16[16, 64]>"]
 
 
 def test_an_array_of_one_is_a_slot(kernel, base):

@@ -58,7 +58,7 @@ class TestAlloc:
 
     def test_a_layout_is_pinned(self, kernel):
         kernel(tle.gpu.alloc, [8, 16], tl.float16, layout=tle.gpu.swizzled_shared_layout.make_default(2))
-        assert "layout=plain" in kernel.text()[0]
+        assert "layout=SwizzledShared(vector=1, per_phase=1, max_phase=1, order=[1, 0])" in kernel.text()[0]
 
     @pytest.mark.parametrize("arguments, keywords, what", [
         ((8, tl.float16), {}, "shape must be a list or tuple"),
@@ -134,7 +134,7 @@ class TestLocalPtr:
 
     def test_recorded(self, kernel, buffer):
         kernel(tle.gpu.local_ptr, buffer)
-        assert ops(kernel)[-1] == "local_ptr %0, [4, 8], pointee=fp16 : shared *fp16[4, 8]"
+        assert ops(kernel)[-1] == "local_ptr %0, shape=[4, 8], pointee=fp16 : shared *fp16[4, 8]"
 
     @pytest.mark.parametrize("indices, what", [
         (0, "must be a tuple or list"), ((), "0 indices for a buffer of rank 2"), ((1, ), "1 indices for a buffer of rank 2"),

@@ -1,6 +1,6 @@
 """The end of a recording: drafts become the immutable ops and values of `mimw.ir`.
 
-    %sum (Handle)  ->  %sum.3 (Value)       values are numbered in program order
+    %sum (Handle)  ->  %sum.3 (Value)       values are numbered as they are printed
     DraftOp        ->  Op                   a handle that was replaced stands for its replacement
 
 Input: the entry block of a recorder and the facts of the launch. Output: a `Program`.
@@ -38,8 +38,8 @@ class Freezer:
 
     def op(self, draft: DraftOp) -> Op:
         args = self.argument(draft.args)
-        blocks = tuple(self.block(region.blocks[0]) for region in draft.regions if region.blocks)
         results = tuple(self.define(result) for result in draft.results)
+        blocks = tuple(self.block(region.blocks[0]) for region in draft.regions if region.blocks)
         return Op(draft.name, args, results, blocks, MappingProxyType(draft.attrs), draft.site)
 
     def program(self, entry: DraftBlock, name: str, params: list, num_warps: int, site: Site, uses_words: bool,

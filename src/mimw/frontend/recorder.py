@@ -133,8 +133,9 @@ class Recorder(Recording):
         return op
 
     def record(self, name: str, *args, regions: int = 0, **attrs) -> DraftOp:
-        """Record one op of the table; the type rule gives its results."""
+        """Record one op of the table, with None for the operands that are left out; the type rule gives its results."""
         args = tuple(tuple(arg) if isinstance(arg, list) else arg for arg in args)
+        args += (None, ) * (len(OPS[name].operands) - len(args))
         return self.insert(DraftOp(name, args, result_types(name, args, attrs), self.site, attrs, regions))
 
     def __getattr__(self, attribute: str):
@@ -185,7 +186,7 @@ class Recorder(Recording):
     # ---- constants and attributes -----------------------------------------------------------------------------------
 
     def constant(self, value, type_: Type) -> Handle:
-        return self.record("constant", value, type_).results[0]
+        return self.record("constant", _plain(value), type_).results[0]
 
     def get_null_value(self, type_: Type) -> Handle:
         return self.constant(0.0 if _element(type_).is_float else 0, type_)
@@ -194,7 +195,7 @@ class Recorder(Recording):
         return self.constant(-1, type_)
 
     def get_int32_attr(self, value):
-        return value
+        return _plain(value)
 
     get_bool_attr = get_string_attr = get_int32_attr
 
@@ -275,3 +276,8 @@ class Recorder(Recording):
 
 def _element(type_: Type) -> Type:
     return type_.element if isinstance(type_, Tensor) else type_
+
+
+def _plain(value):
+    """The number itself: Triton's semantics and generator give one, or a `constexpr` that holds one."""
+    return getattr(value, "value", value)

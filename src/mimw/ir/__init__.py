@@ -3,6 +3,7 @@
 from .core import Block, Op, Param, Program, Task, Value
 from .launch_facts import ALONE, LaunchFacts
 from .ops import OPS, OpDef
+from .parser import parse_program
 from .place import Place
 from .printer import print_op, print_program
 from .recording import Recording
@@ -29,5 +30,5 @@ from .wait_table import WaitTable
 __all__ = [
     "ALONE", "Barrier", "Block", "Buffer", "Descriptor", "DescriptorSlots", "I32", "I64", "LaunchFacts", "OPS", "Op", "OpDef",
     "Param", "Place", "Pointer", "Program", "Recording", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Told", "Type",
-    "UNKNOWN", "Value", "WaitTable", "like", "listening", "print_op", "print_program", "tell", "verify",
+    "UNKNOWN", "Value", "WaitTable", "like", "listening", "parse_program", "print_op", "print_program", "tell", "verify",
 ]

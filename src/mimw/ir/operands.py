@@ -13,8 +13,8 @@ Kinds of values (results of ops, block arguments, parameters of the kernel):
     Buffer  Barrier  Slot    a single one                              Buffers  Barriers  Slots   a single one or an array
     Descriptor  Token  Storage   that                                  value                 anything
 
-Kinds of constants: `#int`, `#bool`, `#str`, `#type` (an IR type), `#shape` (a tuple of ints), and `const`, which is any constant:
-an enumeration of Triton's, a cache policy, a layout.
+Kinds of constants: `#int`, `#bool`, `#str`, `#type` (an IR type), `#shape` (a tuple of ints), `@NAME` (a member of Triton's
+enumeration NAME, or a constant that stands for one), and `const`, which is any constant: a cache policy, a layout.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ class Operand:
     text: str
     optional: bool
     accepts: Callable[[Any], bool] = field(compare=False, repr=False)
+
+    @property
+    def enumeration(self) -> str:
+        """The name of Triton's enumeration of which a member is wanted, "" for every other kind."""
+        return self.text.strip("@?") if self.text.startswith("@") else ""
 
 
 def parse(declaration: str) -> tuple[Operand, ...]:
@@ -79,7 +84,7 @@ def describe(arg: Any) -> str:
 def _parse_one(word: str) -> Operand:
     name, _, text = word.partition(":")
     kind = text.rstrip("?*")
-    tests = [_KINDS.get(one) or _element_kind(one) for one in kind.split("|")]
+    tests = [_KINDS.get(one) or (_enumeration if one.startswith("@") else _element_kind)(one) for one in kind.split("|")]
     accepts = tests[0] if len(tests) == 1 else lambda arg: any(test(arg) for test in tests)
     if "*" in text:
         accepts = _every(accepts)
@@ -144,6 +149,12 @@ def _element_kind(text: str) -> Callable[[Any], bool]:
 
 def _constant(test) -> Callable[[Any], bool]:
     return lambda arg: _type_of(arg) is _MISSING and test(arg)
+
+
+def _enumeration(text: str) -> Callable[[Any], bool]:
+    """The test for `@NAME`. Triton is not known here, but its classes have names."""
+    constant, name = _KINDS["const"], text[1:]
+    return lambda arg: constant(arg) and (type(arg).__name__ == name or not hasattr(type(arg), "__members__"))
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {

@@ -63,7 +63,7 @@ class Pointer(Type):
     is_float = False
 
     def __str__(self) -> str:
-        return f"{f'{self.space} ' if self.space in ('shared', 'cluster') else ''}*{self.pointee}"
+        return f"{'' if self.space == 'global' else f'{self.space} '}*{self.pointee}"
 
 
 Element = Scalar | Pointer
@@ -124,18 +124,21 @@ class Barrier(Type):
 
 @dataclass(frozen=True)
 class Descriptor(Type):
-    """A tensor in global memory seen in blocks of `shape`; `signed` matters for TMA's integer reductions."""
+    """A tensor in global memory seen in blocks of `shape`; `signed` matters for TMA's integer reductions, and floats always are."""
 
     element: Scalar
     shape: tuple[int, ...]
     signed: bool = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "signed", self.signed or self.element.is_float)
 
     @property
     def block_bytes(self) -> int:
         return prod(self.shape) * self.element.bytes
 
     def __str__(self) -> str:
-        return f"desc<{self.element}[{', '.join(map(str, self.shape))}]>"
+        return f"desc<{self.element}[{', '.join(map(str, self.shape))}]{'' if self.signed else ' unsigned'}>"
 
 
 @dataclass(frozen=True)
@@ -164,12 +167,18 @@ class Storage(Type):
     limit: int | None = None
 
     def __str__(self) -> str:
-        space = "" if self.space == "smem" else f" in {self.space}"
-        return f"storage<{'' if self.limit is None else f'at most {self.limit} bytes'}{space}>".replace("<>", "")
+        limit = () if self.limit is None else (f"at most {self.limit} bytes", )
+        space = () if self.space == "smem" else (f"in {self.space}", )
+        return f"storage<{' '.join((*limit, *space))}>" if limit or space else "storage"
 
 
 I1, I8, I16, I32, I64 = (Scalar(name) for name in ("i1", "i8", "i16", "i32", "i64"))
 TOKEN = Token()
+
+
+def is_scalar_name(name: str) -> bool:
+    """True if a scalar type has that name."""
+    return name in _BITS
 
 
 def element_of(type_: Type) -> Type:

@@ -50,7 +50,7 @@ def local_scatter(emitter: Emitter, op: Op):
 @emits("local_store")
 def local_store(emitter: Emitter, op: Op):
     """A trial lowering stores without the mask: what it is for is the layout that Triton's passes give the tile."""
-    if len(op.args) > 2 and not emitter.trial:
+    if op.mask is not None and not emitter.trial:
         masked_store(emitter, op)
         return
     buffer, value = emitter.operands(op)[:2]

@@ -157,7 +157,7 @@ class _Rewriter:
 
 def _by_assembly(op: Op) -> bool:
     """True if the op writes a buffer so that Triton does not see it."""
-    return op.name in _PICKED or op.name == "local_store" and len(op.args) > 2
+    return op.name in _PICKED or op.name == "local_store" and op.mask is not None
 
 
 def _tells_nobody(op: Op) -> bool:

@@ -44,9 +44,9 @@ def free(op: Op, tiles: Tiles) -> None:
 def stored(op: Op, tiles: Tiles) -> None:
     """Any layout will do; a masked one has value and mask in the layout in which Triton's passes would store the tile
     (`told`), else in the stronger one of theirs, as long as its map is known."""
-    if len(op.args) < 3:
+    if op.mask is None:
         return
-    _, value, mask = op.args
+    value, mask = op.value, op.mask
     chosen = tiles.told.get(op) or tiles.strongest([value, mask]).layout
     if linear_of(chosen, value.type.shape) is None:
         chosen = tiles.default(value.type.shape).layout

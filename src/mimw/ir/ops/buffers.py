@@ -63,7 +63,7 @@ define("local_scatter", "buffer:Buffer value:num[] indices:int[] axis:#int token
 define("local_masked_scatter", "buffer:Buffer value:num[] indices:int[] mask:i1[]", None, "once", "write", ours=True,
        touches="buffer=write", time="work", cost="shared", traits="collective",
        doc="buffer[indices[i]] = value[i] where mask[i]; the buffer is flat, so are the tiles.")
-define("local_atomic_rmw", "kind:const buffer:Buffer value:num[] indices:int[] mask:i1[]?", as_operand(2), "same",
+define("local_atomic_rmw", "kind:@ATOMIC_OP buffer:Buffer value:num[] indices:int[] mask:i1[]?", as_operand(2), "same",
        "read write", ours=True, touches="buffer=write", traits="atomic collective", time="work", cost="shared",
        doc="buffer[indices[i]] becomes kind(buffer[indices[i]], value[i]) where mask[i], each i once; gives what was "
        "there.")

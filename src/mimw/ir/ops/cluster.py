@@ -49,12 +49,14 @@ define("remote_scatter", "buffer:Buffers position:int[] rank:int[] value:num[] m
        ours=True, attrs="run:#int", touches="buffer=peer-write", peers="rank",
        doc="buffer[position[i]] of CTA rank[i] = value[i] where mask[i]. attrs: run.")
 define("remote_rmw",
-       "kind:const buffer:Buffers position:int[] rank:int[] value:num[] mask:i1[]? order:const? scope:const?",
+       "kind:@ATOMIC_OP buffer:Buffers position:int[] rank:int[] value:num[] mask:i1[]? order:@MEM_SEMANTIC? "
+       "scope:@MEM_SYNC_SCOPE?",
        lambda args, attrs: (args[4].type, ), "run", "read write", ours=True, attrs="run:#int used:#bool",
        touches="buffer=peer-write", peers="rank", traits="atomic",
        doc="buffer[position[i]] of CTA rank[i] becomes kind(it, value[i]) where mask[i], each i once; gives what was "
        "there. attrs: run (1); used, whether anybody wants to know.")
-define("remote_cas", "buffer:Buffers position:int[] rank:int[] compare:num[] value:num[] order:const? scope:const?",
+define("remote_cas",
+       "buffer:Buffers position:int[] rank:int[] compare:num[] value:num[] order:@MEM_SEMANTIC? scope:@MEM_SYNC_SCOPE?",
        lambda args, attrs: (args[4].type, ), "run", "read write", ours=True, attrs="run:#int used:#bool",
        touches="buffer=peer-write", peers="rank", traits="atomic",
        doc="buffer[position[i]] of CTA rank[i] becomes value[i] if it is compare[i]; gives what was there. attrs: as "

@@ -9,7 +9,7 @@ from ..type_rules import described, gathered_rows, scalar
 from ..types import Descriptor, DescriptorSlots
 from .table import define
 
-define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape signed:const padding:const",
+define("make_tensor_descriptor", "base:ptr shape:int* strides:int* block:#shape signed:const padding:@PADDING_OPTION",
        lambda args, attrs: (Descriptor(args[0].type.pointee, tuple(args[3]), args[4]), ), "none", "write",
        needs="tma", word="tl.make_tensor_descriptor")
 define("descriptor_load", "descriptor:Descriptor offsets:int* cache_policy:const?", described, "free", "read",
@@ -17,7 +17,7 @@ define("descriptor_load", "descriptor:Descriptor offsets:int* cache_policy:const
        traits="collective")
 define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
        touches="descriptor=async-write", copy="out", time="store", needs="tma", word="desc.store", traits="collective")
-define("descriptor_reduce", "kind:const descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
+define("descriptor_reduce", "kind:@DESCRIPTOR_REDUCE_KIND descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
        touches="descriptor=async-write", copy="out", traits="reduces collective", needs="tma", word="desc.atomic_*")
 define("descriptor_gather", "descriptor:Descriptor rows:int[] column:int type:#type", gathered_rows, "free", "read",
        touches="descriptor=async-read", copy="in", cost="global", traits="collective")
@@ -30,7 +30,7 @@ define("descriptor_slots", "count:#int", lambda args, attrs: (DescriptorSlots(ar
        doc="Room for `count` TMA descriptors in global memory, private to the CTA.")
 define("descriptor_slot", "slots:Slots index:int|#int", scalar(DescriptorSlots(0)), "none", "pure", ours=True,
        view_of="slots", view="slot")
-define("fill_descriptor_slot", "slot:Slot? base:ptr shape:int* strides:int* padding:const",
+define("fill_descriptor_slot", "slot:Slot? base:ptr shape:int* strides:int* padding:@PADDING_OPTION",
        lambda args, attrs: (attrs["type"], ), "none", "read write", ours=True, attrs="type:#type",
        needs="tma", word="make_tensor_descriptor",
        doc="Makes a descriptor in a slot; `base` to `padding` as make_tensor_descriptor. attrs: type.")

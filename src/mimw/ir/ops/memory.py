@@ -16,15 +16,15 @@ define("store", "pointer:ptr~ value:num~ cache_policy:const?", None, "memory", "
        traits="lanes")
 define("masked_store", "pointer:ptr~ value:num~ mask:i1~ cache_policy:const?", None, "memory", "write",
        touches="pointer=write", time="store", traits="lanes")
-define("atomic_rmw", "kind:const pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", as_operand(2), "memory",
-       "read write", touches="pointer=write", releases=True, traits="atomic", cost="global")
-define("atomic_cas", "pointer:ptr~ compare:num~ value:num~ order:const? scope:const?", as_operand(2), "memory",
-       "read write", touches="pointer=write", releases=True, traits="atomic", cost="global")
-define("atomic_load", "pointer:ptr~ mask:i1~? order:const? scope:const?", pointee(0), "memory", "read",
+define("atomic_rmw", "kind:@ATOMIC_OP pointer:ptr~ value:num~ mask:i1~? order:@MEM_SEMANTIC? scope:@MEM_SYNC_SCOPE?",
+       as_operand(2), "memory", "read write", touches="pointer=write", releases=True, traits="atomic", cost="global")
+define("atomic_cas", "pointer:ptr~ compare:num~ value:num~ order:@MEM_SEMANTIC? scope:@MEM_SYNC_SCOPE?",
+       as_operand(2), "memory", "read write", touches="pointer=write", releases=True, traits="atomic", cost="global")
+define("atomic_load", "pointer:ptr~ mask:i1~? order:@MEM_SEMANTIC? scope:@MEM_SYNC_SCOPE?", pointee(0), "memory", "read",
        touches="pointer=read", traits="atomic", cost="global")
-define("atomic_store", "pointer:ptr~ value:num~ mask:i1~? order:const? scope:const?", None, "memory", "write",
+define("atomic_store", "pointer:ptr~ value:num~ mask:i1~? order:@MEM_SEMANTIC? scope:@MEM_SYNC_SCOPE?", None, "memory", "write",
        touches="pointer=write", releases=True, traits="atomic")
-define("atomic_poll", "pointer:ptr~ expected:num~ timeout:int|const? order:const? scope:const?", bool_like, "memory",
-       "read", touches="pointer=read", blocks="poll", traits="atomic", time="wait")
+define("atomic_poll", "pointer:ptr~ expected:num~ timeout:int|const? order:@MEM_SEMANTIC? scope:@MEM_SYNC_SCOPE?",
+       bool_like, "memory", "read", touches="pointer=read", blocks="poll", traits="atomic", time="wait")
 define("prefetch", "pointer:ptr~ mask:i1~? level:#str", None, "same", "read", ours=True,
        doc="A hint: these lines will be read from L1 or L2.")

@@ -8,14 +8,14 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
 from ..type_rules import accumulator, as_operand
 from .table import define
 
-define("dot", "a:num[] b:num[] acc:num[] precision:const? max_imprecise:const", accumulator, "dot", "pure",
+define("dot", "a:num[] b:num[] acc:num[] precision:@INPUT_PRECISION? max_imprecise:const", accumulator, "dot", "pure",
        traits="dot collective", time="dot", cost="dot")
 define("dot_scaled",
-       "a:num[] a_scale:num[]? a_format:const b:num[] b_scale:num[]? b_format:const fast_math:const a_k_pack:const "
-       "b_k_pack:const acc:num[]", lambda args, attrs: (args[9].type, ), "dot", "pure", traits="dot collective", time="dot",
-       cost="dot")
+       "a:num[] a_scale:num[]? a_format:@ScaleDotElemTypeTY b:num[] b_scale:num[]? b_format:@ScaleDotElemTypeTY "
+       "fast_math:const a_k_pack:const b_k_pack:const acc:num[]",
+       lambda args, attrs: (args[9].type, ), "dot", "pure", traits="dot collective", time="dot", cost="dot")
 
-define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:const? max_imprecise:const",
+define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_PRECISION? max_imprecise:const",
        lambda args, attrs: (attrs["type"], ), "mma", "read async", ours=True, attrs="type:#type emulated:#bool?",
        touches="a=async-read b=async-read", traits="dot", time="dot", needs="wgmma", cost="sync",
        doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, if it is "

@@ -49,7 +49,7 @@ define("fneg fabs ceil floor exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt e
        cost={"fneg fabs floor": "float", "exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf": "special"})
 define("iabs", "value:int~", as_operand(0), "same", "pure")
 define("fma", "x:float~ y:float~ z:float~", as_operand(0), "same", "pure", cost="float")
-define("clampf", "value:float~ low:float~ high:float~ propagate_nan:const", as_operand(0), "same", "pure", cost="compare")
+define("clampf", "value:float~ low:float~ high:float~ propagate_nan:@PROPAGATE_NAN", as_operand(0), "same", "pure", cost="compare")
 define("select", "condition:i1~ if_true:num~ if_false:num~", as_operand(1), "same", "pure", elements_of="if_true if_false",
        traits="number", cost="compare")
 define("int_cast", "value:int~ type:#type signed:const", given(1), "same", "pure", traits="number", cost="move")
@@ -58,7 +58,7 @@ define("fp_to_si fp_to_ui fp_ext fp_trunc", "value:float~ type:#type", given(1),
 define("bitcast", "value:num~ type:#type", given(1), "same", "pure", pointer_of="value", cost="move")
 define("int_to_ptr", "value:int~ type:#type", given(1), "same", "pure")
 define("ptr_to_int", "value:ptr~ type:#type", given(1), "same", "pure")
-define("fp_to_fp", "value:float~ type:#type rounding:const?", given(1), "same", "pure", cost="convert")
+define("fp_to_fp", "value:float~ type:#type rounding:@ROUNDING_MODE?", given(1), "same", "pure", cost="convert")
 define("extern_elementwise", "library:#str path:#str symbol:#str values:num~* type:#type is_pure:const", given(4),
        "same", "write", traits="assembly", cost="special")
 define("inline_asm", "assembly:#str constraints:#str values:num~* types:#type* is_pure:const pack:const", listed(3),

@@ -155,5 +155,3 @@ class StorageBytes:
         data, marks = (np.ndarray((*count, *tile), kind, memory, place.offset, (*steps, *rows))
                        for kind, memory in ((dtype, self.data), (f"i{dtype.itemsize}", self.marks)))
         return View(Allocation(name, self.coming), data, marks, group_size=place.group_size if split else 1)
-
-

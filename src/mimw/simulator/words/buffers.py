@@ -70,11 +70,11 @@ def buffer_reinterpret(task, op):
 @handles("local_load", switches=True)
 def local_load(task, op):
     view = task.env[op.args[0]]
-    if len(op.args) < 3:
+    if op.mask is None:
         view.touch(task, op, write=False)
         task.env[op.result] = view.read(task, op)
         return
-    where = np.nonzero(task.read(op.args[2], op))
+    where = np.nonzero(task.read(op.mask, op))
     view.touch(task, op, write=False, where=where)
     task.env[op.result] = view.read(task, op, where)
 
@@ -82,11 +82,11 @@ def local_load(task, op):
 @handles("local_store", switches=True)
 def local_store(task, op):
     view, tile = task.env[op.args[0]], task.read(op.args[1], op)
-    if len(op.args) < 3:
+    if op.mask is None:
         view.touch(task, op, write=True)
         view.write(tile)
         return
-    where = np.nonzero(task.read(op.args[2], op))
+    where = np.nonzero(task.read(op.mask, op))
     view.touch(task, op, write=True, where=where)
     view.data[where] = tile[where]
     view.marks[where] = WRITTEN
@@ -97,8 +97,8 @@ def local_gather(task, op):
     view, indices, axis = task.env[op.args[0]], task.read(op.args[1], op), op.args[2]
     where = _picked(task, op, view, indices, axis)
     found = view.data[where]
-    if len(op.args) > 4:
-        on = task.read(op.args[4], op)
+    if op.mask is not None:
+        on = task.read(op.mask, op)
         found, where = np.where(on, found, np.zeros_like(found)), tuple(index[on] for index in where)
     view.touch(task, op, write=False, where=where)
     view.check(task, op, where)

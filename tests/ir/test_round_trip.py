@@ -1,0 +1,144 @@
+"""Real programs as text: every program of the fixed fuzz set, the library's kernels and the tutorials are read back equal, before
+and after the passes; they simulate to the same arrays and lower to the same TTGIR."""
+
+import copy
+import importlib
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mimw
+from mimw.compile import ALONE, Kernel, gpu_target
+from mimw.ir import parse_program, print_program, verify
+from mimw.simulator import run
+from mimw.target import target
+from mimw.triton_port.codegen import mlir_context
+from mimw.triton_port.enumerations import enumeration_member
+from mimw.triton_port.runtime import make_backend
+from tests.fuzz.families import program_of
+from tests.fuzz.fixed import SEEDS
+from tests.fuzz.launch import arrays_of, bound, launch_meta, load
+from tests.ir.same import differences
+from tests.kernels import test_attention, test_gemm, test_moe_align, test_sparse_mla, test_topk
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+prepare = importlib.import_module("mimw.simulate").prepare
+TUTORIALS = sorted((Path(__file__).parents[2] / "tutorials").glob("[0-9]*.py"))
+
+
+class Capture(Exception):
+    """Stands for a machine: takes the first launch, and runs nothing."""
+
+    def launch(self, kernel, grid, *args, **meta):
+        self.taken = prepare(kernel, grid, args, meta)
+        raise self
+
+
+def captured(use):
+    machine = Capture()
+    with pytest.raises(Capture), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        use(machine)
+    return machine.taken
+
+
+LIBRARY = {
+    "gemm": lambda machine: test_gemm.product(machine, "bf16", (136, 264, 208), test_gemm.SCHEDULES["cooperative"]),
+    "gemm, ping-pong": lambda machine: test_gemm.product(machine, "bf16", (136, 264, 208), test_gemm.SCHEDULES["ping_pong"]),
+    "attention": lambda machine: test_attention.check(machine, 1, 2, 2, 200, 200, 64, causal=True),
+    "topk": lambda machine: test_topk.check_topk(machine, np.arange(64, dtype=np.float32).reshape(2, 32)[:, ::-1].copy(), 4),
+    "moe_align": lambda machine: test_moe_align.run(machine, test_moe_align.zipf(100, 8), 8, 16, test_moe_align.FORMS["grid"]),
+    "sparse_mla": lambda machine: test_sparse_mla.run(machine, test_sparse_mla.problem(topk=128)),
+}
+
+
+def read_back(program):
+    """The program as its text has it, after all comparisons of the two."""
+    for sites in (True, False):
+        text = print_program(program, sites)
+        again = parse_program(text, "k.ir", enumeration_member)
+        verify(again)
+        assert print_program(again, sites) == text
+    return parse_program(print_program(program), "k.ir", enumeration_member)
+
+
+def same_text(launch):
+    """The recorded program and the one that runs are read back equal; gives the latter."""
+    assert differences(launch.recorded, read_back(launch.recorded)) == []
+    again = read_back(launch.program)
+    assert differences(launch.program, again, numbers=False) == []
+    return again
+
+
+def same_results(launch, again) -> None:
+    ours, theirs = copy.deepcopy(launch.values), copy.deepcopy(launch.values)
+    one, other = (run(program, launch.grid, values, seed=3) for program, values in ((launch.program, ours), (again, theirs)))
+    assert (one.cycles, one.counts) == (other.cycles, other.counts)
+    for path, value in ours.items():
+        left, right = (getattr(each, "base", each) for each in (value, theirs[path]))
+        if isinstance(left, np.ndarray):
+            assert left.tobytes() == right.tobytes()
+
+
+def same_module(launch) -> None:
+    """With what a launch knows of its arguments: attributes of parameters."""
+    chip, special = target("sm_90a"), launch.specialisation
+    backend = make_backend(gpu_target(chip))
+    options = dict(special.options)
+    cluster = options.pop("ctas_per_cga", None)
+    parsed = backend.parse_options({"enable_fp_fusion": True, **options})
+    kernel = Kernel(special.fn, special.signature, special.constants, special.attrs, cluster or ALONE)
+    program = kernel.record(chip, parsed, backend)
+    texts = []
+    for kernel.program in (program, read_back(program)):
+        context = mlir_context()
+        backend.load_dialects(context)
+        texts.append(str(kernel.lower(chip, parsed, backend, context)))
+    assert texts[0] == texts[1] and len(texts[0]) > 1000
+
+
+def fuzzed(seed, folder):
+    program, _ = program_of(seed)
+    arguments = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
+    return prepare(load(program, folder), program.launched, arguments, launch_meta(program))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fuzzed_programs(seed, tmp_path):
+    launch = fuzzed(seed, tmp_path)
+    same_results(launch, same_text(launch))
+
+
+@pytest.mark.parametrize("seed", SEEDS[::4])
+def test_fuzzed_programs_lower_alike(seed, tmp_path):
+    same_module(fuzzed(seed, tmp_path))
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_library(name):
+    launch = captured(LIBRARY[name])
+    same_results(launch, same_text(launch))
+    same_module(launch)
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials(path, monkeypatch):
+    """The launch that the tutorial's `main` makes without a GPU."""
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.syspath_prepend(str(path.parent))
+    spec = importlib.util.spec_from_file_location(f"tutorial_text_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+
+    def use(machine):
+        monkeypatch.setattr("mimw.testing.gpu_available", lambda: False)
+        monkeypatch.setattr(mimw, "simulate", machine.launch)
+        module.main()
+
+    launch = captured(use)
+    same_results(launch, same_text(launch))
+    same_module(launch)
