@@ -40,6 +40,6 @@ class DistinctCarries:
 
     def _verify_loop_carried_variable(self, name, loop_value, live_value):
         super()._verify_loop_carried_variable(name, loop_value, live_value)
-        assert loop_value.type == live_value.type, (
-            f"Loop-carried variable {name} has initial type {live_value.type} but is re-assigned to {loop_value.type} "
-            f"in loop! Please make sure that the type stays consistent.")
+        if loop_value.type != live_value.type:  # of the kind and in the words of Triton's own complaint
+            raise AssertionError(f"Loop-carried variable {name} has initial type {live_value.type} but is re-assigned to "
+                                 f"{loop_value.type} in loop! Please make sure that the type stays consistent.")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import TaskError
 from ..ir import Site, Task
+from ..language.refuse import refuse
 from ..language.tlx.async_task import async_task, async_tasks
 from ..triton_port.codegen import base_value, constexpr, unwrap_constexpr
 
@@ -96,7 +97,10 @@ class TaskRegions:
     def _instances(self, found) -> list[Instance]:
         """One instance per replica, the default task first."""
         defaults = [item for item in found if item[1].is_default]
-        assert len(defaults) == 1, "Default task must be one and only one"
+        if len(defaults) != 1:
+            refuse(AssertionError, "Default task must be one and only one",
+                   mend='one `tlx.async_task("default")` runs on the kernel\'s own warps, every other task on '
+                        'num_warps=... of its own')
         kernel_warps = self.builder.options.num_warps
         instances, numbered = [], 0
         for statement, description in sorted(found, key=lambda item: not item[1].is_default):

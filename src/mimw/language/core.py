@@ -14,9 +14,10 @@ from typing import Any
 
 import triton.language.core as tl
 
-from ..errors import KernelError, NotYet
+from ..errors import NotYet
 from ..ir import Recording
 from ..target import TARGETS
+from .refuse import inside, refuse
 
 HIDDEN = ("_semantic", "_generator")
 
@@ -37,10 +38,9 @@ def compile_time(word_name: str, parameter: str, value: Any) -> Any:
     value = unwrap(value)
     for item in value if isinstance(value, (list, tuple)) else (value, ):
         if isinstance(item, tl.base_value):
-            raise ValueError(
-                f"{word_name}: `{parameter}` must be a constexpr, but it is the run-time value {item}. "
-                f"Write the literal or tl.constexpr(2), or annotate the name where it is assigned "
-                f"(`{parameter}: tl.constexpr = 2`): a plain assignment makes a run-time scalar.")
+            refuse(ValueError, f"{word_name}: `{parameter}` must be a constexpr, but it is the run-time value {item}. "
+                               f"Write the literal or tl.constexpr(2), or annotate the name where it is assigned "
+                               f"(`{parameter}: tl.constexpr = 2`): a plain assignment makes a run-time scalar.")
     return value
 
 
@@ -81,12 +81,13 @@ def word(fn):
         except TypeError as error:
             raise TypeError(f"{usage}: {error}") from None
         bound.apply_defaults()
-        for parameter, value in bound.arguments.items():
-            known = parameter in constant
-            bound.arguments[parameter] = compile_time(name, parameter, value) if known else unwrap(value)
-        if "_generator" in signature.parameters:
-            return fn(*bound.args, **bound.kwargs, _semantic=_semantic, _generator=_generator)
-        return fn(*bound.args, **bound.kwargs, _semantic=_semantic)
+        with inside(_semantic.builder):
+            for parameter, value in bound.arguments.items():
+                known = parameter in constant
+                bound.arguments[parameter] = compile_time(name, parameter, value) if known else unwrap(value)
+            if "_generator" in signature.parameters:
+                return fn(*bound.args, **bound.kwargs, _semantic=_semantic, _generator=_generator)
+            return fn(*bound.args, **bound.kwargs, _semantic=_semantic)
 
     setattr(wrapper, tl.TRITON_BUILTIN, True)
     wrapper.signature = signature
@@ -129,11 +130,6 @@ def host_method(fn):
 def not_yet(semantic: Any, what: str, hint: str = "") -> NotYet:
     """The error for `what`, a word or one of its arguments, at the user's line."""
     return NotYet(f"not yet: tlx.{what} is not offered by this release", semantic.builder.site, hint=hint)
-
-
-def wrong(semantic: Any, message: str, hint: str = "") -> KernelError:
-    """The error for a call that cannot be right, at the user's line."""
-    return KernelError(message, semantic.builder.site, hint=hint)
 
 
 def capability(semantic: Any) -> int | None:

@@ -10,6 +10,7 @@ import triton.language.core as tl
 
 from ...ir.layouts import Blocked, RegisterLayout, Slice
 from ..core import word
+from ..refuse import refuse
 
 _MOST_ROWS = 32  # whose sums one warp adds up in one step
 _WIDEST = 16     # bytes that a thread loads at once
@@ -30,18 +31,18 @@ def cumsum(input, axis: tl.constexpr = 0, reverse: tl.constexpr = False, dtype: 
     lowers to: tt.scan and tt.reduce
     """
     if not isinstance(reverse, bool):
-        raise ValueError(f"tle.cumsum: reverse must be a compile-time bool, got {reverse!r}")
+        refuse(ValueError, f"tle.cumsum: reverse must be a compile-time bool, got {reverse!r}")
     if axis not in (0, -1) or isinstance(axis, bool):
-        raise ValueError(f"tle.cumsum: axis must be 0, got {axis!r}")
+        refuse(ValueError, f"tle.cumsum: axis must be 0, got {axis!r}")
     if dtype is not None and (not isinstance(dtype, tl.dtype) or dtype.is_block()):
-        raise ValueError(f"tle.cumsum: dtype must be an element type such as tl.int32, got {dtype!r}")
+        refuse(ValueError, f"tle.cumsum: dtype must be an element type such as tl.int32, got {dtype!r}")
     if isinstance(input, (int, float)):
         input = _semantic.to_tensor(input)
     if not isinstance(input, tl.tensor) or input.type.is_block() and len(input.shape) != 1:
-        raise ValueError(f"tle.cumsum: `input` must be a block tensor of rank 1, got {input}")
+        refuse(ValueError, f"tle.cumsum: `input` must be a block tensor of rank 1, got {input}")
     values = _semantic.cast(input, dtype or _sum_type(input.dtype))
     if not values.dtype.is_int() and not values.dtype.is_floating() or values.dtype.primitive_bitwidth < 8 or values.dtype.is_fp8():
-        raise ValueError(f"tle.cumsum: elements of {values.dtype} cannot be added; give a wider dtype")
+        refuse(ValueError, f"tle.cumsum: elements of {values.dtype} cannot be added; give a wider dtype")
     if not values.type.is_block():
         return tl.tuple([_semantic.cast(_semantic.to_tensor(0), values.dtype), values])
     task = _semantic.builder.task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core import unwrap, word
+from ..refuse import refuse
 from .launch import checked_mesh, one_cta_a_program, use_mesh
 
 
@@ -32,18 +33,19 @@ def distributed_barrier(mesh=None, _semantic=None) -> None:
         return
     use_mesh(word_name, mesh, _semantic)
     if mesh.size > mesh.launch_size:
-        raise ValueError(f"{word_name}: {mesh!r} has {mesh.size} elements, and the clusters of the launch have "
-                         f"{mesh.launch_size} CTAs")
+        refuse(ValueError, f"{word_name}: {mesh!r} has {mesh.size} elements, and the clusters of the launch have "
+                           f"{mesh.launch_size} CTAs")
     ranks = tuple(sorted(mesh.ranks()))
     _semantic.builder.record("distributed_barrier", grid=False, ranks=None if len(ranks) == mesh.launch_size else ranks)
 
 
 def _whole_grid(word_name: str, mesh, semantic) -> None:
     if semantic.builder.launch_facts.mesh_size is not None:
-        raise ValueError(f"{word_name}: {mesh!r} is the whole grid's, and another mesh of this kernel is a cluster's; a kernel is "
-                         "launched in one of the two ways")
+        refuse(ValueError, f"{word_name}: {mesh!r} is the whole grid's, and another mesh of this kernel is a "
+                           f"cluster's; a kernel is "
+                           "launched in one of the two ways")
     if len(mesh.ranks()) != mesh.launch_size:
-        raise NotImplementedError(f"{word_name}: {mesh!r} is a part of the grid {dict(mesh.launch_axes)}; parts of clusters can "
-                                  "meet, parts of grids cannot")
+        refuse(NotImplementedError, f"{word_name}: {mesh!r} is a part of the grid {dict(mesh.launch_axes)}; parts of clusters can "
+                                    "meet, parts of grids cannot")
     semantic.builder.launch_facts = semantic.builder.launch_facts.with_grid_barrier()
     semantic.builder.record("distributed_barrier", grid=True, ranks=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import word
+from ..refuse import refuse
 from .reshard import own_shard, resharded
 from .sharding import ShardedTensor, ShardingSpec
 
@@ -30,15 +31,15 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
     """
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, ShardedTensor):
-            raise TypeError(f"{_NAME}: `{name}` must be a ShardedTensor of tle.make_sharded_tensor, got {operand}")
+            refuse(TypeError, f"{_NAME}: `{name}` must be a ShardedTensor of tle.make_sharded_tensor, got {operand}")
     if c is not None and not isinstance(c, ShardedTensor):
-        raise TypeError(f"{_NAME}: `c` must be a ShardedTensor of tle.make_sharded_tensor, got {c}")
+        refuse(TypeError, f"{_NAME}: `c` must be a ShardedTensor of tle.make_sharded_tensor, got {c}")
     if a.sharding.mesh != b.sharding.mesh:
-        raise ValueError(f"{_NAME}: `a` is spread over {a.sharding.mesh!r} and `b` over another mesh {b.sharding.mesh!r}")
+        refuse(ValueError, f"{_NAME}: `a` is spread over {a.sharding.mesh!r} and `b` over another mesh {b.sharding.mesh!r}")
     mesh, (want_a, want_b) = a.sharding.mesh, plan(a.sharding, b.sharding)
     a, b = (_with_shape(name, operand) for name, operand in (("a", a), ("b", b)))
     if a.shape[1] != b.shape[0]:
-        raise ValueError(f"{_NAME}: K is {a.shape[1]} in `a` {a.shape} and {b.shape[0]} in `b` {b.shape}")
+        refuse(ValueError, f"{_NAME}: K is {a.shape[1]} in `a` {a.shape} and {b.shape[0]} in `b` {b.shape}")
     shape = a.shape[0], b.shape[1]
     partial = tuple(name for name in mesh.dim_names if name in (*want_a.split[1], *want_a.partial, *want_b.partial))
     result = ShardingSpec(mesh, (want_a.split[0], want_b.split[1]), partial)
@@ -48,7 +49,7 @@ def distributed_dot(a, b, c=None, _semantic=None) -> ShardedTensor:
     kind = tl.int32 if a.handle.dtype.is_int() else tl.float32
     start = None if c is None else own_shard(_NAME, c, _semantic)
     if start is not None and start.dtype != kind:
-        raise ValueError(f"{_NAME}: `c` must accumulate in {kind}, got {start.dtype}")
+        refuse(ValueError, f"{_NAME}: `c` must accumulate in {kind}, got {start.dtype}")
     local = tl.dot(a.handle, b.handle, start, out_dtype=kind, _semantic=_semantic)
     return ShardedTensor(local, result, shape)
 
@@ -59,8 +60,8 @@ def plan(a: ShardingSpec, b: ShardingSpec) -> tuple[ShardingSpec, ShardingSpec]:
     for one, other in ((a, b), (b, a)):
         for name in one.partial:
             if other.axis_state(name) != "B":
-                raise ValueError(f"{_NAME}: an operand is partial along {name!r}, where the other one is not whole; "
-                                 "reshard it first")
+                refuse(ValueError, f"{_NAME}: an operand is partial along {name!r}, where the other one is not whole; "
+                                   "reshard it first")
     inner = tuple(name for name in inner if name not in columns)
     columns = tuple(name for name in columns if name not in rows)
     other_inner = tuple(name for name in other_inner if name not in rows)
@@ -70,7 +71,7 @@ def plan(a: ShardingSpec, b: ShardingSpec) -> tuple[ShardingSpec, ShardingSpec]:
 
 def _pair(spec: ShardingSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if len(spec.split) > 2:
-        raise ValueError(f"{_NAME}: takes matrices, and a split has {len(spec.split)} entries")
+        refuse(ValueError, f"{_NAME}: takes matrices, and a split has {len(spec.split)} entries")
     return (*spec.split, (), ())[:2]
 
 
@@ -81,16 +82,16 @@ def _with_shape(name: str, operand: ShardedTensor) -> ShardedTensor:
         local = tuple(getattr(handle, "shape", ()))
         shape = tuple(int(extent) * operand.sharding.factor(axis) for axis, extent in enumerate(local))
     if len(shape) != 2:
-        raise ValueError(f"{_NAME}: `{name}` must be a matrix, its shape is {shape}")
+        refuse(ValueError, f"{_NAME}: `{name}` must be a matrix, its shape is {shape}")
     return ShardedTensor(handle, operand.sharding, shape)
 
 
 def _check_c(c: ShardedTensor, result: ShardingSpec, shape: tuple[int, int], a: ShardedTensor) -> None:
     have = c.sharding
     if have.mesh != result.mesh or _pair(have) != result.split or have.partial != result.partial:
-        raise ValueError(f"{_NAME}: `c` must be distributed as the result, {result!r}; it is {have!r}")
+        refuse(ValueError, f"{_NAME}: `c` must be distributed as the result, {result!r}; it is {have!r}")
     if c.shape is not None and c.shape != shape:
-        raise ValueError(f"{_NAME}: `c` has the shape {c.shape}, and the result {shape}")
+        refuse(ValueError, f"{_NAME}: `c` has the shape {c.shape}, and the result {shape}")
     local = tuple(extent // result.factor(axis) for axis, extent in enumerate(shape))
     if tuple(getattr(c.handle, "shape", ())) not in ((), local):
-        raise ValueError(f"{_NAME}: a shard of `c` must be {local}, and its handle has the shape {tuple(c.handle.shape)}")
+        refuse(ValueError, f"{_NAME}: a shard of `c` must be {local}, and its handle has the shape {tuple(c.handle.shape)}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir import ALONE
 from ..core import unwrap
+from ..refuse import refuse
 from .mesh import device_mesh
 
 MOST = 16  # CTAs of a cluster: 8 on every chip that has clusters, up to 16 on some
@@ -15,7 +16,7 @@ def checked_mesh(word: str, mesh: Any, parameter: str = "mesh") -> device_mesh:
     """`mesh` unwrapped; TypeError if it is none."""
     mesh = unwrap(mesh)
     if not isinstance(mesh, device_mesh):
-        raise TypeError(f"{word}: `{parameter}` must be a tle.device_mesh, got {mesh!r}")
+        refuse(TypeError, f"{word}: `{parameter}` must be a tle.device_mesh, got {mesh!r}")
     return mesh
 
 
@@ -26,17 +27,18 @@ def use_mesh(word: str, mesh: device_mesh, semantic: Any) -> None:
     if mesh.is_block_mesh:
         return
     if size > MOST:
-        raise ValueError(f"{word}: the axes {dict(mesh.launch_axes)} of {mesh!r} make clusters of {size} CTAs; "
-                         f"the hardware has clusters of up to {MOST}")
+        refuse(ValueError, f"{word}: the axes {dict(mesh.launch_axes)} of {mesh!r} make clusters of {size} CTAs; "
+                           f"the hardware has clusters of up to {MOST}")
     if facts.grid_meets:
-        raise ValueError(f"{word}: {mesh!r} is a cluster's, and a distributed_barrier of this kernel is the whole grid's; a kernel "
-                         "is launched in one of the two ways")
+        refuse(ValueError, f"{word}: {mesh!r} is a cluster's, and a distributed_barrier of this kernel is the whole "
+                           f"grid's; a kernel "
+                           "is launched in one of the two ways")
     if facts.mesh_size not in (None, size):
-        raise ValueError(f"{word}: {mesh!r} means clusters of {size} CTAs, and another mesh of this kernel means clusters of "
-                         f"{facts.mesh_size}; all meshes of a kernel agree")
+        refuse(ValueError, f"{word}: {mesh!r} means clusters of {size} CTAs, and another mesh of this kernel means clusters of "
+                           f"{facts.mesh_size}; all meshes of a kernel agree")
     if facts.cluster not in (ALONE, (size, 1, 1)):
-        raise ValueError(f"{word}: {mesh!r} means clusters of {(size, 1, 1)}, and the launch asks for "
-                         f"ctas_per_cga={facts.cluster}")
+        refuse(ValueError, f"{word}: {mesh!r} means clusters of {(size, 1, 1)}, and the launch asks for "
+                           f"ctas_per_cga={facts.cluster}")
     semantic.builder.launch_facts = facts.with_mesh(size)
 
 
@@ -44,4 +46,4 @@ def one_cta_a_program(word: str, semantic: Any) -> None:
     """ValueError if the launch spreads one program over several CTAs."""
     num_ctas = getattr(semantic.builder.options, "num_ctas", 1)
     if num_ctas != 1:
-        raise ValueError(f"{word}: needs num_ctas=1, every CTA a program of its own, but the launch has num_ctas={num_ctas}")
+        refuse(ValueError, f"{word}: needs num_ctas=1, every CTA a program of its own, but the launch has num_ctas={num_ctas}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import word
+from ..refuse import refuse
 
 
 @word
@@ -21,11 +22,11 @@ def load(pointer=None, mask=None, other=None, is_async: tl.constexpr = False, *,
     lowers to: tt.load
     """
     if (pointer is None) == (ptr is None):
-        raise TypeError("tle.load: give the pointer once, as `pointer` or as `ptr`")
+        refuse(TypeError, "tle.load: give the pointer once, as `pointer` or as `ptr`")
     if not isinstance(is_async, bool):
-        raise ValueError(f"tle.load: is_async must be a compile-time bool, got {is_async!r}")
+        refuse(ValueError, f"tle.load: is_async must be a compile-time bool, got {is_async!r}")
     if tuple(boundary_check) or padding_option:
-        raise ValueError("tle.load: boundary_check and padding_option are for block pointers, which Triton 3.9 no longer has; "
-                         "use a mask, or a tensor descriptor")
+        refuse(ValueError, "tle.load: boundary_check and padding_option are for block pointers, which Triton 3.9 no longer has; "
+                           "use a mask, or a tensor descriptor")
     return tl.load(ptr if pointer is None else pointer, mask, other, cache_modifier=cache_modifier, eviction_policy=eviction_policy,
                    volatile=volatile, _semantic=_semantic)

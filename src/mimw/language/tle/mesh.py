@@ -14,6 +14,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..core import unwrap
+from ..refuse import refuse
 from .compile_time import CompileTimeValue
 
 
@@ -74,9 +75,9 @@ class device_mesh(CompileTimeValue):
         sizes = unwrap(sizes)
         sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
         if any(isinstance(size, bool) or not isinstance(size, int) for size in sizes):
-            raise TypeError(f"device_mesh.reshape: sizes must be ints, got {sizes}")
+            refuse(TypeError, f"device_mesh.reshape: sizes must be ints, got {sizes}")
         if not sizes or min(sizes) < 1 or prod(sizes) != self.size:
-            raise ValueError(f"device_mesh.reshape: {sizes} does not hold the {self.size} elements of {self!r}")
+            refuse(ValueError, f"device_mesh.reshape: {sizes} does not hold the {self.size} elements of {self!r}")
         names = self.dim_names if len(sizes) == self.ndim else ("flat", ) if len(sizes) == 1 else tuple(
             f"dim{axis}" for axis in range(len(sizes)))
         return self._derived(sizes, names, self.physical_ids)
@@ -86,7 +87,7 @@ class device_mesh(CompileTimeValue):
         picks = [self._pick(axis, entry) for axis, entry in enumerate(_full_key(key, self.ndim))]
         for axis, pick in enumerate(picks):
             if isinstance(pick, range) and not pick:
-                raise ValueError(f"device_mesh[...]: the slice of axis {self.dim_names[axis]!r} selects nothing")
+                refuse(ValueError, f"device_mesh[...]: the slice of axis {self.dim_names[axis]!r} selects nothing")
         kept = [(len(pick), name) for pick, name in zip(picks, self.dim_names) if isinstance(pick, range)]
         strides = [prod(self.shape[axis + 1:]) for axis in range(self.ndim)]
         places = product(*(pick if isinstance(pick, range) else (pick, ) for pick in picks))
@@ -98,9 +99,9 @@ class device_mesh(CompileTimeValue):
         if isinstance(entry, (slice, tl.slice)):
             return range(*slice(*(unwrap(bound) for bound in (entry.start, entry.stop, entry.step))).indices(extent))
         if isinstance(entry, bool) or not isinstance(entry, int):
-            raise TypeError(f"device_mesh[...]: axis {self.dim_names[axis]!r} takes an int or a slice, not {entry!r}")
+            refuse(TypeError, f"device_mesh[...]: axis {self.dim_names[axis]!r} takes an int or a slice, not {entry!r}")
         if not -extent <= entry < extent:
-            raise IndexError(f"device_mesh[...]: index {entry} of axis {self.dim_names[axis]!r}, which has {extent}")
+            refuse(IndexError, f"device_mesh[...]: index {entry} of axis {self.dim_names[axis]!r}, which has {extent}")
         return entry % extent
 
     # ---- what it means for a launch ----------------------------------------------------------------------------------
@@ -160,14 +161,15 @@ def place_of(names: list[str], axes: tuple[tuple[str, int], ...], coordinates: M
 
 def _axes(topology) -> list[tuple[str, int]]:
     if not isinstance(topology, Mapping):
-        raise TypeError(f"device_mesh: topology must be a mapping of level names to descriptions, got {type(topology).__name__}")
+        refuse(TypeError, f"device_mesh: topology must be a mapping of level names to descriptions, got {type(topology).__name__}")
     if not topology:
-        raise ValueError("device_mesh: topology is empty")
+        refuse(ValueError, "device_mesh: topology is empty")
     axes = [axis for level, description in topology.items() for axis in _level(level, unwrap(description))]
     names = [name for name, _ in axes]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"device_mesh: axis name {name!r} is given {names.count(name)} times; names are unique over the mesh")
+            refuse(ValueError, f"device_mesh: axis name {name!r} is given {names.count(name)} times; names are unique "
+                               f"over the mesh")
     return axes
 
 
@@ -176,13 +178,13 @@ def _level(level, description) -> list[tuple[str, int]]:
     if isinstance(description, int) and not isinstance(description, bool):
         return [(level, _size(level, description))]
     if not isinstance(description, (list, tuple)):
-        raise TypeError(f"device_mesh: level {level!r} must be an int or a list of (name, size) pairs, got {description!r}")
+        refuse(TypeError, f"device_mesh: level {level!r} must be an int or a list of (name, size) pairs, got {description!r}")
     if not description:
-        raise ValueError(f"device_mesh: level {level!r} has no axes")
+        refuse(ValueError, f"device_mesh: level {level!r} has no axes")
     axes = []
     for pair in description:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise ValueError(f"device_mesh: level {level!r} holds {pair!r}, which is no (name, size) pair")
+            refuse(ValueError, f"device_mesh: level {level!r} holds {pair!r}, which is no (name, size) pair")
         name, size = unwrap(pair)
         _check_name(name, "axis")
         axes.append((name, _size(name, size)))
@@ -191,14 +193,14 @@ def _level(level, description) -> list[tuple[str, int]]:
 
 def _check_name(name, what: str) -> None:
     if not isinstance(name, str) or not name:
-        raise ValueError(f"device_mesh: {what} names are non-empty strings, got {name!r}")
+        refuse(ValueError, f"device_mesh: {what} names are non-empty strings, got {name!r}")
 
 
 def _size(name: str, size) -> int:
     if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(f"device_mesh: the size of {name!r} must be an int, got {size!r}")
+        refuse(TypeError, f"device_mesh: the size of {name!r} must be an int, got {size!r}")
     if size < 1:
-        raise ValueError(f"device_mesh: the size of {name!r} must be at least 1, got {size}")
+        refuse(ValueError, f"device_mesh: the size of {name!r} must be at least 1, got {size}")
     return size
 
 
@@ -208,8 +210,8 @@ def _full_key(key, ndim: int) -> list:
     entries = list(key) if isinstance(key, tuple) else [key]
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
-        raise IndexError("device_mesh[...]: only one `...` may be given")
+        refuse(IndexError, "device_mesh[...]: only one `...` may be given")
     if len(entries) - dots > ndim:
-        raise IndexError(f"device_mesh[...]: {len(entries) - dots} indices for {ndim} axes")
+        refuse(IndexError, f"device_mesh[...]: {len(entries) - dots} indices for {ndim} axes")
     at = entries.index(Ellipsis) if dots else len(entries)
     return [*entries[:at], *[slice(None)] * (ndim - len(entries) + dots), *entries[at + dots:]]

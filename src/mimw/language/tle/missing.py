@@ -11,10 +11,10 @@ from ...ir import UNKNOWN
 def missing(name: str):
     """A callable, in kernels and outside, that raises `NotYet` for `name`."""
 
-    def refuse(*args, _semantic=None, _generator=None, **kwargs):
+    def not_offered(*args, _semantic=None, _generator=None, **kwargs):
         raise NotYet(f"not yet: {name} is not offered by this release", UNKNOWN if _semantic is None else _semantic.builder.site)
 
-    refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
-    refuse.__doc__ = f"Not offered by this release: using it raises `mimw.errors.NotYet`, which names {name}."
-    setattr(refuse, tl.TRITON_BUILTIN, True)
-    return refuse
+    not_offered.__name__ = not_offered.__qualname__ = name.rpartition(".")[2]
+    not_offered.__doc__ = f"Not offered by this release: using it raises `mimw.errors.NotYet`, which names {name}."
+    setattr(not_offered, tl.TRITON_BUILTIN, True)
+    return not_offered

@@ -7,6 +7,7 @@ from math import prod
 import triton.language.core as tl
 
 from ..core import unwrap, word
+from ..refuse import refuse
 from ..tlx import types as tlx
 from .launch import checked_mesh, use_mesh
 from .mesh import device_mesh
@@ -41,17 +42,17 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     if isinstance(tensor, ShardedTensor):
         return _shard(tensor, shard_id, scope, _semantic)
     if isinstance(tensor, remote_buffer):
-        raise ValueError(f"{_NAME}: {tensor} is remote already; take the buffer itself")
+        refuse(ValueError, f"{_NAME}: {tensor} is remote already; take the buffer itself")
     if _is_pointer(tensor, "cluster"):
         _rank(shard_id, scope, _semantic)
         if shard_id == 0 and not isinstance(shard_id, (tl.tensor, bool)):
             return tensor
-        raise ValueError(f"{_NAME}: the pointer is remote already; take the pointer into this CTA's buffer")
+        refuse(ValueError, f"{_NAME}: the pointer is remote already; take the pointer into this CTA's buffer")
     if not isinstance(tensor, tlx.buffered_tensor) and not _is_pointer(tensor, "shared"):
-        raise TypeError(f"{_NAME}: takes a buffer in shared memory, a pointer into one, or a ShardedTensor; got "
-                        f"{tensor.type if isinstance(tensor, tl.tensor) else tensor}")
+        refuse(TypeError, f"{_NAME}: takes a buffer in shared memory, a pointer into one, or a ShardedTensor; got "
+                          f"{tensor.type if isinstance(tensor, tl.tensor) else tensor}")
     if isinstance(tensor, tlx.buffered_tensor) and tensor.type.storage is not tlx.storage_kind.smem:
-        raise TypeError(f"{_NAME}: the buffer is in {tensor.type.storage.value}; shards reach each other's shared memory only")
+        refuse(TypeError, f"{_NAME}: the buffer is in {tensor.type.storage.value}; shards reach each other's shared memory only")
     rank = _rank(shard_id, scope, _semantic)
     if isinstance(tensor, tlx.buffered_tensor):
         return remote_buffer(tensor, rank)
@@ -80,7 +81,7 @@ def _rank(shard_id, scope: device_mesh | None, semantic) -> tl.tensor:
         return semantic.to_tensor(number)
     use_mesh(_NAME, scope, semantic)
     if scope.is_block_mesh:
-        raise ValueError(f"{_NAME}: {scope!r} is the whole grid's; only the CTAs of a cluster reach each other's shared memory")
+        refuse(ValueError, f"{_NAME}: {scope!r} is the whole grid's; only the CTAs of a cluster reach each other's shared memory")
     ranks = scope.ranks()
     _check_static(number, len(ranks), repr(scope))
     if not isinstance(number, tl.tensor):
@@ -97,7 +98,7 @@ def _rank(shard_id, scope: device_mesh | None, semantic) -> tl.tensor:
 
 def _check_static(number, size: int, where: str) -> None:
     if isinstance(number, int) and size > 1 and number >= size:
-        raise ValueError(f"{_NAME}: shard {number} of {where}, which has {size}")
+        refuse(ValueError, f"{_NAME}: shard {number} of {where}, which has {size}")
 
 
 def _number(shard_id, scope: device_mesh | None, semantic) -> int | tl.tensor:
@@ -105,16 +106,16 @@ def _number(shard_id, scope: device_mesh | None, semantic) -> int | tl.tensor:
     if not isinstance(shard_id, (tuple, list)):
         return _checked(shard_id)
     if not shard_id:
-        raise ValueError(f"{_NAME}: the shard id is an empty tuple")
+        refuse(ValueError, f"{_NAME}: the shard id is an empty tuple")
     if scope is None:
-        raise ValueError(f"{_NAME}: coordinates {_shown(shard_id)} need `scope`, the mesh that they are of")
+        refuse(ValueError, f"{_NAME}: coordinates {_shown(shard_id)} need `scope`, the mesh that they are of")
     if len(shard_id) != scope.ndim:
-        raise ValueError(f"{_NAME}: {len(shard_id)} coordinates {_shown(shard_id)} for the {scope.ndim} axes of {scope!r}")
+        refuse(ValueError, f"{_NAME}: {len(shard_id)} coordinates {_shown(shard_id)} for the {scope.ndim} axes of {scope!r}")
     number: int | tl.tensor = 0
     for name, extent, coordinate in zip(scope.dim_names, scope.shape, shard_id):
         coordinate = _checked(coordinate)
         if isinstance(coordinate, int) and coordinate >= extent:
-            raise ValueError(f"{_NAME}: coordinate {coordinate} of axis {name!r}, which has {extent}")
+            refuse(ValueError, f"{_NAME}: coordinate {coordinate} of axis {name!r}, which has {extent}")
         number = _sum(_product(number, extent, semantic), coordinate, semantic)
     return number
 
@@ -123,14 +124,14 @@ def _checked(shard_id) -> int | tl.tensor:
     """One number: an int that is not negative, or an i32 scalar."""
     if isinstance(shard_id, tl.tensor):
         if shard_id.type.is_block():
-            raise ValueError(f"{_NAME}: a shard id is one number, not a {shard_id.type}")
+            refuse(ValueError, f"{_NAME}: a shard id is one number, not a {shard_id.type}")
         if shard_id.dtype != tl.int32:
-            raise TypeError(f"{_NAME}: a run-time shard id is an int32, not a {shard_id.dtype}")
+            refuse(TypeError, f"{_NAME}: a run-time shard id is an int32, not a {shard_id.dtype}")
         return shard_id
     if isinstance(shard_id, bool) or not isinstance(shard_id, int):
-        raise TypeError(f"{_NAME}: a shard id is an int, a scalar int32, or a tuple of them; got {shard_id!r}")
+        refuse(TypeError, f"{_NAME}: a shard id is an int, a scalar int32, or a tuple of them; got {shard_id!r}")
     if shard_id < 0:
-        raise ValueError(f"{_NAME}: shard id {shard_id} is negative")
+        refuse(ValueError, f"{_NAME}: shard id {shard_id} is negative")
     return shard_id
 
 
@@ -165,15 +166,16 @@ def _shard(sharded: ShardedTensor, shard_id, scope: device_mesh | None, semantic
         return remote(handle, shard_id, scope, _semantic=semantic)
     if isinstance(handle, tl.tensor) and handle.dtype.is_ptr() and not handle.type.is_block():
         return shard_pointers(sharded, shard_id, scope, semantic)
-    raise TypeError(f"{_NAME}: the shard is in the registers of its CTA, where nobody reaches it; store it in a buffer of "
-                    "tle.gpu.alloc and make that the handle, or use tle.reshard")
+    refuse(TypeError, f"{_NAME}: the shard is in the registers of its CTA, where nobody reaches it; store it in a buffer of "
+                      "tle.gpu.alloc and make that the handle, or use tle.reshard")
 
 
 def shard_pointers(sharded: ShardedTensor, shard_id, scope: device_mesh, semantic) -> tl.tensor:
     """Pointers to the elements of a tensor in global memory that a shard owns."""
     spec, shape = sharded.sharding, sharded.shape
     if shape is None:
-        raise ValueError(f"{_NAME}: the ShardedTensor has a pointer for a handle and no shape; give make_sharded_tensor the shape")
+        refuse(ValueError, f"{_NAME}: the ShardedTensor has a pointer for a handle and no shape; give "
+                           f"make_sharded_tensor the shape")
     coordinates = _coordinates(_number(shard_id, scope, semantic), shard_id, scope, semantic)
     extents = sharded.shard_shape
     place = None

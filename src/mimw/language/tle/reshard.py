@@ -13,6 +13,7 @@ from math import gcd, prod
 import triton.language.core as tl
 
 from ..core import unwrap, word
+from ..refuse import refuse
 from ..tlx import types as tlx
 from .distributed import distributed_barrier
 from .gpu.memory import alloc
@@ -49,9 +50,9 @@ def reshard(tensor, spec, _semantic=None) -> ShardedTensor:
     """
     spec = unwrap(spec)
     if not isinstance(tensor, ShardedTensor):
-        raise TypeError(f"{_NAME}: takes a ShardedTensor of tle.make_sharded_tensor, got {tensor}")
+        refuse(TypeError, f"{_NAME}: takes a ShardedTensor of tle.make_sharded_tensor, got {tensor}")
     if not isinstance(spec, ShardingSpec):
-        raise TypeError(f"{_NAME}: `spec` must be a ShardingSpec of tle.sharding, got {spec!r}")
+        refuse(TypeError, f"{_NAME}: `spec` must be a ShardingSpec of tle.sharding, got {spec!r}")
     return resharded(_NAME, tensor, spec, _semantic)
 
 
@@ -60,7 +61,7 @@ def resharded(name: str, tensor: ShardedTensor, spec: ShardingSpec, semantic) ->
     have, mesh = tensor.sharding, tensor.sharding.mesh
     check_transition(name, have, spec)
     if mesh.is_block_mesh:
-        raise ValueError(f"{name}: {mesh!r} is the whole grid's; shards reach each other within a cluster only")
+        refuse(ValueError, f"{name}: {mesh!r} is the whole grid's; shards reach each other within a cluster only")
     use_mesh(name, mesh, semantic)
     tile = own_shard(name, tensor, semantic)
     extents = tuple(tile.type.shape) if tile.type.is_block() else ()
@@ -74,12 +75,12 @@ def resharded(name: str, tensor: ShardedTensor, spec: ShardingSpec, semantic) ->
 def check_transition(name: str, have: ShardingSpec, want: ShardingSpec) -> None:
     """ValueError for another mesh, and for a value that would have to become partial."""
     if have.mesh != want.mesh:
-        raise ValueError(f"{name}: the tensor is spread over {have.mesh!r}, and the spec is of another mesh {want.mesh!r}")
+        refuse(ValueError, f"{name}: the tensor is spread over {have.mesh!r}, and the spec is of another mesh {want.mesh!r}")
     for axis in want.partial:
         if axis not in have.partial:
             state = have.axis_state(axis)
             what = "split" if state == "S" else "whole"
-            raise ValueError(f"{name}: {state} -> P along {axis!r}: a value that is {what} does not become a partial sum")
+            refuse(ValueError, f"{name}: {state} -> P along {axis!r}: a value that is {what} does not become a partial sum")
 
 
 def _cuts(spec: ShardingSpec) -> tuple:
@@ -96,7 +97,7 @@ def own_shard(name: str, tensor: ShardedTensor, semantic) -> tl.tensor:
     if isinstance(handle, tlx.buffered_tensor):
         handle = tl.load(local_ptr(handle, _semantic=semantic), _semantic=semantic)
     elif not isinstance(handle, tl.tensor):
-        raise TypeError(f"{name}: the handle of a ShardedTensor is a tensor, a pointer or a buffer, got {handle}")
+        refuse(TypeError, f"{name}: the handle of a ShardedTensor is a tensor, a pointer or a buffer, got {handle}")
     elif handle.dtype.is_ptr():
         if not handle.type.is_block() and handle.dtype.address_space == "global":
             number = own_number(tensor.sharding.mesh, semantic)
@@ -104,8 +105,8 @@ def own_shard(name: str, tensor: ShardedTensor, semantic) -> tl.tensor:
         handle = tl.load(handle, _semantic=semantic)
     found = tuple(handle.type.shape) if handle.type.is_block() else ()
     if wanted is not None and found != wanted:
-        raise ValueError(f"{name}: a shard of {tensor.shape} split over {tensor.sharding.split} is {wanted}, and the "
-                         f"handle has the shape {found}")
+        refuse(ValueError, f"{name}: a shard of {tensor.shape} split over {tensor.sharding.split} is {wanted}, and the "
+                           f"handle has the shape {found}")
     return handle
 
 

@@ -7,6 +7,7 @@ from math import prod
 import triton.language.core as tl
 
 from ..core import unwrap, word
+from ..refuse import refuse
 from .launch import checked_mesh, use_mesh
 
 
@@ -33,7 +34,7 @@ def shard_id(mesh, axis, _semantic=None) -> tl.tensor:
         return _coordinate(number, mesh.launch_axes, name, _semantic)
     extent = dict(outside)[name]
     if extent > 1 and any(kind in name for kind in ("node", "device")):
-        raise NotImplementedError(f"tle.shard_id: axis {name!r} of {mesh!r} numbers other GPUs; this release runs on one")
+        refuse(NotImplementedError, f"tle.shard_id: axis {name!r} of {mesh!r} numbers other GPUs; this release runs on one")
     number = _semantic.floordiv(number, _semantic.to_tensor(mesh.launch_size))
     return _coordinate(number, outside, name, _semantic)
 
@@ -41,13 +42,13 @@ def shard_id(mesh, axis, _semantic=None) -> tl.tensor:
 def _axis_name(mesh, axis) -> str:
     names = mesh.launch_dim_names
     if isinstance(axis, bool) or not isinstance(axis, (str, int)):
-        raise TypeError(f"tle.shard_id: axis must be a name or an int, got {axis!r}")
+        refuse(TypeError, f"tle.shard_id: axis must be a name or an int, got {axis!r}")
     if isinstance(axis, str):
         if axis not in names:
-            raise ValueError(f"tle.shard_id: no axis is named {axis!r}; the mesh was made with {names}")
+            refuse(ValueError, f"tle.shard_id: no axis is named {axis!r}; the mesh was made with {names}")
         return axis
     if not -len(names) <= axis < len(names):
-        raise IndexError(f"tle.shard_id: axis {axis} of a mesh of {len(names)} axes {names}")
+        refuse(IndexError, f"tle.shard_id: axis {axis} of a mesh of {len(names)} axes {names}")
     return names[axis]
 
 

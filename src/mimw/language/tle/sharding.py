@@ -8,6 +8,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..core import identifier, unwrap
+from ..refuse import refuse
 from .compile_time import CompileTimeValue
 from .mesh import device_mesh
 
@@ -20,7 +21,7 @@ class _Axes:
         self.axis = tuple(axis) if isinstance(axis, list) else axis
         for name in _names(type(self).__name__, axis):
             if not name:
-                raise ValueError(f"tle.{type(self).__name__}: an axis name is empty")
+                refuse(ValueError, f"tle.{type(self).__name__}: an axis name is empty")
 
     def __eq__(self, other) -> bool:
         return self.axis == other.axis if type(other) is type(self) else NotImplemented
@@ -105,21 +106,21 @@ def sharding(mesh, split=None, partial=None) -> ShardingSpec:
     """
     mesh, split, partial = unwrap(mesh), unwrap(split), unwrap(partial)
     if not isinstance(mesh, device_mesh):
-        raise TypeError(f"tle.sharding: the first argument is the mesh, sharding(mesh, split=None, partial=None); got {mesh!r}. "
-                        "Annotate a tensor with tle.make_sharded_tensor(tensor, spec)")
+        refuse(TypeError, f"tle.sharding: the first argument is the mesh, sharding(mesh, split=None, partial=None); got {mesh!r}. "
+                          "Annotate a tensor with tle.make_sharded_tensor(tensor, spec)")
     if split is not None and not isinstance(split, (list, tuple)):
-        raise TypeError(f"tle.sharding: split must be a list or tuple with an entry for each tensor axis, got {split!r}")
+        refuse(TypeError, f"tle.sharding: split must be a list or tuple with an entry for each tensor axis, got {split!r}")
     if isinstance(partial, (str, P)):
         partial = (partial, )
     if partial is not None and not isinstance(partial, (list, tuple)):
-        raise TypeError(f"tle.sharding: partial must be a list or tuple of axis names, got {partial!r}")
+        refuse(TypeError, f"tle.sharding: partial must be a list or tuple of axis names, got {partial!r}")
     cuts = tuple(_names("split", entry, S) for entry in split or ())
     sums = [name for entry in partial or () for name in _names("partial", entry, P)]
     _check(mesh, "split", [name for names in cuts for name in names])
     _check(mesh, "partial", sums)
     for name in sums:
         if any(name in names for names in cuts):
-            raise ValueError(f"tle.sharding: axis {name!r} is both split and partial")
+            refuse(ValueError, f"tle.sharding: axis {name!r} is both split and partial")
     return ShardingSpec(mesh, cuts, tuple(name for name in mesh.dim_names if name in sums))
 
 
@@ -133,17 +134,17 @@ def _names(what: str, entry, mark: type = _Axes) -> tuple[str, ...]:
         return (entry, )
     if isinstance(entry, (list, tuple)) and all(isinstance(name, str) for name in entry):
         return tuple(entry)
-    raise TypeError(f"tle.sharding: an entry of `{what}` is an axis name or a list of them, got {entry!r}")
+    refuse(TypeError, f"tle.sharding: an entry of `{what}` is an axis name or a list of them, got {entry!r}")
 
 
 def _check(mesh: device_mesh, what: str, names: list[str]) -> None:
     for name in names:
         if not name:
-            raise ValueError(f"tle.sharding: an axis name in {what} is empty")
+            refuse(ValueError, f"tle.sharding: an axis name in {what} is empty")
         if name not in mesh.dim_names:
-            raise ValueError(f"tle.sharding: {what} names the axis {name!r}; {mesh!r} has none of that name")
+            refuse(ValueError, f"tle.sharding: {what} names the axis {name!r}; {mesh!r} has none of that name")
         if names.count(name) > 1:
-            raise ValueError(f"tle.sharding: {what} uses axis {name!r} {names.count(name)} times")
+            refuse(ValueError, f"tle.sharding: {what} uses axis {name!r} {names.count(name)} times")
 
 
 class ShardedTensor(tl.base_value):
@@ -220,9 +221,9 @@ def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
     """
     spec, shape = unwrap(sharding), unwrap(shape)
     if not isinstance(spec, ShardingSpec):
-        raise TypeError(f"tle.make_sharded_tensor: sharding must be a ShardingSpec made by tle.sharding, got {spec!r}")
+        refuse(TypeError, f"tle.make_sharded_tensor: sharding must be a ShardingSpec made by tle.sharding, got {spec!r}")
     if shape is not None and not isinstance(shape, (list, tuple)):
-        raise TypeError(f"tle.make_sharded_tensor: shape must be a list or tuple, got {shape!r}")
+        refuse(TypeError, f"tle.make_sharded_tensor: shape must be a list or tuple, got {shape!r}")
     shape = None if shape is None else tuple(shape)
     if shape is not None:
         check_split("tle.make_sharded_tensor", spec, shape)
@@ -232,12 +233,13 @@ def make_sharded_tensor(handle, sharding, shape=None) -> ShardedTensor:
 def check_split(name: str, spec: ShardingSpec, shape: tuple[int, ...]) -> None:
     """ValueError, in the word `name`, if a tensor of the logical `shape` cannot be spread so."""
     if len(spec.split) > len(shape):
-        raise ValueError(f"{name}: the split has {len(spec.split)} entries and the shape {shape} has {len(shape)}")
+        refuse(ValueError, f"{name}: the split has {len(spec.split)} entries and the shape {shape} has {len(shape)}")
     for axis, extent in enumerate(shape):
         factor = spec.factor(axis)
         if extent % factor:
-            raise ValueError(f"{name}: axis {axis} has {extent} elements, which its split over {spec.split[axis]} does not divide: "
-                             f"{extent} % {factor} = {extent % factor}")
+            refuse(ValueError, f"{name}: axis {axis} has {extent} elements, which its split over {spec.split[axis]} "
+                               f"does not divide: "
+                               f"{extent} % {factor} = {extent % factor}")
 
 
 for _function in (sharding, make_sharded_tensor):

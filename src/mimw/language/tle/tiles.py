@@ -14,6 +14,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..core import word
+from ..refuse import refuse
 from ..tlx.arguments import is_int
 from ..tlx.types import buffered_tensor
 from .buffer_tiles import read_tile, write_tile
@@ -31,7 +32,7 @@ def extract_tile(x, index, tile_shape: tl.constexpr = None, shape: tl.constexpr 
     lowers to: tt.reshape, tt.trans, tt.split; tt.gather for a run-time index; ttg.local_load or local_gather for a buffer
     """
     if (shape is None) == (tile_shape is None):
-        raise ValueError("extract_tile: give the tile's shape once, as `shape` or as `tile_shape`")
+        refuse(ValueError, "extract_tile: give the tile's shape once, as `shape` or as `tile_shape`")
     tile = _extents("extract_tile", shape if tile_shape is None else tile_shape)
     grid = _grid("extract_tile", x, tile)
     where = _coordinates("extract_tile", index, grid, _semantic)
@@ -55,11 +56,11 @@ def insert_tile(x, tile, index, _semantic=None):
     lowers to: tt.broadcast and arith.select; ttg.local_store or local_scatter for a buffer
     """
     if not isinstance(tile, tl.tensor) or not tile.type.is_block():
-        raise ValueError(f"insert_tile: `tile` must be a block tensor, got {tile}")
+        refuse(ValueError, f"insert_tile: `tile` must be a block tensor, got {tile}")
     extents = _extents("insert_tile", tuple(tile.shape))
     grid = _grid("insert_tile", x, extents)
     if tile.dtype != x.dtype:
-        raise ValueError(f"insert_tile: the tile holds {tile.dtype}, the target {x.dtype}; convert first")
+        refuse(ValueError, f"insert_tile: the tile holds {tile.dtype}, the target {x.dtype}; convert first")
     where = _coordinates("insert_tile", index, grid, _semantic)
     if isinstance(x, buffered_tensor):
         write_tile(x, tile, where, _semantic)
@@ -93,26 +94,26 @@ class Grid:
 def _extents(name: str, shape: Any) -> tuple[int, ...]:
     shape = (shape, ) if is_int(shape) else shape
     if not isinstance(shape, (list, tuple)) or not shape:
-        raise ValueError(f"{name}: the tile's shape must be a list or tuple of ints, got {shape!r}")
+        refuse(ValueError, f"{name}: the tile's shape must be a list or tuple of ints, got {shape!r}")
     extents = tuple(extent.value if isinstance(extent, tl.constexpr) else extent for extent in shape)
     for extent in extents:
         if not is_int(extent) or extent <= 0:
-            raise ValueError(f"{name}: each extent of the tile must be a positive compile-time int, got {extent!r}")
+            refuse(ValueError, f"{name}: each extent of the tile must be a positive compile-time int, got {extent!r}")
     return extents
 
 
 def _grid(name: str, x: Any, tile: tuple[int, ...]) -> Grid:
     if isinstance(x, buffered_tensor):
         if x.num:
-            raise ValueError(f"{name}: the buffer is an array of {x.num}; index it first")
+            refuse(ValueError, f"{name}: the buffer is an array of {x.num}; index it first")
     elif not isinstance(x, tl.tensor) or not x.type.is_block():
-        raise ValueError(f"{name}: the source must be a block tensor or a shared buffer, got {x}")
+        refuse(ValueError, f"{name}: the source must be a block tensor or a shared buffer, got {x}")
     extents = tuple(int(extent) for extent in x.shape)
     if len(extents) != len(tile):
-        raise ValueError(f"{name}: the tile has rank {len(tile)}, the source {list(extents)} has rank {len(extents)}")
+        refuse(ValueError, f"{name}: the tile has rank {len(tile)}, the source {list(extents)} has rank {len(extents)}")
     for axis, (extent, part) in enumerate(zip(extents, tile)):
         if extent % part:
-            raise ValueError(f"{name}: along axis {axis} the tile's extent {part} does not divide the source's {extent}")
+            refuse(ValueError, f"{name}: along axis {axis} the tile's extent {part} does not divide the source's {extent}")
     return Grid(tuple(extent // part for extent, part in zip(extents, tile)), tile)
 
 
@@ -121,8 +122,8 @@ def _coordinates(name: str, index: Any, grid: Grid, semantic) -> list:
     counts = grid.counts
     if isinstance(index, (list, tuple)):
         if len(index) != len(counts):
-            raise ValueError(f"{name}: index {[str(item) for item in index]} has {len(index)} coordinates, the grid has "
-                             f"{len(counts)} axes")
+            refuse(ValueError, f"{name}: index {[str(item) for item in index]} has {len(index)} coordinates, the grid has "
+                               f"{len(counts)} axes")
         return [_number(name, item, count, semantic) for item, count in zip(index, counts)]
     rest, where = _number(name, index, prod(counts), semantic), []
     for count in reversed(counts):
@@ -137,10 +138,10 @@ def _coordinates(name: str, index: Any, grid: Grid, semantic) -> list:
 def _number(name: str, value: Any, count: int, semantic):
     if is_int(value):
         if not 0 <= value < count:
-            raise ValueError(f"{name}: tile {value} is outside the grid, which has the numbers 0 to {count - 1} there")
+            refuse(ValueError, f"{name}: tile {value} is outside the grid, which has the numbers 0 to {count - 1} there")
         return value
     if not isinstance(value, tl.tensor) or value.type.is_block() or not value.dtype.is_int() or value.dtype.is_bool():
-        raise ValueError(f"{name}: an index must be an int or an integer scalar, got {value!s}")
+        refuse(ValueError, f"{name}: an index must be an int or an integer scalar, got {value!s}")
     return 0 if count == 1 else semantic.cast(value, tl.int32)
 
 

@@ -8,18 +8,19 @@ import triton.language.core as tl
 
 from ... import ir
 from ..core import HandleType, HandleValue, host_constructible, not_yet, unwrap, word
+from ..refuse import refuse
 from .arguments import needs_tensor_memory
 from .types import buffered_tensor, storage_kind
 
 
 def _check_storage(storage, buffer_size_bytes) -> None:
     if storage is storage_kind.smemCluster:
-        raise ValueError("smemCluster storage is not supported for storage_alias_spec")
+        refuse(ValueError, "smemCluster storage is not supported for storage_alias_spec")
     if storage not in (storage_kind.smem, storage_kind.tmem):
-        raise ValueError(f"storage_alias_spec needs storage_kind.smem or storage_kind.tmem, got {storage!r}")
+        refuse(ValueError, f"storage_alias_spec needs storage_kind.smem or storage_kind.tmem, got {storage!r}")
     if buffer_size_bytes is not None:
         if isinstance(buffer_size_bytes, bool) or not isinstance(buffer_size_bytes, int) or buffer_size_bytes <= 0:
-            raise ValueError(f"buffer_size_bytes must be a positive constexpr int, got {buffer_size_bytes!r}")
+            refuse(ValueError, f"buffer_size_bytes must be a positive constexpr int, got {buffer_size_bytes!r}")
 
 
 class storage_alias_spec_type(HandleType):
@@ -81,7 +82,7 @@ class storage_alias_spec_type_class(HandleValue):
         not:       needed: without it every array starts at the start of the storage
         """
         if not isinstance(group, reuse_group):
-            raise TypeError(f"set_buffer_overlap takes a reuse_group, got {type(group).__name__}")
+            refuse(TypeError, f"set_buffer_overlap takes a reuse_group, got {type(group).__name__}")
         leaves: list = []
         tree = _tree(group, leaves)
         _semantic.builder.record("alias_overlap", self.handle, tuple(leaf.handle for leaf in leaves), tree=tree)
@@ -155,14 +156,14 @@ class reuse_group(tl.base_value):
     def __init__(self, *elements, group_type=reuse_group_type.shared, group_size=1, _semantic=None):
         self.args, self.group_type, self.group_size = tuple(unwrap(elements)), unwrap(group_type), unwrap(group_size)
         if not self.args:
-            raise ValueError("reuse_group requires at least one element")
+            refuse(ValueError, "reuse_group requires at least one element")
         for element in self.args:
             if not isinstance(element, (buffered_tensor, reuse_group)):
-                raise TypeError(f"reuse_group elements must be buffered_tensor or reuse_group, got {type(element).__name__}")
+                refuse(TypeError, f"reuse_group elements must be buffered_tensor or reuse_group, got {type(element).__name__}")
         if not isinstance(self.group_type, reuse_group_type):
-            raise TypeError(f"group_type must be a reuse_group_type, got {self.group_type!r}")
+            refuse(TypeError, f"group_type must be a reuse_group_type, got {self.group_type!r}")
         if isinstance(self.group_size, bool) or not isinstance(self.group_size, int) or self.group_size < 1:
-            raise ValueError(f"group_size must be a positive int, got {self.group_size!r}")
+            refuse(ValueError, f"group_size must be a positive int, got {self.group_size!r}")
 
     @property
     def type(self) -> reuse_group_ir_type:

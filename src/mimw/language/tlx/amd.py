@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import capability, compile_time, host_constructible, not_yet, word
+from ..refuse import refuse
 from .arguments import is_int
 from .async_task import Region
 from .types import async_token
@@ -13,12 +14,16 @@ _ATOMIC_TYPES = (tl.float16, tl.bfloat16, tl.float32, tl.float64, tl.int32, tl.i
 
 
 def _check_buffer(ptr, offsets, mask=None, other=None, contiguity: int = 1) -> None:
-    assert isinstance(ptr, tl.tensor) and ptr.type.is_ptr(), "ptr must be a scalar pointer type"
-    assert isinstance(offsets, tl.tensor) and offsets.type.is_block(), "offsets must be a tensor type"
-    assert offsets.dtype in (tl.int32, tl.uint32), f"offsets element type must be int32 or uint32, got {offsets.dtype}"
-    assert other is None or mask is not None, "other needs a mask"
-    assert is_int(contiguity) and contiguity > 0 and contiguity & (contiguity - 1) == 0, (
-        f"contiguity must be a positive power of two, got {contiguity!r}")
+    if not isinstance(ptr, tl.tensor) or not ptr.type.is_ptr():
+        refuse(AssertionError, "ptr must be a scalar pointer type")
+    if not isinstance(offsets, tl.tensor) or not offsets.type.is_block():
+        refuse(AssertionError, "offsets must be a tensor type")
+    if offsets.dtype not in (tl.int32, tl.uint32):
+        refuse(AssertionError, f"offsets element type must be int32 or uint32, got {offsets.dtype}")
+    if other is not None and mask is None:
+        refuse(AssertionError, "other needs a mask", mend="give a mask: `other` stands where it is false")
+    if not is_int(contiguity) or contiguity <= 0 or contiguity & (contiguity - 1):
+        refuse(AssertionError, f"contiguity must be a positive power of two, got {contiguity!r}")
 
 
 @word
@@ -42,7 +47,8 @@ def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, 
     """Add at element offsets from a scalar base pointer, giving the old values; not offered yet."""
     _check_buffer(ptr, offsets, mask, contiguity=contiguity)
     element = ptr.dtype.element_ty
-    assert element in _ATOMIC_TYPES, f"buffer_atomic_add supports {', '.join(map(str, _ATOMIC_TYPES))}, got {element}"
+    if element not in _ATOMIC_TYPES:
+        refuse(AssertionError, f"buffer_atomic_add supports {', '.join(map(str, _ATOMIC_TYPES))}, got {element}")
     raise not_yet(_semantic, "buffer_atomic_add")
 
 
@@ -58,8 +64,8 @@ def buffer_load_to_local(dest, ptr, offsets, mask=None, other=None, cache_modifi
 def assume_uniform(value, _semantic=None):
     """`value`, promised to be equal in all lanes: a scalar pointer or a scalar of at least 16 bits. No effect on NVIDIA."""
     scalar = isinstance(value, tl.tensor) and not value.type.is_block()
-    assert scalar and (value.dtype.is_ptr() or value.dtype.primitive_bitwidth >= 16), (
-        f"assume_uniform takes a scalar pointer or a scalar of at least 16 bits, got {value}")
+    if not scalar or (not value.dtype.is_ptr() and value.dtype.primitive_bitwidth < 16):
+        refuse(AssertionError, f"assume_uniform takes a scalar pointer or a scalar of at least 16 bits, got {value}")
     if capability(_semantic) is None:
         raise not_yet(_semantic, "assume_uniform on AMD")
     return value
@@ -69,9 +75,9 @@ def assume_uniform(value, _semantic=None):
 def amd_sched_barrier(mask: tl.constexpr = 0, _semantic=None) -> None:
     """Instruction scheduling barrier; not offered yet."""
     if not is_int(mask) or not 0 <= mask <= 0xFFF:
-        raise ValueError(f"amd_sched_barrier: mask must be a constexpr int from 0 to 0xFFF, got {mask!r}")
+        refuse(ValueError, f"amd_sched_barrier: mask must be a constexpr int from 0 to 0xFFF, got {mask!r}")
     if capability(_semantic) is not None:
-        raise NotImplementedError("amd_sched_barrier is only available on AMD")
+        refuse(NotImplementedError, "amd_sched_barrier is only available on AMD")
     raise not_yet(_semantic, "amd_sched_barrier")
 
 
@@ -79,10 +85,13 @@ def amd_sched_barrier(mask: tl.constexpr = 0, _semantic=None) -> None:
 def extract_slice(source, shape: tl.constexpr, offsets: tl.constexpr, _semantic=None) -> tl.tensor:
     """A static slice of a register tile that moves nothing between lanes; not offered yet."""
     rank = len(source.shape)
-    assert len(shape) == len(offsets) == rank, f"extract_slice: shape and offsets must have rank {rank}"
+    if not len(shape) == len(offsets) == rank:
+        refuse(AssertionError, f"extract_slice: shape and offsets must have rank {rank}")
     for size, start, extent in zip(shape, offsets, source.type.shape, strict=True):
-        assert size > 0 and start >= 0, f"extract_slice: extents must be positive and offsets not negative, got {size}, {start}"
-        assert start + size <= extent, f"extract_slice: {size} elements from {start} are outside the extent {extent}"
+        if size <= 0 or start < 0:
+            refuse(AssertionError, f"extract_slice: extents must be positive and offsets not negative, got {size}, {start}")
+        if start + size > extent:
+            refuse(AssertionError, f"extract_slice: {size} elements from {start} are outside the extent {extent}")
     raise not_yet(_semantic, "extract_slice")
 
 
@@ -97,8 +106,8 @@ class warp_pipeline_stage(Region):
         self.label = compile_time("tlx.warp_pipeline_stage", "label", label)
         self.priority = compile_time("tlx.warp_pipeline_stage", "priority", priority)
         if self.label is not None and not isinstance(self.label, str):
-            raise ValueError(f"warp_pipeline_stage: label must be a string or None, got {self.label!r}")
+            refuse(ValueError, f"warp_pipeline_stage: label must be a string or None, got {self.label!r}")
         if self.priority is not None and (not is_int(self.priority) or not 0 <= self.priority <= 3):
-            raise ValueError(f"warp_pipeline_stage: priority must be 0 to 3 or None, got {self.priority!r}")
+            refuse(ValueError, f"warp_pipeline_stage: priority must be 0 to 3 or None, got {self.priority!r}")
         if _semantic is not None:
             raise not_yet(_semantic, "warp_pipeline_stage")

@@ -6,9 +6,10 @@ from typing import Any
 
 import triton.language.core as tl
 
-from ...errors import TargetError
+from ...errors import KernelError, TargetError
 from ...target import TARGETS
-from ..core import capability, not_yet, tensor_memory_columns, wrong
+from ..core import capability, not_yet, tensor_memory_columns
+from ..refuse import refuse
 from .types import buffered_tensor, mbarrier, storage_kind
 
 EVICTION_POLICIES = ("", "evict_first", "evict_last")
@@ -26,7 +27,7 @@ def handle_of(value: Any) -> Any:
 def positive_int(name: str, value: Any) -> int:
     """`value`, or ValueError unless it is an int > 0."""
     if not is_int(value) or value <= 0:
-        raise ValueError(f"{name} must be a positive constexpr int, got {value!r}")
+        refuse(ValueError, f"{name} must be a positive constexpr int, got {value!r}")
     return value
 
 
@@ -36,7 +37,7 @@ def index_handle(name: str, value: Any, semantic) -> Any:
         return semantic.builder.get_int32(value)
     if isinstance(value, tl.tensor) and not value.type.is_block() and value.dtype.is_int():
         return semantic.cast(value, tl.int32).handle
-    raise wrong(semantic, f"{name} must be an int or an integer scalar, got {value}")
+    refuse(KernelError, f"{name} must be an int or an integer scalar, got {value}")
 
 
 def predicate_handle(name: str, pred: Any, semantic) -> Any:
@@ -46,17 +47,17 @@ def predicate_handle(name: str, pred: Any, semantic) -> Any:
     if isinstance(pred, (bool, int)):
         return semantic.builder.get_int1(False)
     if not isinstance(pred, tl.tensor) or pred.type.is_block():
-        raise wrong(semantic, f"{name}: `pred` must be a scalar, got {pred}")
+        refuse(KernelError, f"{name}: `pred` must be a scalar, got {pred}")
     return (pred if pred.dtype == tl.int1 else semantic.not_equal(pred, 0)).handle
 
 
 def single_buffer(name: str, parameter: str, buffer: Any, semantic) -> buffered_tensor:
     """`buffer`, or an error unless it is one buffer in this CTA's shared memory."""
     if not isinstance(buffer, buffered_tensor):
-        raise wrong(semantic, f"{name}: `{parameter}` must be a buffered_tensor, got {buffer}")
+        refuse(KernelError, f"{name}: `{parameter}` must be a buffered_tensor, got {buffer}")
     if buffer.num:
-        raise wrong(semantic, f"{name}: `{parameter}` must be one buffer, but it is an array of {buffer.num}",
-                    hint=f"index it: `{parameter}[{'0' if buffer.num == 1 else 'i'}]`")
+        refuse(KernelError, f"{name}: `{parameter}` must be one buffer, but it is an array of {buffer.num}",
+                            mend=f"index it: `{parameter}[{'0' if buffer.num == 1 else 'i'}]`")
     if buffer.type.storage is not storage_kind.smem:
         raise not_yet(semantic, f"{name} on {buffer.type.storage.value} storage")
     return buffer
@@ -65,9 +66,9 @@ def single_buffer(name: str, parameter: str, buffer: Any, semantic) -> buffered_
 def single_barrier(name: str, bar: Any, semantic) -> Any:
     """The handle of one barrier; an array of one is indexed."""
     if not isinstance(bar, mbarrier):
-        raise wrong(semantic, f"{name}: `bar` must be an mbarrier, got {bar}")
+        refuse(KernelError, f"{name}: `bar` must be an mbarrier, got {bar}")
     if bar.num > 1:
-        raise wrong(semantic, f"{name}: `bar` must be one barrier, but it is an array of {bar.num}", hint="index it: `bar[i]`")
+        refuse(KernelError, f"{name}: `bar` must be one barrier, but it is an array of {bar.num}", mend="index it: `bar[i]`")
     if bar.num == 1:
         return semantic.builder.record("barrier_index", bar.handle, semantic.builder.get_int32(0)).results[0]
     return bar.handle
@@ -78,22 +79,23 @@ def needs_hopper(name: str, semantic, amd: str = "") -> int:
     chip = capability(semantic)
     if chip is None:
         advice = f"; use tlx.{amd} there" if amd else ""
-        raise NotImplementedError(f"tlx.{name} is not available on {semantic.builder.options.arch}{advice}")
+        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}{advice}")
     if chip < 90:
-        raise TargetError(f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}")
+        refuse(TargetError, f"tlx.{name} needs sm_90 or newer, but this kernel is compiled for sm_{chip}")
     return chip
 
 
 def needs_tensor_memory(what: str, semantic) -> None:
     """AssertionError on chips without tensor memory: below sm_100, and on sm_120, which is Blackwell, too."""
     have = ", ".join(name for name, chip in TARGETS.items() if chip.tensor_memory_columns)
-    assert tensor_memory_columns(semantic), (
-        f"{what} is only available on Blackwell chips with tensor memory ({have}), but this kernel is compiled for "
-        f"{semantic.builder.options.arch}")
+    if not tensor_memory_columns(semantic):
+        refuse(AssertionError, f"{what} is only available on Blackwell chips with tensor memory ({have}), but this "
+                               f"kernel is compiled for "
+                               f"{semantic.builder.options.arch}")
 
 
 def cache_policy(name: str, modifier: str, eviction: str, modifiers: tuple[str, ...], semantic) -> tuple:
     """The recorded cache hint, in the words of Triton's own: ('cache', 'none' | 'ca' | ..., 'evict_normal' | ...)."""
     if modifier not in modifiers:
-        raise ValueError(f"{name}: cache_modifier must be one of {modifiers}, got {modifier!r}")
+        refuse(ValueError, f"{name}: cache_modifier must be one of {modifiers}, got {modifier!r}")
     return semantic.builder.get_cache_policy(modifier.removeprefix(".") or "none", eviction or "evict_normal")

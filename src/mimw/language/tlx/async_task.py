@@ -11,6 +11,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..core import compile_time, host_constructible, word
+from ..refuse import refuse
 from .arguments import is_int
 
 
@@ -18,8 +19,8 @@ class Region:
     """Base of what the frontend reads from a `with` statement; nothing else may enter it."""
 
     def __enter__(self):
-        raise RuntimeError(f"tlx.{type(self).__name__} opens a region of a kernel compiled by mimw: decorate the kernel with "
-                           "@mimw.jit, and put `async_task` blocks directly within `async_tasks`")
+        refuse(RuntimeError, f"tlx.{type(self).__name__} opens a region of a kernel compiled by mimw: decorate the kernel with "
+                             "@mimw.jit, and put `async_task` blocks directly within `async_tasks`")
 
     def __exit__(self, *error) -> None:
         """Never reached: entering raises."""
@@ -45,7 +46,7 @@ class async_tasks(Region):
         self.no_ending_cluster_sync = bool(compile_time("tlx.async_tasks", "no_ending_cluster_sync", no_ending_cluster_sync))
         suspend = compile_time("tlx.async_tasks", "mbarrier_try_wait_suspend_ns", mbarrier_try_wait_suspend_ns)
         if suspend is not None and (not is_int(suspend) or suspend < 0):
-            raise ValueError(f"mbarrier_try_wait_suspend_ns must be a non-negative integer, got {suspend!r}")
+            refuse(ValueError, f"mbarrier_try_wait_suspend_ns must be a non-negative integer, got {suspend!r}")
         self.mbarrier_try_wait_suspend_ns = suspend
 
 
@@ -70,28 +71,28 @@ class async_task(Region):
         self.replicate = _constant("replicate", replicate)
         self.warp_group_start_id = _constant("warp_group_start_id", warp_group_start_id)
         if given and not self.is_default and self.task_ids is None:
-            raise ValueError(f'async_task takes "default" or num_warps=..., got {given[0] if len(given) == 1 else given!r}')
+            refuse(ValueError, f'async_task takes "default" or num_warps=..., got {given[0] if len(given) == 1 else given!r}')
         self._check()
 
     def _check(self) -> None:
         if self.is_default and self.num_warps is not None:
-            raise ValueError("async_task: the default task runs on the kernel's own num_warps; leave num_warps out")
+            refuse(ValueError, "async_task: the default task runs on the kernel's own num_warps; leave num_warps out")
         if not self.is_default and self.task_ids is None and self.num_warps is None:
-            raise ValueError('async_task needs num_warps, unless it is async_task("default")')
+            refuse(ValueError, 'async_task needs num_warps, unless it is async_task("default")')
         if self.num_warps is not None and (self.num_warps <= 0 or self.num_warps & (self.num_warps - 1)):
-            raise ValueError(f"async_task: num_warps must be a power of two, got {self.num_warps}")
+            refuse(ValueError, f"async_task: num_warps must be a power of two, got {self.num_warps}")
         if self.num_regs is not None and (self.num_regs <= 0 or self.num_regs % 8):
-            raise ValueError(f"num_regs must be divisible by 8 and positive, got {self.num_regs}")
+            refuse(ValueError, f"num_regs must be divisible by 8 and positive, got {self.num_regs}")
         if self.replicate is None or self.replicate < 1:
-            raise ValueError(f"async_task: replicate must be at least 1, got {self.replicate}")
+            refuse(ValueError, f"async_task: replicate must be at least 1, got {self.replicate}")
         if self.warp_group_start_id is not None and self.warp_group_start_id < 0:
-            raise ValueError(f"async_task: warp_group_start_id must be non-negative, got {self.warp_group_start_id}")
+            refuse(ValueError, f"async_task: warp_group_start_id must be non-negative, got {self.warp_group_start_id}")
 
 
 def _constant(name: str, value: Any) -> int | None:
     value = compile_time("tlx.async_task", name, value)
     if value is not None and not is_int(value):
-        raise ValueError(f"async_task: {name} must be an int, got {value!r}")
+        refuse(ValueError, f"async_task: {name} must be an int, got {value!r}")
     return value
 
 
@@ -108,5 +109,6 @@ def async_task_replica_id(_semantic=None, _generator=None) -> tl.constexpr:
     not:       AssertionError outside a task
     """
     task = getattr(_generator, "task", None)
-    assert task is not None, "async_task_replica_id must be called inside an async region where it is within an async_task"
+    if task is None:
+        refuse(AssertionError, "async_task_replica_id must be called inside an async region where it is within an async_task")
     return tl.constexpr(task.replica)

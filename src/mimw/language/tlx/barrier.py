@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import capability, word, wrong
+from ...errors import KernelError
+from ..core import capability, word
+from ..refuse import refuse
 from .arguments import index_handle, is_int, needs_hopper, positive_int, predicate_handle, single_barrier
 from .types import mbarrier, mbarrier_type, storage_kind
 
@@ -61,10 +63,10 @@ def barrier_expect_bytes(bar, size: tl.constexpr, pred=None, _semantic=None) -> 
     _refuse_remote("barrier_expect_bytes", bar)
     handle = single_barrier("barrier_expect_bytes", bar, _semantic)
     if not is_int(size) or size < 0:
-        raise ValueError(f"barrier_expect_bytes: size must be a constexpr number of bytes, got {size!r}")
+        refuse(ValueError, f"barrier_expect_bytes: size must be a constexpr number of bytes, got {size!r}")
     if size > MOST_BYTES:
-        raise wrong(_semantic, f"barrier_expect_bytes: {size} bytes are more than the {MOST_BYTES} that a phase can count",
-                    hint="split the copies over several barriers")
+        refuse(KernelError, f"barrier_expect_bytes: {size} bytes are more than the {MOST_BYTES} that a phase can count",
+                            mend="split the copies over several barriers")
     _semantic.builder.record("barrier_expect", handle, size, predicate_handle("barrier_expect_bytes", pred, _semantic))
 
 
@@ -88,10 +90,10 @@ def barrier_wait(bar, phase, pred=None, _semantic=None) -> None:
 def _phase(phase, semantic):
     if isinstance(phase, int):
         if phase not in (0, 1):
-            raise wrong(semantic, f"barrier_wait: `phase` must be 0 or 1, got {phase}", hint="keep the parity: `phase & 1`")
+            refuse(KernelError, f"barrier_wait: `phase` must be 0 or 1, got {phase}", mend="keep the parity: `phase & 1`")
         return semantic.builder.get_int32(int(phase))
     if not isinstance(phase, tl.tensor) or phase.type.is_block() or not phase.dtype.is_int():
-        raise TypeError(f"barrier_wait: `phase` must be an int or an integer scalar, got {phase}")
+        refuse(TypeError, f"barrier_wait: `phase` must be an int or an integer scalar, got {phase}")
     if phase.dtype == tl.int1:
         return semantic.builder.create_int_cast(phase.handle, tl.int32.to_ir(semantic.builder), False)
     return semantic.cast(phase, tl.int32).handle
@@ -110,10 +112,12 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
     lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and
                mbarrier.arrive.release.cluster, or .cta where the kernel writes nothing that another CTA could read
     """
-    assert not _is_remote(bar), "barrier_arrive takes the local mbarrier; pass remote_cta_rank instead of a remote view"
+    if _is_remote(bar):
+        refuse(AssertionError, "barrier_arrive takes the local mbarrier; pass remote_cta_rank instead of a remote view")
     handle = single_barrier("barrier_arrive", bar, _semantic)
     positive_int("barrier_arrive: arrive_count", arrive_count)
-    assert capability(_semantic) is not None or arrive_count == 1, "barrier_arrive: arrive_count must be 1 on AMD"
+    if capability(_semantic) is None and arrive_count != 1:
+        refuse(AssertionError, "barrier_arrive: arrive_count must be 1 on AMD")
     predicate = predicate_handle("barrier_arrive", pred, _semantic)
     if remote_cta_rank is None:
         _semantic.builder.record("barrier_arrive", handle, arrive_count, predicate)
@@ -128,7 +132,8 @@ def _is_remote(bar) -> bool:
 
 
 def _refuse_remote(name: str, bar) -> None:
-    assert not _is_remote(bar), f"{name} does not support remote_view of mbarrier"
+    if _is_remote(bar):
+        refuse(AssertionError, f"{name} does not support remote_view of mbarrier")
 
 
 @word
@@ -142,7 +147,7 @@ def fence(scope: tl.constexpr, _semantic=None) -> None:
                both writes global memory and has copies read it
     """
     if scope not in ("async_shared", "gpu", "sys"):
-        raise ValueError(f"fence: scope must be 'gpu', 'sys' or 'async_shared', got {scope!r}")
+        refuse(ValueError, f"fence: scope must be 'gpu', 'sys' or 'async_shared', got {scope!r}")
     _semantic.builder.record("fence", scope)
 
 

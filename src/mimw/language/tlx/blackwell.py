@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import not_yet, word
+from ..refuse import refuse
 from .arguments import is_int, needs_tensor_memory
 
 _SCALED_FORMATS = ("e2m1", "e4m3", "e5m2")
@@ -17,7 +18,8 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
     """Block-scaled matrix multiply into tensor memory; not offered yet."""
     needs_tensor_memory("async_dot_scaled", _semantic)
     for name, given in (("A_format", A_format), ("B_format", B_format)):
-        assert given in _SCALED_FORMATS, f"async_dot_scaled: {name} must be one of {_SCALED_FORMATS}, got {given!r}"
+        if given not in _SCALED_FORMATS:
+            refuse(AssertionError, f"async_dot_scaled: {name} must be one of {_SCALED_FORMATS}, got {given!r}")
     raise not_yet(_semantic, "async_dot_scaled")
 
 
@@ -32,13 +34,14 @@ def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> 
 def stoch_round(src, dst_ty: tl.constexpr, rand_bits, _semantic=None) -> tl.tensor:
     """fp32 rounded stochastically to fp8, fp16 or bf16 with the given random bits; not offered yet."""
     needs_tensor_memory("stoch_round", _semantic)
-    assert src.dtype == tl.float32, f"stoch_round only supports fp32 source, got {src.dtype}"
-    assert dst_ty in (tl.float8e5, tl.float8e4nv, tl.float16, tl.bfloat16), (
-        f"stoch_round only supports fp8/fp16/bf16 destination, got {dst_ty}")
+    if src.dtype != tl.float32:
+        refuse(AssertionError, f"stoch_round only supports fp32 source, got {src.dtype}")
+    if dst_ty not in (tl.float8e5, tl.float8e4nv, tl.float16, tl.bfloat16):
+        refuse(AssertionError, f"stoch_round only supports fp8/fp16/bf16 destination, got {dst_ty}")
     if src.type.is_block() != rand_bits.type.is_block():
-        raise ValueError("stoch_round: src and rand_bits must both be block tensors or both scalars")
-    assert src.type.get_block_shapes() == rand_bits.type.get_block_shapes() if src.type.is_block() else True, (
-        f"stoch_round: rand_bits must have the shape of src, got {rand_bits} for {src}")
+        refuse(ValueError, "stoch_round: src and rand_bits must both be block tensors or both scalars")
+    if not (src.type.get_block_shapes() == rand_bits.type.get_block_shapes() if src.type.is_block() else True):
+        refuse(AssertionError, f"stoch_round: rand_bits must have the shape of src, got {rand_bits} for {src}")
     raise not_yet(_semantic, "stoch_round")
 
 
@@ -46,7 +49,8 @@ def stoch_round(src, dst_ty: tl.constexpr, rand_bits, _semantic=None) -> tl.tens
 def warp_redux(x, op: tl.constexpr, _semantic=None) -> tl.tensor:
     """fp32 reduction over the 32 lanes of a warp, register by register; not offered yet."""
     needs_tensor_memory("warp_redux", _semantic)
-    assert op in ("max", "min", "abs_max", "abs_min"), f"warp_redux: op must be max, min, abs_max or abs_min, got {op!r}"
+    if op not in ("max", "min", "abs_max", "abs_min"):
+        refuse(AssertionError, f"warp_redux: op must be max, min, abs_max or abs_min, got {op!r}")
     raise not_yet(_semantic, "warp_redux")
 
 
@@ -58,7 +62,7 @@ def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_for
     if tiles_per_warp is not None:
         rank = len(lhs.shape)
         if len(tiles_per_warp) != rank:
-            raise ValueError(f"tiles_per_warp requires {rank} entries, got {len(tiles_per_warp)}")
+            refuse(ValueError, f"tiles_per_warp requires {rank} entries, got {len(tiles_per_warp)}")
         if not all(is_int(tiles) and tiles > 0 for tiles in tiles_per_warp):
-            raise ValueError(f"tiles_per_warp entries must be positive, got {list(tiles_per_warp)}")
+            refuse(ValueError, f"tiles_per_warp entries must be positive, got {list(tiles_per_warp)}")
     raise not_yet(_semantic, "dot_scaled", hint="use tl.dot_scaled")

@@ -7,7 +7,9 @@ from typing import Any
 
 import triton.language.core as tl
 
-from ..core import word, wrong
+from ...errors import KernelError
+from ..core import word
+from ..refuse import refuse
 from .arguments import is_int, needs_hopper, single_barrier, single_buffer
 from .types import mbarrier
 
@@ -28,7 +30,7 @@ def async_store(dst_global_ptr, src_smem, size, _semantic=None) -> None:
     needs_hopper("async_store", _semantic)
     pointer = _pointer("async_store", dst_global_ptr, _semantic)
     if pointer.type.is_block():
-        raise wrong(_semantic, f"async_store: `dst_global_ptr` must be one pointer, got {pointer}")
+        refuse(KernelError, f"async_store: `dst_global_ptr` must be one pointer, got {pointer}")
     source = _line("async_store", "src_smem", src_smem, _semantic)
     size = _size("async_store", "size", size, source, _semantic)
     _semantic.builder.record("bulk_store", pointer.handle, source.handle, size)
@@ -37,7 +39,9 @@ def async_store(dst_global_ptr, src_smem, size, _semantic=None) -> None:
 def bulk_load(src, result, bulk_size, barrier, semantic) -> Any:
     """Check and record `async_load(bulk=True)`; its token. Of a block of pointers the first is the base."""
     needs_hopper("async_load(bulk=True)", semantic)
-    assert isinstance(barrier, mbarrier), "async_load: bulk=True needs an mbarrier as `barrier`"
+    if not isinstance(barrier, mbarrier):
+        refuse(AssertionError, "async_load: bulk=True needs an mbarrier as `barrier`",
+               mend="make one by tlx.alloc_barriers(1), and expect the bytes on it")
     result = _line("async_load", "result", result, semantic)
     size = bytes_of(result) if bulk_size is None else bulk_size
     size = _size("async_load", "bulk_size", size, result, semantic)
@@ -48,7 +52,7 @@ def bulk_load(src, result, bulk_size, barrier, semantic) -> Any:
 
 def _pointer(name: str, pointer: Any, semantic) -> tl.tensor:
     if not isinstance(pointer, tl.tensor) or not pointer.dtype.is_ptr() or pointer.dtype.element_ty.is_block():
-        raise wrong(semantic, f"{name}: a pointer to global memory is needed, got {pointer}")
+        refuse(KernelError, f"{name}: a pointer to global memory is needed, got {pointer}")
     return pointer
 
 
@@ -59,7 +63,9 @@ def bytes_of(buffer) -> int:
 
 def _line(name: str, parameter: str, buffer: Any, semantic):
     buffer = single_buffer(name, parameter, buffer, semantic)
-    assert len(buffer.shape) == 1, f"{name}: a bulk copy needs a 1-D buffer, got {buffer}"
+    if len(buffer.shape) != 1:
+        refuse(AssertionError, f"{name}: a bulk copy needs a 1-D buffer, got {buffer}",
+               mend="view it by tlx.local_reshape, or copy by a descriptor")
     return buffer
 
 
@@ -67,10 +73,11 @@ def _size(name: str, parameter: str, size: Any, buffer, semantic):
     """The number of bytes: an int, checked, or an i32 handle."""
     if is_int(size):
         room = bytes_of(buffer)
-        assert size <= room, f"{name}: {parameter} {size} exceeds the buffer's {room} bytes"
+        if size > room:
+            refuse(AssertionError, f"{name}: {parameter} {size} exceeds the buffer's {room} bytes")
         if size <= 0 or size % UNIT:
-            raise wrong(semantic, f"{name}: {parameter} is {size} bytes; a bulk copy moves multiples of {UNIT}")
+            refuse(KernelError, f"{name}: {parameter} is {size} bytes; a bulk copy moves multiples of {UNIT}")
         return size
     if isinstance(size, tl.tensor) and not size.type.is_block() and size.dtype.is_int():
         return semantic.cast(size, tl.int32).handle
-    raise wrong(semantic, f"{name}: {parameter} must be an int or an integer scalar, got {size}")
+    refuse(KernelError, f"{name}: {parameter} must be an int or an integer scalar, got {size}")

@@ -12,7 +12,9 @@ from math import prod
 
 import triton.language.core as tl
 
-from ..core import word, wrong
+from ...errors import KernelError
+from ..core import word
+from ..refuse import refuse
 from .arguments import index_handle, needs_hopper, single_barrier, single_buffer
 from .types import buffered_tensor, mbarrier, mbarrier_type, storage_kind
 
@@ -68,8 +70,11 @@ def remote_view(bar, remote_cta_rank, _semantic=None) -> mbarrier:
     not:       to be waited on, and barrier_arrive takes the local barrier and the rank instead. Needs a launch with ctas_per_cga
                wherever it may run, also for rank 0.
     """
-    assert isinstance(bar, mbarrier), f"remote_view takes an mbarrier only, got {bar}"
-    assert bar.type.storage is storage_kind.smem, "remote_view takes a barrier of this CTA, not a remote_view"
+    if not isinstance(bar, mbarrier):
+        refuse(AssertionError, f"remote_view takes an mbarrier only, got {bar}")
+    if bar.type.storage is not storage_kind.smem:
+        refuse(AssertionError, "remote_view takes a barrier of this CTA, not a remote_view",
+               mend="give the array that alloc_barriers returned")
     needs_hopper("remote_view", _semantic)
     rank = _rank("remote_view", remote_cta_rank, _semantic)
     handle = _semantic.builder.record("remote_view", single_barrier("remote_view", bar, _semantic), rank).results[0]
@@ -108,8 +113,8 @@ def async_remote_shmem_store(dst, src, remote_cta_rank, barrier, _semantic=None)
     needs_hopper(name, _semantic)
     flat = _flat_tile(name, dst, src, _semantic)
     if _bytes(dst) < 4:
-        raise wrong(_semantic, f"{name}: {dst} has {_bytes(dst)} bytes, and the hardware stores 4, 8 or 16 at a time",
-                    hint="store a wider element, or several of them")
+        refuse(KernelError, f"{name}: {dst} has {_bytes(dst)} bytes, and the hardware stores 4, 8 or 16 at a time",
+                            mend="store a wider element, or several of them")
     handle = single_barrier(name, _local(name, barrier), _semantic)
     _semantic.builder.record("async_remote_store", dst.handle, flat, _rank(name, remote_cta_rank, _semantic), handle)
 
@@ -131,15 +136,15 @@ def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) 
     needs_hopper(name, _semantic)
     dst, src = (single_buffer(name, parameter, buffer, _semantic) for parameter, buffer in (("dst", dst), ("src", src)))
     if _bytes(dst) != _bytes(src) or _bytes(dst) % 16:
-        raise wrong(_semantic, f"{name}: dst has {_bytes(dst)} bytes and src {_bytes(src)}; both must be equal "
-                    "and a multiple of 16")
+        refuse(KernelError, f"{name}: dst has {_bytes(dst)} bytes and src {_bytes(src)}; both must be equal "
+                            "and a multiple of 16")
     handle = single_barrier(name, _local(name, barrier), _semantic)
     _semantic.builder.record("async_remote_copy", dst.handle, src.handle, _rank(name, remote_cta_rank, _semantic), handle)
 
 
 def _local(name: str, bar):
-    assert not isinstance(bar, mbarrier) or bar.type.storage is storage_kind.smem, (
-        f"{name} takes the local mbarrier; its rank is remote_cta_rank")
+    if isinstance(bar, mbarrier) and bar.type.storage is not storage_kind.smem:
+        refuse(AssertionError, f"{name} takes the local mbarrier; its rank is remote_cta_rank")
     return bar
 
 
@@ -155,5 +160,5 @@ def _flat_tile(name: str, dst, src, semantic):
     """The handle of `src` as a flat tile, in the order of its elements; an error unless it fits `dst`."""
     dst = single_buffer(name, "dst", dst, semantic)
     if not isinstance(src, tl.tensor) or tuple(getattr(src.type, "shape", ())) != dst.shape or src.dtype != dst.dtype:
-        raise wrong(semantic, f"{name}: `src` must be a block tensor of the shape and dtype of {dst}, got {src}")
+        refuse(KernelError, f"{name}: `src` must be a block tensor of the shape and dtype of {dst}, got {src}")
     return semantic.reshape(src, [prod(dst.shape)], can_reorder=False).handle

@@ -6,7 +6,9 @@ from math import copysign
 
 import triton.language.core as tl
 
-from ..core import word, wrong
+from ...errors import KernelError
+from ..core import word
+from ..refuse import refuse
 from .arguments import EVICTION_POLICIES, cache_policy, handle_of, is_int, single_buffer
 from .bulk import bulk_load
 from .types import async_token
@@ -34,21 +36,24 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
     lowers to: ttg.async_copy_global_to_local; PTX cp.async.bulk.shared::cluster.global
     """
     if bulk:
-        assert mask is None and other is None, "async_load: bulk=True takes no mask and no other"
+        if mask is not None or other is not None:
+            refuse(AssertionError, "async_load: bulk=True takes no mask and no other")
         return async_token(bulk_load(src, result, bulk_size, barrier, _semantic))
-    assert bulk_size is None, "async_load: bulk_size needs bulk=True"
-    assert barrier is None, "async_load: barrier needs bulk=True"
+    if bulk_size is not None:
+        refuse(AssertionError, "async_load: bulk_size needs bulk=True")
+    if barrier is not None:
+        refuse(AssertionError, "async_load: barrier needs bulk=True")
     result = single_buffer("async_load", "result", result, _semantic)
     if eviction_policy not in EVICTION_POLICIES:
-        raise ValueError(f"async_load: eviction_policy must be one of {EVICTION_POLICIES}, got {eviction_policy!r}")
+        refuse(ValueError, f"async_load: eviction_policy must be one of {EVICTION_POLICIES}, got {eviction_policy!r}")
     policy = cache_policy("async_load", cache_modifier, eviction_policy, ("", ".ca", ".cg"), _semantic)
     src, mask, other = _operands(src, mask, other, _semantic)
     element = src.dtype.element_ty
     if tuple(src.type.shape) != result.shape:
-        raise wrong(_semantic, f"async_load: the pointers have shape {list(src.type.shape)}, the buffer {list(result.shape)}")
+        refuse(KernelError, f"async_load: the pointers have shape {list(src.type.shape)}, the buffer {list(result.shape)}")
     if element != result.dtype:
-        raise wrong(_semantic, f"async_load: the pointers are to {element}, the buffer holds {result.dtype}",
-                    hint="allocate with tlx.dtype_of(pointer): an asynchronous copy converts nothing")
+        refuse(KernelError, f"async_load: the pointers are to {element}, the buffer holds {result.dtype}",
+                            mend="allocate with tlx.dtype_of(pointer): an asynchronous copy converts nothing")
     handle = _semantic.builder.record("async_load", src.handle, result.handle, handle_of(mask), handle_of(other), policy,
                                       bool(is_volatile)).results[0]
     return async_token(handle)
@@ -57,18 +62,18 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
 def _operands(src, mask, other, semantic):
     """Pointers, mask and other in one shape; `other` in the element type."""
     if not isinstance(src, tl.tensor) or not src.dtype.is_ptr():
-        raise wrong(semantic, f"async_load: `src` must be a block tensor of pointers, got {src}")
+        refuse(KernelError, f"async_load: `src` must be a block tensor of pointers, got {src}")
     if src.dtype.element_ty.is_block():
-        raise NotImplementedError("async_load: block pointers are not supported; use a tensor of pointers or a descriptor")
+        refuse(NotImplementedError, "async_load: block pointers are not supported; use a tensor of pointers or a descriptor")
     if not src.type.is_block():
-        raise wrong(semantic, "async_load: `src` is a single pointer, a block tensor of pointers is needed")
+        refuse(KernelError, "async_load: `src` is a single pointer, a block tensor of pointers is needed")
     if mask is not None:
         src, mask = semantic.broadcast_impl_value(src, semantic.to_tensor(mask))
         if mask.dtype != tl.int1:
-            raise wrong(semantic, f"async_load: `mask` must be a tensor of booleans, got {mask}")
+            refuse(KernelError, f"async_load: `mask` must be a tensor of booleans, got {mask}")
     if other is not None:
         if mask is None:
-            raise ValueError("async_load: `other` cannot be provided without `mask`")
+            refuse(ValueError, "async_load: `other` cannot be provided without `mask`")
         if isinstance(other, (int, float)) and other == 0 and copysign(1, other) > 0:
             return src, mask, None  # what the copy itself puts there
         other = semantic.cast(semantic.to_tensor(other), src.dtype.element_ty)
@@ -97,7 +102,7 @@ def async_load_wait_group(pendings: tl.constexpr, tokens=(), _semantic=None) -> 
     lowers to: ttg.async_wait
     """
     if not is_int(pendings) or pendings < 0:
-        raise ValueError(f"async_load_wait_group: pendings must be a constexpr int >= 0, got {pendings!r}")
+        refuse(ValueError, f"async_load_wait_group: pendings must be a constexpr int >= 0, got {pendings!r}")
     handles = _tokens("async_load_wait_group", tokens, _semantic)
     return async_token(_semantic.builder.record("async_wait", pendings, handles).results[0])
 
@@ -106,5 +111,5 @@ def _tokens(name: str, tokens, semantic) -> tuple:
     tokens = (tokens, ) if isinstance(tokens, async_token) else tuple(tokens)
     for token in tokens:
         if not isinstance(token, async_token):
-            raise wrong(semantic, f"{name}: `tokens` must hold async_tokens, got {token}")
+            refuse(KernelError, f"{name}: `tokens` must hold async_tokens, got {token}")
     return tuple(token.handle for token in tokens)

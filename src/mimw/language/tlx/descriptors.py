@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import word, wrong
+from ...errors import KernelError
+from ..core import word
+from ..refuse import refuse
 from .arguments import index_handle, is_int, needs_hopper
 from .types import tensor_descriptor_ptr, tensor_descriptor_ptr_type
 
@@ -18,7 +20,7 @@ def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_desc
     lowers to: ttg.global_scratch_alloc, 128 bytes a slot, 128-byte aligned
     """
     if not is_int(num) or num < 1:
-        raise ValueError(f"allocate_tensor_descriptor: num must be a positive constexpr int, got {num!r}")
+        refuse(ValueError, f"allocate_tensor_descriptor: num must be a positive constexpr int, got {num!r}")
     needs_hopper("allocate_tensor_descriptor", _semantic)
     return tensor_descriptor_ptr(_semantic.builder.record("descriptor_slots", num).results[0], num)
 
@@ -26,9 +28,9 @@ def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_desc
 def slot_at(slots: tensor_descriptor_ptr, idx, semantic) -> tensor_descriptor_ptr:
     """One slot of an array; an error for an index known to be out of range."""
     if slots.num == 0:
-        raise wrong(semantic, "a single descriptor slot cannot be indexed", hint="index what allocate_tensor_descriptor gave, once")
+        refuse(KernelError, "a single descriptor slot cannot be indexed", mend="index what allocate_tensor_descriptor gave, once")
     if is_int(idx) and not 0 <= idx < slots.num:
-        raise wrong(semantic, f"index {idx} is out of range: {slots} has the indices 0 to {slots.num - 1}")
+        refuse(KernelError, f"index {idx} is out of range: {slots} has the indices 0 to {slots.num - 1}")
     index = index_handle("index", idx, semantic)
     return tensor_descriptor_ptr_type(0, slots.descriptor_size).value(
         semantic.builder.record("descriptor_slot", slots.handle, index).results[0])
@@ -37,8 +39,8 @@ def slot_at(slots: tensor_descriptor_ptr, idx, semantic) -> tensor_descriptor_pt
 def _single_slot(name: str, slot, semantic) -> tensor_descriptor_ptr:
     """`slot`, an array of one indexed; an error for larger arrays."""
     if slot.num > 1:
-        raise wrong(semantic, f"{name}: `desc_ptr` must be one slot, but it is an array of {slot.num}",
-                    hint="index it: `desc_ptr[i]`")
+        refuse(KernelError, f"{name}: `desc_ptr` must be one slot, but it is an array of {slot.num}",
+                            mend="index it: `desc_ptr[i]`")
     return slot_at(slot, 0, semantic) if slot.num else slot
 
 
@@ -60,7 +62,8 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
     lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy)
     """
     if desc_ptr is not None and not isinstance(desc_ptr, tensor_descriptor_ptr):
-        raise TypeError(f"make_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr or None, got {type(desc_ptr).__name__}")
+        refuse(TypeError, f"make_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr or None, got "
+                          f"{type(desc_ptr).__name__}")
     _check_tensor(base, shape, strides, block_shape, padding_option)
     needs_hopper("make_tensor_descriptor", _semantic)
     element = base.dtype.element_ty
@@ -79,22 +82,22 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
 
 def _check_tensor(base, shape, strides, block_shape, padding_option) -> None:
     if not isinstance(base, tl.tensor) or not base.dtype.is_ptr() or base.type.is_block():
-        raise TypeError(f"make_tensor_descriptor: base must be a scalar pointer, got {base}")
+        refuse(TypeError, f"make_tensor_descriptor: base must be a scalar pointer, got {base}")
     if not 1 <= len(shape) <= 5:
-        raise ValueError(f"make_tensor_descriptor: the rank must be 1 to 5, got {len(shape)}")
+        refuse(ValueError, f"make_tensor_descriptor: the rank must be 1 to 5, got {len(shape)}")
     if not len(shape) == len(strides) == len(block_shape):
-        raise ValueError(f"make_tensor_descriptor: shape, strides and block_shape must have one length, "
-                         f"got {len(shape)}, {len(strides)} and {len(block_shape)}")
+        refuse(ValueError, f"make_tensor_descriptor: shape, strides and block_shape must have one length, "
+                           f"got {len(shape)}, {len(strides)} and {len(block_shape)}")
     element = base.dtype.element_ty
     inner = block_shape[-1] * element.primitive_bitwidth // 8
     if inner < 16:
-        raise ValueError(f"make_tensor_descriptor: the last block dimension must have at least 16 bytes, got {inner}")
+        refuse(ValueError, f"make_tensor_descriptor: the last block dimension must have at least 16 bytes, got {inner}")
     if not is_int(strides[-1]) or strides[-1] != 1:
-        raise ValueError(f"make_tensor_descriptor: the last stride must be constexpr 1, got {strides[-1]}")
+        refuse(ValueError, f"make_tensor_descriptor: the last stride must be constexpr 1, got {strides[-1]}")
     if padding_option not in ("zero", "nan"):
-        raise ValueError(f"make_tensor_descriptor: padding_option must be 'zero' or 'nan', got {padding_option!r}")
+        refuse(ValueError, f"make_tensor_descriptor: padding_option must be 'zero' or 'nan', got {padding_option!r}")
     if padding_option == "nan" and element.is_int():
-        raise ValueError(f"make_tensor_descriptor: padding_option 'nan' needs a floating-point type, got {element}")
+        refuse(ValueError, f"make_tensor_descriptor: padding_option 'nan' needs a floating-point type, got {element}")
 
 
 @word
@@ -111,7 +114,7 @@ def reinterpret_tensor_descriptor(desc_ptr, block_shape: tl.constexpr, dtype: tl
     lowers to: ttng.tensormap_fenceproxy_acquire, ttng.reinterpret_tensor_descriptor
     """
     if not isinstance(desc_ptr, tensor_descriptor_ptr):
-        raise TypeError(f"reinterpret_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr, got {type(desc_ptr).__name__}")
+        refuse(TypeError, f"reinterpret_tensor_descriptor: desc_ptr must be a tensor_descriptor_ptr, got {type(desc_ptr).__name__}")
     needs_hopper("reinterpret_tensor_descriptor", _semantic)
     builder = _semantic.builder
     block = tl.block_type(dtype, tl._unwrap_shape(block_shape))

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..refuse import refuse
+
 
 class FixedList(list):
     """A list that does not change: equal to every list or tuple of the same items, with the hash of the tuple."""
@@ -28,7 +30,7 @@ class FixedList(list):
         return FixedList, (tuple(self), )
 
     def _refuse(self, *_, **__):
-        raise TypeError("layouts do not change; make another one")
+        refuse(TypeError, "layouts do not change; make another one")
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse

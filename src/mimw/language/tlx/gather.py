@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import word, wrong
+from ...errors import KernelError
+from ..core import word
+from ..refuse import refuse
 from .arguments import handle_of, is_int, positive_int, single_buffer
 from .layouts import layout_encoding, shared_layout_encoding
 from .local_mem import same_dtype
@@ -27,7 +29,7 @@ def local_gather(src, indices, axis: tl.constexpr, token=None, _semantic=None) -
     src = _shared("local_gather", "src", src, _semantic)
     axis, indices = _axis("local_gather", axis, src, _semantic), _indices("local_gather", indices, src, axis, _semantic)
     if token is not None and not isinstance(token, async_token):
-        raise wrong(_semantic, f"local_gather: `token` must be an async_token, got {token}")
+        refuse(KernelError, f"local_gather: `token` must be an async_token, got {token}")
     handle = _semantic.builder.record("local_gather", src.handle, indices.handle, axis, handle_of(token)).results[0]
     return tl.tensor(handle, tl.block_type(src.dtype, list(indices.type.shape)))
 
@@ -47,37 +49,38 @@ def local_scatter(dst, src, indices, axis: tl.constexpr, token=None, _semantic=N
     dst = _shared("local_scatter", "dst", dst, _semantic)
     axis, indices = _axis("local_scatter", axis, dst, _semantic), _indices("local_scatter", indices, dst, axis, _semantic)
     if not isinstance(src, tl.tensor) or not src.type.is_block() or list(src.type.shape) != list(indices.type.shape):
-        raise wrong(_semantic, f"local_scatter: `src` must be a block tensor of the shape of `indices`, "
-                    f"{list(indices.type.shape)}, got {src.type if isinstance(src, tl.tensor) else src}")
+        refuse(KernelError, f"local_scatter: `src` must be a block tensor of the shape of `indices`, "
+                            f"{list(indices.type.shape)}, got {src.type if isinstance(src, tl.tensor) else src}")
     if token is not None and not isinstance(token, async_token):
-        raise wrong(_semantic, f"local_scatter: `token` must be an async_token, got {token}")
+        refuse(KernelError, f"local_scatter: `token` must be an async_token, got {token}")
     same_dtype("local_scatter", src, dst, _semantic)
     _semantic.builder.record("local_scatter", dst.handle, src.handle, indices.handle, axis, handle_of(token))
 
 
 def _shared(name: str, parameter: str, buffer, semantic) -> buffered_tensor:
-    assert not isinstance(buffer, buffered_tensor) or buffer.type.storage is storage_kind.smem, (
-        f"{name}: `{parameter}` must be in shared memory (smem), but it is in {buffer.type.storage.value}")
+    if isinstance(buffer, buffered_tensor) and buffer.type.storage is not storage_kind.smem:
+        refuse(AssertionError, f"{name}: `{parameter}` must be in shared memory (smem), but it is in {buffer.type.storage.value}",
+               mend="load the tile with tlx.local_load, store it to a buffer in smem")
     return single_buffer(name, parameter, buffer, semantic)
 
 
 def _axis(name: str, axis, buffer: buffered_tensor, semantic) -> int:
     rank = len(buffer.shape)
     if not is_int(axis) or not -rank <= axis < rank:
-        raise wrong(semantic, f"{name}: axis {axis} is not one of the {rank} dimensions of {buffer}")
+        refuse(KernelError, f"{name}: axis {axis} is not one of the {rank} dimensions of {buffer}")
     return axis % rank
 
 
 def _indices(name: str, indices, buffer: buffered_tensor, axis: int, semantic) -> tl.tensor:
     if not isinstance(indices, tl.tensor) or not indices.type.is_block() or not indices.dtype.is_int():
-        raise wrong(semantic, f"{name}: `indices` must be a block tensor of integers, got "
-                    f"{indices.type if isinstance(indices, tl.tensor) else indices}")
+        refuse(KernelError, f"{name}: `indices` must be a block tensor of integers, got "
+                            f"{indices.type if isinstance(indices, tl.tensor) else indices}")
     shape = list(indices.type.shape)
     if len(shape) != len(buffer.shape):
-        raise wrong(semantic, f"{name}: the indices have shape {shape}, but {buffer} has rank {len(buffer.shape)}")
+        refuse(KernelError, f"{name}: the indices have shape {shape}, but {buffer} has rank {len(buffer.shape)}")
     for dim, (extent, room) in enumerate(zip(shape, buffer.shape, strict=True)):
         if dim != axis and extent > room:
-            raise wrong(semantic, f"{name}: the indices have extent {extent} along dimension {dim}, the buffer only {room}")
+            refuse(KernelError, f"{name}: the indices have extent {extent} along dimension {dim}, the buffer only {room}")
     return semantic.cast(indices, tl.int32)
 
 
@@ -90,8 +93,8 @@ def zeros(shape: tl.constexpr, dtype: tl.constexpr, layout: tl.constexpr = None,
                layout - (opt) a register layout to make it in, pinned; AssertionError for anything else
     """
     if layout is not None:
-        assert isinstance(layout, layout_encoding) and not isinstance(layout, shared_layout_encoding), (
-            f"zeros: `layout` must be a register layout, got {layout!r}")
+        if not isinstance(layout, layout_encoding) or isinstance(layout, shared_layout_encoding):
+            refuse(AssertionError, f"zeros: `layout` must be a register layout, got {layout!r}")
     for extent in shape:
         positive_int("zeros: each extent of shape", extent)
     if layout is None:

@@ -15,6 +15,7 @@ import triton.language.core as tl
 from ...ir import layouts as ir_layouts
 from ...ir.byte_maps import byte_offset
 from ..core import host_constructible, host_method, identifier, unwrap
+from ..refuse import refuse
 from .fixed_list import fixed, tuples
 
 
@@ -59,7 +60,7 @@ class shared_layout_encoding(layout_encoding):
 
     def make_permute(self, dims) -> shared_layout_encoding:
         """This layout seen through a transpose; a layout that has no `order` has no such view."""
-        raise ValueError(f"{type(self).__name__} has no permuted form")
+        refuse(ValueError, f"{type(self).__name__} has no permuted form")
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,9 @@ class swizzled_layout(shared_layout_encoding):
             return swizzled_shared_layout_encoding(1, 1, 1, order, ones, ones, ones, order)
         inner = shape[order[0]]
         per_phase = (1 << (self.shift + self.base)) // inner
-        assert per_phase >= 1, (f"swizzled_layout: a phase of 2^(shift + base) = {1 << (self.shift + self.base)} elements is "
-                                f"shorter than the inner extent {inner}; perPhase must be at least 1")
+        if per_phase < 1:
+            refuse(AssertionError, f"swizzled_layout: a phase of 2^(shift + base) = {1 << (self.shift + self.base)} elements is "
+                                   f"shorter than the inner extent {inner}; perPhase must be at least 1")
         return swizzled_shared_layout_encoding(self.vectorSize, per_phase, self.maxPhase, order, ones, ones, ones, order)
 
     def to_ir(self, shape, bits):
@@ -193,10 +195,10 @@ class padded_shared_layout_encoding(shared_layout_encoding):
     def __post_init__(self):
         super().__post_init__()
         if not self.interval_padding_pairs:
-            raise ValueError("padded_shared_layout_encoding needs at least one (interval, padding) pair")
+            refuse(ValueError, "padded_shared_layout_encoding needs at least one (interval, padding) pair")
         for interval, padding in self.interval_padding_pairs:
             if not _is_power_of_two(interval) or not _is_power_of_two(padding):
-                raise ValueError(f"interval and padding must be powers of two, got ({interval}, {padding})")
+                refuse(ValueError, f"interval and padding must be powers of two, got ({interval}, {padding})")
 
     @property
     def intervals(self) -> list[int]:
@@ -229,7 +231,7 @@ class padded_shared_layout_encoding(shared_layout_encoding):
 
     def to_ir(self, shape, bits):
         if self.shape != tuple(shape):
-            raise ValueError(f"padded_shared_layout_encoding is for the shape {tuple(self.shape)}, the buffer has {tuple(shape)}")
+            refuse(ValueError, f"padded_shared_layout_encoding is for the shape {tuple(self.shape)}, the buffer has {tuple(shape)}")
         fields_ = map(tuples, (self.interval_padding_pairs, self.offset_bases, self.shape))
         return ir_layouts.PaddedShared(*fields_) if not self.block_bases else None
 
@@ -254,7 +256,7 @@ class shared_linear_layout_encoding(shared_layout_encoding):
         super().__post_init__()
         object.__setattr__(self, "block_bases", self.block_bases or fixed([]))
         if not _is_power_of_two(self.alignment):
-            raise ValueError(f"alignment must be a power of two, got {self.alignment}")
+            refuse(ValueError, f"alignment must be a power of two, got {self.alignment}")
 
     def make_permute(self, dims) -> shared_linear_layout_encoding:
         """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
@@ -265,7 +267,7 @@ class shared_linear_layout_encoding(shared_layout_encoding):
     def to_ir(self, shape, bits):
         covered = tuple(max((basis[axis] for basis in self.offset_bases), default=0) for axis in range(len(shape)))
         if covered != tuple(extent // 2 for extent in shape):
-            raise ValueError(f"shared_linear_layout_encoding {self.offset_bases} does not cover a buffer of shape {tuple(shape)}")
+            refuse(ValueError, f"shared_linear_layout_encoding {self.offset_bases} does not cover a buffer of shape {tuple(shape)}")
         return ir_layouts.LinearShared(tuples(self.offset_bases), self.alignment) if not self.block_bases else None
 
 

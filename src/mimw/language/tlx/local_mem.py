@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
+from ...errors import KernelError
+from ..core import not_yet, word
+from ..refuse import refuse
 from .alias import storage_alias_spec_type_class
 from .arguments import handle_of, index_handle, is_int, needs_tensor_memory, positive_int, single_buffer
 from .layouts import permuted, shared_layout_encoding
@@ -33,19 +35,19 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
     for extent in shape:
         positive_int("local_alloc: each extent of shape", extent)
     if not shape:
-        raise ValueError("local_alloc: shape must have at least one dimension")
+        refuse(ValueError, "local_alloc: shape must have at least one dimension")
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
-        raise ValueError(f"local_alloc: dtype must be an element type such as tl.float16, got {dtype}")
+        refuse(ValueError, f"local_alloc: dtype must be an element type such as tl.float16, got {dtype}")
     if not isinstance(storage, storage_kind):
-        raise ValueError(f"local_alloc: storage must be a tlx.storage_kind, got {storage!r}")
+        refuse(ValueError, f"local_alloc: storage must be a tlx.storage_kind, got {storage!r}")
     if storage is storage_kind.smemCluster:
-        raise ValueError("local_alloc: smemCluster names another CTA's memory; only remote_view gives it")
+        refuse(ValueError, "local_alloc: smemCluster names another CTA's memory; only remote_view gives it")
     _check_reuse(reuse, storage)
     if layout is not None:
         if storage is storage_kind.tmem:
-            raise NotImplementedError("local_alloc: `layout` is not supported for tmem")
+            refuse(NotImplementedError, "local_alloc: `layout` is not supported for tmem")
         if not isinstance(layout, shared_layout_encoding):
-            raise TypeError(f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
+            refuse(TypeError, f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
     if storage is storage_kind.tmem:
         needs_tensor_memory("tmem", _semantic)
         raise not_yet(_semantic, "local_alloc(storage=storage_kind.tmem)")
@@ -60,13 +62,13 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
 def _check_reuse(reuse, storage: storage_kind) -> None:
     if isinstance(reuse, buffered_tensor):
         if reuse.type.storage is not storage:
-            raise ValueError(f"reuse tensor has different storage: {reuse.type.storage.value}, not {storage.value}")
+            refuse(ValueError, f"reuse tensor has different storage: {reuse.type.storage.value}, not {storage.value}")
     elif isinstance(reuse, storage_alias_spec_type_class):
         if reuse.storage is not storage:
-            raise ValueError(f"storage_alias_spec storage ({reuse.storage.value}) doesn't match "
-                             f"local_alloc storage ({storage.value})")
+            refuse(ValueError, f"storage_alias_spec storage ({reuse.storage.value}) doesn't match "
+                               f"local_alloc storage ({storage.value})")
     elif reuse is not None:
-        raise ValueError(f"reuse must be a buffered_tensor or storage_alias_spec, got {type(reuse).__name__}")
+        refuse(ValueError, f"reuse must be a buffered_tensor or storage_alias_spec, got {type(reuse).__name__}")
 
 
 @word
@@ -82,12 +84,12 @@ def local_view(buf, idx, _semantic=None):
     if isinstance(buf, clc_response):
         raise not_yet(_semantic, "local_view on a clc_response")
     if not isinstance(buf, (buffered_tensor, mbarrier)):
-        raise wrong(_semantic, f"local_view takes a buffered_tensor or an mbarrier, got {buf}")
+        refuse(KernelError, f"local_view takes a buffered_tensor or an mbarrier, got {buf}")
     if isinstance(buf, mbarrier) and buf.num == 0:
-        raise wrong(_semantic, "a single mbarrier cannot be indexed", hint="index the array that alloc_barriers returned, once")
+        refuse(KernelError, "a single mbarrier cannot be indexed", mend="index the array that alloc_barriers returned, once")
     extent = buf.num or buf.shape[0]
     if is_int(idx) and not 0 <= idx < extent:
-        raise wrong(_semantic, f"index {idx} is out of range: {buf} has the indices 0 to {extent - 1}")
+        refuse(KernelError, f"index {idx} is out of range: {buf} has the indices 0 to {extent - 1}")
     builder, index = _semantic.builder, index_handle("index", idx, _semantic)
     if isinstance(buf, mbarrier):
         type_ = mbarrier_type(0, buf.type.layout, buf.type.storage, buf.is_warp_barrier)
@@ -112,12 +114,12 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
     """
     buf = single_buffer("local_slice", "buf", buf, _semantic)
     if len(offset) != len(buf.shape) or len(shape) != len(buf.shape):
-        raise ValueError(f"local_slice: offset {list(offset)} and shape {list(shape)} must have the rank of {buf}")
+        refuse(ValueError, f"local_slice: offset {list(offset)} and shape {list(shape)} must have the rank of {buf}")
     offsets = []
     for axis, (start, size, extent) in enumerate(zip(offset, shape, buf.shape, strict=True)):
         positive_int("local_slice: each extent of shape", size)
         if size > extent or is_int(start) and not 0 <= start <= extent - size:
-            raise wrong(_semantic, f"local_slice: {size} elements from {start} are outside the {extent} of dimension {axis}")
+            refuse(KernelError, f"local_slice: {size} elements from {start} are outside the {extent} of dimension {axis}")
         offsets.append(start if is_int(start) else index_handle("local_slice: each offset", start, _semantic))
     type_ = buf.type.with_(shape=tuple(shape))
     return type_.value(_semantic.builder.record("buffer_slice", buf.handle, tuple(offsets), tuple(shape)).results[0])
@@ -134,9 +136,9 @@ def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_te
     buf = single_buffer("local_trans", "buf", buf, _semantic)
     rank = len(buf.shape)
     if len(dims) != rank:
-        raise ValueError(f"local_trans: dims {tuple(dims)} has {len(dims)} entries, but the buffer has rank {rank}")
+        refuse(ValueError, f"local_trans: dims {tuple(dims)} has {len(dims)} entries, but the buffer has rank {rank}")
     if sorted(dims) != list(range(rank)):
-        raise ValueError(f"local_trans: dims {tuple(dims)} is not a permutation of {tuple(range(rank))}")
+        refuse(ValueError, f"local_trans: dims {tuple(dims)} is not a permutation of {tuple(range(rank))}")
     dims = tuple(dims)
     layout = None if buf.type.layout is None else buf.type.layout.make_permute(dims)
     type_ = buf.type.with_(shape=tuple(buf.shape[axis] for axis in dims), layout=layout, order=permuted(buf.type.order, dims))
@@ -158,7 +160,7 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
     """
     src = single_buffer("local_load", "src", src, _semantic)
     if token is not None and not isinstance(token, async_token):
-        raise wrong(_semantic, f"local_load: `token` must be an async_token, got {token}")
+        refuse(KernelError, f"local_load: `token` must be an async_token, got {token}")
     pinned = None if layout is None else register_layout("local_load", layout, _semantic)
     handle = _semantic.builder.record("local_load", src.handle, handle_of(token), layout=pinned).results[0]
     return tl.tensor(handle, tl.block_type(src.dtype, list(src.shape)))
@@ -176,9 +178,9 @@ def local_store(dst, src, _semantic=None) -> None:
     """
     dst = single_buffer("local_store", "dst", dst, _semantic)
     if not isinstance(src, tl.tensor) or not src.type.is_block():
-        raise wrong(_semantic, f"local_store: `src` must be a block tensor, got {src}")
+        refuse(KernelError, f"local_store: `src` must be a block tensor, got {src}")
     if tuple(src.type.shape) != dst.shape:
-        raise wrong(_semantic, f"local_store: the tile has shape {list(src.type.shape)}, the buffer {list(dst.shape)}")
+        refuse(KernelError, f"local_store: the tile has shape {list(src.type.shape)}, the buffer {list(dst.shape)}")
     same_dtype("local_store", src, dst, _semantic)
     _semantic.builder.record("local_store", dst.handle, src.handle)
 
@@ -186,8 +188,8 @@ def local_store(dst, src, _semantic=None) -> None:
 def same_dtype(name: str, tile: tl.tensor, buffer: buffered_tensor, semantic) -> None:
     """An error unless the tile's elements are the buffer's."""
     if tile.dtype != buffer.dtype:
-        raise wrong(semantic, f"{name}: the tile holds {tile.dtype}, the buffer {buffer.dtype}",
-                    hint=f"convert first: `src.to(tl.{_spelled(buffer.dtype)})`")
+        refuse(KernelError, f"{name}: the tile holds {tile.dtype}, the buffer {buffer.dtype}",
+                            mend=f"convert first: `src.to(tl.{_spelled(buffer.dtype)})`")
 
 
 def _spelled(dtype: tl.dtype) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, tensor_memory_columns, word, wrong
+from ...errors import KernelError
+from ..core import not_yet, tensor_memory_columns, word
+from ..refuse import refuse
 from .arguments import handle_of, is_int, needs_hopper, single_buffer
 from .local_mem import local_load
 from .types import buffered_tensor, storage_kind
@@ -33,12 +35,13 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     """
     needs_hopper("async_dot", _semantic)
     if tensor_memory_columns(_semantic):
-        assert isinstance(A, buffered_tensor), "async_dot: register operand is not supported on Blackwell"
+        if not isinstance(A, buffered_tensor):
+            refuse(AssertionError, "async_dot: register operand is not supported on Blackwell")
         raise not_yet(_semantic, "async_dot on Blackwell")
     shape_a = _operand("A", A, _semantic)
     if not isinstance(B, buffered_tensor):
-        raise wrong(_semantic, f"async_dot: B must be a buffer in shared memory, got {B}",
-                    hint="store it with tlx.local_store first")
+        refuse(KernelError, f"async_dot: B must be a buffer in shared memory, got {B}",
+                            mend="store it with tlx.local_store first")
     shape_b = _operand("B", B, _semantic)
     _check_types(A.dtype, B.dtype)
     _check_shapes(shape_a, shape_b, A.dtype)
@@ -61,31 +64,47 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
 def _operand(name: str, operand, semantic) -> tuple[int, int]:
     """The shape of an operand; an error unless it is one buffer or a tile, of rank 2."""
     if isinstance(operand, buffered_tensor):
-        assert operand.type.storage is not storage_kind.tmem, "tmem is only available on Blackwell"
+        if operand.type.storage is storage_kind.tmem:
+            refuse(AssertionError, "tmem is only available on Blackwell")
         shape = single_buffer("async_dot", name, operand, semantic).shape
     elif isinstance(operand, tl.tensor) and operand.type.is_block():
         shape = tuple(operand.type.shape)
     else:
-        raise wrong(semantic, f"async_dot: {name} must be a buffer or a register tile, got {operand}")
-    assert len(shape) == 2, f"async_dot: {name} must have rank 2, got shape {list(shape)}"
+        refuse(KernelError, f"async_dot: {name} must be a buffer or a register tile, got {operand}")
+    if len(shape) != 2:
+        refuse(AssertionError, f"async_dot: {name} must have rank 2, got shape {list(shape)}",
+               mend="view it by tlx.local_reshape, or reshape the tile")
     return shape
 
 
 def _check_types(a: tl.dtype, b: tl.dtype) -> None:
     for name, dtype in (("A", a), ("B", b)):
         known = dtype.is_fp8e5() or dtype.is_fp8e4nv() or dtype in (tl.float16, tl.bfloat16, tl.float32, tl.int8)
-        assert known, f"async_dot: unsupported dtype {dtype} of {name}; supported are {_SUPPORTED}"
-    assert a == b or (a.is_fp8() and b.is_fp8()), f"async_dot: both operands must have the same dtype, got {a} and {b}"
+        if not known:
+            refuse(AssertionError, f"async_dot: unsupported dtype {dtype} of {name}; supported are {_SUPPORTED}",
+                   mend=f"convert {name} first")
+    if a != b and (not a.is_fp8() or not b.is_fp8()):
+        refuse(AssertionError, f"async_dot: both operands must have the same dtype, got {a} and {b}", mend="convert "
+                               "one of them first")
 
 
 def _check_shapes(a: tuple[int, int], b: tuple[int, int], dtype: tl.dtype) -> None:
     (m, k), (k_b, n) = a, b
-    assert k == k_b, f"async_dot: the inner dimensions differ: A is {list(a)}, B is {list(b)}, so K is {k} and {k_b}"
+    if k != k_b:
+        refuse(AssertionError, f"async_dot: the inner dimensions differ: A is {list(a)}, B is {list(b)}, so K is {k} and {k_b}",
+               mend="pass tlx.local_trans(B) if B is stored as (N, K)")
     step = 32 * 8 // dtype.primitive_bitwidth
-    assert k >= 16, f"async_dot: K must be at least 16, got K = {k}"
-    assert k % step == 0, f"async_dot: K must be a multiple of {step} for {dtype} (32 bytes), got K = {k}"
-    assert 8 <= n <= 256 and n % 8 == 0, f"async_dot: N must be a multiple of 8 between 8 and 256, got N = {n}"
-    assert m % 64 == 0, f"async_dot: M must be a multiple of 64 on Hopper, got M = {m}"
+    if k < 16:
+        refuse(AssertionError, f"async_dot: K must be at least 16, got K = {k}", mend="load larger tiles along K, or use tl.dot")
+    if k % step != 0:
+        refuse(AssertionError, f"async_dot: K must be a multiple of {step} for {dtype} (32 bytes), got K = {k}",
+               mend=f"load tiles of {step}, {2 * step}, ... along K")
+    if not 8 <= n <= 256 or n % 8 != 0:
+        refuse(AssertionError, f"async_dot: N must be a multiple of 8 between 8 and 256, got N = {n}",
+               mend="cut B into buffers of at most 256 columns, and multiply by each")
+    if m % 64 != 0:
+        refuse(AssertionError, f"async_dot: M must be a multiple of 64 on Hopper, got M = {m}",
+               mend="give each task 64, 128, ... rows, or use tl.dot for fewer")
 
 
 def _precision(dtype: tl.dtype, name: str | None, semantic):
@@ -102,16 +121,17 @@ def _check_contiguous(A, B, semantic) -> None:
         if isinstance(operand, buffered_tensor) and operand.type.order[0] != axis:
             layout, mend = (("(M, K) row-major", "allocate A as (M, K)") if name == "A" else
                             ("a transposed view of an (N, K) buffer", "allocate B as (N, K) and pass tlx.local_trans(B)"))
-            raise wrong(semantic, f"async_dot: wgmma reads {operand.dtype} operands only contiguous along K, so {name} must be "
-                        f"{layout}; its dimension {operand.type.order[0]} is the contiguous one", hint=mend)
+            refuse(KernelError, f"async_dot: wgmma reads {operand.dtype} operands only contiguous along K, so {name} must be "
+                                f"{layout}; its dimension {operand.type.order[0]} is the contiguous one", mend=mend)
 
 
 def _result_dtype(operand: tl.dtype, out_dtype: tl.dtype) -> tl.dtype:
     if operand == tl.int8:
         return tl.int32
     allowed = (tl.float32, ) if operand in (tl.float32, tl.bfloat16) else (tl.float32, tl.float16)
-    assert out_dtype in allowed, (f"async_dot: {operand} operands cannot give out_dtype {out_dtype}, "
-                                  f"only {', '.join(map(str, allowed))}; convert the result instead")
+    if out_dtype not in allowed:
+        refuse(AssertionError, f"async_dot: {operand} operands cannot give out_dtype {out_dtype}, "
+                               f"only {', '.join(map(str, allowed))}; convert the result instead")
     return out_dtype
 
 
@@ -119,9 +139,9 @@ def _check_acc(acc, result: tl.block_type, semantic) -> None:
     if acc is None:
         return
     if isinstance(acc, buffered_tensor):
-        raise wrong(semantic, "async_dot: on Hopper `acc` is a register tile, not a buffer")
+        refuse(KernelError, "async_dot: on Hopper `acc` is a register tile, not a buffer")
     if not isinstance(acc, tl.tensor) or acc.type != result:
-        raise wrong(semantic, f"async_dot: `acc` must be {result.element_ty}{list(result.shape)} like the result, got {acc}")
+        refuse(KernelError, f"async_dot: `acc` must be {result.element_ty}{list(result.shape)} like the result, got {acc}")
 
 
 @word
@@ -134,7 +154,7 @@ def async_dot_wait(pendings: tl.constexpr, inp, _semantic=None) -> tl.tensor:
     lowers to: ttng.warp_group_dot_wait
     """
     if not is_int(pendings) or pendings < 0:
-        raise ValueError(f"async_dot_wait: pendings must be a constexpr int >= 0, got {pendings!r}")
+        refuse(ValueError, f"async_dot_wait: pendings must be a constexpr int >= 0, got {pendings!r}")
     if not isinstance(inp, tl.tensor) or not inp.type.is_block():
-        raise wrong(_semantic, f"async_dot_wait: `inp` must be the result of an async_dot, got {inp}")
+        refuse(KernelError, f"async_dot_wait: `inp` must be the result of an async_dot, got {inp}")
     return tl.tensor(_semantic.builder.record("async_dot_wait", pendings, inp.handle).results[0], inp.type)

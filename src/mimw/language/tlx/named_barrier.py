@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import capability, word
+from ..refuse import refuse
 from .arguments import is_int
 
 LAST, WARP, MOST_THREADS = 15, 32, 1024
@@ -36,11 +37,11 @@ def named_barrier_arrive(bar: tl.constexpr, arrive_count: tl.constexpr, _semanti
 
 def _record(name: str, bar, arrive_count, semantic) -> None:
     if capability(semantic) is None:
-        raise NotImplementedError(f"tlx.{name} is not available on {semantic.builder.options.arch}: named barriers are "
-                                  "NVIDIA hardware; use alloc_barriers")
+        refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}: named barriers are "
+                                    "NVIDIA hardware; use alloc_barriers")
     if not is_int(bar) or not 0 <= bar <= LAST:
-        raise ValueError(f"{name}: bar must be a constexpr int from 0 to {LAST}, got {bar!r}")
+        refuse(ValueError, f"{name}: bar must be a constexpr int from 0 to {LAST}, got {bar!r}")
     if not is_int(arrive_count) or arrive_count % WARP or not 0 < arrive_count <= MOST_THREADS:
-        raise ValueError(f"{name}: arrive_count is a number of threads, a constexpr multiple of {WARP} from {WARP} to "
-                         f"{MOST_THREADS}, got {arrive_count!r}")
+        refuse(ValueError, f"{name}: arrive_count is a number of threads, a constexpr multiple of {WARP} from {WARP} to "
+                           f"{MOST_THREADS}, got {arrive_count!r}")
     semantic.builder.record(name, bar, arrive_count)

@@ -47,14 +47,14 @@ def _parameters(declared: str) -> list[inspect.Parameter]:
 
 def _declare(name: str, declared: str):
 
-    def refuse(*args, _semantic=None, **kwargs):
+    def not_offered(*args, _semantic=None, **kwargs):
         raise not_yet(_semantic, name)
 
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"Not offered by this release: calling it raises `mimw.errors.NotYet`, which names tlx.{name}."
+    not_offered.__name__ = not_offered.__qualname__ = name
+    not_offered.__doc__ = f"Not offered by this release: calling it raises `mimw.errors.NotYet`, which names tlx.{name}."
     hidden = inspect.Parameter("_semantic", inspect.Parameter.KEYWORD_ONLY, default=None)
-    refuse.__signature__ = inspect.Signature([*_parameters(declared), hidden])
-    return word(refuse)
+    not_offered.__signature__ = inspect.Signature([*_parameters(declared), hidden])
+    return word(not_offered)
 
 
 globals().update({name: _declare(name, declared) for name, declared in WORDS.items()})

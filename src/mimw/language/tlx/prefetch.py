@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import capability, word, wrong
+from ...errors import KernelError
+from ..core import capability, word
+from ..refuse import refuse
 from .arguments import cache_policy, handle_of, needs_hopper, predicate_handle
 from .tma import checked_offsets
 
@@ -37,17 +39,18 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
     if tensormap:
         needs_hopper("prefetch(tensormap=True)", _semantic)
         if not isinstance(pointer, tl.tensor_descriptor_base):
-            raise wrong(_semantic, f"prefetch: tensormap=True needs a tensor descriptor, got {pointer}")
+            refuse(KernelError, f"prefetch: tensormap=True needs a tensor descriptor, got {pointer}")
         _semantic.builder.record("prefetch_descriptor", pointer.handle)
         return
-    assert level in ("L1", "L2"), f"prefetch: level must be 'L1' or 'L2', got {level!r}"
+    if level not in ("L1", "L2"):
+        refuse(AssertionError, f"prefetch: level must be 'L1' or 'L2', got {level!r}")
     if capability(_semantic) is None:
-        raise NotImplementedError(f"tlx.prefetch is not available on {_semantic.builder.options.arch}")
+        refuse(NotImplementedError, f"tlx.prefetch is not available on {_semantic.builder.options.arch}")
     if not isinstance(pointer, tl.tensor) or not pointer.dtype.is_ptr() or pointer.dtype.element_ty.is_block():
-        raise wrong(_semantic, f"prefetch: a pointer or a block of pointers is needed, got {pointer}")
+        refuse(KernelError, f"prefetch: a pointer or a block of pointers is needed, got {pointer}")
     if mask is not None:
         mask = _semantic.to_tensor(mask)
         if mask.dtype != tl.int1:
-            raise wrong(_semantic, f"prefetch: `mask` must be boolean, got {mask}")
+            refuse(KernelError, f"prefetch: `mask` must be boolean, got {mask}")
         pointer, mask = _semantic.broadcast_impl_value(pointer, mask)
     _semantic.builder.record("prefetch", pointer.handle, handle_of(mask), level)

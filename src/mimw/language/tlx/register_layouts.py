@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...ir import layouts as ir_layouts
 from ..core import unwrap
+from ..refuse import refuse
 from .fixed_list import fixed, tuples
 from .layouts import _is_power_of_two, layout_encoding, swizzled_layout
 
@@ -33,15 +34,15 @@ class layout(layout_encoding):
         shape, stride = tuples(unwrap(shape)), tuples(unwrap(stride))
         for name, modes in (("shape", shape), ("stride", stride)):
             if not isinstance(modes, tuple) or len(modes) != 2:
-                raise ValueError(f"layout: `{name}` must be a pair ((thread modes), (value modes)), got {modes}")
+                refuse(ValueError, f"layout: `{name}` must be a pair ((thread modes), (value modes)), got {modes}")
         if [len(_leaves(mode)) for mode in shape] != [len(_leaves(mode)) for mode in stride]:
-            raise ValueError(f"layout: shape {shape} and stride {stride} must have the same modes")
+            refuse(ValueError, f"layout: shape {shape} and stride {stride} must have the same modes")
         for extent in _leaves(shape):
             if not _is_power_of_two(extent):
-                raise ValueError(f"layout: extents must be powers of two, got {extent} in {shape}")
+                refuse(ValueError, f"layout: extents must be powers of two, got {extent} in {shape}")
         for stride_ in _leaves(stride):
             if stride_ != 0 and not _is_power_of_two(stride_):
-                raise ValueError(f"layout: strides must be powers of two or 0, got {stride_} in {stride}")
+                refuse(ValueError, f"layout: strides must be powers of two or 0, got {stride_} in {stride}")
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "stride", stride)
 
@@ -79,7 +80,7 @@ class dot_operand_layout(layout_encoding):
     def __post_init__(self):
         super().__post_init__()
         if self.operand_index not in (0, 1):
-            raise ValueError(f"operand_index must be 0 or 1, got {self.operand_index}")
+            refuse(ValueError, f"operand_index must be 0 or 1, got {self.operand_index}")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
+from ...errors import KernelError
+from ..core import not_yet, word
+from ..refuse import refuse
 from .layouts import layout_encoding
 from .register_layouts import layout as thread_value_layout
 from .types import buffered_tensor
@@ -16,7 +18,7 @@ def register_layout(name: str, layout, semantic):
         return layout.to_ir()
     if isinstance(layout, layout_encoding):
         raise not_yet(semantic, f"{name}(layout={type(layout).__name__})", hint="write it as tlx.layout(shape, stride)")
-    raise TypeError(f"{name}: `layout` must be a register layout such as tlx.layout(shape, stride), got {type(layout).__name__}")
+    refuse(TypeError, f"{name}: `layout` must be a register layout such as tlx.layout(shape, stride), got {type(layout).__name__}")
 
 
 @word
@@ -33,7 +35,8 @@ def require_layout(x, layout: tl.constexpr, pin: tl.constexpr = True, late_addre
     lowers to: ttg.convert_layout, and for `pin` an empty ttg.inline_asm
     """
     for name, flag in (("pin", pin), ("late_address_compute", late_address_compute)):
-        assert isinstance(flag, bool), f"require_layout: {name} must be a bool, got {flag!r}"
+        if not isinstance(flag, bool):
+            refuse(AssertionError, f"require_layout: {name} must be a bool, got {flag!r}")
     x = _block("require_layout", x, _semantic)
     wanted = register_layout("require_layout", layout, _semantic)
     return tl.tensor(_semantic.builder.record("require_layout", x.handle, wanted, pin).results[0], x.type)
@@ -51,7 +54,7 @@ def release_layout(x, _semantic=None) -> tl.tensor:
 
 def _block(name: str, x, semantic) -> tl.tensor:
     if not isinstance(x, tl.tensor) or not x.type.is_block():
-        raise wrong(semantic, f"{name}: `x` must be a block tensor, got {x}")
+        refuse(KernelError, f"{name}: `x` must be a block tensor, got {x}")
     return x
 
 
@@ -64,14 +67,14 @@ def assert_same_layout(lhs, rhs, _semantic=None) -> None:
     not:       a conversion, nor anything at run time
     """
     if not isinstance(rhs, (tl.tensor, layout_encoding)):
-        raise TypeError(f"assert_same_layout: rhs must be a tensor or a layout, got {type(rhs).__name__}")
+        refuse(TypeError, f"assert_same_layout: rhs must be a tensor or a layout, got {type(rhs).__name__}")
     lhs = _block("assert_same_layout", lhs, _semantic)
     if isinstance(rhs, layout_encoding):
         other = register_layout("assert_same_layout", rhs, _semantic)
     else:
         other = _block("assert_same_layout", rhs, _semantic).handle
         if list(rhs.type.shape) != list(lhs.type.shape):
-            raise wrong(_semantic, f"assert_same_layout: the shapes {list(lhs.type.shape)} and {list(rhs.type.shape)} differ")
+            refuse(KernelError, f"assert_same_layout: the shapes {list(lhs.type.shape)} and {list(rhs.type.shape)} differ")
     _semantic.builder.record("assert_same_layout", lhs.handle, other)
 
 
@@ -84,7 +87,7 @@ def dump_layout(x, _semantic=None) -> None:
     """
     if isinstance(x, buffered_tensor):
         if x.num:
-            raise wrong(_semantic, f"dump_layout: `x` must be one buffer, but it is an array of {x.num}", hint="index it: `x[0]`")
+            refuse(KernelError, f"dump_layout: `x` must be one buffer, but it is an array of {x.num}", mend="index it: `x[0]`")
     else:
         x = _block("dump_layout", x, _semantic)
     _semantic.builder.record("dump_layout", x.handle)

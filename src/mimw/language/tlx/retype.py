@@ -6,7 +6,9 @@ from math import prod
 
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
+from ...errors import KernelError
+from ..core import not_yet, word
+from ..refuse import refuse
 from .arguments import is_int, positive_int
 from .layouts import row_major, shared_layout_encoding
 from .types import buffered_tensor, buffered_tensor_type, storage_kind
@@ -25,8 +27,8 @@ def local_reshape(buf, shape: tl.constexpr, _semantic=None) -> buffered_tensor:
     buf = _in_shared_memory("local_reshape", buf, _semantic)
     shape = _extents("local_reshape", shape)
     if prod(shape) != prod(buf.shape):
-        raise ValueError(f"local_reshape: shape {list(shape)} has {prod(shape)} elements, the buffer {list(buf.shape)} has "
-                         f"{prod(buf.shape)}")
+        refuse(ValueError, f"local_reshape: shape {list(shape)} has {prod(shape)} elements, the buffer {list(buf.shape)} has "
+                           f"{prod(buf.shape)}")
     return _seen_as("local_reshape", buf, buf.dtype, shape, buf.num, None, _semantic)
 
 
@@ -46,9 +48,9 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
     lowers to: ttg.memdesc_reinterpret
     """
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
-        raise ValueError(f"local_reinterpret: dtype must be an element type such as tl.float16, got {dtype}")
+        refuse(ValueError, f"local_reinterpret: dtype must be an element type such as tl.float16, got {dtype}")
     if layout is not None and not isinstance(layout, shared_layout_encoding):
-        raise TypeError(f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
+        refuse(TypeError, f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
     src = _in_shared_memory("local_reinterpret", src, _semantic)
     shape = src.shape if shape is None else _extents("local_reinterpret", shape)
     have, want = _bytes(src.dtype) * prod(src.shape), _bytes(dtype) * prod(shape)
@@ -56,7 +58,7 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
     if want != have:
         if want != have * max(1, num):
             every = f" each, {have * num} together" if num else ""
-            raise ValueError(f"local_reinterpret: {dtype}{list(shape)} has {want} bytes, but {src} has {have} bytes{every}")
+            refuse(ValueError, f"local_reinterpret: {dtype}{list(shape)} has {want} bytes, but {src} has {have} bytes{every}")
         num = 0
     return _seen_as("local_reinterpret", src, dtype, shape, num, layout, _semantic)
 
@@ -64,8 +66,8 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
 def _seen_as(name: str, buf: buffered_tensor, dtype, shape, num: int, layout, semantic) -> buffered_tensor:
     kept = (shape, num, _bytes(dtype)) == (buf.shape, buf.num, _bytes(buf.dtype))
     if not kept and buf.type.order != row_major(len(buf.shape)):
-        raise wrong(semantic, f"{name}: the rows of {buf} do not follow each other in memory, because it is transposed",
-                    hint=f"{name} first, local_trans then")
+        refuse(KernelError, f"{name}: the rows of {buf} do not follow each other in memory, because it is transposed",
+                            mend=f"{name} first, local_trans then")
     pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
     if layout is not None and pinned is None:
         raise not_yet(semantic, f"{name}(layout={type(layout).__name__})")
@@ -77,7 +79,7 @@ def _seen_as(name: str, buf: buffered_tensor, dtype, shape, num: int, layout, se
 
 def _in_shared_memory(name: str, buf, semantic) -> buffered_tensor:
     if not isinstance(buf, buffered_tensor):
-        raise wrong(semantic, f"{name} takes a buffered_tensor, got {buf}")
+        refuse(KernelError, f"{name} takes a buffered_tensor, got {buf}")
     if buf.type.storage is not storage_kind.smem:
         raise not_yet(semantic, f"{name} on {buf.type.storage.value} storage")
     return buf
@@ -86,7 +88,7 @@ def _in_shared_memory(name: str, buf, semantic) -> buffered_tensor:
 def _extents(name: str, shape) -> tuple[int, ...]:
     shape = (shape, ) if is_int(shape) else tuple(shape)
     if not shape:
-        raise ValueError(f"{name}: shape must have at least one dimension")
+        refuse(ValueError, f"{name}: shape must have at least one dimension")
     for extent in shape:
         positive_int(f"{name}: each extent of shape", extent)
     return shape

@@ -5,19 +5,22 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ..core import not_yet, word
+from ..refuse import refuse
 from .arguments import is_int
 from .types import async_token
 
 
 def _needs_tdm(name: str, semantic) -> None:
     arch = str(semantic.builder.options.arch)
-    assert arch == "gfx1250", f"{name} is only available on TDM-capable targets, not on {arch}"
+    if arch != "gfx1250":
+        refuse(AssertionError, f"{name} is only available on TDM-capable targets, not on {arch}")
 
 
 def _check_offsets(desc, offsets) -> None:
     if offsets is not None:
         rank = len(desc.block_shape)
-        assert len(offsets) == rank, f"expected {rank} offsets, but got {len(offsets)}"
+        if len(offsets) != rank:
+            refuse(AssertionError, f"expected {rank} offsets, but got {len(offsets)}")
 
 
 @word
@@ -34,16 +37,16 @@ def async_amd_descriptor_load_fused(members, cache_modifier: tl.constexpr = "", 
     """Start 2 to 4 copies, (descriptor, buffer, warp bit mask) each, as one; not offered yet."""
     _needs_tdm("async_amd_descriptor_load_fused", _semantic)
     if not 2 <= len(members) <= 4:
-        raise ValueError(f"async_amd_descriptor_load_fused takes 2 to 4 members, got {len(members)}")
+        refuse(ValueError, f"async_amd_descriptor_load_fused takes 2 to 4 members, got {len(members)}")
     taken = 0
     for member in members:
         if not isinstance(member, tuple) or len(member) != 3 or not is_int(member[2]):
-            raise TypeError("async_amd_descriptor_load_fused: a member is (descriptor, buffer, warp bit mask)")
+            refuse(TypeError, "async_amd_descriptor_load_fused: a member is (descriptor, buffer, warp bit mask)")
         if taken & member[2]:
-            raise ValueError("async_amd_descriptor_load_fused: the warp masks must be disjoint")
+            refuse(ValueError, "async_amd_descriptor_load_fused: the warp masks must be disjoint")
         taken |= member[2]
     if len({len(member[0].block_shape) for member in members}) != 1:
-        raise ValueError("async_amd_descriptor_load_fused: all descriptors must have one rank")
+        refuse(ValueError, "async_amd_descriptor_load_fused: all descriptors must have one rank")
     raise not_yet(_semantic, "async_amd_descriptor_load_fused")
 
 
@@ -60,7 +63,7 @@ def async_amd_descriptor_wait(pendings: tl.constexpr = 0, tokens=None, _semantic
     """Wait until at most `pendings` copies are unfinished, or for `tokens`, not both; not offered yet."""
     _needs_tdm("async_amd_descriptor_wait", _semantic)
     if tokens is not None and pendings != 0:
-        raise ValueError("async_amd_descriptor_wait takes pendings or tokens, not both")
+        refuse(ValueError, "async_amd_descriptor_wait takes pendings or tokens, not both")
     raise not_yet(_semantic, "async_amd_descriptor_wait")
 
 
@@ -78,10 +81,10 @@ def update_tensor_descriptor(desc, add_offsets=None, set_bounds=None, pred=None,
     """`desc` moved by `add_offsets` or with other bounds; not offered yet."""
     _needs_tdm("update_tensor_descriptor", _semantic)
     if add_offsets is None and set_bounds is None and pred is None:
-        raise ValueError("update_tensor_descriptor needs at least one of add_offsets, set_bounds and pred")
+        refuse(ValueError, "update_tensor_descriptor needs at least one of add_offsets, set_bounds and pred")
     for name, values in (("add_offsets", add_offsets), ("set_bounds", set_bounds)):
         if values is not None and len(values) != len(desc.block_shape):
-            raise ValueError(f"update_tensor_descriptor: {name} needs {len(desc.block_shape)} entries, got {len(values)}")
+            refuse(ValueError, f"update_tensor_descriptor: {name} needs {len(desc.block_shape)} entries, got {len(values)}")
     if clamp_bounds and (add_offsets is None or set_bounds is not None):
-        raise ValueError("update_tensor_descriptor: clamp_bounds needs add_offsets and excludes set_bounds")
+        refuse(ValueError, "update_tensor_descriptor: clamp_bounds needs add_offsets and excludes set_bounds")
     raise not_yet(_semantic, "update_tensor_descriptor")

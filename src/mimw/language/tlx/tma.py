@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word, wrong
+from ...errors import KernelError
+from ..core import not_yet, word
+from ..refuse import refuse
 from .arguments import (
     EVICTION_POLICIES,
     cache_policy,
@@ -76,10 +78,11 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
     """
     needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store")
     offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic)
-    assert store_reduce in REDUCTIONS, f"store_reduce must be one of {tuple(REDUCTIONS)}, got {store_reduce!r}"
+    if store_reduce not in REDUCTIONS:
+        refuse(AssertionError, f"store_reduce must be one of {tuple(REDUCTIONS)}, got {store_reduce!r}")
     if store_reduce and desc.dtype.name not in REDUCTIONS[store_reduce]:
-        raise wrong(_semantic, f"async_descriptor_store: the hardware cannot {store_reduce} {desc.dtype}; "
-                    f"it can {', '.join(REDUCTIONS[store_reduce])}")
+        refuse(KernelError, f"async_descriptor_store: the hardware cannot {store_reduce} {desc.dtype}; "
+                            f"it can {', '.join(REDUCTIONS[store_reduce])}")
     source = _block_buffer("async_descriptor_store", "source", desc, source, _semantic)
     policy = cache_policy("async_descriptor_store", "", eviction_policy, ("", ), _semantic)
     _semantic.builder.record("tma_store", desc.handle, offsets, source.handle, policy, store_reduce)
@@ -95,16 +98,20 @@ def async_descriptor_store_wait(pendings: tl.constexpr, _semantic=None) -> None:
     lowers to: ttng.async_tma_store_wait
     """
     if not is_int(pendings) or pendings < 0:
-        raise ValueError(f"async_descriptor_store_wait: pendings must be a constexpr int >= 0, got {pendings!r}")
+        refuse(ValueError, f"async_descriptor_store_wait: pendings must be a constexpr int >= 0, got {pendings!r}")
     _semantic.builder.record("tma_store_wait", pendings)
 
 
 def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic) -> tuple:
     """Check the arguments that loads and stores share; the offsets as i32 handles."""
-    assert isinstance(desc, tl.tensor_descriptor_base), f"{name}: expected a tensor descriptor, got {desc}"
+    if not isinstance(desc, tl.tensor_descriptor_base):
+        refuse(AssertionError, f"{name}: expected a tensor descriptor, got {desc}",
+               mend="make one by tl.make_tensor_descriptor, or pass one to the kernel")
     rank = len(desc.block_shape)
-    assert len(offsets) == rank, f"expected {rank} offsets, but got {len(offsets)}"
-    assert eviction_policy in EVICTION_POLICIES, f"eviction_policy must be one of {EVICTION_POLICIES}, got {eviction_policy!r}"
+    if len(offsets) != rank:
+        refuse(AssertionError, f"expected {rank} offsets, but got {len(offsets)}")
+    if eviction_policy not in EVICTION_POLICIES:
+        refuse(AssertionError, f"eviction_policy must be one of {EVICTION_POLICIES}, got {eviction_policy!r}")
     return tuple(semantic._convert_to_ir_values(offsets, require_i64=False))
 
 
@@ -112,9 +119,9 @@ def _block_buffer(name: str, parameter: str, desc, buffer, semantic):
     """`buffer`, or an error unless it is one buffer of the descriptor's block shape and dtype."""
     buffer = single_buffer(name, parameter, buffer, semantic)
     if buffer.shape != tuple(desc.block_shape):
-        raise wrong(semantic, f"{name}: the buffer has shape {list(buffer.shape)}, the descriptor's block {list(desc.block_shape)}",
-                    hint="both must be equal: rewrite block_shape on the host, or slice the buffer")
+        refuse(KernelError, f"{name}: the buffer has shape {list(buffer.shape)}, the descriptor's block {list(desc.block_shape)}",
+                            mend="both must be equal: rewrite block_shape on the host, or slice the buffer")
     if buffer.dtype != desc.dtype:
-        raise wrong(semantic, f"{name}: the buffer holds {buffer.dtype}, the descriptor {desc.dtype}",
-                    hint="allocate with tlx.dtype_of(desc)")
+        refuse(KernelError, f"{name}: the buffer holds {buffer.dtype}, the descriptor {desc.dtype}",
+                            mend="allocate with tlx.dtype_of(desc)")
     return buffer

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
+from ...errors import KernelError
 from ...ir.types import I64
-from ..core import capability, word, wrong
+from ..core import capability, word
+from ..refuse import refuse
 from .arguments import is_int
 
 
@@ -19,13 +21,14 @@ def dtype_of(v, _semantic=None) -> tl.dtype:
         return v.dtype.element_ty if v.dtype.is_ptr() else v.dtype
     if isinstance(v, tl.tensor_descriptor_base):
         return v.dtype
-    raise ValueError(f"dtype_of takes a tensor, a pointer or a tensor descriptor, got {v}")
+    refuse(ValueError, f"dtype_of takes a tensor, a pointer or a tensor descriptor, got {v}")
 
 
 @word
 def size_of(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
     """Bytes of one element in memory, as a constexpr."""
-    assert isinstance(dtype, tl.dtype) and not dtype.is_block(), f"size_of takes a dtype such as tl.float16, got {dtype}"
+    if not isinstance(dtype, tl.dtype) or dtype.is_block():
+        refuse(AssertionError, f"size_of takes a dtype such as tl.float16, got {dtype}")
     return tl.constexpr(8 if dtype.is_ptr() else max(1, dtype.primitive_bitwidth // 8))
 
 
@@ -33,8 +36,8 @@ def size_of(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
 def get_fp8_format_name(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
     """ "e5m2" for tl.float8e5 and "e4m3" for tl.float8e4nv, as a constexpr."""
     names = {"fp8e5": "e5m2", "fp8e4nv": "e4m3"}
-    assert isinstance(dtype, tl.dtype) and dtype.name in names, (
-        f"get_fp8_format_name only supports tl.float8e5 and tl.float8e4nv, got {dtype}")
+    if not isinstance(dtype, tl.dtype) or dtype.name not in names:
+        refuse(AssertionError, f"get_fp8_format_name only supports tl.float8e5 and tl.float8e4nv, got {dtype}")
     return tl.constexpr(names[dtype.name])
 
 
@@ -47,7 +50,7 @@ def thread_id(axis: tl.constexpr, _semantic=None) -> tl.tensor:
     lowers to: PTX mov.u32 %tid
     """
     if isinstance(axis, bool) or axis not in (0, 1, 2):
-        raise ValueError(f"thread_id axis must be 0, 1, or 2, got {axis}")
+        refuse(ValueError, f"thread_id axis must be 0, 1, or 2, got {axis}")
     return tl.tensor(_semantic.builder.record("thread_id", axis).results[0], tl.int32)
 
 
@@ -72,12 +75,12 @@ def vote_ballot_sync(mask: tl.constexpr, pred, _semantic=None) -> tl.tensor:
     lowers to: PTX vote.sync.ballot.b32
     """
     if capability(_semantic) is None:
-        raise NotImplementedError(f"tlx.vote_ballot_sync is not available on {_semantic.builder.options.arch}")
+        refuse(NotImplementedError, f"tlx.vote_ballot_sync is not available on {_semantic.builder.options.arch}")
     if not is_int(mask) or not -(1 << 31) <= mask < 1 << 32:
-        raise ValueError(f"vote_ballot_sync: mask must be a 32-bit constexpr int, got {mask!r}")
+        refuse(ValueError, f"vote_ballot_sync: mask must be a 32-bit constexpr int, got {mask!r}")
     pred = _semantic.to_tensor(pred)
     if pred.dtype.is_ptr():
-        raise wrong(_semantic, f"vote_ballot_sync: `pred` must be a number or a tile of them, got {pred}")
+        refuse(KernelError, f"vote_ballot_sync: `pred` must be a number or a tile of them, got {pred}")
     pred = pred if pred.dtype == tl.int1 else _semantic.not_equal(pred, 0)
     handle = _semantic.builder.record("vote_ballot", mask & 0xFFFFFFFF, pred.handle).results[0]
     return tl.tensor(handle, tl.block_type(tl.int32, pred.shape) if pred.type.is_block() else tl.int32)

@@ -8,6 +8,7 @@ from typing import Protocol
 import triton.language.core as tl
 
 from ...core import word
+from ...refuse import refuse
 from ...tlx import types as tlx
 from ...tlx.arguments import is_int
 from .pointers import local_ptr, logical_shape
@@ -50,7 +51,7 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=No
     if isinstance(other, tl.tensor_descriptor_base):
         _by_descriptor(loads, buffer, other, box, offsets, _semantic)
     elif offsets is not None:
-        raise ValueError("tle.gpu.copy: `offsets` belong to a tensor descriptor; pointers say themselves where they point")
+        refuse(ValueError, "tle.gpu.copy: `offsets` belong to a tensor descriptor; pointers say themselves where they point")
     else:
         _by_pointers(loads, buffer, other, box, _semantic)
 
@@ -69,21 +70,21 @@ def window_of(buffer, semantic) -> PipeWindow | None:
 def _check_operands(src, dst, barrier) -> None:
     buffers = [isinstance(operand, tlx.buffered_tensor) for operand in (src, dst)]
     if all(buffers):
-        raise ValueError("tle.gpu.copy: both operands are buffers; read the one with tl.load(local_ptr(..)) and store that")
+        refuse(ValueError, "tle.gpu.copy: both operands are buffers; read the one with tl.load(local_ptr(..)) and store that")
     if not any(buffers):
-        raise ValueError("tle.gpu.copy: one operand must be a buffered_tensor (of tle.gpu.alloc, or a slot of one), got "
-                         f"{_named(src)} and {_named(dst)}")
+        refuse(ValueError, "tle.gpu.copy: one operand must be a buffered_tensor (of tle.gpu.alloc, or a slot of one), got "
+                           f"{_named(src)} and {_named(dst)}")
     buffer, other = (src, dst) if buffers[0] else (dst, src)
     if buffer.type.storage is not tlx.storage_kind.smem or buffer.type.num:
-        raise ValueError(f"tle.gpu.copy: the buffer must be one array in shared memory, got {buffer}")
+        refuse(ValueError, f"tle.gpu.copy: the buffer must be one array in shared memory, got {buffer}")
     pointers = isinstance(other, tl.tensor) and other.dtype.is_ptr()
     if not pointers and not isinstance(other, tl.tensor_descriptor_base):
-        raise ValueError("tle.gpu.copy: the operand besides the buffer must be pointers to global memory or a tensor descriptor, "
-                         f"got {_named(other)}")
+        refuse(ValueError, "tle.gpu.copy: the operand besides the buffer must be pointers to global memory or a tensor descriptor, "
+                           f"got {_named(other)}")
     if pointers and other.dtype.address_space == "shared":
-        raise ValueError("tle.gpu.copy: the pointers must point to global memory, these come from local_ptr")
+        refuse(ValueError, "tle.gpu.copy: the pointers must point to global memory, these come from local_ptr")
     if barrier is not None:
-        raise ValueError("tle.gpu.copy: `barrier` is not offered; use a pipe, or tlx.async_descriptor_load")
+        refuse(ValueError, "tle.gpu.copy: `barrier` is not offered; use a pipe, or tlx.async_descriptor_load")
 
 
 def _named(operand) -> str:
@@ -93,9 +94,9 @@ def _named(operand) -> str:
 def _checked_box(shape, buffer) -> tuple[int, ...]:
     whole = logical_shape(buffer)
     if not isinstance(shape, (tuple, list)) or not all(is_int(extent) and extent > 0 for extent in shape):
-        raise ValueError(f"tle.gpu.copy: shape must be a list or tuple of positive compile-time ints, got {shape!r}")
+        refuse(ValueError, f"tle.gpu.copy: shape must be a list or tuple of positive compile-time ints, got {shape!r}")
     if len(shape) != len(whole) or any(extent > room for extent, room in zip(shape, whole)):
-        raise ValueError(f"tle.gpu.copy: shape {list(shape)} is no box of the buffer's {list(whole)}")
+        refuse(ValueError, f"tle.gpu.copy: shape {list(shape)} is no box of the buffer's {list(whole)}")
     return tuple(shape)
 
 
@@ -104,14 +105,14 @@ def _checked_box(shape, buffer) -> tuple[int, ...]:
 def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, semantic) -> None:
     block, whole = tuple(desc.block_shape), logical_shape(buffer)
     if offsets is None:
-        raise ValueError("tle.gpu.copy: a tensor descriptor needs `offsets`, one a dimension")
+        refuse(ValueError, "tle.gpu.copy: a tensor descriptor needs `offsets`, one a dimension")
     if not isinstance(offsets, (tuple, list)) or len(offsets) != len(block):
-        raise ValueError(f"tle.gpu.copy: expected {len(block)} offsets for a descriptor of rank {len(block)}, got {offsets}")
+        refuse(ValueError, f"tle.gpu.copy: expected {len(block)} offsets for a descriptor of rank {len(block)}, got {offsets}")
     if block != whole or block != box:
-        raise ValueError(f"tle.gpu.copy: the descriptor's block {list(block)}, the buffer {list(whole)} and shape {list(box)} "
-                         "must be equal")
+        refuse(ValueError, f"tle.gpu.copy: the descriptor's block {list(block)}, the buffer {list(whole)} and shape {list(box)} "
+                           "must be equal")
     if desc.dtype != buffer.dtype:
-        raise ValueError(f"tle.gpu.copy: the descriptor is of {desc.dtype}, the buffer of {buffer.dtype}")
+        refuse(ValueError, f"tle.gpu.copy: the descriptor is of {desc.dtype}, the buffer of {buffer.dtype}")
     places = tuple(_offset(offset, semantic) for offset in offsets)
     builder = semantic.builder
     policy = builder.get_cache_policy("none", "evict_normal")
@@ -131,7 +132,7 @@ def _offset(offset, semantic):
     if is_int(offset):
         return semantic.builder.get_int32(offset)
     if not isinstance(offset, tl.tensor) or offset.type.is_block() or not offset.dtype.is_int():
-        raise ValueError(f"tle.gpu.copy: each offset must be an int or an i32 scalar, got {_named(offset)}")
+        refuse(ValueError, f"tle.gpu.copy: each offset must be an int or an i32 scalar, got {_named(offset)}")
     return semantic.cast(offset, tl.int32).handle
 
 
@@ -140,7 +141,7 @@ def _offset(offset, semantic):
 def _by_pointers(loads: bool, buffer, pointers, box: tuple[int, ...], semantic) -> None:
     whole = logical_shape(buffer)
     if pointers.dtype.element_ty != buffer.dtype:
-        raise ValueError(f"tle.gpu.copy: the pointers are to {pointers.dtype.element_ty}, the buffer is of {buffer.dtype}")
+        refuse(ValueError, f"tle.gpu.copy: the pointers are to {pointers.dtype.element_ty}, the buffer is of {buffer.dtype}")
     tile = _tile(pointers, whole, box)
     pointers = semantic.broadcast_impl_shape(pointers, list(tile)) if tile else pointers
     axes = [_along(tile, axis, semantic) for axis in range(len(tile))]
@@ -182,8 +183,9 @@ def _tile(pointers, whole: tuple[int, ...], box: tuple[int, ...]) -> tuple[int, 
         if len(have) == len(padded) and all(extent in (1, room) for extent, room in zip(have, padded)) and \
                 (prod(have) == prod(padded) or 1 in have):
             return padded
-    raise ValueError(f"tle.gpu.copy: the pointers have the shape {list(have)}; it must be the buffer's {list(whole)} or the box's "
-                     f"{list(box)}")
+    refuse(ValueError, f"tle.gpu.copy: the pointers have the shape {list(have)}; it must be the buffer's "
+                       f"{list(whole)} or the box's "
+                       f"{list(box)}")
 
 
 def _along(tile: tuple[int, ...], axis: int, semantic):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...core import word
+from ...refuse import refuse
 from ...tlx.arguments import is_int
 from ...tlx.layouts import shared_layout_encoding
 from .types import buffered_tensor_type, scope, smem, tmem
@@ -19,9 +20,9 @@ def memory_space(input, space: tl.constexpr, _semantic=None):
     errors:    ValueError if `input` is no tensor or `space` no string
     """
     if not isinstance(input, tl.tensor):
-        raise ValueError(f"tle.gpu.memory_space: `input` must be a tensor, got {input}")
+        refuse(ValueError, f"tle.gpu.memory_space: `input` must be a tensor, got {input}")
     if not isinstance(space, str):
-        raise ValueError(f"tle.gpu.memory_space: `space` must be a compile-time string, got {space!r}")
+        refuse(ValueError, f"tle.gpu.memory_space: `space` must be a compile-time string, got {space!r}")
     return input
 
 
@@ -42,21 +43,21 @@ def alloc(shape, dtype, layout=None, scope=smem, init_value=None, nv_mma_shared_
     """
     shape = _checked_shape(shape)
     if not isinstance(dtype, tl.dtype) or dtype.is_block() or dtype.is_ptr() or dtype == tl.void:
-        raise ValueError(f"tle.gpu.alloc: dtype must be a scalar tl.dtype such as tl.float16, got {dtype}")
+        refuse(ValueError, f"tle.gpu.alloc: dtype must be a scalar tl.dtype such as tl.float16, got {dtype}")
     _check_scope(scope, _semantic)
     if layout is not None and not isinstance(layout, shared_layout_encoding):
-        raise ValueError(f"tle.gpu.alloc: layout must be a shared layout or None, got {layout}")
+        refuse(ValueError, f"tle.gpu.alloc: layout must be a shared layout or None, got {layout}")
     if not isinstance(nv_mma_shared_layout, bool):
-        raise ValueError(f"tle.gpu.alloc: nv_mma_shared_layout must be a bool, got {nv_mma_shared_layout!r}")
+        refuse(ValueError, f"tle.gpu.alloc: nv_mma_shared_layout must be a bool, got {nv_mma_shared_layout!r}")
     if init_value is not None:
         _check_init(init_value, shape, dtype)
     type_, builder = buffered_tensor_type(dtype, shape, layout), _semantic.builder
     stored = type_.to_ir(builder)
     pinned = None if layout is None else layout.to_ir(stored.shape, stored.element.bits)
     if layout is not None and stored.shape[0] & (stored.shape[0] - 1):
-        raise ValueError(f"tle.gpu.alloc: with a layout, the first extent must be a power of two, got {stored.shape[0]}")
+        refuse(ValueError, f"tle.gpu.alloc: with a layout, the first extent must be a power of two, got {stored.shape[0]}")
     if layout is not None and pinned is None:
-        raise ValueError(f"tle.gpu.alloc: this release offers no layout {layout}")
+        refuse(ValueError, f"tle.gpu.alloc: this release offers no layout {layout}")
     attrs = {} if nv_mma_shared_layout else {"plain": True}
     buffer = type_.value(builder.record("local_alloc", stored, None, layout=pinned, **attrs).results[0])
     if init_value is not None:
@@ -68,25 +69,25 @@ def alloc(shape, dtype, layout=None, scope=smem, init_value=None, nv_mma_shared_
 
 def _checked_shape(shape) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
-        raise ValueError(f"tle.gpu.alloc: shape must be a list or tuple, got {shape!r}")
+        refuse(ValueError, f"tle.gpu.alloc: shape must be a list or tuple, got {shape!r}")
     for extent in shape:
         if not is_int(extent) or extent <= 0:
-            raise ValueError(f"tle.gpu.alloc: every extent must be a positive compile-time int, got {extent}")
+            refuse(ValueError, f"tle.gpu.alloc: every extent must be a positive compile-time int, got {extent}")
     return tuple(shape)
 
 
 def _check_scope(where, semantic) -> None:
     if not isinstance(where, scope):
-        raise ValueError(f"tle.gpu.alloc: scope must be a tle.gpu.scope such as tle.gpu.smem, got {where!r}")
+        refuse(ValueError, f"tle.gpu.alloc: scope must be a tle.gpu.scope such as tle.gpu.smem, got {where!r}")
     if where is tmem:
-        raise ValueError("tle.gpu.alloc: tensor memory not supported on this target "
-                         f"({semantic.builder.options.arch}); use tle.gpu.smem")
+        refuse(ValueError, "tle.gpu.alloc: tensor memory not supported on this target "
+                           f"({semantic.builder.options.arch}); use tle.gpu.smem")
 
 
 def _check_init(value, shape: tuple[int, ...], dtype) -> None:
     if not isinstance(value, tl.tensor):
-        raise ValueError(f"tle.gpu.alloc: init_value must be a tensor, got {value}")
+        refuse(ValueError, f"tle.gpu.alloc: init_value must be a tensor, got {value}")
     have = tuple(value.type.shape) if value.type.is_block() else ()
     if have != shape or value.dtype != dtype:
-        raise ValueError(f"tle.gpu.alloc: init_value must be a {dtype} tensor of the shape {list(shape)}, got {value.dtype} of "
-                         f"the shape {list(have)}")
+        refuse(ValueError, f"tle.gpu.alloc: init_value must be a {dtype} tensor of the shape {list(shape)}, got {value.dtype} of "
+                           f"the shape {list(have)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...core import word
+from ...refuse import refuse
 from ...tlx import types as tlx
 from ...tlx.arguments import is_int
 from ..remote import remote_pointer
@@ -27,9 +28,9 @@ def local_ptr(buffer, indices=None, _semantic=None):
     if isinstance(buffer, remote_buffer):
         return remote_pointer(local_ptr(buffer.buffer, indices, _semantic=_semantic), buffer.rank, _semantic)
     if not isinstance(buffer, tlx.buffered_tensor):
-        raise ValueError(f"tle.gpu.local_ptr: `buffer` must be a buffered_tensor, got {buffer}")
+        refuse(ValueError, f"tle.gpu.local_ptr: `buffer` must be a buffered_tensor, got {buffer}")
     if buffer.type.storage is not tlx.storage_kind.smem:
-        raise ValueError(f"tle.gpu.local_ptr: `buffer` must be in shared memory, it is in {buffer.type.storage.value}")
+        refuse(ValueError, f"tle.gpu.local_ptr: `buffer` must be in shared memory, it is in {buffer.type.storage.value}")
     shape, dtype, builder = logical_shape(buffer), buffer.dtype, _semantic.builder
     handles = None
     if indices is None:
@@ -54,19 +55,19 @@ def logical_shape(buffer) -> tuple[int, ...]:
 def _indices(indices, shape: tuple[int, ...], semantic) -> tuple[tuple, tuple[int, ...]]:
     """The indices as i32 handles, and the shape of the pointers."""
     if not isinstance(indices, (tuple, list)):
-        raise ValueError(f"tle.gpu.local_ptr: `indices` must be a tuple or list, one entry a dimension, got {indices}")
+        refuse(ValueError, f"tle.gpu.local_ptr: `indices` must be a tuple or list, one entry a dimension, got {indices}")
     if len(indices) != len(shape):
-        raise ValueError(f"tle.gpu.local_ptr: {len(indices)} indices for a buffer of rank {len(shape)}, {list(shape)}")
+        refuse(ValueError, f"tle.gpu.local_ptr: {len(indices)} indices for a buffer of rank {len(shape)}, {list(shape)}")
     values = [semantic.to_tensor(index) if is_int(index) else index for index in indices]
     for position, value in enumerate(values):
         if not isinstance(value, tl.tensor) or not value.dtype.is_int():
-            raise ValueError(f"tle.gpu.local_ptr: index {position} must be an integer or a tensor of integers, got "
-                             f"{value.type if isinstance(value, tl.tensor) else value}")
+            refuse(ValueError, f"tle.gpu.local_ptr: index {position} must be an integer or a tensor of integers, got "
+                               f"{value.type if isinstance(value, tl.tensor) else value}")
     shapes = [tuple(value.type.shape) if value.type.is_block() else () for value in values]
     if len(set(shapes)) > 1:
         if () in shapes:
-            raise ValueError("tle.gpu.local_ptr: the indices mix scalars and tensors; spread the scalars with tl.full or "
-                             "tl.broadcast_to")
-        raise ValueError(f"tle.gpu.local_ptr: all indices must have one shape, got {[list(one) for one in shapes]}; spread them "
-                         "with tl.broadcast_to")
+            refuse(ValueError, "tle.gpu.local_ptr: the indices mix scalars and tensors; spread the scalars with tl.full or "
+                               "tl.broadcast_to")
+        refuse(ValueError, f"tle.gpu.local_ptr: all indices must have one shape, got {[list(one) for one in shapes]}; spread them "
+                           "with tl.broadcast_to")
     return tuple(semantic.cast(value, tl.int32).handle for value in values), shapes[0] if shapes else ()

@@ -6,6 +6,7 @@ import triton.language.core as tl
 
 from ....ir import Buffer
 from ...core import host_constructible, unwrap, word
+from ...refuse import refuse
 from ...tlx import types as tlx
 from ...tlx.arguments import is_int
 from ...tlx.layouts import row_major
@@ -97,10 +98,10 @@ class buffered_tensor(tlx.buffered_tensor):
         """
         shape = self.shape
         if len(shape) < 2:
-            raise ValueError(f"buffered_tensor.slot: the buffer needs at least 2 dimensions, it has the shape {list(shape)}")
+            refuse(ValueError, f"buffered_tensor.slot: the buffer needs at least 2 dimensions, it has the shape {list(shape)}")
         if is_int(stage):
             stage = _semantic.to_tensor(stage)
         if not isinstance(stage, tl.tensor) or stage.type.is_block() or stage.dtype != tl.int32:
-            raise ValueError(f"buffered_tensor.slot: `stage` must be an int or a scalar int32, got {stage}")
+            refuse(ValueError, f"buffered_tensor.slot: `stage` must be an int or a scalar int32, got {stage}")
         type_ = self.type.slot()
         return type_.value(_semantic.builder.record("buffer_index", self.handle, stage.handle).results[0])

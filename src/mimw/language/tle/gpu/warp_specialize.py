@@ -9,6 +9,7 @@ import triton.language.core as tl
 
 from ....ir import Task
 from ...core import unwrap, word
+from ...refuse import refuse
 from ...tlx.arguments import is_int
 
 _LEAST, _MOST = 24, 248  # registers a thread that can be asked for, in steps of 8 (PTX ISA, setmaxnreg; 255 are addressable)
@@ -42,13 +43,13 @@ def warp_specialize(functions_and_args, worker_num_warps: tl.constexpr, worker_n
     warps, registers = _numbers("worker_num_warps", worker_num_warps), _numbers("worker_num_regs", worker_num_regs)
     for name, given in (("warp counts", warps), ("register counts", registers)):
         if len(given) != len(calls) - 1:
-            raise ValueError(f"tle.gpu.warp_specialize: got {len(calls) - 1} worker functions but {len(given)} {name}")
+            refuse(ValueError, f"tle.gpu.warp_specialize: got {len(calls) - 1} worker functions but {len(given)} {name}")
     for count in warps:
         if count <= 0 or count & (count - 1):
-            raise ValueError(f"tle.gpu.warp_specialize: each of worker_num_warps must be 1, 2, 4, 8, ..., got {count}")
+            refuse(ValueError, f"tle.gpu.warp_specialize: each of worker_num_warps must be 1, 2, 4, 8, ..., got {count}")
     for count in registers:
         if count <= 0:
-            raise ValueError(f"tle.gpu.warp_specialize: each of worker_num_regs must be positive, got {count}")
+            refuse(ValueError, f"tle.gpu.warp_specialize: each of worker_num_regs must be positive, got {count}")
     site, own = _semantic.builder.site, _semantic.builder.options.num_warps
     names = [function.__name__ for function, _ in calls]
     tasks = [Task(names[0], own, is_default=True, replicas=1, site=site)]
@@ -61,21 +62,22 @@ def warp_specialize(functions_and_args, worker_num_warps: tl.constexpr, worker_n
 
 def _calls(functions_and_args: Any) -> list[tuple]:
     if not isinstance(functions_and_args, (list, tuple)) or not functions_and_args:
-        raise ValueError("tle.gpu.warp_specialize: functions_and_args must be a list of (function, arguments) with at least the "
-                         f"default partition's, got {functions_and_args!r}")
+        refuse(ValueError, "tle.gpu.warp_specialize: functions_and_args must be a list of (function, arguments) with at least the "
+                           f"default partition's, got {functions_and_args!r}")
     for entry in functions_and_args:
         if not isinstance(entry, tuple) or len(entry) != 2 or not hasattr(entry[0], "arg_names"):
-            raise ValueError(f"tle.gpu.warp_specialize: each entry must be a tuple (JIT function, arguments), got {_shown(entry)}")
+            refuse(ValueError, f"tle.gpu.warp_specialize: each entry must be a tuple (JIT function, arguments), got "
+                               f"{_shown(entry)}")
         if not isinstance(entry[1], tuple):
-            raise ValueError(f"tle.gpu.warp_specialize: the arguments of {entry[0].__name__} must be a tuple, got "
-                             f"{_shown(entry[1])}; write `(x, )` for a single one")
+            refuse(ValueError, f"tle.gpu.warp_specialize: the arguments of {entry[0].__name__} must be a tuple, got "
+                               f"{_shown(entry[1])}; write `(x, )` for a single one")
     return list(functions_and_args)
 
 
 def _numbers(name: str, values: Any) -> list[int]:
     values = (values, ) if is_int(values) else values
     if not isinstance(values, (list, tuple)) or not all(map(is_int, values)):
-        raise ValueError(f"tle.gpu.warp_specialize: {name} must be a list of ints, one a worker, got {_shown(values)}")
+        refuse(ValueError, f"tle.gpu.warp_specialize: {name} must be a list of ints, one a worker, got {_shown(values)}")
     return list(values)
 
 
