@@ -19,7 +19,7 @@ from .output import stdout_error, stdout_is_closed
 from .script import SCRIPT_COMMANDS, split_at_script
 
 CLOSED_PIPE = 141       # what a shell says of a program that SIGPIPE has ended: 128 + 13
-COMMANDS = ("demo", "run", "compile", "explain", "simulate", "check", "timeline", "doctor")
+COMMANDS = ("demo", "run", "compile", "opt", "explain", "simulate", "check", "timeline", "doctor")
 
 _EPILOG = """examples:
   mimw demo                                      the shipped GEMM: simulated, compiled, explained

@@ -18,7 +18,7 @@ EXAMPLES = """\
   mimw compile add.py:kernel --signature '*fp32, *fp32, i32' --target sm_100a --emit cubin -o add.cubin
 """
 _COMMENTS = {"llir": ";", "amdgcn": ";"}
-STAGES = ("ir", "ttgir", "llir", "ptx", "sass", "cubin", "amdgcn", "hsaco")
+STAGES = ("recorded", "ir", "ttgir", "llir", "ptx", "sass", "cubin", "amdgcn", "hsaco")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,10 +33,11 @@ def execute(options: Namespace) -> int:
         raise CommandError(f"a {options.emit} is binary: name a file with -o PATH.")
     if options.output:
         check_output(options.output)
-    compiled = compile_named(options)
+    recorded = options.emit == "recorded"
+    compiled = compile_named(options, **({"dump": True} if recorded else {}))
     stages, note = compiled.stages, alignment_note(compiled)
     try:
-        code = stages[options.emit]  # sass is made by this look-up
+        code = compiled.after["00-record"] if recorded else stages[options.emit]  # sass is made by this look-up
     except KeyError:
         raise CommandError(f"{options.target} has no stage {options.emit!r}. It has: {', '.join(stages)}.") from None
     if not options.output:

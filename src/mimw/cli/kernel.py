@@ -28,8 +28,8 @@ def add_kernel_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--num-stages", type=int, metavar="N", help="stages of Triton's own software pipelining")
 
 
-def compile_named(options: Namespace) -> Any:
-    """Compile what the options name; returns `mimw.compile`'s Compiled."""
+def compile_named(options: Namespace, **keywords: Any) -> Any:
+    """Compile what the options name; returns `mimw.compile`'s Compiled. `keywords` go to `compile_kernel`."""
     from ..compile import compile_kernel
 
     kernel = kernel_of(load(options.kernel), options.kernel)
@@ -42,7 +42,7 @@ def compile_named(options: Namespace) -> Any:
     if options.num_stages is not None:
         chosen["num_stages"] = options.num_stages
     more = {"attrs": attrs} if attrs else {}
-    return compile_kernel(kernel, signature, constants, target=options.target, options=chosen, **more)
+    return compile_kernel(kernel, signature, constants, target=options.target, options=chosen, **more, **keywords)
 
 
 def alignment_note(compiled: Any) -> str:

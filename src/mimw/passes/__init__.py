@@ -34,7 +34,7 @@ from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
-from .pipeline import PASS, PASSES, Context, Pass, remarks, run_passes, warn
+from .pipeline import OPTIONAL, PASS, PASSES, Context, Pass, remarks, run_passes, warn
 from .place_aliases import check_aliases, place_aliases
 from .place_meetings import place_meetings
 from .share_captures import share_captures
@@ -47,7 +47,8 @@ from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
 
 __all__ = [
-    "Context", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals", "check_async_dot",
+    "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
+    "check_async_dot",
     "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding",
     "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits", "check_warpgroups",
     "cut_copies",

@@ -50,6 +50,8 @@ from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
 from .slot_arrays import slot_arrays
 from .space_slots import space_slots
+from .stamp_time import stamp_time
+from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
 
 
@@ -64,6 +66,7 @@ class Context:
 
     target: Target
     remark: Callable[[Remark], None] = warn
+    records: int = 1024  # time stamps that a lane may leave
 
     @property
     def masked_views(self) -> bool:
@@ -145,6 +148,10 @@ PASSES: tuple[Pass, ...] = (
             after="sync_clusters fence_barriers fence_globals fence_handovers"),
     rewrite("grant_registers", grant_registers, "writes down what registers to ask for, last: the checks speak of what the author "
             "asked for", after="registers", needs="target"),
+)
+OPTIONAL: tuple[Pass, ...] = (  # what is asked for by profiles and watchdogs, behind all others
+    rewrite("stamp_time", stamp_time, "puts time stamps into each task, for a profile", needs="target records"),
+    rewrite("stamp_waits", stamp_waits, "puts stamps around each wait, for a watchdog", needs="target"),
 )
 PASS = MappingProxyType({step.name: step for step in PASSES})
 
