@@ -1,5 +1,5 @@
-"""Checks a program after every pass: each op has a row, its operands, attributes and results are what the row declares, and each
-value is defined first.
+"""Checks a program after every pass: each op has a row, its operands, attributes, results and regions are what the row declares, and
+each value is defined first.
 
 Input: a program. Output: nothing, or `InvalidProgram` with the guilty op:
 
@@ -15,11 +15,12 @@ from weakref import WeakSet
 
 from ..errors import InvalidProgram
 from .core import Block, Op, Program, Value
+from .flow import argument_types, region_name, terminator, yielded_types
 from .operands import attribute_problem, problem
 from .ops import OPS, result_types
 from .printer import print_op
+from .types import Type
 
-_BLOCKS = {"if": (2, ), "for": (1, ), "while": (2, ), "reduce": (1, ), "scan": (1, ), "map_elementwise": (1, )}
 _RIGHT: WeakSet[Program] = WeakSet()
 
 
@@ -51,7 +52,7 @@ def _block(block: Block, outside: set[Value], in_task: bool, known: set[Op]) -> 
         for operand in op.operands:
             if operand not in defined:
                 _complain(op, f"{operand!r} is used before it is defined")
-        if op.name in ("yield", "condition") and index != len(block.ops) - 1:
+        if "terminator" in op.row.traits and index != len(block.ops) - 1:
             _complain(op, "a terminator stands before the end of its block")
         if op.blocks:
             if op.name == "warp_specialize" and in_task:
@@ -72,18 +73,34 @@ def _op(op: Op) -> None:
     expected = result_types(op.name, op.args, op.attrs)
     if tuple(result.type for result in op.results) != tuple(expected):
         _complain(op, f"results should have the types {tuple(map(str, expected))}")
-    if op.name in _BLOCKS and len(op.blocks) not in _BLOCKS[op.name]:
-        _complain(op, f"{len(op.blocks)} regions")
-    if op.name == "warp_specialize" and len(op.attrs["tasks"]) != len(op.blocks):
-        _complain(op, "as many tasks as regions are needed")
-    if op.blocks:
-        _yields(op)
+    if row.regions or op.blocks:
+        _regions(op)
 
 
-def _yields(op: Op) -> None:
-    wanted = {"if": op.results, "for": op.results, "while": (), "warp_specialize": op.results}.get(op.name)
-    if wanted is None:
-        return
-    for block in op.blocks[:1] if op.name == "warp_specialize" else op.blocks:
-        if op.name != "while" and [value.type for value in block.yielded] != [value.type for value in wanted]:
-            _complain(op, f"a region yields {[str(v.type) for v in block.yielded]}")
+def _regions(op: Op) -> None:
+    """The blocks of an op: as many as its row names, with the arguments and the terminators that values are handed on by."""
+    if op.name == "warp_specialize":
+        if len(op.attrs["tasks"]) != len(op.blocks):
+            _complain(op, "as many tasks as regions are needed")
+    elif len(op.blocks) != len(op.row.regions):
+        _complain(op, f"{len(op.blocks)} regions, and there should be {len(op.row.regions)}")
+    for index, (block, taken) in enumerate(zip(op.blocks, argument_types(op))):
+        if _types(block.args) != taken:
+            _complain(op, f"its region '{region_name(op, index)}' takes {_listed(_types(block.args))}, and should take {_listed(taken)}")
+    for index, (block, wanted) in enumerate(zip(op.blocks, yielded_types(op))):
+        last, name = terminator(block), region_name(op, index)
+        if last is not None and (last.name == "condition") != (name == "before"):
+            _complain(op, f"its region '{name}' ends in a {last.name}")
+        given = _types(last.values) if last is not None else ()
+        if wanted is not None and given != wanted:
+            _complain(op, f"its region '{name}' yields {_listed(given)}, and should yield {_listed(wanted)}")
+        if name == "before" and last is None:
+            _complain(op, "its region 'before' has no condition")
+
+
+def _types(values: tuple[Value, ...]) -> tuple[Type, ...]:
+    return tuple(value.type for value in values)
+
+
+def _listed(types: tuple[Type, ...]) -> str:
+    return f"({', '.join(map(str, types))})"

@@ -11,8 +11,6 @@ from dataclasses import replace
 
 from ..ir import Block, Op, Program, Value
 
-_SUMS = ("fadd", "add")
-
 
 def accumulate_dots(program: Program) -> Program:
     """The program with each sum of a `tl.dot` from zero and a tile as one dot; the dot must have no other use."""
@@ -21,8 +19,8 @@ def accumulate_dots(program: Program) -> Program:
         return program
     made = {result: op for op in ops for result in op.results}
     uses = Counter(value for op in ops for value in op.operands)
-    fresh = {op.result for op in ops if op.name == "dot" and uses[op.result] == 1 and op.args[4] == 0
-             and is_zero(op.args[2], made)}
+    fresh = {op.result for op in ops if op.name == "dot" and uses[op.result] == 1 and op.max_imprecise == 0
+             and is_zero(op.acc, made)}
     return replace(program, body=_block(program.body, fresh))
 
 
@@ -30,8 +28,8 @@ def is_zero(value: Value, made: dict[Value, Op]) -> bool:
     """True for a zero, or a tile filled with it; `made` has the op that makes each value."""
     op = made.get(value)
     if op is not None and op.name == "splat":
-        op = made.get(op.args[1])
-    return op is not None and op.name == "constant" and op.args[0] == 0
+        op = made.get(op.value)
+    return op is not None and op.name == "constant" and op.value == 0
 
 
 def _block(block: Block, fresh: set[Value]) -> Block:
@@ -39,12 +37,11 @@ def _block(block: Block, fresh: set[Value]) -> Block:
     dots = {op.result: op for op in block.ops if op.name == "dot" and op.result in fresh}
     ops: list[Op] = []
     for op in block.ops:
-        product = next((value for value in op.args if value in dots), None) if op.name in _SUMS else None
+        product = next((value for value in op.operands if value in dots), None) if "sum" in op.row.traits else None
         if product is not None:
             dot = dots[product]
-            a, b, _, *rest = dot.args
-            (tile, ) = (value for value in op.args if value is not product)
+            (tile, ) = (value for value in op.operands if value is not product)
             ops.remove(dot)
-            op = replace(dot, args=(a, b, tile, *rest), results=op.results)
-        ops.append(replace(op, blocks=tuple(_block(inner, fresh) for inner in op.blocks)) if op.blocks else op)
+            op = replace(dot.with_operands(acc=tile), results=op.results)
+        ops.append(op.with_blocks(lambda inner: _block(inner, fresh)))
     return replace(block, ops=tuple(ops))

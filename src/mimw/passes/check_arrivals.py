@@ -25,6 +25,7 @@ from ..analysis import (
 )
 from ..errors import TooFewArrivals, TooManyArrivals
 from ..ir import Program
+from ..ir.flow import bounds
 from ..target import Target
 
 _PER_THREAD = ("each thread of the arriving task counts: give alloc_warp_barrier the task's num_warps, and as num_arrivals how "
@@ -63,7 +64,7 @@ def _first_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] 
         return None
     # Under an `if` the first round of the loops need not be the first time that the wait is reached.
     value_of = constant_of if uses.conditional(wait.op) else first_value
-    if value_of(uses, wait.op.args[1]) != 0:
+    if value_of(uses, wait.op.phase) != 0:
         return None
     slot = value_of(uses, wait.index)
     found = []
@@ -139,7 +140,7 @@ def _rounds(uses: Uses, access: Access) -> int | None:
     loops = uses.loops(access.op)
     if len(loops) != 1 or loops[0].name != "for":
         return None
-    start, end, step = (constant_of(uses, value) for value in loops[0].args[:3])
+    start, end, step = (constant_of(uses, value) for value in bounds(loops[0]))
     return None if None in (start, end, step) or step <= 0 else max(0, -(-(end - start) // step))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..analysis import Uses, uses_of
 from ..errors import AsyncDotReadEarly
-from ..ir import OPS, Op, Program, Value
+from ..ir import Op, Program, Value
 from ..ir.flow import handed_to
 from ..target import Target
 
@@ -56,24 +56,22 @@ def _certainly_too_early(uses: Uses, wait: Op) -> bool:
 
     Decided only where dot and wait stand in one block, with no dots in regions between them; else it counts as in time.
     """
-    value, block = wait.args[1], uses.place[wait].block
+    value, block = wait.value, uses.place[wait].block
     while (op := uses.definition[value]) is not None and op.name == "async_dot_wait":
-        value = op.args[1]
+        value = op.value
     if op is None or op.name != "async_dot" or uses.place[op].block is not block:
         return False
     between = block.ops[block.ops.index(op) + 1:block.ops.index(wait)]
     if any(inner.name == "async_dot" for other in between if other.blocks for inner in other.walk()):
         return False
-    return sum(other.name == "async_dot" for other in between) < wait.args[0]
+    return sum(other.name == "async_dot" for other in between) < wait.pending
 
 
 def _may_take(op: Op, index: int) -> bool:
-    if op.name in ("async_dot_wait", "yield", "condition", "for", "while"):
-        return op.name != "condition" or index > 0
-    if op.name != "async_dot":
-        return False
-    before = sum(isinstance(arg, Value) for arg in op.args[:OPS["async_dot"].params.index("acc")])
-    return index == before
+    """True if an op may take a product in the making as its operand `index`: as a sum to go on with, to wait for, or to hand on."""
+    if op.name == "async_dot":
+        return op.operands[index] is op.acc and index == len(op.operands) - 1
+    return op.name == "async_dot_wait" or op.row.hands_over and not (op.name == "condition" and index == 0)
 
 
 def _refuse(op: Op, value: Value, dot: Op, wait: Op | None) -> None:
@@ -84,6 +82,6 @@ def _refuse(op: Op, value: Value, dot: Op, wait: Op | None) -> None:
             hint="pass the result through async_dot_wait(0, ...) first; until then it may only be the accumulator of another "
             "async_dot or be carried through a loop.")
     raise AsyncDotReadEarly(
-        f"'{op.name}' uses {name}, which async_dot_wait({wait.args[0]}, ...) at {wait.site} has not finished: "
-        f"the dot at {dot.site} is among the newest {wait.args[0]}, which that wait leaves running.", op.site, dot.site, wait.site,
+        f"'{op.name}' uses {name}, which async_dot_wait({wait.pending}, ...) at {wait.site} has not finished: "
+        f"the dot at {dot.site} is among the newest {wait.pending}, which that wait leaves running.", op.site, dot.site, wait.site,
         hint="wait with async_dot_wait(0, ...) before this use.")

@@ -12,15 +12,13 @@ from ..ir import Op, Program
 from ..target import Target
 from ..tensor_map import extent_problem, stride_problem
 
-_MADE = {"make_tensor_descriptor": 0, "fill_descriptor_slot": 1}  # op -> where its base, shape and strides start
-
 
 def check_descriptors(program: Program, target: Target) -> None:
     """Raise `KernelError` for the first descriptor with a constant that TMA cannot take."""
     uses = uses_of(program)
     for op in uses.ops:
-        if op.name in _MADE and target.has_tma:
-            _check(uses, op, *op.args[_MADE[op.name]:][:3])
+        if {"base", "shape", "strides"} <= op.row.places.keys() and target.has_tma:
+            _check(uses, op, op.base, op.shape, op.strides)
 
 
 def _check(uses: Uses, op: Op, base, shape, strides) -> None:

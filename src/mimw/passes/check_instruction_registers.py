@@ -22,7 +22,6 @@ from ..target import Target
 
 _SAID = re.compile(r"Insufficient registers \((\d+)\).*register target of (\d+)", re.DOTALL)  # C7602: one instruction
 _NO_PLACE = re.compile(r"Register allocation failed with register count of '(\d+)'")  # C7600: all that a task holds
-_PRODUCTS = ("dot", "async_dot", "dot_scaled")
 
 
 def too_few_registers(program: Program, target: Target, message: str) -> TooFewRegisters | None:
@@ -53,7 +52,7 @@ def too_few_registers(program: Program, target: Target, message: str) -> TooFewR
 def _products(block: Block, warps: int) -> Iterator[tuple[Op, int]]:
     """(product, registers of its sum in each thread)."""
     for op in block.ops:
-        if op.name in _PRODUCTS and isinstance(op.results[0].type, Tensor):
+        if "dot" in op.row.traits and isinstance(op.results[0].type, Tensor):
             type_ = op.results[0].type
             yield op, prod(type_.shape) * element_of(type_).bits // 32 // (32 * warps)
         tasks = op.attrs["tasks"] if op.name == "warp_specialize" else [None] * len(op.blocks)

@@ -12,7 +12,6 @@ from ..ir import Op, Program
 from ..target import Target
 
 _LAST = 15
-_NAMES = ("named_barrier_wait", "named_barrier_arrive")
 
 
 def check_named_barriers(program: Program, target: Target) -> None:
@@ -20,12 +19,12 @@ def check_named_barriers(program: Program, target: Target) -> None:
     workers = max((len(region.blocks) - 1 for region in regions(program)), default=0)
     taken = 2 + workers if workers else 1
     for op in program.walk():
-        if op.name in _NAMES and op.args[0] < taken:
+        if "named" in op.row.traits and op.barrier < taken:
             _refuse(op, workers, taken)
 
 
 def _refuse(op: Op, workers: int, taken: int) -> None:
-    number, owners = op.args[0], "0 for the CTA"
+    number, owners = op.barrier, "0 for the CTA"
     if workers:
         last = f" to {taken - 1}" if workers > 1 else ""
         owners += f", 1 to start and end tasks, 2{last} for the {workers} task{'s' * (workers > 1)} besides the default one"

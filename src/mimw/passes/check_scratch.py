@@ -89,8 +89,8 @@ def may_not_fit(program: Program, target: Target, num_stages: int) -> bool:
     """
     ops = list(program.walk())
     bound = shared_plan(program).total + sum(2 * largest for largest in _largest(program.body, program.num_warps))
-    bound += sum(_bytes(value) for op in ops if op.name.startswith("descriptor_") for value in (*op.operands, *op.results))
-    bound += sum((num_stages + 1) * _bytes(value) for op in ops if op.name in ("dot", "dot_scaled") for value in op.operands[:-1])
+    bound += sum(_bytes(value) for op in ops if "descriptor" in op.row.places for value in (*op.operands, *op.results))
+    bound += sum((num_stages + 1) * _bytes(value) for op in ops if op.row.layout == "dot" for value in op.operands[:-1])
     return bound > target.shared_bytes
 
 

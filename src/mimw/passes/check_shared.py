@@ -42,7 +42,7 @@ def _maps(entries: tuple[SharedEntry, ...], uses: Uses) -> list[str]:
     """Who lies where in each storage that buffers share."""
     lines = []
     for entry in entries:
-        members = [use.op for use in uses.of(entry.value) if use.op.name == "local_alloc"]
+        members = [use.op for use in uses.of(entry.value) if use.op.row.allocates == "buffer"]
         if members:
             places = {alloc.result: alloc.attrs["place"] for alloc in members}
             lines += [f"    {entry.name} is shared by", storage_lines(members, places, entry.bytes)]

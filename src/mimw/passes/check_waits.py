@@ -26,7 +26,7 @@ def check_waits(program: Program, target: Target) -> None:
 
 def _first_phase(uses: Uses, wait: Access) -> bool:
     """Whether the wait is reached for certain, and is for the first phase the first time."""
-    return not uses.conditional(wait.op) and wait.predicate is None and first_value(uses, wait.op.args[1]) == 0
+    return not uses.conditional(wait.op) and wait.predicate is None and first_value(uses, wait.op.phase) == 0
 
 
 def _could_come(uses: Uses, array: BarrierArray, wait: Access) -> list[Access]:

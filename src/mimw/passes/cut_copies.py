@@ -13,9 +13,8 @@ def cut_copies(program: Program) -> frozenset[Op]:
     """Every `async_load` that has to go through registers because of its mask."""
     uses, found = uses_of(program), set()
     for op in uses.ops:
-        if op.name != "async_load" or op.args[2] is None:
+        if op.name != "async_load" or op.mask is None:
             continue
-        pointer, mask = op.args[0], op.args[2]
-        if mask_run(uses, mask) * pointer.type.element.pointee.bytes < _LEAST_BYTES:
+        if mask_run(uses, op.mask) * op.pointer.type.element.pointee.bytes < _LEAST_BYTES:
             found.add(op)
     return frozenset(found)

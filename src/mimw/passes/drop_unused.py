@@ -29,8 +29,8 @@ def _block(block: Block, used: set[Value]) -> Block:
     for op in reversed(block.ops):
         if is_pure(op.name) and used.isdisjoint(op.results):
             continue
-        blocks = tuple(_block(inner, used) for inner in op.blocks)
+        inside = op.with_blocks(lambda inner: _block(inner, used))
         used.update(op.operands)
-        kept.append(op if all(new is old for new, old in zip(blocks, op.blocks)) else replace(op, blocks=blocks))
+        kept.append(inside)
     ops = tuple(reversed(kept))
     return block if len(ops) == len(block.ops) and all(a is b for a, b in zip(ops, block.ops)) else replace(block, ops=ops)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import OPS, Barrier, Block, Op, Program
+from ..ir import Barrier, Block, Op, Program
 from ..ir.ops import is_pure
-
-_ALLOCATIONS = ("local_alloc", "alias_storage", "alloc_barriers")
 
 
 def fence_barriers(program: Program) -> Program:
@@ -23,17 +21,17 @@ def fence_barriers(program: Program) -> Program:
 
 
 def _completes_on_barrier(op: Op) -> bool:
-    return "async" in OPS[op.name].effects and any(isinstance(value.type, Barrier) for value in op.operands)
+    return "async" in op.row.effects and any(isinstance(value.type, Barrier) for value in op.operands)
 
 
 def _fenced(block: Block) -> Block:
     ops: list[Op] = []
     allocated: Op | None = None
     for op in block.ops:
-        if allocated and op.name not in _ALLOCATIONS and not is_pure(op.name):
+        if allocated and not op.row.allocates and not is_pure(op.name):
             ops.append(Op("fence", ("async_shared", ), site=allocated.site))
             allocated = None
-        if op.name == "alloc_barriers":
+        if op.row.allocates == "barriers":
             allocated = op
         ops.append(replace(op, blocks=tuple(_fenced(inner) for inner in op.blocks)) if op.blocks else op)
     return replace(block, ops=tuple(ops))

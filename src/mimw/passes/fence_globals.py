@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..ir import OPS, Block, Op, Program
+from ..ir import Block, Op, Program
 
 _MARK = MappingProxyType({"proxy": True})
 
@@ -22,16 +22,15 @@ _MARK = MappingProxyType({"proxy": True})
 def fence_globals(program: Program) -> Program:
     """The program with attrs["proxy"] on such fences; the same object if no copy reads what the kernel could have written."""
     ops = list(program.walk())
-    if not (any(_reads_by_copy(op) for op in ops) and any(("pointer", "write") in OPS[op.name].touches for op in ops)):
+    if not (any(_reads_by_copy(op) for op in ops) and any(("pointer", "write") in op.row.touches for op in ops)):
         return program
     return replace(program, body=_marked(program.body))
 
 
 def _reads_by_copy(op: Op) -> bool:
     """Whether the op reads global memory in the asynchronous proxy; a TMA reduction does."""
-    touches = OPS[op.name].touches
-    reduces = op.name == "descriptor_reduce" or op.name == "tma_store" and bool(op.args[4])
-    return reduces or any(entry in touches for entry in (("descriptor", "async-read"), ("pointer", "async-read")))
+    reduces = "reduces" in op.row.traits and (op.name != "tma_store" or bool(op.reduce))
+    return reduces or any(entry in op.row.touches for entry in (("descriptor", "async-read"), ("pointer", "async-read")))
 
 
 def _marked(block: Block) -> Block:
@@ -39,9 +38,9 @@ def _marked(block: Block) -> Block:
     for op in block.ops:
         if op.name == "grid_barrier":
             ops.append(Op("fence", ("gpu", ), attrs=_MARK, site=op.site))
-        elif op.name == "fence" and op.args[0] in ("gpu", "sys"):
-            op = replace(op, attrs=MappingProxyType({**op.attrs, **_MARK}))
-        elif op.blocks:
-            op = replace(op, blocks=tuple(map(_marked, op.blocks)))
+        elif op.name == "fence" and op.scope in ("gpu", "sys"):
+            op = op.with_attrs(**_MARK)
+        else:
+            op = op.with_blocks(_marked)
         ops.append(op)
     return replace(block, ops=tuple(ops))

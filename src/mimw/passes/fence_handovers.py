@@ -20,8 +20,10 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
+from ..analysis.order import memory_order
 from ..constraints.memory_roots import memory_roots
-from ..ir import OPS, Block, Op, Program, Value
+from ..ir import Block, Op, Program, Value
+from ..ir.flow import terminator
 from ..ir.types import Buffer
 
 # (allocation, whether another CTA's copy of it) that a task has touched since its last fence.
@@ -50,8 +52,7 @@ class _Fencer:
 
     def _buffers(self, op: Op, how: str) -> frozenset[Value]:
         """The allocations that the op accesses in this way."""
-        row = OPS[op.name]
-        found = (op.args[row.params.index(name)] for name, kind in row.touches if kind == how)
+        found = (getattr(op, name) for name, kind in op.row.touches if kind == how)
         return frozenset(root for value in found if isinstance(value, Value) and isinstance(value.type, Buffer)
                          for root in self.roots[value])
 
@@ -70,7 +71,7 @@ class _Fencer:
                 touched = _NONE
             if op.blocks:
                 op, touched = self._regions(op, touched, outermost and index == len(block.ops) - 1)
-            elif op.name == "fence" and op.args[0] in (_PROXY, _FENCE):
+            elif op.name == "fence" and op.scope in (_PROXY, _FENCE):
                 touched = _NONE
             else:
                 touched |= self._touches(op)
@@ -78,10 +79,10 @@ class _Fencer:
         return replace(block, ops=tuple(ops)), touched
 
     def _hands_over(self, op: Op, touched: Touched) -> bool:
-        if OPS[op.name].releases:
-            return not op.name.startswith("atomic_") or "release" in _order(op)
+        if op.row.releases:
+            return "atomic" not in op.row.traits or "RELEASE" in memory_order(op)
         if op.name == "fence":
-            return op.args[0] in ("gpu", "sys")
+            return op.scope in ("gpu", "sys")
         return not self._buffers(op, "async-write").isdisjoint(root for root, _ in touched)
 
     def _touches(self, op: Op) -> Touched:
@@ -90,8 +91,8 @@ class _Fencer:
 
     def _regions(self, op: Op, touched: Touched, at_the_end: bool) -> tuple[Op, Touched]:
         if op.name == "warp_specialize":
-            return replace(op, blocks=tuple(self._task(block, at_the_end) for block in op.blocks)), _NONE
-        if op.name == "if":
+            return op.with_blocks(lambda block: self._task(block, at_the_end)), _NONE
+        if "branch" in op.row.traits:
             branches = [self._block(block, touched) for block in op.blocks]
             return replace(op, blocks=tuple(block for block, _ in branches)), frozenset().union(*(left for _, left in branches))
         return self._loop(op, touched)
@@ -101,8 +102,7 @@ class _Fencer:
         block, touched = self._block(block, _NONE)
         if not touched or at_the_end:
             return block
-        ends = bool(block.ops) and block.ops[-1].name == "yield"
-        kept, last = (block.ops[:-1], block.ops[-1:]) if ends else (block.ops, ())
+        kept, last = (block.ops[:-1], block.ops[-1:]) if terminator(block) else (block.ops, ())
         return replace(block, ops=(*kept, _fence(block.ops[-1], touched), *last))
 
     def _loop(self, op: Op, touched: Touched) -> tuple[Op, Touched]:
@@ -122,8 +122,3 @@ def _fence(op: Op, touched: Touched) -> Op:
     """The fence before `op`; where another CTA's memory was touched it covers the cluster."""
     attrs = MappingProxyType({"cluster": any(remote for _, remote in touched)})
     return Op("fence", (_FENCE, ), attrs=attrs, site=op.site)
-
-
-def _order(op: Op) -> str:
-    """The memory order of an atomic op: its last argument but one, a name or one of Triton's enumeration."""
-    return getattr(op.args[-2], "name", str(op.args[-2])).lower()

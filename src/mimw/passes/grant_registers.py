@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 
 from ..analysis.registers import requests
 from ..ir import Block, Op, Program
@@ -17,10 +16,9 @@ def grant_registers(program: Program, target: Target) -> Program:
 
 
 def _block(block: Block, asked: dict[Op, tuple]) -> Block:
-    return replace(block, ops=tuple(_op(op, asked) if op.blocks else op for op in block.ops))
+    return replace(block, ops=tuple(_op(op, asked) for op in block.ops))
 
 
 def _op(op: Op, asked: dict[Op, tuple]) -> Op:
-    blocks = tuple(_block(block, asked) for block in op.blocks)
-    attrs = MappingProxyType({**op.attrs, "registers": asked[op]}) if op in asked else op.attrs
-    return replace(op, blocks=blocks, attrs=attrs)
+    inside = op.with_blocks(lambda block: _block(block, asked))
+    return inside.with_attrs(registers=asked[op]) if op in asked else inside

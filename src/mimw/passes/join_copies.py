@@ -7,7 +7,6 @@ other memory.
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 
 from ..constraints.views import find_views
 from ..ir import Block, Op, Program, Value
@@ -28,27 +27,26 @@ def _is_copy(op: Op) -> bool:
 
 
 def _block(block: Block, memory: dict[Value, frozenset[Value]]) -> Block:
-    ops = [replace(op, blocks=tuple(_block(inner, memory) for inner in op.blocks)) if op.blocks else op for op in block.ops]
+    ops = [op.with_blocks(lambda inner: _block(inner, memory)) for op in block.ops]
     changed: dict[int, Op | None] = {}
-    for run in filter(lambda run: len(run) > 1, _runs(ops, memory, lambda op: op.name == "tma_fetch", 2)):
-        total = sum(ops[index].args[0].type.block_bytes for index in run)
+    for run in filter(lambda run: len(run) > 1, _runs(ops, memory, lambda op: op.name == "tma_fetch")):
+        total = sum(ops[index].descriptor.type.block_bytes for index in run)
         for index in run:
-            flags = {"bytes": total if index == run[0] else 0, "more": index != run[-1]}
-            changed[index] = replace(ops[index], attrs=MappingProxyType({**ops[index].attrs, **flags}))
-    for run in _runs(ops, memory, lambda op: "of_copy" in op.attrs, 1):
+            changed[index] = ops[index].with_attrs(bytes=total if index == run[0] else 0, more=index != run[-1])
+    for run in _runs(ops, memory, lambda op: "of_copy" in op.attrs):
         waits = [index for index in run if ops[index].name == "async_wait"]
         changed.update(dict.fromkeys(waits[:-1]))
     kept = (changed.get(index, op) for index, op in enumerate(ops))
     return replace(block, ops=tuple(op for op in kept if op is not None))
 
 
-def _runs(ops: list[Op], memory, belongs, buffer: int):
-    """Indices of ops that follow each other but for pure ones; no two of a run write the same memory (argument `buffer`)."""
+def _runs(ops: list[Op], memory, belongs):
+    """Indices of ops that follow each other but for pure ones; no two of a run write the same memory."""
     run: list[int] = []
     written: set[Value] = set()
     for index, op in enumerate(ops):
         if belongs(op):
-            target = memory.get(op.args[buffer], frozenset()) if op.name in ("tma_fetch", "async_load") else frozenset()
+            target = memory.get(op.buffer, frozenset()) if op.row.copy == "in" else frozenset()
             if written & target:
                 yield run
                 run, written = [], set()

@@ -16,7 +16,6 @@ pipeline, skip the loop. Loops without such ops go on being pipelined.
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 
 from ..analysis.order import STAGES, loop_plans
 from ..ir import Block, Op, Program
@@ -29,10 +28,9 @@ def keep_loops(program: Program) -> Program:
 
 
 def _marked(block: Block, kept: set[Op]) -> Block:
-    return Block(block.args, tuple(_op(op, kept) if op.blocks else op for op in block.ops))
+    return Block(block.args, tuple(_op(op, kept) for op in block.ops))
 
 
 def _op(op: Op, kept: set[Op]) -> Op:
-    blocks = tuple(_marked(block, kept) for block in op.blocks)
-    attrs = MappingProxyType({**op.attrs, STAGES: 0}) if op in kept else op.attrs
-    return replace(op, blocks=blocks, attrs=attrs)
+    inside = op.with_blocks(lambda block: _marked(block, kept))
+    return inside.with_attrs(**{STAGES: 0}) if op in kept else inside

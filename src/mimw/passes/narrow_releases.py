@@ -10,31 +10,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import OPS, Block, Program
-
-# Writes that no release is for: into this CTA's shared memory, or by a copy engine.
-_NOT_RELEASED = frozenset((
-    "alias_overlap", "alias_storage", "alloc_barriers", "async_load", "async_remote_copy", "async_remote_store",
-    "bulk_load", "bulk_store", "descriptor_store", "local_alloc", "local_atomic_cas", "local_atomic_rmw", "local_masked_scatter",
-    "local_scatter", "local_store", "tma_fetch", "tma_load", "tma_load_multicast", "tma_store"))
+from ..ir import Block, Op, Program
 
 
 def narrow_releases(program: Program) -> Program:
     """The program with attrs["scope"] = "cta" on its remote arrivals, unless it writes to global or other CTAs' memory
     by ordinary instructions: anywhere, as a release also passes on what others have released."""
     ops = list(program.walk())
-    written = any("write" in OPS[op.name].effects and op.name not in _NOT_RELEASED or op.name == "remote_load" for op in ops)
-    if written or not any(op.name == "remote_arrive" for op in ops):
+    if any(map(_is_released, ops)) or not any(op.name == "remote_arrive" for op in ops):
         return program
     return replace(program, body=_narrowed(program.body))
 
 
+def _is_released(op: Op) -> bool:
+    """True if another CTA reads by a release what the op writes, or if the op reads so itself. False of writes into this CTA's
+    shared memory, and of what a copy engine moves."""
+    row = op.row
+    if any(access == "peer-read" for _, access in row.touches):
+        return True
+    moved = row.copy in ("in", "out") or row.barrier == "complete"
+    return "write" in row.effects and not (row.allocates or row.stores_registers or moved)
+
+
 def _narrowed(block: Block) -> Block:
-    ops = []
-    for op in block.ops:
-        if op.name == "remote_arrive":
-            op = replace(op, attrs={**op.attrs, "scope": "cta"})
-        elif op.blocks:
-            op = replace(op, blocks=tuple(_narrowed(inner) for inner in op.blocks))
-        ops.append(op)
+    ops = (op.with_attrs(scope="cta") if op.name == "remote_arrive" else op.with_blocks(_narrowed) for op in block.ops)
     return replace(block, ops=tuple(ops))

@@ -23,7 +23,7 @@ def check_aliases(program: Program, target: Target) -> Iterable[Remark]:
     """A remark on every storage that no buffer uses."""
     uses = uses_of(program)
     for op in uses.ops:
-        if op.name == "alias_storage" and not any(use.op.name == "local_alloc" for use in uses.of(op.result)):
+        if op.name == "alias_storage" and not any(use.op.row.allocates == "buffer" for use in uses.of(op.result)):
             yield Remark(f"storage_alias_spec '{op.result.name}' is used by no local_alloc; it takes no memory.", op.site)
 
 
@@ -33,14 +33,9 @@ def place_aliases(program: Program) -> Program:
     Raises `AliasError` for a spec with two overlaps, for a group whose leaves are no arrays of the spec or are named twice, for
     a spec that is larger than its `buffer_size_bytes`, and for `reuse=` of a buffer that is not known before launch.
     """
-    if not any(op.name == "alias_storage" or op.name == "local_alloc" and reused(op) for op in program.walk()):
+    if not any(op.name == "alias_storage" or op.row.allocates == "buffer" and op.reuse for op in program.walk()):
         return program
     return _Placer(program).rewritten()
-
-
-def reused(alloc: Op) -> Value | None:
-    """The storage or buffer that a `local_alloc` reuses."""
-    return alloc.args[1] if len(alloc.args) > 1 else None
 
 
 class _Placer:
@@ -54,12 +49,12 @@ class _Placer:
         self.storages = {op.result: op for op in self.uses.ops if op.name == "alias_storage"}
         self.allocs = [op for op in self.uses.ops if op.name == "local_alloc"]
         for alloc in self.allocs:
-            if reused(alloc) is not None:
+            if alloc.reuse is not None:
                 self.join(alloc)
 
     def join(self, alloc: Op) -> None:
         """Find the storage that an array is in, and where in it the buffer starts that it names."""
-        storage, self.offset[alloc] = self.find(alloc, reused(alloc))
+        storage, self.offset[alloc] = self.find(alloc, alloc.reuse)
         self.add(alloc, storage)
 
     def add(self, alloc: Op, storage: Value) -> None:
@@ -73,10 +68,10 @@ class _Placer:
         op = self.uses.definition[value]
         if op is not None and op.name == "local_alloc":
             return self.root(op)
-        if op is not None and op.name == "buffer_index" and op.args[0].type.count:
-            index = constant_of(self.uses, op.args[1])
+        if op is not None and op.name == "buffer_index" and op.buffer.type.count:
+            index = constant_of(self.uses, op.index)
             if index is not None:
-                storage, offset = self.find(alloc, op.args[0])
+                storage, offset = self.find(alloc, op.buffer)
                 return storage, offset + index * value.type.tile_bytes
         raise AliasError("local_alloc: `reuse` is a buffer whose address is not known before launch.", alloc.site,
                          self.uses.site(value), hint="reuse the array that local_alloc returned, or a storage_alias_spec; "
@@ -84,7 +79,7 @@ class _Placer:
 
     def root(self, alloc: Op) -> tuple[Value, int]:
         """The storage of an array that another one reuses; an array with memory of its own gets one made for it."""
-        if reused(alloc) is not None:
+        if alloc.reuse is not None:
             return self.storage[alloc], self.offset[alloc]
         if alloc not in self.made:
             storage = Value(Storage(alloc.result.type.space), alloc.result.name)
@@ -107,8 +102,7 @@ class _Placer:
             if op in self.uses.position:
                 new[op] = [sized] if members else []
             for alloc in members:
-                placed = replace(alloc, args=(alloc.args[0], storage), attrs=MappingProxyType(
-                    {**alloc.attrs, "place": plan.places[alloc.result]}))
+                placed = alloc.with_operands(reuse=storage).with_attrs(place=plan.places[alloc.result])
                 new[alloc] = [sized, placed] if self.made.get(alloc) is op else [placed]
         return replace(self.program, body=_replaced(self.program.body, new))
 
@@ -116,10 +110,10 @@ class _Placer:
         found: dict[Value, Op] = {}
         for op in self.uses.ops:
             if op.name == "alias_overlap":
-                if op.args[0] in found:
+                if op.storage in found:
                     raise AliasError("storage_alias_spec already has a set_buffer_overlap defined.", op.site,
-                                     found[op.args[0]].site, hint="describe all buffers of the spec in one reuse_group.")
-                found[op.args[0]] = op
+                                     found[op.storage].site, hint="describe all buffers of the spec in one reuse_group.")
+                found[op.storage] = op
         return found
 
     def plan(self, storage: Value, members: list[Op], leaves: dict[Value, Leaf], overlap: Op | None) -> AliasPlan:
@@ -128,7 +122,7 @@ class _Placer:
             places = {alloc.result: replace(peers.places[alloc.result], offset=self.offset[alloc]) for alloc in members}
             total = max((place.end for place in places.values()), default=0)
             return AliasPlan(total, 1, total, places)
-        buffers = overlap.args[1]
+        buffers = overlap.buffers
         if len(set(buffers)) < len(buffers):
             raise AliasError("reuse_group tree contains duplicate elements: each buffer has one place.", overlap.site)
         for buffer in buffers:
@@ -176,7 +170,5 @@ def storage_lines(members: Iterable[Op], places: dict[Value, Place], total: int)
 def _replaced(block: Block, new: dict[Op, list[Op]]) -> Block:
     ops = []
     for op in block.ops:
-        blocks = tuple(_replaced(inner, new) for inner in op.blocks)
-        changed = any(a is not b for a, b in zip(blocks, op.blocks))
-        ops += new.get(op, [replace(op, blocks=blocks) if changed else op])
+        ops += new.get(op, [op.with_blocks(lambda inner: _replaced(inner, new))])
     return block if len(ops) == len(block.ops) and all(a is b for a, b in zip(ops, block.ops)) else replace(block, ops=tuple(ops))

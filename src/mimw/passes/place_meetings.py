@@ -25,8 +25,7 @@ def _block(program: Program, block: Block, groups: dict) -> Block:
 
 def _op(program: Program, op: Op, groups: dict) -> Op:
     if op.name != "distributed_barrier":
-        blocks = tuple(_block(program, block, groups) for block in op.blocks)
-        return op if all(one is other for one, other in zip(blocks, op.blocks)) else replace(op, blocks=blocks)
+        return op.with_blocks(lambda block: _block(program, block, groups))
     ranks = op.attrs["ranks"]
     if op.attrs["grid"]:
         return Op("grid_barrier", site=op.site)

@@ -21,11 +21,22 @@ from .writer import Writer
 
 
 @dataclass(frozen=True)
-class Access:
-    """How an op through a pointer, its argument number `pointer`, is rewritten."""
+class Rewrites:
+    """How ops through pointers are rewritten: loads, stores, and the two atomic ops that give what was there."""
 
-    pointer: int
-    rewrite: Callable[[Accesses, Op], None]
+    load: Callable[[Accesses, Op], None]
+    store: Callable[[Accesses, Op], None]
+    rmw: Callable[[Accesses, Op], None]
+    cas: Callable[[Accesses, Op], None]
+
+    def of(self, op: Op) -> Callable[[Accesses, Op], None] | None:
+        """The one for an op; None for an op that is no such access. A poll of shared memory is none: it has no form for buffers."""
+        access = dict(op.row.touches).get("pointer") if not op.row.copy and op.row.blocks != "poll" else None
+        if access == "read":
+            return self.load
+        if access != "write":
+            return None
+        return self.store if not op.results else self.rmw if op.name == "atomic_rmw" else self.cas
 
 
 class Accesses:
@@ -51,7 +62,7 @@ class Accesses:
         family = self.families[pointer]
         stored, view = family.buffer.type, self.uses.definition.get(family.buffer)
         box = pointed_box(self.uses, pointer, family) if self.masked_views else None
-        partial = getattr(view, "name", "") in ("buffer_slice", "buffer_reinterpret")
+        partial = view is not None and view.row.view in ("part", "retyped")
         return box is not None and box.shape == stored.shape and not partial
 
     def boxed(self, buffer: Value, box: Box, op: Op) -> Value:
@@ -84,13 +95,13 @@ class Accesses:
     def _whole(self, buffer: Value, position: Value, op: Op) -> tuple[Value, Value]:
         """The buffer that a slice or transpose is a view of, and a position in the view as one in that buffer."""
         view = self.uses.definition.get(buffer)
-        if view is None or view.name not in ("buffer_slice", "buffer_trans"):
+        if view is None or view.row.view not in ("part", "turned"):
             return buffer, position
-        indices, source = self._coordinates(position, buffer.type.shape, op), view.args[0]
-        if view.name == "buffer_trans":
-            indices = [indices[view.args[1].index(dim)] for dim in range(len(indices))]
+        indices, source = self._coordinates(position, buffer.type.shape, op), view.buffer
+        if view.row.view == "turned":
+            indices = [indices[view.order.index(dim)] for dim in range(len(indices))]
         else:
-            indices = [self._shifted(index, start, op) for index, start in zip(indices, view.args[1])]
+            indices = [self._shifted(index, start, op) for index, start in zip(indices, view.offsets)]
         return self._whole(source, self._linear(indices, source.type.shape, op), op)
 
     def _shifted(self, index: Value, start: Value | int, op: Op) -> Value:
@@ -137,9 +148,14 @@ class Accesses:
         self.writer.env[op.result] = self.writer.reshaped(row, shape, op.site)
 
 
+def optional(op: Op, operand: str) -> Value | None:
+    """An operand that some rows of accesses have, and others do not."""
+    return getattr(op, operand) if operand in op.row.places else None
+
+
 def _load(accesses: Accesses, op: Op) -> None:
-    pointer, writer = op.args[0], accesses.writer
-    mask, other = op.args[1:3] if op.name == "masked_load" else (op.args[1] if op.name == "atomic_load" else None, None)
+    pointer, writer = op.pointer, accesses.writer
+    mask, other = optional(op, "mask"), optional(op, "other")
     element = element_of(op.result.type)
     view = accesses.view(op, pointer, element)
     if view is not None:
@@ -166,8 +182,7 @@ def _filler(writer: Writer, other: Value | None, type_: Type, op: Op) -> Value:
 
 
 def _store(accesses: Accesses, op: Op) -> None:
-    pointer, value, writer = op.args[0], op.args[1], accesses.writer
-    mask = op.args[2] if op.name in ("masked_store", "atomic_store") else None
+    pointer, value, writer, mask = op.pointer, op.value, accesses.writer, optional(op, "mask")
     element = element_of(value.type)
     view = accesses.view(op, pointer, element) if mask is None or accesses.is_whole(pointer) else None
     if view is not None and mask is None:
@@ -186,19 +201,15 @@ def _store(accesses: Accesses, op: Op) -> None:
 
 
 def _rmw(accesses: Accesses, op: Op) -> None:
-    kind, pointer, value, mask = op.args[:4]
-    flat, position = accesses.flat(op, pointer, element_of(value.type))
-    row = None if mask is None else accesses.row(mask, op)
-    accesses.give(op, accesses.writer.emit("local_atomic_rmw", (kind, flat, accesses.row(value, op), position, row), op.site))
+    flat, position = accesses.flat(op, op.pointer, element_of(op.value.type))
+    row = None if op.mask is None else accesses.row(op.mask, op)
+    accesses.give(op, accesses.writer.emit("local_atomic_rmw", (op.kind, flat, accesses.row(op.value, op), position, row), op.site))
 
 
 def _cas(accesses: Accesses, op: Op) -> None:
-    pointer, compare, value = op.args[:3]
-    flat, position = accesses.flat(op, pointer, element_of(value.type))
-    args = (flat, accesses.row(compare, op), accesses.row(value, op), position)
+    flat, position = accesses.flat(op, op.pointer, element_of(op.value.type))
+    args = (flat, accesses.row(op.compare, op), accesses.row(op.value, op), position)
     accesses.give(op, accesses.writer.emit("local_atomic_cas", args, op.site))
 
 
-ACCESSES = {"load": Access(0, _load), "masked_load": Access(0, _load), "atomic_load": Access(0, _load),
-            "store": Access(0, _store), "masked_store": Access(0, _store), "atomic_store": Access(0, _store),
-            "atomic_rmw": Access(1, _rmw), "atomic_cas": Access(0, _cas)}
+ACCESSES = Rewrites(_load, _store, _rmw, _cas)

@@ -14,7 +14,7 @@ from ..analysis.uses import Uses
 from ..errors import KernelError
 from ..ir import I32, Op, Tensor, Value
 from ..ir.types import element_of
-from .pointer_accesses import Access, Accesses
+from .pointer_accesses import Accesses, Rewrites, optional
 
 RANK_AT = 20  # bits below are the position: 227 KiB of shared memory are fewer elements than 2^20
 
@@ -23,7 +23,7 @@ def is_remote(uses: Uses, pointer: Value) -> bool:
     """Whether a pointer into shared memory is one of another CTA. Triton's casts, for atomics on floats, lose the space."""
     op = uses.definition.get(pointer)
     while op is not None and op.name == "bitcast":
-        pointer = op.args[0]
+        pointer = op.value
         op = uses.definition.get(pointer)
     return element_of(pointer.type).space == "cluster"
 
@@ -31,7 +31,7 @@ def is_remote(uses: Uses, pointer: Value) -> bool:
 def ranked(accesses: Accesses, op: Op, size: int) -> Value:
     """What a `remote_ptr` is: the position of its pointer, with the rank. `size` is the cluster's; without a cluster it is 1, and
     rank 0 the CTA itself."""
-    pointer, rank = op.args
+    pointer, rank = op.pointer, op.rank
     number = constant_of(accesses.uses, rank)
     if number is not None and not 0 <= number < size and not never_runs(accesses.uses, op):
         raise KernelError(f"tle.remote names the shard with rank {number}; the clusters of this launch have {size} CTAs.", op.site,
@@ -60,16 +60,14 @@ def _row(accesses: Accesses, value: Value | None, op: Op) -> Value | None:
 
 
 def _load(accesses: Accesses, op: Op) -> None:
-    pointer = op.args[0]
-    mask, other = op.args[1:3] if op.name == "masked_load" else (op.args[1] if op.name == "atomic_load" else None, None)
+    pointer, mask, other = op.pointer, optional(op, "mask"), optional(op, "other")
     args = _place(accesses, op, pointer, element_of(op.result.type)), _row(accesses, mask, op), _row(accesses, other, op)
     run = pointer_run(accesses.uses, pointer, accesses.families[pointer], mask)
     accesses.give(op, accesses.writer.emit("remote_load", (*args[0], *args[1:]), op.site, label=op.result.name, run=run))
 
 
 def _store(accesses: Accesses, op: Op) -> None:
-    pointer, value = op.args[:2]
-    mask = op.args[2] if op.name in ("masked_store", "atomic_store") else None
+    pointer, value, mask = op.pointer, op.value, optional(op, "mask")
     buffer, position, rank = _place(accesses, op, pointer, element_of(value.type))
     run = pointer_run(accesses.uses, pointer, accesses.families[pointer], mask)
     accesses.writer.emit("remote_scatter", (buffer, position, rank, accesses.row(value, op), _row(accesses, mask, op)), op.site,
@@ -77,16 +75,14 @@ def _store(accesses: Accesses, op: Op) -> None:
 
 
 def _rmw(accesses: Accesses, op: Op) -> None:
-    kind, pointer, value, mask, order, scope = op.args
-    place = _place(accesses, op, pointer, element_of(value.type))
-    args = (kind, *place, accesses.row(value, op), _row(accesses, mask, op), order, scope)
+    place = _place(accesses, op, op.pointer, element_of(op.value.type))
+    args = (op.kind, *place, accesses.row(op.value, op), _row(accesses, op.mask, op), op.order, op.scope)
     _give_old(accesses, op, "remote_rmw", args)
 
 
 def _cas(accesses: Accesses, op: Op) -> None:
-    pointer, compare, value, order, scope = op.args
-    place = _place(accesses, op, pointer, element_of(value.type))
-    _give_old(accesses, op, "remote_cas", (*place, accesses.row(compare, op), accesses.row(value, op), order, scope))
+    place = _place(accesses, op, op.pointer, element_of(op.value.type))
+    _give_old(accesses, op, "remote_cas", (*place, accesses.row(op.compare, op), accesses.row(op.value, op), op.order, op.scope))
 
 
 def _give_old(accesses: Accesses, op: Op, name: str, args: tuple) -> None:
@@ -94,6 +90,4 @@ def _give_old(accesses: Accesses, op: Op, name: str, args: tuple) -> None:
     accesses.give(op, accesses.writer.emit(name, args, op.site, label=op.result.name, run=1, used=used))
 
 
-REMOTE = {"load": Access(0, _load), "masked_load": Access(0, _load), "atomic_load": Access(0, _load), "store": Access(0, _store),
-          "masked_store": Access(0, _store), "atomic_store": Access(0, _store), "atomic_rmw": Access(1, _rmw),
-          "atomic_cas": Access(0, _cas)}
+REMOTE = Rewrites(_load, _store, _rmw, _cas)

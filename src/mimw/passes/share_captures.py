@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ..analysis import Uses, uses_of
-from ..ir import I64, OPS, Block, Buffer, Op, Pointer, Program, Site, Tensor, Value, like
+from ..ir import I64, Block, Buffer, Op, Pointer, Program, Site, Tensor, Value, like
 from ..ir.ops import is_pure, result_types
 from ..ir.types import I1, I8
 
@@ -37,8 +37,7 @@ class _Sharing:
     def block(self, block: Block) -> Block:
         ops: list[Op] = []
         for op in block.ops:
-            if op.blocks:
-                op = replace(op, blocks=tuple(self.block(inner) for inner in op.blocks))
+            op = op.with_blocks(self.block)
             if _asks(op):
                 op = self.region(op, ops)
             ops.append(op)
@@ -62,7 +61,7 @@ class _Sharing:
         if not isinstance(value.type, Tensor):
             return True
         op = self.uses.definition[value]
-        return (op is not None and not op.blocks and is_pure(op.name) and OPS[op.name].layout in _CHEAP and
+        return (op is not None and not op.blocks and is_pure(op.name) and op.row.layout in _CHEAP and
                 not op.attrs.get("layout") and all(map(self.follows_from_scalars, op.operands)))
 
     def again(self, value: Value, site: Site, inside: list[Op], env: dict[Value, Value]) -> Value:

@@ -20,18 +20,13 @@ from ..analysis.uses import uses_of
 from ..constraints.views import find_views
 from ..constraints.wgmma import accumulator_layout
 from ..errors import LayoutConflict
-from ..ir import OPS, Block, Op, Program, Value
+from ..ir import Block, Op, Program, Value
 from ..target import Target
 from .accumulate_dots import is_zero
 from .writer import Writer
 
 _ACCUMULATORS = {"fp16": ("fp16", "fp32"), "bf16": ("fp32", ), "fp8e5": ("fp32", ), "fp8e4nv": ("fp32", ), "fp32": ("fp32", ),
                  "i8": ("i32", )}
-# Writes through the generic proxy. For those of the dot's own task Triton fences, if they are whole: it does not see picked
-# elements, other tasks or other CTAs.
-_PICKED = ("local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas", "remote_store", "remote_scatter",
-           "remote_rmw", "remote_cas", "async_remote_store")
-_WHOLE = ("local_store", "async_load")
 _HARMLESS = frozenset(("pure", "read", "debug"))
 
 
@@ -59,11 +54,11 @@ class _Rewriter:
         """For every view of an allocation: the tasks that write it whole, and "picked" if somebody writes it element by element or
         from another CTA."""
         views = self.views
-        flat = {op.result: op.args[0] for op in self.uses.ops if op.name == "buffer_flat"}
+        flat = {op.result: op.buffer for op in self.uses.ops if op.row.view == "flat"}
         writers: dict[Value, set] = {}
         for op in self.uses.ops:
-            picked = _by_assembly(op)
-            if picked or op.name in _WHOLE:
+            if any(access in ("write", "peer-write") for operand, access in op.row.touches if operand in op.row.writes):
+                picked = _unseen(op)
                 for value in op.operands:
                     for view in views.get(flat.get(value, value), ()):
                         writers.setdefault(view.alloc, set()).add("picked" if picked else self.uses.task(op))
@@ -72,7 +67,7 @@ class _Rewriter:
     # ---- which dots -------------------------------------------------------------------------------------------------
 
     def _operands(self, op: Op) -> tuple | None:
-        a, b, acc, precision, _ = op.args
+        a, b, acc, precision = op.a, op.b, op.acc, op.precision
         element = a.type.element
         if len(a.type.shape) != 2 or b.type.element != element or acc.type.element.name not in _ACCUMULATORS.get(element.name, ()):
             return None
@@ -91,17 +86,17 @@ class _Rewriter:
     def _shared(self, value: Value, dot: Op) -> tuple[Value, bool] | None:
         """The buffer that a tile was loaded from, and whether it was transposed since; None if it may have changed since."""
         op, turned = self.uses.definition.get(value), False
-        if op is not None and op.name == "trans" and tuple(op.args[1]) == (1, 0):
-            op, turned = self.uses.definition.get(op.args[0]), True
+        if op is not None and op.name == "trans" and tuple(op.order) == (1, 0):
+            op, turned = self.uses.definition.get(op.value), True
         if op is None or op.name != "local_load" or op.attrs.get("layout") is not None:
             return None
         place, here = self.uses.place[op], self.uses.place[dot]
         if place.block is not here.block:
             return None
-        start, end, memory = place.block.ops.index(op), place.block.ops.index(dot), self._memory(op.args[0])
+        start, end, memory = place.block.ops.index(op), place.block.ops.index(dot), self._memory(op.buffer)
         calm = all(_tells_nobody(inner) and (_is_harmless(inner) or self._memory(*inner.operands).isdisjoint(memory))
                    for other in place.block.ops[start + 1:end] for inner in other.walk())
-        return (op.args[0], turned) if calm and memory else None
+        return (op.buffer, turned) if calm and memory else None
 
     def _memory(self, *values: Value) -> set[Value]:
         """The allocations, or the storages that several share, that these values may be parts of."""
@@ -109,8 +104,8 @@ class _Rewriter:
         for value in values:
             for view in self.views.get(value, ()):
                 root = view.alloc
-                while (op := self.uses.definition.get(root)) is not None and len(op.args) > 1 and op.args[1] is not None:
-                    root = op.args[0] if op.name == "buffer_reinterpret" else op.args[1]
+                while (op := self.uses.definition.get(root)) is not None and op.viewed is not None:
+                    root = op.viewed
                 found.add(root)
         return found
 
@@ -131,8 +126,8 @@ class _Rewriter:
 
     def _dot(self, op: Op) -> None:
         writer, (left, right) = self.writer, self.found[op]
-        _, _, acc, precision, imprecise = op.args
-        goes_on = acc in self.pending and len(self.uses.of(acc)) == 1 and self.pending.keys().isdisjoint(op.args[:2])
+        acc, precision, imprecise = op.acc, op.precision, op.max_imprecise
+        goes_on = acc in self.pending and len(self.uses.of(acc)) == 1 and self.pending.keys().isdisjoint((op.a, op.b))
         if self.pending and not goes_on:
             self._wait()
         buffers = [self._buffer(side, op) if isinstance(side, tuple) else writer.now(side) for side in (left, right)]
@@ -155,15 +150,16 @@ class _Rewriter:
         self.pending = {}
 
 
-def _by_assembly(op: Op) -> bool:
-    """True if the op writes a buffer so that Triton does not see it."""
-    return op.name in _PICKED or op.name == "local_store" and op.mask is not None
+def _unseen(op: Op) -> bool:
+    """True if an op writes a buffer so that Triton does not see it: element by element, under a mask, or in another CTA. Triton
+    fences what the product's own task writes as a whole."""
+    return "whole" not in op.row.traits or op.name == "local_store" and op.mask is not None
 
 
 def _tells_nobody(op: Op) -> bool:
     """True if no other task can learn by this op what this task has done: it does not synchronise, but for waiting, and is
     neither an atomic access nor assembly nor what completes on a barrier."""
-    row = OPS[op.name]
+    row = op.row
     if "wait" in row.effects or row.effects == {"control"} or _is_harmless(op):
         return True
     known = row.ours or row.layout in ("memory", "dot", "none")
@@ -172,5 +168,5 @@ def _tells_nobody(op: Op) -> bool:
 
 def _is_harmless(op: Op) -> bool:
     """True if the op changes no memory and orders nothing."""
-    effects = OPS[op.name].effects
+    effects = op.row.effects
     return "pure" in effects or effects <= _HARMLESS

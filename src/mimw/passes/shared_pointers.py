@@ -21,9 +21,6 @@ from .remote_accesses import REMOTE, is_remote, ranked
 from .slot_arrays import with_types
 from .writer import Writer
 
-_FOLLOWS = ("splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "select", "join", "split", "poison",
-            "gather", "for", "while", "if", "yield", "condition")
-
 
 def shared_pointers(program: Program, masked_views: bool = True) -> Program:
     """The program without pointers into shared memory. Raises `KernelError` for what cannot be done with one. Without
@@ -35,7 +32,7 @@ def shared_pointers(program: Program, masked_views: bool = True) -> Program:
     rewriter = _Rewriter(uses, families, program.cluster_size, masked_views)
     rewritten = replace(program, body=rewriter.block(program.body))
     odd = {array: replace(array.type, count=1 << (array.type.count - 1).bit_length()) for array in rewriter.accesses.odd
-           if getattr(uses.definition[array], "name", "") == "local_alloc"}
+           if (made := uses.definition[array]) is not None and made.row.allocates == "buffer"}
     return shared_pointers(with_types(program, odd), masked_views) if odd else rewritten
 
 
@@ -69,17 +66,15 @@ class _Rewriter:
         elif not pointers and not any(result in self.families for result in op.results) and not op.blocks:
             self.writer.copy(op, op.args)
         elif op.name == "addptr":
-            pointer, step = (self.writer.now(arg) for arg in op.args)
-            step = self.writer.cast_i32(step, op.site)
+            pointer, step = self.writer.now(op.lhs), self.writer.cast_i32(self.writer.now(op.rhs), op.site)
             self.writer.env[op.result] = self.writer.emit("add", (pointer, step), op.site, label=op.result.name)
         elif op.name == "bitcast" and isinstance(element_of(op.result.type), Pointer):
-            self.writer.env[op.result] = self.writer.now(op.args[0])
-        elif op.name in ACCESSES and op.args[ACCESSES[op.name].pointer] in self.families:
-            pointer = op.args[ACCESSES[op.name].pointer]
-            (REMOTE if is_remote(self.accesses.uses, pointer) else ACCESSES)[op.name].rewrite(self.accesses, op)
+            self.writer.env[op.result] = self.writer.now(op.value)
+        elif ACCESSES.of(op) and op.pointer in self.families:
+            (REMOTE if is_remote(self.accesses.uses, op.pointer) else ACCESSES).of(op)(self.accesses, op)
         elif op.name == "remote_ptr":
             self.writer.env[op.result] = ranked(self.accesses, op, self.cluster_size)
-        elif pointers and op.name not in _FOLLOWS and not op.blocks:
+        elif pointers and not (op.row.elements_of or op.row.hands_over or op.blocks):
             raise KernelError(f"a pointer into shared memory cannot be used by {op.name}.", op.site,
                               hint="load, store and atomics take it; so do pointer arithmetic, shape words and `where`.")
         else:
@@ -95,7 +90,7 @@ class _Rewriter:
 
     def position(self, op: Op) -> Value:
         """The row-major position that a `local_ptr` points to, in the buffer of its family."""
-        buffer, indices, shape, _ = op.args
+        indices, shape = op.indices, op.shape
         writer, site = self.writer, op.site
         if indices is None:
             position = writer.positions(shape, site)

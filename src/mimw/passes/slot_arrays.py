@@ -16,13 +16,11 @@ from ..storage.aliases import SMEM_ALIGNMENT
 from .space_slots import copied
 from .writer import Writer
 
-_HANDED_ON = ("if", "for", "while", "yield", "condition")
-
 
 def slot_arrays(program: Program) -> Program:
     """The program with such allocations as arrays; the same object if there are none."""
     uses = uses_of(program)
-    found = {op.result: _array(op.result.type) for op in uses.ops if op.name == "local_alloc" and _is_array(op, uses)}
+    found = {op.result: _array(op.result.type) for op in uses.ops if op.row.allocates == "buffer" and _is_array(op, uses)}
     return with_types(program, found) if found else program
 
 
@@ -40,7 +38,7 @@ def _is_array(op: Op, uses: Uses) -> bool:
     if type_.count or len(type_.shape) < 2 or op.attrs.get("layout") is not None:
         return False
     users = [use.op for use in uses.of(op.result)]
-    if any(user.name in _HANDED_ON for user in users):
+    if any(user.row.hands_over for user in users):
         return False
     leading = type_.shape[0]
     if leading & (leading - 1) or len(type_.shape) > 2 and any(_takes_slot(user, uses) for user in users):
@@ -56,18 +54,18 @@ def _is_copied(user: Op, uses: Uses) -> bool:
 
 def _takes_slot(user: Op, uses: Uses) -> bool:
     """True for a slot, and for pointers that all have the same first index."""
-    if user.name != "local_ptr" or not user.args[1]:
+    if user.name != "local_ptr" or not user.indices:
         return user.name == "buffer_index"
-    first = affine(uses, user.args[1][0])
+    first = affine(uses, user.indices[0])
     return first is not None and first.is_scalar
 
 
 def _block(block: Block, types: dict[Value, Buffer], writer: Writer) -> Block:
     outside = writer.open()
     for op in block.ops:
-        if op.name == "local_alloc" and op.result in types:
+        if op.row.allocates == "buffer" and op.result in types:
             writer.env[op.result] = made = Value(types[op.result], op.result.name, op.result.number)
-            writer.ops.append(replace(op, args=(made.type, *op.args[1:]), results=(made, )))
+            writer.ops.append(replace(op.with_operands(type=made.type), results=(made, )))
         elif op.blocks:
             blocks = tuple(_block(inner, types, writer) for inner in op.blocks)
             writer.ops.append(replace(op, args=writer.now(op.args), blocks=blocks))

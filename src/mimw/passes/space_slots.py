@@ -61,7 +61,7 @@ def _step(alloc: Op, view: View) -> int:
 def _can_move(alloc: Op, view: View, uses: Uses) -> bool:
     whole = len(view.dims) == len(alloc.result.type.shape)
     return (alloc.name == "local_alloc" and whole and "place" not in alloc.attrs
-            and all(use.op.name == "buffer_index" for use in uses.of(alloc.result)))
+            and all(use.op.row.view == "slot" for use in uses.of(alloc.result)))
 
 
 def _spaced(alloc: Op) -> list[Op]:
@@ -70,7 +70,7 @@ def _spaced(alloc: Op) -> list[Op]:
     storage = Value(Storage(type_.space), alloc.result.name)
     made = Op("alias_storage", (type_.space, None), (storage, ), site=alloc.site,
               attrs=MappingProxyType({"bytes": place.end, "alignment": SMEM_ALIGNMENT}))
-    return [made, replace(alloc, args=(type_, storage), attrs=MappingProxyType({**alloc.attrs, "place": place}))]
+    return [made, alloc.with_operands(reuse=storage).with_attrs(place=place)]
 
 
 def _refusal(op: Op, alloc: Op, step: int) -> KernelError:
@@ -88,5 +88,5 @@ def _block(block: Block, spaced: dict[Op, list[Op]]) -> Block:
         if op in spaced:
             ops += spaced[op]
         else:
-            ops.append(replace(op, blocks=tuple(_block(inner, spaced) for inner in op.blocks)) if op.blocks else op)
+            ops.append(op.with_blocks(lambda inner: _block(inner, spaced)))
     return replace(block, ops=tuple(ops))

@@ -18,17 +18,10 @@ from ..ir.types import Tensor
 from ..target import Target
 
 BEGIN, END = 0, 1
+_NAMED = ("buffer", "source", "barrier")        # the operands of which a user knows the name, the best first
 RECORD_BYTES = 16       # the clock, then the event and a number
 
-_KINDS = {
-    **dict.fromkeys("barrier_wait named_barrier_wait async_dot_wait tma_store_wait async_wait cluster_barrier atomic_poll "
-                    "grid_dependency_wait".split(), "wait"),
-    **dict.fromkeys("async_dot dot dot_scaled".split(), "dot"),
-    **dict.fromkeys("tma_load tma_load_multicast async_load bulk_load async_remote_copy async_remote_store "
-                    "descriptor_load".split(), "copy"),
-    **dict.fromkeys("tma_store bulk_store local_store remote_store store masked_store descriptor_store".split(), "store"),
-}
-_REGIONS_OF_TASKS = ("if", "for", "while")
+_STAMPED = ("wait", "dot", "copy", "store")     # by the fact `time` of an op's row
 
 
 def stamp_time(program: Program, target: Target, capacity: int, every: int = 1) -> Program:
@@ -71,7 +64,7 @@ class _Stamper:
         walk = _Walk(self, base, lane)
         count = walk.stamp(start, count, BEGIN, "run", "", site)
         ops, count, fresh = walk.ops(block.ops, count, True)
-        tail = [ops.pop()] if ops and ops[-1].name == "yield" else []
+        tail = [ops.pop()] if ops and "terminator" in ops[-1].row.traits else []
         walk.stamp(ops, count, END, "run", "", site)
         return replace(block, ops=(*start, *ops, *tail))
 
@@ -81,16 +74,19 @@ class _Stamper:
 
     def label(self, op: Op) -> str:
         """What an op waits for or works on, by the user's name where there is one."""
-        if op.name in ("async_dot", "dot", "dot_scaled"):
-            return " x ".join(map(str, (*op.results[0].type.shape, op.args[0].type.shape[-1])))
-        for value in reversed(op.operands) if op.name.startswith(("tma_", "bulk_", "async_load")) else op.operands:
-            if not isinstance(value.type, Tensor):
-                while value in self.made_by and self.made_by[value].name in (
-                        "buffer_index", "barrier_index", "buffer_slice", "buffer_trans", "buffer_reinterpret"):
-                    value = self.made_by[value].args[0]
-                if value.name and str(value.type).startswith(("buffer", "barrier")):
-                    return f"{op.name} {value.name}"
+        if "dot" in op.row.traits:
+            return " x ".join(map(str, (*op.results[0].type.shape, op.a.type.shape[-1])))
+        for operand in _NAMED:
+            value = self.array(getattr(op, operand)) if operand in op.row.places else None
+            if value is not None and value.name:
+                return f"{op.name} {value.name}"
         return op.name
+
+    def array(self, value: Value) -> Value | None:
+        """The array that a buffer or barrier is a part of; None for the number of a barrier of the hardware."""
+        while value in self.made_by and "pure" in self.made_by[value].row.effects and self.made_by[value].viewed is not None:
+            value = self.made_by[value].viewed
+        return value if isinstance(value, Value) else None
 
 
 class _Walk:
@@ -110,10 +106,10 @@ class _Walk:
         """The ops with stamps between; the count behind them; whether no time has passed since the last stamp."""
         ops: list[Op] = []
         for op in source:
-            kind = _KINDS.get(op.name)
-            if op.name in ("yield", "condition"):
+            kind = op.row.time
+            if "terminator" in op.row.traits:
                 ops.append(op)
-            elif kind is not None:
+            elif kind in _STAMPED:
                 if not fresh:
                     count = self.stamp(ops, count, self.stamper.event(), "run", "", op.site)
                 ops.append(op)
@@ -129,7 +125,7 @@ class _Walk:
                 ops.append(replace(op, blocks=blocks))
                 count = self.stamp(ops, count, self.stamper.event(), "wait", "its tasks", op.site)
                 fresh = True
-            elif op.name in _REGIONS_OF_TASKS and any(_stamped(inner) for inner in op.walk() if inner is not op):
+            elif op.row.hands_on and any(_stamped(inner) for inner in op.walk() if inner is not op):
                 op, count = self.region(op, count)
                 ops.append(op)
                 fresh = False
@@ -142,32 +138,28 @@ class _Walk:
         """A branch or loop that carries the count."""
         result = Value(I32, "stamps")
         results = (*op.results, result)
-        if op.name == "if":
-            blocks = tuple(self.block(block, count) for block in op.blocks)
-            args = (op.args[0], (*op.args[1], I32)) if len(op.args) > 1 else op.args
-            return replace(op, args=args, blocks=blocks, results=results), result
+        if "branch" in op.row.traits:
+            inside = op.with_blocks(lambda block: self.block(block, count))
+            return replace(inside.with_operands(types=(*op.types, I32)), results=results), result
         blocks = []
         for block in op.blocks:
             carried = Value(I32, "stamps")
             blocks.append(self.block(replace(block, args=(*block.args, carried)), carried))
-        args = list(op.args)
-        args[-1] = (*args[-1], count)
-        return replace(op, args=tuple(args), blocks=tuple(blocks), results=results), result
+        return replace(op.with_operands(inits=(*op.inits, count)), blocks=tuple(blocks), results=results), result
 
     def block(self, block: Block, count: Value) -> Block:
         """A block whose terminator hands on the count, too."""
         ops, count, _ = self.ops(block.ops, count, False)
-        last = ops.pop() if ops and ops[-1].name in ("yield", "condition") else Op("yield", ((), ))
-        args = (*last.args[:-1], (*last.args[-1], count))
-        return replace(block, ops=(*ops, replace(last, args=args)))
+        last = ops.pop() if ops and "terminator" in ops[-1].row.traits else Op("yield", ((), ))
+        return replace(block, ops=(*ops, last.with_operands(values=(*last.values, count))))
 
 
 def _stamped(op: Op) -> bool:
-    return op.name in _KINDS or op.name == "warp_specialize"
+    return op.row.time in _STAMPED or op.name == "warp_specialize"
 
 
 def _takes_no_time(op: Op) -> bool:
     """True for index arithmetic and views: what is not worth a stretch of its own."""
-    if op.blocks or op.name.startswith(("time_", "barrier_arrive", "barrier_expect", "fence", "local_", "load", "masked_")):
-        return op.name == "barrier_expect"
+    if op.blocks or op.row.time:
+        return False
     return not any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results))

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from ..analysis import total_warps
 from ..errors import TargetError
-from ..ir import OPS, Block, Op, Program, Site, Value, WaitTable
+from ..ir import Block, Op, Program, Site, Value, WaitTable
 from ..target import Target
 
 RUNS, LOOPS, WAITS, ENDS = "runs", "loops", "waits", "ends"
@@ -41,7 +41,7 @@ def stamp_waits(program: Program, target: Target) -> Program:
     """The program with stamps around its waits. TargetError off NVIDIA: the stamps are PTX."""
     if target.backend != "cuda":
         raise TargetError(f"stamps of waits are PTX; {target} has none")
-    counts = [op.args[0] for op in program.walk() if op.name == "alloc_barriers"]
+    counts = [op.count for op in program.walk() if op.row.allocates == "barriers"]
     return _Stamper(WaitTable(sum(counts), total_warps(program))).program(program)
 
 
@@ -51,7 +51,7 @@ def stamps(program: Program) -> dict[int, Stamp]:
 
     def visit(block: Block) -> None:
         for index, op in enumerate(block.ops):
-            if op.name in ("wait_stamp", "watched_wait"):
+            if "stamp" in op.row.attributes:
                 about = block.ops[index + 1] if op.attrs["state"] in (WAITS, LOOPS) and op.attrs["first"] else None
                 if op.attrs["stamp"] not in found:
                     found[op.attrs["stamp"]] = Stamp(op.attrs["lane"], op.attrs["state"], about, op.site)
@@ -65,8 +65,8 @@ def stamps(program: Program) -> dict[int, Stamp]:
 def barrier_rows(program: Program) -> Iterator[tuple[Op, int]]:
     """(alloc_barriers, index in its array) for each row of barriers of a stamped program's table."""
     for op in program.walk():
-        if op.name == "alloc_barriers":
-            yield from ((op, index) for index in range(op.args[0]))
+        if op.row.allocates == "barriers":
+            yield from ((op, index) for index in range(op.count))
 
 
 def wait_table(program: Program) -> WaitTable:
@@ -97,7 +97,7 @@ class _Stamper:
         self.lanes += 1
         begin = self.stamp(RUNS, lane, site)
         inside = self.block(block, lane, begin, arrays).ops
-        tail = inside[-1:] if inside and inside[-1].name == "yield" else ()
+        tail = inside[-1:] if inside and "terminator" in inside[-1].row.traits else ()
         return replace(block, ops=(begin, *inside[:len(inside) - len(tail)], self.stamp(ENDS, lane, site), *tail))
 
     def block(self, block: Block, lane: int, now: Op, arrays: dict[Value, int]) -> Block:
@@ -105,27 +105,27 @@ class _Stamper:
         before it, with the row of the first one."""
         ops, arrays = [], dict(arrays)
         for op in block.ops:
-            blocks = OPS[op.name].blocks
+            blocks = op.row.blocks
             if op.name == "warp_specialize":
-                ops.append(replace(op, blocks=tuple(self.lane(inner, op.site, arrays) for inner in op.blocks)))
+                ops.append(op.with_blocks(lambda inner: self.lane(inner, op.site, arrays)))
                 ops.append(self.stamp(RUNS, lane, op.site, again=now))
             elif op.name == "while":
                 loop = self.stamp(LOOPS, lane, op.site)
-                inside = tuple(self.block(inner, lane, loop, arrays) for inner in op.blocks)
-                ops += [loop, replace(op, blocks=inside), self.stamp(RUNS, lane, op.site, again=now)]
+                inside = op.with_blocks(lambda inner, loop=loop: self.block(inner, lane, loop, arrays))
+                ops += [loop, inside, self.stamp(RUNS, lane, op.site, again=now)]
             elif blocks == "barrier":
                 self.number += 1
                 attrs = dict(stamp=self.number, state=WAITS, lane=lane, table=self.table, first=True, after=now.attrs["stamp"],
                              rows=tuple(arrays.values()))
-                ops += [Op("watched_wait", (*op.args, tuple(arrays)), attrs=MappingProxyType(attrs), site=op.site), op]
+                watched = (op.barrier, op.phase, op.predicate, tuple(arrays))
+                ops += [Op("watched_wait", watched, attrs=MappingProxyType(attrs), site=op.site), op]
             elif blocks:
                 ops += [self.stamp(WAITS, lane, op.site), op, self.stamp(RUNS, lane, op.site, again=now)]
-            elif op.name == "alloc_barriers":
+            elif op.row.allocates == "barriers":
                 attrs = dict(first=self.barriers, table=self.table)
                 arrays[op.result] = self.barriers
-                self.barriers += op.args[0]
+                self.barriers += op.count
                 ops += [op, Op("wait_words", (op.result, ), attrs=MappingProxyType(attrs), site=op.site)]
             else:
-                inside = tuple(self.block(inner, lane, now, arrays) for inner in op.blocks)
-                ops.append(replace(op, blocks=inside) if op.blocks else op)
+                ops.append(op.with_blocks(lambda inner: self.block(inner, lane, now, arrays)))
         return replace(block, ops=tuple(ops))

@@ -36,10 +36,10 @@ def _without_memory(block: Block, made: list[Op]) -> Block:
     and tasks."""
     kept = []
     for op in block.ops:
-        if op.name in ("alloc_barriers", "local_alloc", "alias_storage"):
+        if op.row.allocates:
             made.append(op)
-        elif op.name == "if":
-            kept.append(replace(op, blocks=tuple(_without_memory(inner, made) for inner in op.blocks)))
+        elif "branch" in op.row.traits:
+            kept.append(op.with_blocks(lambda inner: _without_memory(inner, made)))
         else:
             kept.append(op)
     return replace(block, ops=tuple(kept))
@@ -62,8 +62,6 @@ def _reach_all(block: Block, tasks: tuple[Task, ...]) -> Block:
         if op.name == "cluster_barrier":
             blocks = tuple(Block((), (Op("cluster_barrier", site=op.site), )) for _ in tasks)
             ops.append(Op("warp_specialize", blocks=blocks, attrs={"tasks": tasks, "internal": True}, site=op.site))
-        elif op.blocks and op.name != "warp_specialize":
-            ops.append(replace(op, blocks=tuple(_reach_all(inner, tasks) for inner in op.blocks)))
         else:
-            ops.append(op)
+            ops.append(op if op.name == "warp_specialize" else op.with_blocks(lambda inner: _reach_all(inner, tasks)))
     return replace(block, ops=tuple(ops))

@@ -1,0 +1,113 @@
+"""What ops are stands in their rows (`ir.ops`): no other file keeps lists of op names.
+
+Input: the sources, read by `ast`. What counts as a list of ops: a set, tuple, list or split string with two op names or more, a
+dictionary with two for keys, an `or` of two comparisons of a `name` with them, and `name.startswith("..")`. For example:
+
+    _FILLS = frozenset(("local_store", "local_scatter"))      refused: ask `op.row.stores_registers`
+    if op.name == "distributed_barrier":                      fine: a pass that is about exactly one op names it
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mimw
+from mimw.ir import OPS
+
+SOURCE = Path(mimw.__file__).parent
+FILES = sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
+
+# Where each op has an entry of its own: its row, what it is lowered to, and what it does when it is simulated.
+TABLES = ("ir/ops/", "lowering/", "simulator/words/")
+
+# Files that name several ops at once all the same, each with its reason.
+ARGUED = {
+    "analysis/affine.py": "one rule of arithmetic for each op, as an emission or a meaning is one",
+    "analysis/mask_runs.py": "as affine.py: one rule for each op",
+    "passes/check_scratch.py": "names of Triton's ops that take scratch, not of ours",
+    "passes/stamp_time.py": "values of the fact `time`, two of which are op names too",
+    "language/tlx/tma.py": "kinds of reductions, as TLX names them",
+}
+
+# Files that are still to be done; whoever does one takes it off.
+NOT_YET = {
+    "cli/conflicts.py", "cli/loops.py", "constraints/bank_conflicts.py", "constraints/demands.py", "constraints/solver.py",
+    "constraints/views.py", "costs/abstract.py", "costs/model.py", "frontend/drafts.py", "ir/printer.py", "language/tle/dsa.py",
+    "language/tle/pipe_reads.py", "language/tle/pipe_window.py", "memory_model/race_report.py", "report/timeline.py",
+    "search/across.py", "search/protocol.py", "search/stores.py", "simulator/clock/code.py", "simulator/clock/copies.py",
+    "simulator/clock/table.py", "simulator/machine/constants.py", "simulator/machine/guarded.py",
+    "simulator/machine/interpreter.py", "simulator/memory/global_tensors.py", "trials.py", "watchdog/verdict.py",
+}
+
+
+def lists_of_ops(source: str) -> list[tuple[int, list[str]]]:
+    """(line, op names) of each list of ops in a source."""
+    tree = ast.parse(source)
+    exported = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Assign)
+                and any(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets)}
+    found = []
+    for node in ast.walk(tree):
+        named = [] if id(node) in exported else [word for word in _words(node) if word in OPS]
+        if len(set(named)) > 1 or _asks_for_a_prefix(node):
+            found.append((node.lineno, sorted(set(named))))
+    return found
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    """The strings that a literal holds, or that an `or` compares a name with."""
+    if isinstance(node, (ast.Set, ast.Tuple, ast.List)):
+        yield from filter(None, map(_text, node.elts))
+    elif isinstance(node, ast.Dict):
+        yield from (_text(key) for key in node.keys if key is not None and _text(key))
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
+        yield from _text(node.func.value).split()
+    elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        for one in node.values:
+            if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq) and _is_name(one.left):
+                yield _text(one.comparators[0])
+
+
+def _text(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _is_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "name"
+
+
+def _asks_for_a_prefix(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith"):
+        return False
+    words = [_text(one) for arg in node.args for one in (arg.elts if isinstance(arg, ast.Tuple) else [arg])]
+    return _is_name(node.func.value) and any(name.startswith(word) for word in words if len(word) > 1 for name in OPS)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if not file.startswith(TABLES) and file not in NOT_YET])
+def test_a_file_keeps_no_lists_of_ops(file):
+    found = lists_of_ops((SOURCE / file).read_text())
+    if file in ARGUED:
+        assert found, f"{file} has no list of ops any more: take it off ARGUED"
+    else:
+        assert not found, f"{file} keeps lists of ops; ask the row (`op.row`) instead: {found}"
+
+
+def test_the_exceptions_are_files():
+    assert {*ARGUED, *NOT_YET} <= set(FILES)
+
+
+@pytest.mark.parametrize("source", [
+    '_FILLS = frozenset(("local_store", "local_scatter"))', "x = {'if', 'for'}", "x = ['if', 'other', 'for']",
+    "KINDS = {'barrier_wait': 1, **dict(a=1), 'barrier_arrive': 2}", "x = 'load masked_load'.split()",
+    "y = op.name == 'yield' or op.name == 'condition'", "y = op.name.startswith('atomic_')",
+    "y = op.name.startswith(('tma_', 'x'))", "y = op.name in ('if', 'for')"])
+def test_what_counts_as_a_list(source):
+    assert lists_of_ops(source)
+
+
+@pytest.mark.parametrize("source", [
+    "y = op.name == 'dot'", "y = row.layout in ('memory', 'dot', 'none')", "__all__ = ['load', 'store']", "x = ('dot', 'dot')",
+    "x = 'load it and store it'", "y = kind.startswith('peer')", "y = op.name.startswith('no_such_')"])
+def test_what_does_not(source):
+    assert not lists_of_ops(source)
