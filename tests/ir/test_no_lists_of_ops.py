@@ -33,12 +33,13 @@ ARGUED = {
 
 # Files that are still to be done; whoever does one takes it off.
 NOT_YET = {
-    "cli/conflicts.py", "cli/loops.py", "constraints/bank_conflicts.py", "constraints/demands.py", "constraints/solver.py",
-    "constraints/views.py", "costs/abstract.py", "costs/model.py", "frontend/drafts.py", "ir/printer.py", "language/tle/dsa.py",
-    "language/tle/pipe_reads.py", "language/tle/pipe_window.py", "memory_model/race_report.py", "report/timeline.py",
-    "search/across.py", "search/protocol.py", "search/stores.py", "simulator/clock/code.py", "simulator/clock/copies.py",
-    "simulator/clock/table.py", "simulator/machine/constants.py", "simulator/machine/guarded.py",
-    "simulator/machine/interpreter.py", "simulator/memory/global_tensors.py", "trials.py", "watchdog/verdict.py",
+    "cli/conflicts.py", "cli/loops.py", "constraints/bank_conflicts.py", "constraints/demands.py",
+    "constraints/solver.py", "constraints/views.py", "costs/abstract.py", "costs/model.py", "frontend/drafts.py",
+    "ir/parser.py", "ir/printer.py", "language/tle/dsa.py", "language/tle/pipe_reads.py", "language/tle/pipe_window.py",
+    "memory_model/race_report.py", "report/timeline.py", "search/across.py", "search/protocol.py", "search/stores.py",
+    "simulator/clock/code.py", "simulator/clock/copies.py", "simulator/clock/table.py", "simulator/machine/constants.py",
+    "simulator/machine/guarded.py", "simulator/machine/interpreter.py", "simulator/memory/global_tensors.py", "trials.py",
+    "watchdog/verdict.py",
 }
 
 

@@ -115,3 +115,73 @@ def test_regions():
         verify(program(region(region())))
     with pytest.raises(InvalidProgram, match="a terminator stands before the end"):
         verify(program(region(op("yield", ()), op("fence", "gpu"))))
+
+
+def block(args=(), gives=None, end="yield") -> Block:
+    """A block with arguments of these types, that ends by handing on values of types `gives` (None: without a terminator)."""
+    ends = () if gives is None else ((Op("yield", (tuple(map(Value, gives)), )), ) if end == "yield" else
+                                     (Op("condition", (Value(I1), tuple(map(Value, gives)))), ))
+    return Block(tuple(map(Value, args)), ends)
+
+
+def looping(*blocks: Block, inits=(I32, ), name="for") -> Op:
+    carried = tuple(map(Value, inits))
+    args = (Value(I32), Value(I32), Value(I32), carried) if name == "for" else (carried, )
+    return Op(name, args, tuple(map(Value, inits)), blocks)
+
+
+def tile_op(name: str, *blocks: Block, more=(0, )) -> Op:
+    return op(name, (Value(Tensor(F32, (8, ))), ), *more, blocks=blocks)
+
+
+def alone(wrong: Op) -> Program:
+    """A program of one op whose regions use values from nowhere; these are given as arguments of the kernel's block."""
+    inside = [value for inner in wrong.walk() for value in inner.operands]
+    return Program("kernel", (), Block(tuple(dict.fromkeys(inside)), (wrong, )), 4)
+
+
+BEFORE, AFTER = block([I32], [I32], "condition"), block([I32], [I32])
+DEFAULT = {"tasks": (Task("default", 4, is_default=True), Task("load", 1)), "types": (I32, )}
+
+
+@pytest.mark.parametrize("right", [
+    op("if", Value(I1), (I32, ), blocks=(block([], [I32]), block([], [I32]))), op("if", Value(I1), (), blocks=(block(), block())),
+    looping(block([I32, I32], [I32])), looping(block([I32]), inits=()), looping(BEFORE, AFTER, name="while"),
+    tile_op("reduce", block([F32, F32], [F32])), tile_op("scan", block([F32, F32], [F32]), more=(0, False)),
+    tile_op("map_elementwise", block([F32] * 2, [F32] * 2), more=((F32, ), 2)),
+    op("warp_specialize", blocks=(block([], [I32]), block()), attrs=DEFAULT)], ids=lambda case: case.name)
+def test_right_regions(right):
+    verify(alone(right))
+
+
+@pytest.mark.parametrize("wrong, says", [
+    (op("if", Value(I1), (I32, ), blocks=(block([], [I32]), )), "1 regions, and there should be 2"),
+    (op("if", Value(I1), (I32, ), blocks=(block([], [I32]), block([], [F32]))), "'else' yields .fp32., and should yield .i32."),
+    (op("if", Value(I1), (I32, ), blocks=(block([], [I32]), block())), "'else' yields .., and should yield .i32."),
+    (op("if", Value(I1), (), blocks=(block([I32]), block())), "'then' takes .i32., and should take .."),
+    (op("if", Value(I1), (I32, ), blocks=(block([], [I32], "condition"), block([], [I32]))), "'then' ends in a condition"),
+    (looping(block([I32], [I32])), "'body' takes .i32., and should take .i32, i32."),
+    (looping(block([F32, I32], [I32])), "'body' takes .fp32, i32., and should take .i32, i32."),
+    (looping(block([I32, F32], [I32])), "'body' takes .i32, fp32., and should take .i32, i32."),
+    (looping(block([I32, I32], [I32, I32])), "'body' yields .i32, i32., and should yield .i32."),
+    (looping(block([I32, I32])), "'body' yields .., and should yield .i32."),
+    (looping(BEFORE, name="while"), "1 regions, and there should be 2"),
+    (looping(block([F32], [I32], "condition"), AFTER, name="while"), "'before' takes .fp32., and should take .i32."),
+    (looping(BEFORE, block([F32], [I32]), name="while"), "'after' takes .fp32., and should take .i32."),
+    (looping(BEFORE, block([I32], []), name="while"), "'after' yields .., and should yield .i32."),
+    (looping(BEFORE, block([I32], [I32, I32]), name="while"), "'after' yields .i32, i32., and should yield .i32."),
+    (looping(block([I32], [I32]), AFTER, name="while"), "'before' ends in a yield"),
+    (looping(block([I32], [], "condition"), block([], [I32]), name="while"), "'before' yields .., and should yield .i32."),
+    (looping(block(), block(), inits=(), name="while"), "'before' has no condition"),
+    (tile_op("reduce"), "0 regions, and there should be 1"),
+    (tile_op("reduce", block([F32], [F32])), "'body' takes .fp32., and should take .fp32, fp32."),
+    (tile_op("reduce", block([F32, F32], [I32])), "'body' yields .i32., and should yield .fp32."),
+    (tile_op("scan", block([F32, F32], [F32, F32]), more=(0, False)), "'body' yields .fp32, fp32., and should yield .fp32."),
+    (tile_op("map_elementwise", block([F32], [F32]), more=((F32, ), 2)), "'body' takes .fp32., and should take .fp32, fp32."),
+    (op("warp_specialize", blocks=(block([], [I32]), block([I32])), attrs=DEFAULT), "'task' takes .i32., and should take .."),
+    (op("warp_specialize", blocks=(block([], [F32]), block()), attrs=DEFAULT), "'default' yields .fp32., and should yield .i32."),
+    (Op("barrier", blocks=(block(), )), "1 regions, and there should be 0"),
+], ids=lambda case: case.name if isinstance(case, Op) else "")
+def test_wrong_regions(wrong, says):
+    with pytest.raises(InvalidProgram, match=says):
+        verify(alone(wrong))

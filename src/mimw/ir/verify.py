@@ -1,5 +1,5 @@
-"""Checks a program after every pass: each op has a row, its operands, attributes, results and regions are what the row declares, and
-each value is defined first.
+"""Checks a program after every pass: each op has a row, its operands, attributes, results and regions are what the row declares,
+and each value is defined first.
 
 Input: a program. Output: nothing, or `InvalidProgram` with the guilty op:
 
@@ -86,7 +86,8 @@ def _regions(op: Op) -> None:
         _complain(op, f"{len(op.blocks)} regions, and there should be {len(op.row.regions)}")
     for index, (block, taken) in enumerate(zip(op.blocks, argument_types(op))):
         if _types(block.args) != taken:
-            _complain(op, f"its region '{region_name(op, index)}' takes {_listed(_types(block.args))}, and should take {_listed(taken)}")
+            given = _listed(_types(block.args))
+            _complain(op, f"its region '{region_name(op, index)}' takes {given}, and should take {_listed(taken)}")
     for index, (block, wanted) in enumerate(zip(op.blocks, yielded_types(op))):
         last, name = terminator(block), region_name(op, index)
         if last is not None and (last.name == "condition") != (name == "before"):
