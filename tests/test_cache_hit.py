@@ -11,7 +11,7 @@ import pytest
 import triton.language as tl
 
 import mimw
-import mimw.compile as pipeline
+import mimw.compile.pipeline as pipeline
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import GlobalChanged, KernelWarning, RemarkWarning

@@ -9,8 +9,8 @@ import pytest
 import triton.language as tl
 
 import mimw
-from mimw.cluster import grid_extents
 from mimw.errors import LaunchError, SimulationError
+from mimw.launch import grid_extents
 from mimw.simulator.machine.clusters import clusters
 from mimw.target import TARGETS
 from mimw.triton_port.runtime import GPUTarget

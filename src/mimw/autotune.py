@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .cluster import canonical_keywords
 from .errors import LaunchError
+from .launch import canonical_keywords
 from .simulate import simulating
 from .triton_port.codegen import CompileTimeAssertionFailure, OutOfResources
 from .triton_port.runtime import StockAutotuner, StockConfig

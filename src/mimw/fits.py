@@ -14,10 +14,10 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from .cluster import ALONE
 from .compile import Kernel, globals_key, gpu_target
 from .errors import KernelError, NotYet, TargetError
 from .ir import Program
+from .launch import ALONE
 from .passes import check_scratch, may_not_fit
 from .target import target as find_target
 from .triton_port.allocation import allocation

@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .cluster import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, gpu_target
 from .errors import LaunchError, MimwError
 from .host import as_launched, check_descriptors
+from .launch import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .simulate import Given, SimulatedLaunch, simulate, simulating
 from .target import target as find_target
 from .triton_port.no_gpu import stand_in

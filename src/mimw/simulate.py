@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .cluster import ALONE, canonical_keywords, check_cluster_target, check_grid, grid_extents
 from .compile import Kernel, check_globals, globals_key, gpu_target
 from .errors import SimulatorMisuse
 from .fits import Specialisation
 from .host import is_aligned, specialise
 from .ir import Program
+from .launch import ALONE, canonical_keywords, check_cluster_target, check_grid, grid_extents
 from .passes import run_passes
 from .report import chrome_trace, timeline_html, timeline_svg
 from .simulator import Run, run

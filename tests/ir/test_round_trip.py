@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import ALONE, Kernel, gpu_target
-from mimw.ir import parse_program, print_program, verify
+from mimw.compile import Kernel, gpu_target
+from mimw.ir import ALONE, parse_program, print_program, verify
 from mimw.simulator import run
 from mimw.target import target
 from mimw.triton_port.codegen import mlir_context

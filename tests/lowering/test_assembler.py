@@ -6,9 +6,8 @@ import triton
 import triton.language as tl
 
 import mimw
-from mimw import compile as pipeline
 from mimw import tle
-from mimw.compile import compile_kernel
+from mimw.compile import compile_kernel, refusals
 from mimw.errors import AssemblerError, KernelWarning
 from mimw.triton_port.assembler import FIXED, kept_operands, ptxas_release
 
@@ -44,7 +43,7 @@ def compiled(kept: bool, warps: int = 8):
 
 @pytest.fixture
 def old(monkeypatch):
-    monkeypatch.setattr(pipeline, "ptxas_release", lambda arch: (13, 0))
+    monkeypatch.setattr(refusals, "ptxas_release", lambda arch: (13, 0))
 
 
 @pytest.mark.parametrize("warps", [4, 8])
@@ -60,7 +59,7 @@ def test_one_that_is_made_in_every_trip_is_not(old):
 
 
 def test_a_fixed_assembler_gets_both(monkeypatch):
-    monkeypatch.setattr(pipeline, "ptxas_release", lambda arch: FIXED)
+    monkeypatch.setattr(refusals, "ptxas_release", lambda arch: FIXED)
     ptx = compiled(True).stage("ptx")
     assert [one.line for one in kept_operands(ptx)] == [kept_for_all_trips.fn.__code__.co_firstlineno + 12]
     assert kept_operands(compiled(False).stage("ptx")) == []
@@ -100,7 +99,7 @@ def test_of_a_plain_kernel_it_is_said(old, monkeypatch):
     def plain(x):
         tl.store(x, 1.0)
 
-    monkeypatch.setattr(pipeline, "kept_operands", lambda ptx: kept_operands(FOUND["used behind"][0]))
+    monkeypatch.setattr(refusals, "kept_operands", lambda ptx: kept_operands(FOUND["used behind"][0]))
     with pytest.warns(KernelWarning, match="may overwrite"):
         compile_kernel(plain, {"x": "*fp32"})
 

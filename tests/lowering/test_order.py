@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw import compile as pipeline
 from mimw import guard
 from mimw.analysis import order
-from mimw.compile import compile_kernel
+from mimw.compile import compile_kernel, pipeline
 from mimw.errors import OrderChanged
 from mimw.triton_port.text import module_of
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from .ir import Program, print_program
-from .target import Target
+from ..ir import Program, print_program
+from ..target import Target
 
 
 class Source(Protocol):

@@ -13,10 +13,10 @@ from operator import index
 from typing import Any
 
 from .errors import LaunchError, TargetError
+from .ir import ALONE
 from .target import Target
 
 KEYWORDS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cluster")
-ALONE = (1, 1, 1)
 
 Shape = tuple[int, int, int]
 

@@ -1,0 +1,121 @@
+"""The compiler on a page.
+
+    record    a JIT function and its specialisation -> IR without layouts        frontend              compile.pipeline
+    check     resources, protocol, captures; drop what is unused                 passes                compile.pipeline
+    solve     a layout for every tile and buffer                                 constraints           compile.pipeline
+    lower     TTGIR through Triton's Gluon builder                               lowering              compile.pipeline
+    optimise  Triton's own passes, in our order                                  triton_port.passes    compile.pipeline
+    learn     what only the optimised module shows, and back to solve            compile.feedback
+    finish    Triton's backend: LLVM, PTX or AMDGCN, cubin or hsaco              stock                 compile.source, compile.cache
+
+Input: a kernel, one specialisation of it and a target; no GPU. Output: `Compiled`, every stage's text or binary. An example:
+
+    compiled = compile_kernel(gemm, {"a": "*bf16", "b": "*bf16", "K": "i32"}, {"BM": 128}, "sm_90a")
+    compiled.stages["ptx"]
+
+`compile_kernel` runs all of it for any target from any machine; `MimwSource` is how `jit` hands a kernel to Triton's own
+`compile`, so that its cache, dumps, overrides and listeners work as they always do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..collector import resting_collector
+from ..frontend.record import compilation_error
+from ..ir import Program, print_program
+from ..ir.wait_table import SLOT_BYTES
+from ..launch import canonical_keywords, check_cluster_target
+from ..passes import too_few_registers
+from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
+from ..passes.stamp_waits import wait_table
+from ..target import target as find_target
+from ..triton_port.cluster import add_metadata, launch_as_compiled
+from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
+from .cache import check_globals, compiler_hash, globals_key, keep_warnings, unkept
+from .compiled import Compiled, Stages
+from .pipeline import Kernel
+from .refusals import check_assembler, check_shared_memory
+from .source import CLUSTER, STAMPS, WAITS, MimwSource
+from .targets import chip_of, gpu_target
+
+__all__ = [
+    "CLUSTER", "Compiled", "Kernel", "MimwSource", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
+    "compile_source", "compiler_hash", "globals_key", "gpu_target",
+]
+
+
+@resting_collector()
+def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords):
+    """Triton's `compile`, told which target and options the source is for."""
+    src.target, src.options = target, options
+    if src.cluster is not None:
+        check_cluster_target(src.cluster, None, chip_of(target))
+    try:
+        compiled = stock_compile(src, target=target, options=options, **keywords)
+        keep_warnings(src, compiled)
+    except OSError as error:
+        raise unkept(error) from error
+    except PTXASError as error:
+        refusal = too_few_registers(src.kernel.program, chip_of(target), str(error)) if src.orchestrates() else None
+        if refusal is None:
+            raise
+        raise compilation_error(src.fn, refusal) from refusal
+    check_shared_memory(src, compiled.metadata.shared, compiled.asm["ttgir"], chip_of(target))
+    check_assembler(src, compiled.asm.get("ptx"), target.arch)
+    add_metadata(compiled, ctas_per_cga=src.cluster)
+    if src.stamps is not None and src.orchestrates():  # asked for on a cache hit, too: the program says what the records mean
+        compiled.stamped = src.kernel.program
+        add_metadata(compiled, profile_scratch_size=stamp_bytes(compiled.stamped), profile_scratch_align=RECORD_BYTES)
+    if src.waits and src.orchestrates():
+        compiled.stamped = src.kernel.program
+        add_metadata(compiled, profile_scratch_size=wait_table(compiled.stamped).cta_bytes, profile_scratch_align=SLOT_BYTES)
+    launch_as_compiled(compiled, src.cluster, chip_of(target).portable_cluster)
+    return compiled
+
+
+def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any] | None = None, target: str = "sm_90a",
+                   options: dict[str, Any] | None = None, attrs: dict | None = None, dump: bool = False) -> Compiled:
+    """Compile one specialisation of a kernel for any target; needs no GPU.
+
+    args:      kernel      a function decorated with `mimw.jit` or `triton.jit` (autotuned ones: their `.fn`)
+               signature   parameter name -> "*bf16", "i32", "tensordesc<bf16[128,64]>", ... ; constexpr parameters may be left out
+               constexprs  parameter name -> value
+               target      "sm_90a", "sm_100a", "gfx942", ...
+               options     num_warps, num_stages, maxnreg, ctas_per_cga, ...; time_stamps=(records a lane, one CTA of so many)
+                           compiles in the time stamps of `mimw.profile`, wait_stamps=True those of a watchdog
+               attrs       path -> [[attribute, value]], by default every pointer and integer divisible by nothing
+               dump        keep the text after each of our stages and passes in `.after`
+    errors:    triton.CompilationError naming the user's line; TargetError
+    """
+    fn = _jit_function(kernel)
+    check_globals(fn)
+    constexprs = dict(constexprs or {})
+    signature = {name: "constexpr" if name in constexprs else signature.get(name, "constexpr") for name in fn.arg_names}
+    for name, parameter in fn.signature.parameters.items():
+        if signature[name] == "constexpr" and name not in constexprs:
+            if parameter.default is parameter.empty:
+                raise TypeError(f"parameter {name!r} of {fn.__name__} needs a type in `signature` or a value in `constexprs`")
+            constexprs[name] = parameter.default
+    chip = find_target(target)
+    options = canonical_keywords({"enable_fp_fusion": True, **(options or {})})
+    check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
+    attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None),
+             WAITS: options.pop("wait_stamps", None)}
+    unaligned = tuple(name for index, (name, type_) in enumerate(signature.items())
+                      if isinstance(type_, str) and type_.startswith("*") and (index, ) not in attrs)
+    source = MimwSource(fn, signature, {(fn.arg_names.index(name), ): value for name, value in constexprs.items()}, attrs)
+    after: dict[str, str] = {}
+    if dump:
+        source.observer = lambda name, stage: after.__setitem__(
+            f"{len(after):02d}-{name}", print_program(stage) if isinstance(stage, Program) else str(stage))
+    compiled = compile_source(source, gpu_target(chip), options)
+    if dump and source.orchestrates() and source.kernel.layouts is None:
+        source.repeat_lowering()    # a cache hit: the binary is there, what comes between is not
+    return Compiled(compiled.name, Stages(compiled.asm, source), compiled.metadata, chip, source, after, unaligned)
+
+
+def _jit_function(kernel):
+    while not hasattr(kernel, "arg_names") or not hasattr(kernel, "get_capture_scope"):
+        kernel = kernel.fn
+    return kernel

@@ -1,0 +1,117 @@
+"""The source that `jit` gives to Triton's `compile`, so that its cache, dumps, overrides and listeners work as they always do.
+
+    source = MimwSource(fn, {"x": "*fp32", "N": "constexpr"}, {(1, ): 64}, {CLUSTER: (2, 1, 1)})
+    source.language         GLUON for a kernel of ours, whose `make_ir` gives finished TTGIR; TRITON for any other
+    source.program()        the program, recorded now if that was not done yet
+
+Input: one specialisation of a JIT function. Output: the answers that Triton asks of a source (a key, a language, IR), and
+besides the program and its layouts for readers of a compiled kernel.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+from ..analysis import forms_clusters
+from ..constraints.solution import Layouts
+from ..frontend.carries import DistinctCarries
+from ..frontend.words import uses_words
+from ..ir import ALONE, Program
+from ..launch import cluster_shape
+from ..triton_port.cluster import with_cluster
+from ..triton_port.codegen import mlir_context
+from ..triton_port.plain import plain_ttir
+from ..triton_port.runtime import ASTSource, GPUTarget, Language, make_backend
+from .cache import check_globals, compiler_hash, globals_key
+from .feedback import layouts_need_feedback
+from .pipeline import Kernel, Observer, solve
+from .refusals import check_descriptor_types
+from .targets import chip_of
+
+# What is not an argument comes among the attributes, which Triton hands on unread, under paths that no argument has.
+CLUSTER = ("ctas_per_cga", )
+STAMPS = ("time_stamps", )
+WAITS = ("wait_stamps", )
+
+
+class MimwSource(ASTSource):
+    """What `jit` gives to Triton's `compile`. Plain kernels are Triton sources; ours arrive as finished TTGIR.
+
+    The cluster's shape comes in among the attributes, under `CLUSTER`.
+    Triton asks for the language only after its cache has missed, so a cached kernel is never recorded again.
+    """
+
+    def __init__(self, fn, signature, constexprs=None, attrs=None) -> None:
+        attrs = dict(attrs or {})
+        self.cluster, self.stamps = cluster_shape(attrs.pop(CLUSTER, None)), attrs.pop(STAMPS, None)
+        self.waits = bool(attrs.pop(WAITS, None)) and self.stamps is None
+        super().__init__(fn, signature, constexprs, attrs)
+        del self.language, self.ext  # the base class's own: these follow from the kernel, once Triton asks
+        self.kernel = Kernel(fn, self.signature, self.constants, self.attrs, self.cluster or ALONE, self.stamps, self.waits)
+        self.target: GPUTarget | None = None
+        self.options: dict = {}
+        self.observer: Observer | None = None
+
+    @functools.cached_property
+    def language(self):
+        """Which of Triton's languages `make_ir` gives: finished TTGIR, as Gluon's, for a kernel of ours."""
+        return Language.GLUON if self.orchestrates() else Language.TRITON
+
+    @functools.cached_property
+    def ext(self) -> str:
+        """The first stage of that language."""
+        return "glir" if self.orchestrates() else "ttir"
+
+    def hash(self) -> str:
+        stamps = "-waits" if self.waits else "" if self.stamps is None else f"-{self.stamps}"
+        return hashlib.sha256(
+            f"{super().hash()}-{compiler_hash()}-{self.cluster}{stamps}-{globals_key(self.fn)}".encode()).hexdigest()
+
+    @functools.cached_property
+    def _uses_words(self) -> bool:
+        return uses_words(self.fn, self.constants)
+
+    def has_program(self) -> bool:
+        """True if the kernel names one of our words; one that does not is Triton's alone."""
+        return self.kernel.program is not None or self._uses_words
+
+    def program(self) -> Program | None:
+        """The program, recorded now if that was not done yet; None for a kernel without our words."""
+        if self.kernel.program is None and self._uses_words:
+            check_globals(self.fn)  # this may be long after the compile
+            backend = make_backend(self.target)
+            self.kernel.record(chip_of(self.target), backend.parse_options(dict(self.options)), backend, self.observer)
+        return self.kernel.program
+
+    def layouts(self) -> Layouts | None:
+        """The layouts of a program of ours; found now if its binary came from the cache."""
+        if self.kernel.layouts is None and self.orchestrates():
+            if layouts_need_feedback(self.kernel.program, chip_of(self.target)):
+                self.repeat_lowering()
+            else:
+                self.kernel.layouts = solve(self.kernel.program, chip_of(self.target))
+        return self.kernel.layouts
+
+    def orchestrates(self) -> bool:
+        """True if the kernel uses our words when specialised like this."""
+        program = self.program()
+        return program is not None and program.orchestrates()
+
+    def make_ir(self, target, options, codegen_fns, module_map, context):
+        if self.orchestrates():
+            module = self.kernel.to_ttgir(chip_of(target), options, make_backend(target), context, self.observer)
+        else:
+            check_descriptor_types(self.fn, self.signature, chip_of(target))
+            module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)
+        program = self.kernel.program
+        cluster = program.cluster if program else self.kernel.cluster
+        alone = cluster == ALONE and not (program and forms_clusters(program))
+        return module if alone else with_cluster(module, cluster)
+
+    def repeat_lowering(self) -> None:
+        """Lower once more, for the observer, a kernel whose binary came from the cache."""
+        backend = make_backend(self.target)
+        context = mlir_context()
+        backend.load_dialects(context)
+        self.kernel.to_ttgir(chip_of(self.target), backend.parse_options(dict(self.options)), backend, context, self.observer)

@@ -1,0 +1,23 @@
+"""Our targets under Triton's names, and back.
+
+    gpu_target(target("sm_90a"))        GPUTarget("cuda", 90, 32)
+    chip_of(GPUTarget("cuda", 90, 32))  the Target sm_90a
+
+Input and output: a `Target` of ours, or the `GPUTarget` by which Triton's compiler and driver call the same chip.
+"""
+
+from __future__ import annotations
+
+from ..target import Target
+from ..target import target as find_target
+from ..triton_port.runtime import GPUTarget
+
+
+def gpu_target(chip: Target) -> GPUTarget:
+    """Triton's name for one of our targets."""
+    return GPUTarget(chip.backend, chip.arch, chip.warp_size)
+
+
+def chip_of(gpu: GPUTarget) -> Target:
+    """Our facts about one of Triton's targets."""
+    return find_target(f"sm_{gpu.arch}" if gpu.backend == "cuda" else str(gpu.arch))

@@ -1,0 +1,96 @@
+"""What an optimised module shows goes back to the ops that it is about, also where several stand on one source line."""
+
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+from mimw.compile import compile_kernel
+from mimw.compile.feedback import LESSONS, Feedback
+
+DIVISIBLE = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
+
+
+@mimw.jit
+def transposed(tile, x):
+    m = tl.arange(0, 64)
+    tlx.local_store(tile, tl.load(x + m[:, None] * 64 + m[None, :]))
+    return tlx.local_load(tlx.local_trans(tile))
+
+
+@mimw.jit
+def on_one_line(x, y):
+    one, other = tlx.local_alloc((64, 64), tl.float32, 1), tlx.local_alloc((64, 64), tl.float32, 1)
+    m = tl.arange(0, 64)
+    tl.store(y + m[:, None] * 64 + m[None, :], transposed(one[0], x) + transposed(other[0], x + 4096))
+
+
+@mimw.jit
+def masked(x, y, n):
+    one, other = tle.gpu.local_ptr(tle.gpu.alloc([64, 64], tl.float32)), tle.gpu.local_ptr(tle.gpu.alloc([64, 64], tl.float32))
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tile = tl.load(x + at)
+    tl.store(one, tile, mask=tile < n), tl.store(other, tl.load(x + at.T), mask=tile > n)
+    tl.store(y + at, tl.load(one) + tl.load(other))
+
+
+@mimw.jit
+def swapped(x, y):
+    one, other = tlx.local_alloc((64, 64), tl.float16, 1), tlx.local_alloc((64, 64), tl.float16, 1)
+    m = tl.arange(0, 64)
+    across, down = m[:, None] * 64 + m[None, :], m[:, None] + m[None, :] * 64
+    tokens = tlx.async_load(x + across, one[0]), tlx.async_load(x + down, other[0])
+    tlx.async_load_commit_group([tokens[0], tokens[1]])
+    tlx.async_load_wait_group(0)
+    tl.store(y + across, tlx.local_load(one[0]) + tlx.local_load(other[0]))
+
+
+def compiled(kernel, num_warps=4, **more):
+    signature = {"x": "*fp16" if kernel is swapped else "*fp32", "y": "*fp16" if kernel is swapped else "*fp32", **more}
+    return compile_kernel(kernel, signature, options={"num_warps": num_warps}, attrs=DIVISIBLE)
+
+
+def numbers(program, name):
+    return [number for number, op in enumerate(program.walk()) if op.name == name]
+
+
+def test_two_free_buffers_of_one_line_both_get_a_better_layout():
+    """Keyed by the source line, what was learnt of the one would be taken for the other, or be lost."""
+    found = compiled(on_one_line)
+    better = found.layouts.quiet
+    assert len(better) == 2 and all(after < before for after, before in better.values())
+    assert len({op.site.line for op in found.program.walk() if op.name == "local_alloc"}) == 1
+    assert not any("default of its shape" == found.layouts.reasons[value] for value in better)
+
+
+def test_layouts_of_a_kernel_from_the_cache_are_those_it_was_compiled_with():
+    for kernel, more in ((on_one_line, {}), (masked, {"n": "i32"})):
+        first, again = compiled(kernel, num_warps=2, **more), compiled(kernel, num_warps=2, **more)  # a miss, a hit
+        assert [str(layout) for layout in again.layouts.registers.values()] == list(map(str, first.layouts.registers.values()))
+        assert [str(layout) for layout in again.layouts.shared.values()] == list(map(str, first.layouts.shared.values()))
+
+
+@pytest.mark.parametrize("kernel, more, asks", [
+    (on_one_line, {}, ["copies_by_registers", "free_buffers"]),
+    (masked, {"n": "i32"}, ["masked_stores", "copies_by_registers", "free_buffers"]),
+])
+def test_a_program_asks_for_what_it_may_learn(kernel, more, asks):
+    found = compiled(kernel, **more)
+    assert [lesson.fills for lesson in LESSONS if lesson.asked_by(found.program, found.target)] == asks
+
+
+def test_facts_are_those_of_their_ops():
+    program = compiled(on_one_line).program
+    one, other = numbers(program, "local_alloc")
+    ops = list(program.walk())
+    assert Feedback(free_buffers={other: "swizzled"}).of_ops(program, "free_buffers") == {ops[other]: "swizzled"}
+    assert Feedback(free_buffers={one: "plain", other: "swizzled"}).of_ops(program, "free_buffers") == {
+        ops[one]: "plain", ops[other]: "swizzled"}
+    assert Feedback().of_ops(program, "free_buffers") == {}
+
+
+def test_of_two_copies_of_one_line_the_one_that_the_chip_cannot_do_goes_through_registers():
+    """Pieces of 2 bytes are below the 4 that cp.async copies; rows come in pieces of 16."""
+    ttgir = compiled(swapped).stages["ttgir"]
+    assert ttgir.count("ttg.async_copy_global_to_local") == 1
