@@ -58,7 +58,7 @@ def check_cluster_target(shape: Shape | None, preferred: Shape | None, target: T
     if size > target.max_cluster:
         what = f"at most {target.max_cluster} CTAs a cluster" if target.max_cluster > 1 else "no clusters"
         raise TargetError(f"ctas_per_cga={shape} asks for clusters of {size} CTAs; {target} has {what}")
-    if preferred is not None and (target.backend != "cuda" or target.arch < 100):
+    if preferred is not None and not target.has("preferred_cluster"):
         raise LaunchError(f"preferred_ctas_per_cga={preferred} needs sm_100 or newer; this kernel is compiled for {target}",
                           hint="give ctas_per_cga alone")
 

@@ -1,5 +1,11 @@
 """What each chip has, as frozen data, so that a kernel can be refused or planned on a machine without that chip.
 
+Input: the name of a chip. Output: a `Target` with its numbers, the space that a kernel gets on it, and its features. An example:
+
+    target("sm_90a").has("tma")                  True
+    target("gfx942").warp_size                   64
+    target("sm_120a").space("tmem")              0: Blackwell, too, but without tensor memory
+
 Sources of the numbers:
 * NVIDIA: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications: shared memory per block (what a
   kernel gets after opting in: 163 KB, 227 KB, 99 KB), 1024 threads per block, 64K 32-bit registers per block, 255 per
@@ -15,17 +21,36 @@ from dataclasses import dataclass
 
 from .errors import TargetError
 
+FEATURES: dict[str, str] = {
+    "tasks": "tasks on warps of their own",
+    "mbarrier": "barriers in shared memory that count bytes",
+    "tma": "TMA",
+    "bulk": "bulk copies",
+    "clusters": "clusters",
+    "grid_barrier": "barrier among all CTAs of a grid",
+    "dependent_launch": "programmatic dependent launch",
+    "proxies": "asynchronous proxy to fence",
+    "wgmma": "asynchronous dots into registers (wgmma)",
+    "preferred_cluster": "preferred size of clusters",
+    "zero_fill": "asynchronous copies that fill what they do not read with zeros",
+}
+"""What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
+that its op needs (`needs`)."""
+
+_TENSOR_COLUMN_BYTES = 128 * 4  # PTX ISA, "Tensor Memory": lanes x 32 bits
+
 
 @dataclass(frozen=True)
 class Target:
     """One chip. Sizes are per CTA (a work-group on AMD), shared memory in bytes, registers are 32 bits wide.
 
-    `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `register_unit` is the step
-    in which a thread's registers are allotted and requested. `max_cluster` is the most CTAs of a cluster,
-    `portable_cluster` the most that a launch can have without asking the driver for a size that not every chip of the family
-    has. `max_grid` is the most CTAs of a launch along x, y and z (on AMD, what Triton's launcher can pass).
-    The flags say which words work here: `has_tasks` (`async_tasks`), `has_mbarrier` (barriers in shared memory that
-    also count bytes), `has_tma`, `has_wgmma` (`async_dot` into registers).
+    `arch` is what Triton's `GPUTarget` calls it: the capability as an int, or the gfx name. `assembly` is the language of the
+    instructions that lowering writes itself: "ptx", "gfx9" (CDNA 3 and 4) or "gfx12". `mma` is the family of its matrix
+    instructions: "mma" (registers in and out), "wgmma", "tcgen05" (accumulators in tensor memory), "mfma" or "wmma".
+    `warp_size` is the number of lanes that run together (a wave on AMD). `register_unit` is the step in which a thread's
+    registers are allotted and requested. `max_cluster` is the most CTAs of a cluster, `portable_cluster` the most that a
+    launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
+    a launch along x, y and z (on AMD, what Triton's launcher can pass). `features` are some of `FEATURES`.
     """
 
     name: str
@@ -33,6 +58,8 @@ class Target:
     arch: int | str
     warp_size: int
     shared_bytes: int
+    assembly: str
+    mma: str
     registers_per_cta: int = 65536
     max_warps: int = 32
     max_registers_per_thread: int = 255
@@ -41,10 +68,17 @@ class Target:
     max_cluster: int = 1
     portable_cluster: int = 8
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
-    has_tasks: bool = False
-    has_mbarrier: bool = False
-    has_tma: bool = False
-    has_wgmma: bool = False
+    features: frozenset[str] = frozenset()
+
+    def has(self, feature: str) -> bool:
+        """True if the chip has that one of `FEATURES`."""
+        if feature not in FEATURES:
+            raise ValueError(f"no feature is named {feature!r}; there are {', '.join(FEATURES)}")
+        return feature in self.features
+
+    def space(self, name: str) -> int:
+        """The bytes that a CTA may have of the on-chip address space of that name: "smem" or "tmem"."""
+        return {"smem": self.shared_bytes, "tmem": _TENSOR_COLUMN_BYTES * self.tensor_memory_columns}[name]
 
     @property
     def max_threads(self) -> int:
@@ -55,26 +89,29 @@ class Target:
         return self.name
 
 
-def _nvidia(name: str, arch: int, shared_kib: int, **facts) -> Target:
-    return Target(name, "cuda", arch, warp_size=32, shared_bytes=shared_kib * 1024, **facts)
+def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset[str], **facts) -> Target:
+    return Target(name, "cuda", arch, warp_size=32, shared_bytes=shared_kib * 1024, assembly="ptx", mma=mma,
+                  features=_EVERY_NVIDIA | features, **facts)
 
 
-def _amd(name: str, shared_kib: int, **facts) -> Target:
+def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target:
     return Target(name, "hip", name, shared_bytes=shared_kib * 1024, registers_per_cta=131072, max_grid=(2**31 - 1, ) * 3,
-                  **facts)
+                  assembly=assembly, mma=mma, **facts)
 
 
-_SM_90_UP = {"max_cluster": 16, "has_tasks": True, "has_mbarrier": True, "has_tma": True}
+_EVERY_NVIDIA = frozenset(("zero_fill", ))
+_HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies"))
+_BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster"}
 
 TARGETS: dict[str, Target] = {target.name: target for target in (
-    _nvidia("sm_80", 80, 163),
-    _nvidia("sm_90a", 90, 227, has_wgmma=True, **_SM_90_UP),
-    _nvidia("sm_100a", 100, 227, tensor_memory_columns=512, **_SM_90_UP),
-    _nvidia("sm_103a", 103, 227, tensor_memory_columns=512, **_SM_90_UP),
-    _nvidia("sm_120a", 120, 99, **_SM_90_UP | {"max_cluster": 8}),
-    _amd("gfx942", 64, warp_size=64, max_warps=16, max_registers_per_thread=512),
-    _amd("gfx950", 160, warp_size=64, max_warps=16, max_registers_per_thread=512),
-    _amd("gfx1250", 320, warp_size=32, max_warps=32, max_registers_per_thread=1024),
+    _nvidia("sm_80", 80, 163, "mma", frozenset()),
+    _nvidia("sm_90a", 90, 227, "wgmma", _HOPPER_UP | {"wgmma"}, max_cluster=16),
+    _nvidia("sm_100a", 100, 227, "tcgen05", _BLACKWELL_UP, max_cluster=16, tensor_memory_columns=512),
+    _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_UP, max_cluster=16, tensor_memory_columns=512),
+    _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8),
+    _amd("gfx942", 64, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512),
+    _amd("gfx950", 160, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512),
+    _amd("gfx1250", 320, "gfx12", "wmma", warp_size=32, max_warps=32, max_registers_per_thread=1024),
 )}
 
 

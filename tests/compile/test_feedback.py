@@ -58,7 +58,7 @@ def numbers(program, name):
 def test_two_free_buffers_of_one_line_both_get_a_better_layout():
     """Keyed by the source line, what was learnt of the one would be taken for the other, or be lost."""
     found = compiled(on_one_line)
-    better = found.layouts.quiet
+    better = found.layouts.wavefronts
     assert len(better) == 2 and all(after < before for after, before in better.values())
     assert len({op.site.line for op in found.program.walk() if op.name == "local_alloc"}) == 1
     assert not any("default of its shape" == found.layouts.reasons[value] for value in better)

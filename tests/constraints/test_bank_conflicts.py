@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mimw.constraints.bank_conflicts import Access, choose, cost
+from mimw.constraints.bank_conflicts import BankAccess, choose, cost
 from mimw.ir.layouts import Blocked, LinearShared, NvmmaShared, SwizzledShared
 from mimw.ir.linear import linear_of
 
@@ -13,7 +13,7 @@ PLAIN = SwizzledShared(1, 1, 1, (1, 0))
 
 def access(layout, shape):
     linear = linear_of(layout, shape)
-    return Access(linear.registers, linear.lanes, linear.warps)
+    return BankAccess(linear.registers, linear.lanes, linear.warps)
 
 
 def rows(shape, element):

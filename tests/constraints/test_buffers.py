@@ -7,6 +7,7 @@ from mimw.errors import LayoutConflict
 from mimw.ir import Tensor
 from mimw.ir.layouts import NvmmaShared, SwizzledShared
 from mimw.ir.types import I1, Buffer
+from mimw.target import target
 
 from .building import BF16, FP8, FP32, FP64, Kernel, named
 
@@ -94,7 +95,7 @@ def test_without_tensor_cores_only_demands_make_an_nvmma_layout():
     filled = k.alloc((64, 64), name="filled")
     load(k, k.descriptor("desc", (64, 64)), at(k, filled), 5)
     program = k.finish()
-    layouts = solve_layouts(program, nvmma=False)
+    layouts = solve_layouts(program, target("sm_80"))
     assert layouts.shared == {named(program, "free"): PLAIN, named(program, "filled"): WIDE}
 
 

@@ -6,6 +6,7 @@ from mimw.constraints import solve_layouts
 from mimw.errors import LayoutConflict, TargetError
 from mimw.ir import Tensor
 from mimw.ir.layouts import Mma
+from mimw.target import target
 
 from .building import FP8, FP32, Kernel, named
 
@@ -109,4 +110,4 @@ def test_a_target_without_wgmma_refuses_async_dot():
     k = Kernel()
     dot(k, operands(k), None, 5)
     with pytest.raises(TargetError, match="k.py:5 async_dot needs wgmma"):
-        solve_layouts(k.finish(), wgmma=False)
+        solve_layouts(k.finish(), target("sm_80"))

@@ -5,6 +5,7 @@ from mimw.constraints.defaults import default_blocked
 from mimw.ir import Tensor
 from mimw.ir.layouts import Blocked, DotOperand, Mma, Slice
 from mimw.ir.types import I1, I32
+from mimw.target import target
 
 from .building import BF16, FP32, Kernel, named, op_at
 
@@ -272,7 +273,7 @@ def test_a_row_of_shared_memory_is_read_in_vectors():
         assert loaded == total == Blocked((each, ), (32, ), (4, ), (0, ))
         size = each * (4 if element is FP32 else 2)
         assert layouts.reasons[named(program, "x")] == f"k.py:3 local_load reads {size} bytes a thread"
-    assert read((2048, ), BF16, warp_size=64)[1] == Blocked((8, ), (64, ), (4, ), (0, ))
+    assert read((2048, ), BF16, target=target("gfx942"))[1] == Blocked((8, ), (64, ), (4, ), (0, ))
 
 
 def test_a_short_row_or_a_tile_of_rank_two_is_read_in_the_default():

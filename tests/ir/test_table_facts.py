@@ -3,7 +3,9 @@
 import pytest
 
 from mimw.ir import OPS, ops
-from mimw.passes.check_target import FEATURES
+from mimw.ir.core import Op, Value
+from mimw.ir.types import I32
+from mimw.target import FEATURES
 
 COSTS = "free move int float compare convert division special approximate dot shared global sync".split()
 KINDS = {"wait", "arrive", "expect", "announce", "complete", "meet"}
@@ -32,6 +34,42 @@ def test_every_barrier_is_used_or_seen(name):
     assert barriers <= {"barrier"}, "the facts about a barrier are about the operand of that name"
     assert bool(barriers) == bool(row.barrier or row.view_of == "barrier"), f"{name}: add `barrier` or `view_of`"
     assert row.barrier in KINDS | {""} and (row.barrier == "complete") == bool(row.brings)
+
+
+LIES = {"view", "free", "tile", "block", "lhs", "rhs", "rows", "elements", "bytes", "alike", "picked", "flat"}
+GONE = {"local_ptr"}  # before layouts are chosen
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_buffer_lies_somehow(name):
+    """The layout solver reads how an op wants a buffer to lie, of each operand that is a buffer and not only mentioned."""
+    row = OPS[name]
+    buffers = of_kind(row, "Buffer") - set(row.mentions)
+    if row.view_of and row.allocates or name in GONE:
+        buffers = set()
+    assert set(row.lies) == buffers, f"{name}: add `lies` for {buffers - set(row.lies)}"
+    assert set(row.lies.values()) <= LIES
+    assert ("block" in row.lies.values()) <= ("descriptor" in row.params)
+    assert list(row.lies.values()).count("alike") in (0, 2)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_no_operand_hides_an_attribute_of_ops(name):
+    assert set(OPS[name].params).isdisjoint(dir(Op("add")))
+
+
+def test_an_operand_is_found_among_the_values():
+    a, b, c = (Value(I32) for _ in range(3))
+    load = Op("tma_prefetch", (a, (b, c), None, None))
+    assert [load.index_of(name) for name in ("descriptor", "offsets", "predicate")] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("name, args, attrs, needed", [
+    ("fence", ("async_shared", ), {}, "proxies"), ("fence", ("gpu", ), {}, ""), ("barrier_wait", (), {}, "mbarrier"),
+    ("distributed_barrier", (), {"grid": True}, "grid_barrier"), ("distributed_barrier", (), {"grid": False}, ""),
+    ("fadd", (), {}, "")])
+def test_what_an_op_needs_of_a_chip(name, args, attrs, needed):
+    assert OPS[name].needs_of(Op(name, args, attrs=attrs)) == needed
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -132,6 +170,7 @@ def test_times_and_needs(name):
     assert row.time in ("", "wait", "copy", "dot", "store", "work")
     assert ("dot" in row.traits) == (row.time == "dot")
     assert row.needs in (*FEATURES, "") and row.word
+    assert not row.needed_if or row.needs and row.needed_if.partition("=")[0] in {*row.params, *row.attributes}
     assert not row.time == "wait" or row.blocks or "wait" in row.effects
 
 

@@ -11,7 +11,7 @@ import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.constraints.defaults import nvmma_shared
 from mimw.ir import Descriptor, Scalar
-from mimw.lowering.multicast import boxes
+from mimw.lowering.hopper.boxes import boxes
 from tests.words import cluster_kernels as kernels
 
 PAIR = {"ctas_per_cga": (2, 1, 1)}

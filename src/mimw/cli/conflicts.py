@@ -12,7 +12,7 @@ def conflict_text(compiled: Any) -> str:
     accesses as Triton left them; empty without any."""
     from ..compile import gpu_target
     from ..constraints.views import find_views
-    from ..lowering.views import transposed
+    from ..lowering import transposed
     from ..triton_port.bank_conflicts import bank_conflicts
 
     if compiled.target.backend != "cuda":
@@ -27,7 +27,7 @@ def conflict_text(compiled: Any) -> str:
             continue
         (view, ) = views[buffer]
         whole = view.alloc.type.shape
-        if view.alloc in layouts.quiet or view.alloc not in layouts.shared or len(view.dims) != len(whole):
+        if view.alloc in layouts.wavefronts or view.alloc not in layouts.shared or len(view.dims) != len(whole):
             continue
         if tuple(whole[dim] for dim in view.dims) != buffer.type.shape:
             continue
@@ -37,7 +37,7 @@ def conflict_text(compiled: Any) -> str:
         accesses.append((tile, shared, buffer.type.shape, 8 * buffer.type.element.bytes))
     counts = bank_conflicts(accesses, gpu_target(compiled.target)) if accesses else []
     found = [f"{alloc.name or 'a buffer'}: {now} wavefronts a warp for all its accesses in the layout that was found for them, "
-             f"{before} in its default" for alloc, (now, before) in layouts.quiet.items()]
+             f"{before} in its default" for alloc, (now, before) in layouts.wavefronts.items()]
     return "\n".join([
         f"{'?' if count is None else count:>4}  line {op.site.line:<5} {op.name:<12} {alloc.name or 'a buffer':<16} {tile}"
         for (op, alloc, tile), count in zip(rows, counts, strict=True)] + found)

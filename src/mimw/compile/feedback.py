@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..constraints.bank_conflicts import Choice, free_buffers, quiet_layouts
+from ..constraints.bank_conflicts import BankChoice, fewer_conflicts, free_buffers
 from ..constraints.solution import Layouts
 from ..ir import Op, Program, Value
 from ..ir.layouts import RegisterLayout
@@ -34,7 +34,7 @@ class Feedback:
 
     masked_stores: Mapping[int, RegisterLayout] = field(default_factory=dict)
     copies_by_registers: Mapping[int, bool] = field(default_factory=dict)
-    free_buffers: Mapping[int, Choice] = field(default_factory=dict)
+    free_buffers: Mapping[int, BankChoice] = field(default_factory=dict)
 
     def of_ops(self, program: Program, facts: str) -> dict[Op, Any]:
         """The facts of that name, each with its op of the program."""
@@ -84,14 +84,14 @@ def _unfit_copies(program: Program, layouts: Layouts, module, chip: Target) -> d
     return {number: True for number, op in enumerate(program.walk()) if op.name == "async_load" and number in unfit}
 
 
-def _buffer_layouts(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, Choice]:
-    better = quiet_layouts(program, layouts.shared, accesses_of(program, module))
+def _buffer_layouts(program: Program, layouts: Layouts, module, chip: Target) -> dict[int, BankChoice]:
+    better = fewer_conflicts(program, layouts.shared, accesses_of(program, module))
     return {number: better[op.result] for number, op in enumerate(program.walk())
             if op.name == "local_alloc" and op.result in better}
 
 
 def _has_free_buffers(program: Program, chip: Target) -> bool:
-    return chip.backend == "cuda" and bool(free_buffers(program))
+    return chip.assembly == "ptx" and bool(free_buffers(program))
 
 
 MASKED_STORES = Lesson("masked_stores", lambda program, chip: bool(_masked_stores(program)), _store_layouts, trial=True)

@@ -29,8 +29,7 @@ from ..guard import optimise_in_order
 from ..ir import ALONE, Program, Told, listening
 from ..ir.layouts import PaddedShared
 from ..launch import check_mesh_target
-from ..lowering import lower
-from ..lowering.descriptor_address import needs_slots
+from ..lowering import lower, needs_slots
 from ..passes import check_padding, cut_copies, run_passes, stamp_time, stamp_waits
 from ..target import Target
 from ..triton_port.descriptor_slots import place_descriptors
@@ -146,9 +145,8 @@ FRONT: tuple[Callable[[Kernel, Setting, Program | None], Program], ...] = (recor
 def solve(program: Program, chip: Target, feedback: Feedback | None = None) -> Layouts:
     """The layouts of a program on one of our targets, with what earlier lowerings of it have shown."""
     feedback = feedback or Feedback()
-    return solve_layouts(program, warp_size=chip.warp_size, wgmma=chip.has_wgmma, nvmma=chip.has_tma,
-                         quiet={op.result: choice for op, choice in feedback.of_ops(program, "free_buffers").items()},
-                         told=feedback.of_ops(program, "masked_stores"))
+    choices = {op.result: choice for op, choice in feedback.of_ops(program, "free_buffers").items()}
+    return solve_layouts(program, chip, bank_choices=choices, stored=feedback.of_ops(program, "masked_stores"))
 
 
 def lowered(kernel: Kernel, setting: Setting, feedback: Feedback, trial: bool):

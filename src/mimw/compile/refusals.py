@@ -44,7 +44,7 @@ def refusing(fn) -> Iterator[None]:
 
 def check_descriptor_types(fn, signature: dict, chip: Target) -> None:
     """LaunchError for the first tensor-descriptor argument with a block that the chip's TMA cannot copy."""
-    if not chip.has_tma:
+    if not chip.has("tma"):
         return
     for name, type_ in signature.items():
         for element, block in re.findall(r"tensordesc<(\w+)\[([\d, ]+)\]", str(type_)):

@@ -1,4 +1,9 @@
-"""Buffers about whose layout nobody has a wish get one in which the lanes of their reads and writes meet in few banks.
+"""Buffers of which no op demands a layout get one in which the lanes of their reads and writes meet in few banks.
+
+Input: a program, the layouts of its buffers, and in which layouts a finished kernel reads and writes them. Output: for each buffer
+for which there is a better layout, that layout with its cost and the cost before. An example:
+
+    BankChoice(swizzled(8, 1, 8), wavefronts=4, before=32)        a column read by a warp: 32 lanes in one bank before
 
 Shared memory has 32 banks of 4 bytes; one wavefront serves a different word of each (CUDA C++ Best Practices Guide, "Shared
 Memory and Memory Banks"). An access of a warp takes 1 wavefront, 2 or 4 at least by the bytes of a lane (4, 8, 16), and as many
@@ -27,15 +32,14 @@ from .views import find_views
 
 BANKS, WORD, WIDEST = 32, 4, 16  # bytes of a word, of the widest access of a lane
 _LINE = BANKS * WORD
-_VIEWS = ("buffer_index", "buffer_trans")
-_ACCESSES = ("local_load", "local_store")
+_FOLLOWED = frozenset(("view", "free"))  # how a buffer lies for ops whose accesses are known tile by tile
 
 Position = tuple[int, ...]
 Cost = tuple[int, int]  # wavefronts of one warp, then instructions
 
 
 @dataclass(frozen=True)
-class Access:
+class BankAccess:
     """Where the bits of register, lane and warp lead in a tile of the allocation."""
 
     registers: tuple[Position, ...]
@@ -44,16 +48,16 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A layout, and the wavefronts of all accesses, a warp each, in it and in the one that was."""
+class BankChoice:
+    """A layout, and the wavefronts of all accesses, a warp each, in it and in the layout before."""
 
     layout: SharedLayout
     wavefronts: int
     before: int
 
 
-def quiet_layouts(program: Program, shared: dict[Value, SharedLayout],
-                  accesses: dict[Value, list[tuple[RegisterLayout | None, bool]]]) -> dict[Value, Choice]:
+def fewer_conflicts(program: Program, shared: dict[Value, SharedLayout],
+                  accesses: dict[Value, list[tuple[RegisterLayout | None, bool]]]) -> dict[Value, BankChoice]:
     """A better layout for each buffer that is free and has one.
 
     args:      shared    the layouts that the buffers have
@@ -63,7 +67,7 @@ def quiet_layouts(program: Program, shared: dict[Value, SharedLayout],
     found = {}
     for alloc in free_buffers(program) & accesses.keys():
         shape = alloc.type.shape
-        followed = [_access(tile, shape, turned) for tile, turned in accesses[alloc]]
+        followed = [_access(tile, shape, transposed) for tile, transposed in accesses[alloc]]
         if None not in followed:
             choice = choose(shape, alloc.type.element.bytes, shared[alloc], followed)
             if choice is not None:
@@ -80,23 +84,23 @@ def free_buffers(program: Program) -> frozenset[Value]:
         for value in op.operands:
             seen = views.get(value, ())
             simple = len(seen) == 1 and not seen[0].slices and len(seen[0].dims) == len(seen[0].alloc.type.shape)
-            if not simple or op.name not in _VIEWS + _ACCESSES:
+            if not simple or not op.row.lies or not _FOLLOWED.issuperset(op.row.lies.values()):
                 bound.update(view.alloc for view in seen)
     return frozenset(op.result for op in program.walk() if op.name == "local_alloc" and op.result not in bound
-                     and "place" not in op.attrs and op.args[1] is None and op.result.type.space == "smem"
+                     and "place" not in op.attrs and op.reuse is None and op.result.type.space == "smem"
                      and len(op.result.type.shape) == 2)
 
 
-def _access(tile: RegisterLayout | None, shape: tuple[int, ...], turned: bool) -> Access | None:
+def _access(tile: RegisterLayout | None, shape: tuple[int, ...], transposed: bool) -> BankAccess | None:
     """An access in the dimensions of the allocation; None if it is no linear map here."""
-    linear = None if tile is None else linear_of(tile, shape[::-1] if turned else shape)
+    linear = None if tile is None else linear_of(tile, shape[::-1] if transposed else shape)
     if linear is None:
         return None
-    return Access(*(tuple(basis[::-1] if turned else basis for basis in bases)
+    return BankAccess(*(tuple(basis[::-1] if transposed else basis for basis in bases)
                     for bases in (linear.registers, linear.lanes, linear.warps)))
 
 
-def choose(shape: tuple[int, ...], element: int, present: SharedLayout, accesses: list[Access]) -> Choice | None:
+def choose(shape: tuple[int, ...], element: int, present: SharedLayout, accesses: list[BankAccess]) -> BankChoice | None:
     """The cheapest layout of a tile of that shape and bytes of an element, or None if the present one is."""
     alike = Counter(accesses)
 
@@ -116,7 +120,7 @@ def choose(shape: tuple[int, ...], element: int, present: SharedLayout, accesses
         found = total(rows.offset)
         if found[0] < best[0]:
             best, layout = found, rows.layout()
-    return Choice(layout, best[0], before[0]) if best[0] < before[0] else None
+    return BankChoice(layout, best[0], before[0]) if best[0] < before[0] else None
 
 
 def _offset(layout: SharedLayout, shape: tuple[int, ...], element: int, position: Position) -> int:
@@ -127,7 +131,7 @@ def _offset(layout: SharedLayout, shape: tuple[int, ...], element: int, position
     return byte_offset(layout, shape, element, number * element)
 
 
-def cost(access: Access, offset: Callable[[Position], int], element: int) -> Cost:
+def cost(access: BankAccess, offset: Callable[[Position], int], element: int) -> Cost:
     """Wavefronts and instructions of a warp for one tile, where `offset` is the byte of a position."""
     registers = {offset(basis) for basis in access.registers if any(basis)}
     lanes = [offset(basis) for basis in access.lanes]
@@ -151,7 +155,7 @@ def cost(access: Access, offset: Callable[[Position], int], element: int) -> Cos
     return groups * max(map(len, words.values())) * instructions, instructions
 
 
-def _least(access: Access, element: int) -> int:
+def _least(access: BankAccess, element: int) -> int:
     """Wavefronts that the bytes of a warp take in any layout."""
     held = sum(any(basis) for basis in (*access.registers, *access.lanes))
     return max(1, (element << held) // _LINE)

@@ -1,4 +1,8 @@
-"""The layouts of tiles and buffers about which nobody has a wish.
+"""The layouts of tiles and buffers of which no op demands another.
+
+Input: a shape, an element, the warps. Output: a layout; `default_blocked((128, 64), 4)` is
+
+    blocked([1, 1], [1, 32], [2, 2], [1, 0])        the last dimension fastest, over lanes, then over warps
 
 They are Triton's own defaults, so its passes (coalesce, remove_layout_conversions) start where they are used to start.
 """

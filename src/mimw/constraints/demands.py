@@ -1,4 +1,9 @@
-"""Reads the requirements on buffers off a program: one function per op that has any."""
+"""Reads the requirements on buffers off a program: from how the rows of its ops want each buffer to lie (`lies`).
+
+Input: a program and the views of its buffers. Output: `Requirement`s in program order. An example:
+
+    tma_load %descriptor (%i, %j) %full %tile        lies="buffer=block": the allocation of %tile lies as the descriptor's block
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
 from ..ir.types import Buffer
 from .defaults import nvmma_shared, plain_shared
-from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, Tiles
+from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, WholeTiles
 from .views import View, is_retyped
 
 Views = dict[Value, tuple[View, ...]]
@@ -19,23 +24,32 @@ _TMA_BEGINS = 128  # multiples of bytes of shared memory: PTX ISA, cp.async.bulk
 
 def find_requirements(program: Program, views: Views) -> list[Requirement]:
     """Every requirement of every op, in program order."""
-    found = [requirement for op in program.walk() if op.name in _DEMANDS for requirement in _DEMANDS[op.name](op, views)]
-    indexed = {requirement.alloc for requirement in found if isinstance(requirement.wish, Outermost)}
-    return found + [requirement for op in program.walk() if op.name in _WHOLE for requirement in _whole(op, views, indexed)]
+    found = [requirement for op in program.walk() for requirement in _demands(op, views)]
+    indexed = {requirement.alloc for requirement in found if isinstance(requirement.layouts, Outermost)}
+    return found + [requirement for op in program.walk() for requirement in _whole(op, views, indexed)]
+
+
+def _demands(op: Op, views: Views) -> Iterator[Requirement]:
+    if op.name in _BY_NAME:
+        yield from _BY_NAME[op.name](op, views)
+    for name, kind in op.row.lies.items():
+        if kind in _BY_KIND and isinstance(getattr(op, name).type, Buffer):
+            yield from _BY_KIND[kind](op, getattr(op, name), views)
 
 
 def _whole(op: Op, views: Views, indexed: set[Value]) -> Iterator[Requirement]:
-    """Where an allocation loses dimensions to an index, who takes what is left as one tile."""
-    for value in op.operands:
-        for view in views.get(value, ()):
+    """Where an allocation loses dimensions to an index, each op that takes what is left as one tile."""
+    for name, kind in op.row.lies.items():
+        value = getattr(op, name)
+        for view in views.get(value, ()) if kind in _WHOLE else ():
             if view.alloc in indexed:
-                yield Requirement(view.alloc, Tiles(len(view.dims), len(view.alloc.type.shape)), op.site, op.name,
+                yield Requirement(view.alloc, WholeTiles(len(view.dims), len(view.alloc.type.shape)), op.site, op.name,
                                   f"it takes a whole tile of {value.type}")
 
 
 def _index(op: Op, views: Views) -> Iterator[Requirement]:
-    source = op.args[0].type
-    for view in views.get(op.args[0], ()) if source.count == 0 and len(source.shape) > 1 else ():
+    source = op.buffer.type
+    for view in views.get(op.buffer, ()) if source.count == 0 and len(source.shape) > 1 else ():
         whole = len(view.alloc.type.shape)
         yield Requirement(view.alloc, Outermost(view.dims[0], whole - len(view.dims), whole), op.site, "local_view",
                           f"it indexes the leading dimension of one {source}")
@@ -46,7 +60,7 @@ def _reinterpret(op: Op, views: Views) -> Iterator[Requirement]:
     if op.attrs.get("layout") is not None:
         for view in views[op.result]:
             yield Requirement(view.alloc, Exactly(op.attrs["layout"]), op.site, op.name, "its layout= argument pins it")
-    for view in views.get(op.args[0], ()):
+    for view in views.get(op.buffer, ()):
         if view.slices and is_retyped(op):
             yield Requirement(view.alloc, Exactly(plain_shared(len(view.alloc.type.shape))), op.site, op.name,
                               "it sees the bytes of a slice as another type or shape")
@@ -61,17 +75,13 @@ def _allocation(op: Op, views: Views) -> Iterator[Requirement]:
         yield Requirement(op.result, StartsAt(place.boundary), op.site, "local_alloc", f"its storage puts it at {place}")
 
 
-def _tma(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
-
-    def demand(op: Op, views: Views) -> Iterator[Requirement]:
-        descriptor = op.args[0].type
-        layout = nvmma_shared(descriptor.shape, descriptor.element)
-        for view in views[op.args[buffer]]:
-            for cut, dims in view.slices:
-                _check_whole_atoms(op, cut, layout)
-            yield Requirement(view.alloc, _seen_as(layout, view), op.site, op.name, f"its descriptor is {descriptor}")
-
-    return demand
+def _block(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+    descriptor = op.descriptor.type
+    layout = nvmma_shared(descriptor.shape, descriptor.element)
+    for view in views[buffer]:
+        for cut, _ in view.slices:
+            _check_whole_atoms(op, cut, layout)
+        yield Requirement(view.alloc, _seen_as(layout, view), op.site, op.name, f"its descriptor is {descriptor}")
 
 
 def _seen_as(layout: NvmmaShared, view: View) -> Exactly | Impossible:
@@ -89,7 +99,7 @@ def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
 
     Offsets known only at run time are the author's word.
     """
-    source, offsets, shape = cut.args[0].type, cut.args[1], cut.args[2]
+    source, offsets, shape = cut.buffer.type, cut.offsets, cut.shape
     element_bytes = source.element.bytes
     if not layout.swizzle and shape[-1] != source.shape[-1]:
         _check_start(op, cut, offsets[-1], shape[-1])
@@ -102,7 +112,7 @@ def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
         whole = offset == 0 and shape[dim] == source.shape[dim]
         if not whole and (offset % step or shape[dim] % step):
             raise LayoutConflict(
-                f"{op.name} on a slice that cuts swizzle atoms: the {layout.swizzle}-byte swizzle of {op.args[0].type} "
+                f"{op.name} on a slice that cuts swizzle atoms: the {layout.swizzle}-byte swizzle of {op.descriptor.type} "
                 f"moves bytes within atoms of 8 rows x {atom_bytes} bytes ({atom_bytes // element_bytes} elements of "
                 f"{source.element}); dimension {dim} of the slice is [{offset}, {offset + shape[dim]}) of "
                 f"{source.shape[dim]}, no multiple of {step}.", op.site, cut.site,
@@ -112,7 +122,7 @@ def _check_whole_atoms(op: Op, cut: Op, layout: NvmmaShared) -> None:
 def _check_start(op: Op, cut: Op, offset: int | Value, extent: int) -> None:
     """In rows without a swizzle TMA begins at multiples of 128 bytes. An offset known only at run
     time is a multiple of the slice's extent."""
-    source = cut.args[0].type
+    source = cut.buffer.type
     first, what = (offset, f"offset {offset}") if isinstance(offset, int) else (extent, f"a multiple of {extent}")
     size = first * source.element.bytes
     if size % _TMA_BEGINS:
@@ -122,38 +132,36 @@ def _check_start(op: Op, cut: Op, offset: int | Value, extent: int) -> None:
             hint=f"slice at multiples of {_TMA_BEGINS // source.element.bytes} elements, or give the slice a buffer of its own.")
 
 
-def _async_dot(op: Op, views: Views) -> Iterator[Requirement]:
+def _dot_operand(letter: str, k_dim: int) -> Callable[[Op, Value, Views], Iterator[Requirement]]:
     """16-bit elements in either order; 8 and 32 bits with K contiguous (PTX ISA, wgmma.mma_async: tnspA, tnspB)."""
-    for letter, value, k_dim in (("A", op.args[0], 1), ("B", op.args[1], 0)):
-        if not isinstance(value.type, Buffer):
-            continue
-        element = value.type.element
-        for view in views[value]:
+
+    def demand(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+        element = buffer.type.element
+        for view in views[buffer]:
             if element.bits == 16:
-                wish, why = AnyNvmma(rank=len(view.dims)), f"operand {letter} is read from shared memory"
+                wanted, why = AnyNvmma(rank=len(view.dims)), f"operand {letter} is read from shared memory"
             else:
                 dropped = len(view.alloc.type.shape) - len(view.dims)
-                wish = AnyNvmma(view.dims[k_dim] - dropped, len(view.dims))
+                wanted = AnyNvmma(view.dims[k_dim] - dropped, len(view.dims))
                 why = f"operand {letter} has {element.bits}-bit elements, which are read along K"
-            yield Requirement(view.alloc, wish, op.site, op.name, why)
+            yield Requirement(view.alloc, wanted, op.site, op.name, why)
+
+    return demand
 
 
-def _remote_store(op: Op, views: Views) -> Iterator[Requirement]:
-    yield from _plain_rows(op, op.args[0], views, "stores to another CTA compute addresses from plain rows")
+def _rows(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+    return _plain_rows(op, buffer, views, "stores to another CTA compute addresses from plain rows")
 
 
-def _remote_element(op: Op, views: Views) -> Iterator[Requirement]:
-    buffer = next(value for value in op.operands if isinstance(value.type, Buffer))
-    yield from _plain_rows(op, buffer, views, "accesses to another CTA compute addresses from plain rows")
+def _elements(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+    return _plain_rows(op, buffer, views, "accesses to another CTA compute addresses from plain rows")
 
 
-def _remote_copy(op: Op, views: Views) -> Iterator[Requirement]:
+def _alike(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
     """Buffers of one shape and dtype get one layout (`buffers.py`) and are copied whole; others lie in plain rows."""
-    both = op.args[0], op.args[1]
-    if same_tiles(*both, views):
-        return
-    for value in both:
-        yield from _plain_rows(op, value, views, "its bytes are copied as they lie")
+    both = [getattr(op, name) for name, kind in op.row.lies.items() if kind == "alike"]
+    if not same_tiles(*both, views):
+        yield from _plain_rows(op, buffer, views, "its bytes are copied as they lie")
 
 
 def same_tiles(first: Value, second: Value, views: Views) -> bool:
@@ -174,26 +182,20 @@ def _plain_rows(op: Op, value: Value, views: Views, why: str) -> Iterator[Requir
 
 def _consecutive(cut: Op) -> bool:
     """True if the slice is one stretch of its source's rows."""
-    shape, source = cut.args[2], cut.args[0].type.shape
+    shape, source = cut.shape, cut.buffer.type.shape
     first = next((dim for dim, extent in enumerate(shape) if extent > 1), len(shape))
     return tuple(shape[first + 1:]) == tuple(source[first + 1:])
 
 
-def _bulk(buffer: int) -> Callable[[Op, Views], Iterator[Requirement]]:
-
-    def demand(op: Op, views: Views) -> Iterator[Requirement]:
-        for rows in _plain_rows(op, op.args[buffer], views, "a bulk copy moves consecutive bytes"):
-            yield replace(rows, wish=InOrder())  # what TMA makes of one dimension will do, too
-
-    return demand
+def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+    for rows in _plain_rows(op, buffer, views, "a bulk copy moves consecutive bytes"):
+        yield replace(rows, layouts=InOrder())  # what TMA makes of one dimension will do, too
 
 
-_DEMANDS = {"local_alloc": _allocation, "tma_load": _tma(3), "tma_store": _tma(2), "tma_fetch": _tma(2),
-            "async_dot": _async_dot, "buffer_index": _index,
-            "buffer_reinterpret": _reinterpret, "tma_load_multicast": _tma(3), "remote_store": _remote_store,
-            **dict.fromkeys(("remote_load", "remote_scatter", "remote_rmw", "remote_cas"), _remote_element),
-            "async_remote_store": _remote_store, "async_remote_copy": _remote_copy, "bulk_load": _bulk(2), "bulk_store": _bulk(1)}
-_WHOLE = ("local_load", "local_store", "local_gather", "local_scatter", "async_load", "tma_load", "tma_store", "tma_fetch",
-          "async_dot",
-          "buffer_slice", "buffer_reinterpret", "tma_load_multicast", "remote_store", "async_remote_store", "async_remote_copy",
-          "bulk_load", "bulk_store")
+# What an op demands for how its row says that an operand lies; the other ways to lie suit any layout.
+_BY_KIND = {"block": _block, "lhs": _dot_operand("A", 1), "rhs": _dot_operand("B", 0), "rows": _rows, "elements": _elements,
+            "alike": _alike, "bytes": _bytes}
+# What three ops demand by what their authors said of the result.
+_BY_NAME = {"local_alloc": _allocation, "buffer_index": _index, "buffer_reinterpret": _reinterpret}
+# The ways to lie of a buffer that an op takes as one whole tile.
+_WHOLE = frozenset(("free", "tile", "block", "lhs", "rhs", "rows", "alike", "bytes"))

@@ -1,4 +1,11 @@
-"""Why there is no layout: the smallest set of lines that disagree, each with what it wants."""
+"""Why there is no layout: the smallest set of lines that disagree, each with the layouts that it takes.
+
+Input: the requirements on a buffer, and the layouts that were tried. Output: an error:
+
+    no layout of buffer 'tile' suits these uses:
+      kernel.py:7 tma_load wants nvmma(128): its descriptor is ...
+      kernel.py:9 remote_store wants swizzled(1, 1, 1): stores to another CTA compute addresses from plain rows
+"""
 
 from __future__ import annotations
 
@@ -25,7 +32,7 @@ def smallest_disagreement(requirements: Sequence[Requirement],
     """
     distinct: dict[tuple[bool, ...], Requirement] = {}
     for requirement in requirements:
-        distinct.setdefault(tuple(requirement.wish.accepts(layout) for layout in layouts), requirement)
+        distinct.setdefault(tuple(requirement.layouts.accepts(layout) for layout in layouts), requirement)
     for size in range(1, len(distinct) + 1):
         for subset in combinations(distinct.items(), size):
             if not any(all(column) for column in zip(*(accepted for accepted, _ in subset))):

@@ -1,4 +1,10 @@
-"""No conversion touches an accumulator between its `async_dot` and the wait: the registers are still being written."""
+"""No conversion touches an accumulator between its `async_dot` and the wait: the registers are still being written.
+
+Input: a program and the layouts of its tiles. Output: nothing, or a `LayoutConflict`. An example of a conflict:
+
+    %acc = async_dot %a %b               accumulates in mma(...)
+    %acc2 = async_dot %c %d %acc         on other warps: wants another mma(...), so a conversion of unfinished registers
+"""
 
 from __future__ import annotations
 
@@ -17,13 +23,13 @@ def check_in_flight(program: Program, tiles: Tiles) -> None:
     """
     carries = all_carries(program)
     running = _reach(program, carries, {op.result: op for op in program.walk()
-                                         if op.name == "async_dot" and not op.attrs.get("emulated")})
-    pending = _reach(program, carries, {op.result: running[op.args[1]] for op in program.walk()
-                                        if op.name == "async_dot_wait" and op.args[0] and op.args[1] in running})
+                                         if op.row.layout == "mma" and not op.attrs.get("emulated")})
+    pending = _reach(program, carries, {op.result: running[op.value] for op in program.walk()
+                                        if op.row.layout == "mma_wait" and op.pending and op.value in running})
     handovers = {(carry.op, carry.index) for carry in carries}
     for (op, index), wanted in tiles.wants.items():
         value = op.operands[index]
-        chain = op.name == "async_dot" or (op, index) in handovers
+        chain = op.row.layout == "mma" or (op, index) in handovers
         start = running.get(value) or (pending.get(value) if chain else None)
         if start is not None and wanted != tiles[value].layout:
             raise _conflict(start, op, index, wanted, tiles)
@@ -43,10 +49,10 @@ def _reach(program: Program, carries, starts: dict[Value, Op]) -> dict[Value, Op
 def _conflict(start: Op, op: Op, index: int, wanted, tiles: Tiles) -> LayoutConflict:
     have = tiles[start.result].layout
     other = op
-    if op.name != "async_dot":
+    if op.row.layout != "mma":
         meeting = [choice for choice in tiles.choices.values() if choice.layout == wanted and choice.origin is not None]
         other = meeting[0].origin if meeting else op
-    why = "accumulates in" if other.name == "async_dot" else "wants"
+    why = "accumulates in" if other.row.layout == "mma" else "wants"
     return LayoutConflict(
         "an accumulator would change its layout while it is being computed:\n"
         f"  {at(start.site)} async_dot accumulates in {have}\n"

@@ -1,4 +1,9 @@
-"""What authors pin: their layouts as linear maps for the tile and the task at hand, and the checks on the answer."""
+"""What authors pin: their layouts as linear maps for a tile and a task, and the checks on the solver's answer.
+
+Input: a layout as the author wrote it, and the tile. Output: a `Linear` layout, or a `LayoutConflict`. An example:
+
+    %y = require_layout %x (threads 32 x 4, values 2)        on 4 warps: the bits of lane, warp and register, for the tile's shape
+"""
 
 from __future__ import annotations
 
@@ -51,17 +56,17 @@ def _coordinate(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 def check_pinned(program: Program, tiles: Tiles) -> None:
     """Raise `LayoutConflict` for the first release of a tile that nobody pinned, or assertion that does not hold."""
     for op in program.walk():
-        if op.name == "release_layout" and tiles[op.args[0]].strength is not Strength.PINNED:
-            raise LayoutConflict(f"release_layout of a tile without an explicit layout: it is in {tiles[op.args[0]].layout}, which "
+        if op.name == "release_layout" and tiles[op.value].strength is not Strength.PINNED:
+            raise LayoutConflict(f"release_layout of a tile without an explicit layout: it is in {tiles[op.value].layout}, which "
                                  "the compiler chose.", op.site, hint="release what require_layout or layout= has pinned.")
         if op.name == "assert_same_layout":
             _check_same(op, tiles)
 
 
 def _check_same(op: Op, tiles: Tiles) -> None:
-    shape = op.args[0].type.shape
-    left = tiles[op.args[0]].layout
-    right = tiles.compared[op] if op in tiles.compared else tiles[op.args[1]].layout
+    shape = op.lhs.type.shape
+    left = tiles[op.lhs].layout
+    right = tiles.compared[op] if op in tiles.compared else tiles[op.rhs].layout
     maps = linear_of(left, shape), linear_of(right, shape)
     if left != right and (None in maps or maps[0] != maps[1]):
         raise LayoutConflict("layout assertion failed: LinearLayouts differ\n"

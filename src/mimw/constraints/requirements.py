@@ -1,4 +1,10 @@
-"""What ops demand of buffers, as data: who, where, what and why."""
+"""What ops demand of buffers, as data: the op, its line, the layouts that the op can work with, and why.
+
+Input: a shared layout. Output: whether a requirement accepts it. An example:
+
+    wanted = Requirement(tiles, Exactly(nvmma), site, "tma_load", "its descriptor is descriptor<bf16[128, 64]>")
+    wanted.layouts.accepts(plain)        False
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ from ..ir.layouts import NvmmaShared, SharedLayout, SwizzledShared
 from ..ir.site import Site
 
 
-class Wish:
+class LayoutSet:
     """Base: a set of shared layouts, in the coordinates of the allocation."""
 
     def accepts(self, layout: SharedLayout) -> bool:
@@ -18,7 +24,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Exactly(Wish):
+class Exactly(LayoutSet):
     """One layout and no other."""
 
     layout: SharedLayout
@@ -31,7 +37,7 @@ class Exactly(Wish):
 
 
 @dataclass(frozen=True)
-class AnyNvmma(Wish):
+class AnyNvmma(LayoutSet):
     """Any NV-MMA layout of tiles of that rank; with `contiguous`, one in which that dimension of the tile is contiguous."""
 
     contiguous: int | None = None
@@ -49,7 +55,7 @@ class AnyNvmma(Wish):
 
 
 @dataclass(frozen=True)
-class Tiles(Wish):
+class WholeTiles(LayoutSet):
     """A layout of whole tiles of that rank, or plain rows of the allocation's `whole` dimensions, in which such tiles lie."""
 
     rank: int
@@ -63,7 +69,7 @@ class Tiles(Wish):
 
 
 @dataclass(frozen=True)
-class Outermost(Wish):
+class Outermost(LayoutSet):
     """After `dropped` outer dimensions of the `whole` have been indexed away, dimension `dim` is the next one outside."""
 
     dim: int
@@ -85,7 +91,7 @@ def is_plain(layout: SharedLayout) -> bool:
 
 
 @dataclass(frozen=True)
-class StartsAt(Wish):
+class StartsAt(LayoutSet):
     """Any layout that can begin at multiples of `boundary` bytes."""
 
     boundary: int
@@ -98,7 +104,7 @@ class StartsAt(Wish):
 
 
 @dataclass(frozen=True)
-class InOrder(Wish):
+class InOrder(LayoutSet):
     """Any layout in which the elements follow each other row by row, the last dimension fastest."""
 
     def accepts(self, layout: SharedLayout) -> bool:
@@ -111,7 +117,7 @@ class InOrder(Wish):
 
 
 @dataclass(frozen=True)
-class Impossible(Wish):
+class Impossible(LayoutSet):
     """No layout gives what is asked; `what` says what that is."""
 
     what: str
@@ -125,13 +131,13 @@ class Impossible(Wish):
 
 @dataclass(frozen=True)
 class Requirement:
-    """`who` at `site` has the wish for the buffer `alloc`, because of `why`."""
+    """`word` at `site` takes the buffer `alloc` in one of `layouts` only, because of `why`."""
 
     alloc: Value
-    wish: Wish
+    layouts: LayoutSet
     site: Site
-    who: str
+    word: str
     why: str
 
     def __str__(self) -> str:
-        return f"{self.who} wants {self.wish}: {self.why}"
+        return f"{self.word} wants {self.layouts}: {self.why}"

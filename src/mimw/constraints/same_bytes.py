@@ -1,7 +1,11 @@
 """Makes the layouts of buffers that are the same bytes agree on where these lie.
 
 A buffer seen as another type or shape must find every byte where the other type put it. Arrays in shared storage should,
-too, but they also agree to disagree: an author may well use such bytes for one thing after the other.
+too, but they may also differ: an author may well use such bytes for one thing after the other.
+
+Input: links between buffers, and the layouts so far. Output: layouts under which linked buffers find each byte in one place:
+
+    b = buffer_reinterpret %a as bf16[64, 32]        the layout of `b` puts byte n where the layout of `a` does
 """
 
 from __future__ import annotations
@@ -21,8 +25,6 @@ from .explain import at
 from .requirements import Requirement, StartsAt
 from .views import View, is_retyped
 
-Layout = dict[Value, SharedLayout]
-
 
 @dataclass(frozen=True)
 class Link:
@@ -35,7 +37,7 @@ class Link:
     op: Op
     binding: bool
 
-    def holds(self, layouts: Layout) -> bool:
+    def holds(self, layouts: dict[Value, SharedLayout]) -> bool:
         return agree(layouts[self.one], self.one_type, layouts[self.other], self.other_type)
 
 
@@ -44,24 +46,24 @@ def find_links(program: Program, views: dict[Value, tuple[View, ...]]) -> list[L
     links, members = [], {}
     for op in program.walk():
         if op.name == "buffer_reinterpret" and is_retyped(op):
-            links += [Link(view.alloc, op.args[0].type, op.result, op.result.type, op, True)
-                      for view in views.get(op.args[0], ())]
+            links += [Link(view.alloc, op.buffer.type, op.result, op.result.type, op, True)
+                      for view in views.get(op.buffer, ())]
         elif op.name == "local_alloc" and "place" in op.attrs:
-            members.setdefault((op.args[1], op.attrs["place"].offset), []).append(op)
+            members.setdefault((op.reuse, op.attrs["place"].offset), []).append(op)
     for together in members.values():
         links += [Link(one.result, one.result.type.single(), other.result, other.result.type.single(), other, False)
                   for one, other in combinations(together, 2)]
     return links
 
 
-def settle(links: list[Link], groups: list[list[Value]], demands: dict[Value, list[Requirement]], layouts: Layout,
-           tensor_cores: bool) -> None:
+def settle(links: list[Link], groups: list[list[Value]], demands: dict[Value, list[Requirement]],
+           layouts: dict[Value, SharedLayout], nvmma: bool) -> None:
     """Change the layouts of groups without demands so that linked ones agree. Raises `LayoutConflict` for a retyped buffer
     whose uses leave no such layouts."""
     group_of = {alloc: number for number, group in enumerate(groups) for alloc in group}
 
     def is_free(alloc: Value) -> bool:
-        return all(isinstance(demand.wish, StartsAt) for demand in demands[groups[group_of[alloc]][0]])
+        return all(isinstance(demand.layouts, StartsAt) for demand in demands[groups[group_of[alloc]][0]])
 
     for linked in _components(links, group_of):
         if all(link.holds(layouts) for link in linked):
@@ -71,9 +73,9 @@ def settle(links: list[Link], groups: list[list[Value]], demands: dict[Value, li
         settled = {end for end in ends if not is_free(end)}
         for end in free:
             anchors = [link for link in linked if end in (link.one, link.other) and settled.intersection((link.one, link.other))]
-            for layout in _candidates(end, bool(anchors), tensor_cores):
+            for layout in _candidates(end, bool(anchors), nvmma):
                 layouts.update(dict.fromkeys(groups[group_of[end]], layout))
-                accepted = all(demand.wish.accepts(layout) for demand in demands[groups[group_of[end]][0]])
+                accepted = all(demand.layouts.accepts(layout) for demand in demands[groups[group_of[end]][0]])
                 if accepted and all(link.holds(layouts) for link in anchors):
                     break
             settled.add(end)
@@ -82,10 +84,10 @@ def settle(links: list[Link], groups: list[list[Value]], demands: dict[Value, li
                 _refuse(link, layouts, demands[groups[group_of[link.one]][0]] + demands[groups[group_of[link.other]][0]])
 
 
-def _candidates(alloc: Value, anchored: bool, tensor_cores: bool) -> Iterator[SharedLayout]:
+def _candidates(alloc: Value, anchored: bool, nvmma: bool) -> Iterator[SharedLayout]:
     shape, element = alloc.type.shape, alloc.type.element
     if anchored:
-        yield default_shared(shape, element, tensor_cores)
+        yield default_shared(shape, element, nvmma)
     yield plain_shared(len(shape))
 
 
@@ -102,7 +104,7 @@ def _components(links: list[Link], group_of: dict[Value, int]) -> list[list[Link
     return [together for _, together in found]
 
 
-def _refuse(link: Link, layouts: Layout, demands: list[Requirement]) -> None:
+def _refuse(link: Link, layouts: dict[Value, SharedLayout], demands: list[Requirement]) -> None:
     lines = [f"  {at(demand.site)} {demand}" for demand in demands]
     sites: list[Site] = [link.op.site, *(demand.site for demand in demands)]
     raise LayoutConflict(

@@ -1,4 +1,10 @@
-"""The answer of the layout solver, and all that `lowering` needs to know of it."""
+"""The answer of the layout solver, and all that `lowering` needs to know of it.
+
+Input: what `solve_layouts` found. Output: the layout of each value, and of each operand that an op wants in another one:
+
+    layouts.registers[op.value]                           blocked([1, 8], ...)
+    layouts.wanted(op, op.index_of("value"))              mma(...): lowering puts a conversion before the op
+"""
 
 from __future__ import annotations
 
@@ -13,8 +19,9 @@ class Layouts:
     """`registers`: each tile value (results and block arguments). `operands`: (op, index into `op.operands`) -> the layout
     in which that op wants the operand, where it differs from the value's own. `shared`: each `local_alloc` result.
     `descriptors`: each descriptor value -> the shared layout its tiles land in. `reasons`: why, for `mimw explain`.
-    `alignments`: bytes of which the start of a `local_alloc` must be a multiple, where a view of it needs that. `quiet`: the free
-    buffers that got a layout with fewer bank conflicts than their default, each with (wavefronts of a warp now, before).
+    `alignments`: bytes of which the start of a `local_alloc` must be a multiple, where a view of it needs that.
+    `wavefronts`: the buffers that got a layout with fewer bank conflicts than their default, each with (wavefronts of a warp in it,
+    wavefronts in the default).
     """
 
     registers: dict[Value, RegisterLayout] = field(default_factory=dict)
@@ -23,7 +30,7 @@ class Layouts:
     descriptors: dict[Value, SharedLayout] = field(default_factory=dict)
     reasons: dict[Value, str] = field(default_factory=dict)
     alignments: dict[Value, int] = field(default_factory=dict)
-    quiet: dict[Value, tuple[int, int]] = field(default_factory=dict)
+    wavefronts: dict[Value, tuple[int, int]] = field(default_factory=dict)
 
     def wanted(self, op: Op, index: int) -> RegisterLayout:
         """The layout in which `op` takes its operand `index`."""

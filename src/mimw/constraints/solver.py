@@ -1,40 +1,49 @@
-"""The whole solver on a page: buffers, descriptors, tiles, and the checks on the answer."""
+"""Layouts for one program: buffers, descriptors, tiles, and the checks on the answer.
+
+Input: a program after all passes and a chip; from an earlier lowering of the same program, what Triton's passes made of it. Output:
+`Layouts`, or `LayoutConflict` with the lines that disagree. For a kernel that loads a tile by TMA and multiplies it:
+
+    %a = local_alloc bf16[128, 64] x 4        nvmma(swizzle 128): tma_load wants its descriptor's block
+    %acc = async_dot %a %b                    mma(warps [4, 1], m16 n128): async_dot accumulates in it
+    %x = fadd %acc %bias                      %acc as it is; %bias is converted to the layout of %acc
+"""
 
 from __future__ import annotations
 
 from ..ir.core import Block, Op, Program, Value
 from ..ir.layouts import RegisterLayout
+from ..ir.ops import is_pure
 from ..ir.types import Descriptor, Tensor
-from .bank_conflicts import Choice as Quiet
+from ..target import TARGETS, Target
+from .bank_conflicts import BankChoice
 from .buffers import solve_buffers, wanted_alignments
 from .defaults import nvmma_shared
 from .in_flight import check_in_flight
 from .pinned import check_pinned
+from .rules import rule_of
 from .solution import Layouts
 from .tiles import Strength, Tiles
 
-_FILLS = ("constant", "splat", "make_range")
 
-
-def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, nvmma: bool = True,
-                  quiet: dict[Value, Quiet] | None = None, told: dict[Op, RegisterLayout] | None = None) -> Layouts:
+def solve_layouts(program: Program, target: Target = TARGETS["sm_90a"], *, bank_choices: dict[Value, BankChoice] | None = None,
+                  stored: dict[Op, RegisterLayout] | None = None) -> Layouts:
     """A layout for every tile, buffer and descriptor of the program, and the conversions where an op wants another.
 
-    `warp_size` lanes a warp; `wgmma` says whether the target has Hopper's wgmma (without it `async_dot` raises
-    `TargetError`); without `nvmma` buffers without wishes are plain; `quiet` are layouts for buffers that nobody has a wish for
-    (`quiet_layouts`); `told` are the layouts in which Triton's passes would store the tiles of masked stores. Raises
-    `LayoutConflict` where no layout suits all uses.
+    args:      target        the chip; without TMA no op needs an NV-MMA layout, and buffers are plain by default
+               bank_choices  layouts with few bank conflicts for buffers that no op demands a layout of (`fewer_conflicts`)
+               stored        for each masked store the layout in which Triton's passes would store its tile
+    errors:    LayoutConflict where no layout suits all uses; TargetError for an `async_dot` on a chip without wgmma
     """
     layouts = Layouts()
-    layouts.shared, layouts.reasons = solve_buffers(program, tensor_cores=nvmma)
-    for alloc, choice in (quiet or {}).items():
-        layouts.shared[alloc], layouts.quiet[alloc] = choice.layout, (choice.wavefronts, choice.before)
+    layouts.shared, layouts.reasons = solve_buffers(program, nvmma=target.has("tma"))
+    for alloc, choice in (bank_choices or {}).items():
+        layouts.shared[alloc], layouts.wavefronts[alloc] = choice.layout, (choice.wavefronts, choice.before)
         layouts.reasons[alloc] = (f"its reads and writes take {choice.wavefronts} wavefronts a warp in it, and {choice.before} in "
                                   f"{layouts.reasons[alloc]}")
     layouts.alignments = wanted_alignments(program)
     layouts.descriptors = {value: nvmma_shared(value.type.shape, value.type.element)
                            for value in _values(program) if isinstance(value.type, Descriptor)}
-    tiles = Tiles(program, warp_size, wgmma, told)
+    tiles = Tiles(program, target, rule_of, stored)
     tiles.solve()
     check_in_flight(program, tiles)
     check_pinned(program, tiles)
@@ -48,13 +57,13 @@ def solve_layouts(program: Program, *, warp_size: int = 32, wgmma: bool = True, 
 
 
 def _fill_where_used(program: Program, tiles: Tiles, layouts: Layouts) -> None:
-    """A constant tile is made at once in the layout that all its users want, as the zeros of an accumulator."""
+    """A tile that is made from nothing, such as the zeros of an accumulator, is made in the layout that all its users want."""
     wanted: dict[Value, set[RegisterLayout]] = {}
     for (op, index), layout in tiles.wants.items():
         wanted.setdefault(op.operands[index], set()).add(layout)
     for op in program.walk():
-        pinned = op.attrs.get("layout") is not None
-        if op.name in _FILLS and not pinned and isinstance(op.result.type, Tensor) and len(wanted.get(op.result, ())) == 1:
+        from_nothing = op.row.layout == "free" and is_pure(op.name) and op.attrs.get("layout") is None
+        if from_nothing and isinstance(op.result.type, Tensor) and len(wanted.get(op.result, ())) == 1:
             (layout, ) = wanted[op.result]
             if layout != layouts.registers[op.result]:
                 layouts.registers[op.result] = layout

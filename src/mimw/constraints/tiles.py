@@ -1,5 +1,9 @@
 """Register layouts of all tiles: the state that the rules work on, and the sweeps to a fixpoint.
 
+Input: a program and the rule of each op. Output: a layout for each tile, and the layout in which each op wants each operand:
+
+    %y = fadd %x %acc        %acc is in an mma layout, %x in a blocked one: %y gets the mma layout, and fadd wants %x in it, too
+
 A sweep visits the ops in program order. Each op's rule reads the layouts of its operands, gives layouts to its
 results and notes in which layout it wants each operand. Only values that cross the border of a region remember
 anything from sweep to sweep, and what they remember only grows stronger, so the sweeps end; where a rule's choice is
@@ -8,18 +12,19 @@ not the best, a noted want (a conversion) still makes it valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from ..ir.core import Block, Op, Program, Value
 from ..ir.layouts import Mma, RegisterLayout, Slice
 from ..ir.types import Tensor
+from ..target import Target
 from .defaults import default_blocked
 
 
 class Strength(IntEnum):
-    """Who wins when two layouts meet: the higher one."""
+    """Which layout wins when two meet: the one of the higher strength."""
 
     DEFAULT = 0
     VECTOR = 1
@@ -48,17 +53,24 @@ class Choice:
     reason: str = ""
 
     def becomes(self, layout: RegisterLayout) -> Choice:
-        """The same wish for a tile of another shape; what the author pinned stays pinned."""
+        """The same choice for a tile of another shape; what the author pinned stays pinned."""
         strength = self.strength if self.strength is Strength.PINNED else strength_of(layout)
         return replace(self, layout=layout, strength=strength)
 
 
 class Tiles:
-    """The layouts chosen so far. `num_warps` is that of the task being visited; `compared` what assertions name; `told` the
-    layouts in which Triton's passes store tiles, where that is known."""
+    """The layouts chosen so far.
 
-    def __init__(self, program: Program, warp_size: int, wgmma: bool, told: dict[Op, RegisterLayout] | None = None):
-        self.program, self.warp_size, self.wgmma, self.told = program, warp_size, wgmma, told or {}
+    args:    rule_of    the rule of an op: a function that reads and gives layouts of tiles (`rules`)
+             stored     the layouts in which Triton's passes store tiles, where that is known
+    fields:  num_warps  of the task being visited
+             compared   the layouts that assertions name
+    """
+
+    def __init__(self, program: Program, target: Target, rule_of: Callable[[Op], Callable[[Op, Tiles], None]],
+                 stored: dict[Op, RegisterLayout] | None = None):
+        self.program, self.target, self.rule_of, self.stored = program, target, rule_of, stored or {}
+        self.warp_size = target.warp_size
         self.num_warps = program.num_warps
         self.choices: dict[Value, Choice] = {}
         self.wants: dict[tuple[Op, int], RegisterLayout] = {}
@@ -97,6 +109,10 @@ class Tiles:
         """`op` takes its operand `index` in this layout."""
         self.wants[op, index] = layout
 
+    def want_named(self, op: Op, operand: str, layout: RegisterLayout) -> None:
+        """`op` takes its operand of that name in this layout."""
+        self.wants[op, op.index_of(operand)] = layout
+
     def carry(self, source: Value, target: Value) -> None:
         """`source` becomes `target` over the border of a region; the strongest source ever seen decides."""
         choice, held = self[source], self._carried.get(target)
@@ -107,10 +123,9 @@ class Tiles:
 
     def visit(self, block: Block, num_warps: int | None = None) -> None:
         """Apply the rule of each op of a block, on `num_warps` warps if it is a task's."""
-        from .rules import rule_of
         outside, self.num_warps = self.num_warps, num_warps or self.num_warps
         for op in block.ops:
-            rule_of(op)(op, self)
+            self.rule_of(op)(op, self)
         self.num_warps = outside
 
     def solve(self) -> None:

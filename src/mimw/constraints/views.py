@@ -1,7 +1,11 @@
-"""Which allocations a buffer value may be, and how it sees them.
+"""Which allocations a buffer value may be a part of, and along which dimensions the value runs.
 
-Views (index, slice, transpose) are followed back to the `local_alloc`; where control flow hands buffers on, a value
-may be several of them. A buffer seen with another shape or width of elements starts anew: it counts as an allocation.
+Input: a program. Output: for each buffer value its views. An example:
+
+    %t = buffer_trans (buffer_index %tiles %slot)        View(alloc=%tiles, dims=(1, 0))
+
+Views (index, slice, transpose) are followed back to the `local_alloc`; where control flow hands buffers on, a value may have
+several views. A buffer seen with another shape or width of elements starts anew: it counts as an allocation.
 """
 
 from __future__ import annotations
@@ -47,28 +51,29 @@ def _alloc(op: Op, found) -> list[View]:
 
 def _index(op: Op, found) -> list[View]:
     """One buffer of an array keeps the tile; indexing a single buffer drops its leading dimension."""
-    source = op.args[0]
+    source = op.buffer
     drops = source.type.count == 0 and len(source.type.shape) > 1
     return [replace(view, dims=view.dims[1:]) if drops else view for view in found.get(source, ())]
 
 
 def _slice(op: Op, found) -> list[View]:
-    return [replace(view, slices=view.slices | {(op, view.dims)}) for view in found.get(op.args[0], ())]
+    return [replace(view, slices=view.slices | {(op, view.dims)}) for view in found.get(op.buffer, ())]
 
 
 def _trans(op: Op, found) -> list[View]:
-    return [replace(view, dims=tuple(view.dims[i] for i in op.args[1])) for view in found.get(op.args[0], ())]
+    return [replace(view, dims=tuple(view.dims[i] for i in op.order)) for view in found.get(op.buffer, ())]
 
 
 def is_retyped(op: Op) -> bool:
     """True if a `buffer_reinterpret` changes more than the type of each element, so that the result has its own layout."""
-    source, result = op.args[0].type, op.result.type
+    source, result = op.buffer.type, op.result.type
     return (source.shape, source.element.bits, source.count) != (result.shape, result.element.bits, result.count)
 
 
 def _reinterpret(op: Op, found) -> list[View]:
-    return _alloc(op, found) if is_retyped(op) else list(found.get(op.args[0], ()))
+    return _alloc(op, found) if is_retyped(op) else list(found.get(op.buffer, ()))
 
 
+# The ops whose results are whole tiles or boxes of them; what `buffer_flat` gives has no dimensions of a tile to follow.
 _STEPS = {"local_alloc": _alloc, "buffer_index": _index, "buffer_slice": _slice, "buffer_trans": _trans,
           "buffer_reinterpret": _reinterpret}

@@ -1,5 +1,9 @@
 """The register layout of a Hopper tensor-core accumulator, from the tile's shape and the task's warps.
 
+Input: the accumulator's type, an operand's element, K, the warps. Output: a layout; for fp32[128, 256] of bf16 on 8 warps
+
+    mma(warps [8, 1], instruction m16 n256 k16)
+
 PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate": one instruction is m64 by N by 256 bits, issued by
 four warps that hold 16 rows each.
 """

@@ -108,6 +108,10 @@ class Op:
         """Every value among the arguments, in order."""
         return tuple(_values(self.args))
 
+    def index_of(self, operand: str) -> int:
+        """Where in `operands` the operand of that name stands; of a tuple, its first value."""
+        return sum(1 for _ in _values(self.args[:self.row.places[operand]]))
+
     @property
     def result(self) -> Value:
         """The only result."""

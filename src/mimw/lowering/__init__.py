@@ -1,5 +1,10 @@
-"""Solved IR to TTGIR: replays each op on Triton's Gluon builder with the layouts that were chosen. It decides nothing."""
+"""Solved IR to TTGIR: replays each op on Triton's Gluon builder with the layouts that were chosen. It decides nothing.
 
-from .emitter import lower
+Input, output and an example: `lower.py`.
+"""
 
-__all__ = ["lower"]
+from .hopper.descriptor_address import needs_slots
+from .lower import lower
+from .words.views import transposed
+
+__all__ = ["lower", "needs_slots", "transposed"]

@@ -1,5 +1,10 @@
 """Inline PTX: run once per thread, ordered with everything else that touches memory.
 
+Input: the text of assembly, constraints and MLIR values. Output: one `tt.elementwise_inline_asm` like op of Triton's, which runs
+once in each thread. An example:
+
+    ptx(emitter, "mov.u32 $0, %cluster_ctarank;", ["=r"], [], i32)
+
 Triton's barrier insertion does not see what assembly does with shared memory: emissions that touch it sync around it
 themselves (`sync`). A shared buffer or barrier is one operand, its 32-bit address; a tile is one operand for each element
 that a thread holds.
@@ -21,12 +26,12 @@ def ptx(emitter: Emitter, assembly: str, constraints: list[str], operands: list,
     return None if result is None else op.get_result(0)
 
 
-def here(emitter: Emitter, shared):
+def own_address(emitter: Emitter, shared):
     """The address of a shared buffer or barrier as an operand of accesses by this CTA.
 
-    Triton hands assembly the offset in the CTA's own window, which in a cluster is an address of CTA 0: in any other one
-    `.shared::cta` accesses at it are illegal instructions. Only mapa, and copies that take the same offset in several CTAs,
-    want it.
+    Triton hands assembly the offset in the CTA's own window, which in a cluster is an address of CTA 0: in any other CTA
+    `.shared::cta` accesses at that offset are illegal instructions. Only mapa, and copies that take the same offset in several
+    CTAs, want the offset.
     """
     if emitter.program.cluster_size == 1:
         return shared
@@ -35,15 +40,15 @@ def here(emitter: Emitter, shared):
 
 
 def sync(emitter: Emitter) -> None:
-    """Hold every warp of the task until all are here; their shared memory accesses are then ordered."""
+    """Hold every warp of the task until all warps have come; their shared memory accesses are then ordered."""
     emitter.builder.create_barrier()
 
 
 def thread_in_task(emitter: Emitter):
     """An i32 operand that is each thread's number within its task; %tid counts the whole CTA."""
-    threads = 32 * emitter.num_warps
-    layout = Blocked((1, ), (32, ), (emitter.num_warps, ), (0, ))
-    return emitter.builder.create_make_range(emitter.types.tensor(Tensor(I32, (threads, )), layout), 0, threads)
+    layout = Blocked((1, ), (emitter.target.warp_size, ), (emitter.num_warps, ), (0, ))
+    type_ = emitter.types.tensor(Tensor(I32, (emitter.threads, )), layout)
+    return emitter.builder.create_make_range(type_, 0, emitter.threads)
 
 
 def registers_of(emitter: Emitter, value) -> int:
@@ -51,6 +56,6 @@ def registers_of(emitter: Emitter, value) -> int:
     return emitter.builder.get_total_elems_per_thread(value.get_type())
 
 
-def flag(emitter: Emitter, value):
+def zero_or_one(emitter: Emitter, predicate):
     """An i1 as an i32 of 0 or 1, the form in which assembly takes it."""
-    return emitter.builder.create_int_cast(value, emitter.builder.get_int32_ty(), False)
+    return emitter.builder.create_int_cast(predicate, emitter.builder.get_int32_ty(), False)

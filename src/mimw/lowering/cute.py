@@ -1,4 +1,9 @@
-"""Layouts as `shape:stride`, for `dump_layout`: how threads and values, or offsets, step through a tile's row-major positions."""
+"""Layouts as `shape:stride`, for `dump_layout`: how threads and values, or offsets, step through a tile's row-major positions.
+
+Input: a layout and a shape. Output: a text in CuTe's notation:
+
+    register_text(Blocked((1, ), (32, ), (4, ), (0, )), (256, ))        ((_128),_2):((_1),_128), lanes and warps apart
+"""
 
 from __future__ import annotations
 

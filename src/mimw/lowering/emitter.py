@@ -1,4 +1,12 @@
-"""The walk: one emission per op, values mapped, layouts converted where an op wants its operand in another."""
+"""The walk over a program: one emission for each op, which finds the MLIR values and layouts of its operands here.
+
+Input: an op of a solved program. Output: MLIR ops at the insertion point of Triton's builder, and the MLIR value of each result.
+An emission is a function that is registered by the op's name, and reads operands by the names that the op's row gives them:
+
+    @emits("buffer_index")
+    def buffer_index(emitter, op):
+        return emitter.builder.create_memdesc_index(view, emitter.of(op.buffer), emitter.of(op.index))
+"""""
 
 from __future__ import annotations
 
@@ -11,22 +19,28 @@ from ..errors import LayoutConflict
 from ..ir import UNKNOWN, Block, Op, Place, Program, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..target import Target
-from ..triton_port.builder import GluonOpBuilder, new_module
+from ..triton_port.builder import GluonOpBuilder
 from ..triton_port.order import numbered
 from .types import Types
 
 Emission = Callable[["Emitter", Op], object]
-EMISSIONS: dict[str, Emission] = {}
+EMISSIONS: dict[tuple[str, str], Emission] = {}
 
 
-def emits(*names: str):
-    """Register how ops are emitted. A function gets the emitter and the op and returns the results' MLIR values."""
+def emits(*names: str, assembly: str = ""):
+    """Register how the ops of these names are emitted: a function of the emitter and the op that returns the MLIR values of the
+    op's results. With `assembly` it is for the chips of that assembly language only (`Target.assembly`)."""
 
     def register(function: Emission) -> Emission:
-        EMISSIONS.update(dict.fromkeys(names, function))
+        EMISSIONS.update(dict.fromkeys(((name, assembly) for name in names), function))
         return function
 
     return register
+
+
+def emission_of(name: str, assembly: str) -> Emission:
+    """The emission of ops of that name for chips of that assembly language."""
+    return EMISSIONS.get((name, assembly)) or EMISSIONS[name, ""]
 
 
 @dataclass(frozen=True)
@@ -44,8 +58,9 @@ class Placement:
 
 
 @dataclass
-class Home:
-    """Where the memory of a kernel or a worker task is taken: its MLIR block, how deep it nests, and what was taken."""
+class Frame:
+    """The body of the kernel or of a worker task, which takes its memory at the start and gives it back at the end: its MLIR
+    block, how deep that nests, and the allocations."""
 
     block: Any
     level: int
@@ -73,22 +88,37 @@ class Emitter:
         self.fetching: object = None  # the barrier of a run of TMA loads
         self.flat: dict[Value, Value] = {}  # a flat buffer: the one that it shows
         self.yield_to: list[Callable[[list], object]] = []
-        self.homes: list[Home] = []
+        self.frames: list[Frame] = []
         self.level = 0
 
     def mlir_type(self, value: Value):
         """The MLIR type of an IR value in its solved layout."""
         return self.types.of(value)
 
-    def operand(self, op: Op, value: Value):
-        """The MLIR value of one operand, converted to the layout in which `op` wants it."""
-        if isinstance(value.type, Tensor):
-            wanted = self.layouts.wanted(op, op.operands.index(value))
-            return self.converted(self.values[value], value.type, self.layouts.registers[value], wanted)
-        return self.values[value]
+    @property
+    def threads(self) -> int:
+        """Threads of the task being emitted."""
+        return self.target.warp_size * self.num_warps
+
+    def of(self, value):
+        """The MLIR value of an IR value, in the layout that it has; of a tuple of values, a list; of an operand left out, None."""
+        if isinstance(value, tuple):
+            return [self.values[one] for one in value]
+        return None if value is None else self.values[value]
+
+    def operand(self, op: Op, name: str):
+        """The MLIR value of the operand of that name, in the layout in which `op` wants it; None if it was left out."""
+        value = getattr(op, name)
+        if value is None or not isinstance(value.type, Tensor):
+            return self.of(value)
+        return self.converted(self.values[value], value.type, self.layouts.registers[value], self.wanted(op, name))
+
+    def wanted(self, op: Op, name: str) -> RegisterLayout:
+        """The layout in which `op` takes the tile that is its operand of that name."""
+        return self.layouts.wanted(op, op.index_of(name))
 
     def operands(self, op: Op) -> list:
-        """All operands in order, each in its wanted layout; tokens left out."""
+        """All operands in order, each in its wanted layout; tokens left out. For ops that are handed on to Triton as they are."""
         result = []
         for index, value in enumerate(op.operands):
             if isinstance(value.type, Token):
@@ -125,19 +155,19 @@ class Emitter:
         another CTA may use one longer. So all memory is taken at the start, also for an `if` or a loop, and given back at the
         end.
         """
-        home, point = self.homes[-1], self.builder.get_insertion_point()
-        if self.level > home.level:
-            self.builder.set_insertion_point_to_start(home.block)
+        frame, point = self.frames[-1], self.builder.get_insertion_point()
+        if self.level > frame.level:
+            self.builder.set_insertion_point_to_start(frame.block)
         memory = self.builder.create_local_alloc(type_)
         self.builder.restore_insertion_point(point)
-        home.memory.append(memory)
+        frame.memory.append(memory)
         return memory
 
-    def home(self, mlir_block, block: Block) -> None:
+    def frame(self, mlir_block, block: Block) -> None:
         """Emit the body of the kernel or of a worker task at the end of `mlir_block`, then give its memory back."""
-        self.homes.append(Home(mlir_block, self.level + 1))
+        self.frames.append(Frame(mlir_block, self.level + 1))
         self.block(block)
-        for memory in self.homes.pop().memory:
+        for memory in self.frames.pop().memory:
             self.builder.create_local_dealloc(memory)
 
     def block(self, block: Block) -> None:
@@ -150,7 +180,7 @@ class Emitter:
     def op(self, op: Op) -> None:
         self.site = op.site
         self.locate(op)
-        results = EMISSIONS[op.name](self, op)
+        results = emission_of(op.name, self.target.assembly)(self, op)
         results = results if isinstance(results, (list, tuple)) else [results] if op.results else []
         kept = [value for value in op.results if not self.is_token(value)]
         for value, mlir_value in zip(kept, results, strict=True):
@@ -175,56 +205,3 @@ class Emitter:
             self.block(block)
         finally:
             self.yield_to.pop()
-
-
-def lower(program: Program, layouts: Layouts, context, target_name: str, options, target: Target,
-          by_registers: frozenset[Op] = frozenset(), trial: bool = False):
-    """A TTGIR module for `program`.
-
-    args:      layouts      what `constraints` chose
-               target_name  "cuda:90", "hip:gfx942"
-               target       for what differs from chip to chip
-               by_registers the `async_load`s that go through registers, because cp.async cannot do them
-               trial        a module to be looked at and thrown away (`Emitter`)
-    """
-    from . import (  # noqa: F401
-        aliases,
-        barriers,
-        bulk,
-        cluster,
-        control,
-        copies,
-        descriptors,
-        local_mem,
-        meetings,
-        mma,
-        multicast,
-        pins,
-        pointers,
-        prefetch,
-        remote,
-        remote_elements,
-        tasks,
-        tiles,
-        time_stamps,
-        utilities,
-        views,
-        wait_stamps,
-    )
-    builder, module = new_module(context, target_name, options)
-    builder.set_loc(program.site.file, program.site.line, program.site.column + 1)
-    emitter = Emitter(builder, layouts, target, program, by_registers, trial)
-    types = [emitter.mlir_type(param.value) for param in program.params]
-    function = builder.get_or_insert_function(module, program.name, builder.get_function_ty(types, []), "public", False)
-    module.push_back(function)
-    entry = function.add_entry_block()
-    for index, param in enumerate(program.params):
-        emitter.values[param.value] = function.args(index)
-        for name, value in param.attrs:
-            function.set_arg_attr(index, name, value)
-    builder.set_insertion_point_to_start(entry)
-    emitter.home(entry, program.body)
-    builder.ret([])
-    module.context = context
-    return module
-

@@ -1,4 +1,9 @@
-"""IR types and layouts as MLIR types."""
+"""IR types and layouts as MLIR types.
+
+Input: a type, and the layout that was chosen for the value. Output: an MLIR type:
+
+    bf16[128, 64] in blocked([1, 8], ...)        tensor<128x64xbf16, #ttg.blocked<...>>
+"""
 
 from __future__ import annotations
 

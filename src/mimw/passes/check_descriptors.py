@@ -17,7 +17,7 @@ def check_descriptors(program: Program, target: Target) -> None:
     """Raise `KernelError` for the first descriptor with a constant that TMA cannot take."""
     uses = uses_of(program)
     for op in uses.ops:
-        if {"base", "shape", "strides"} <= op.row.places.keys() and target.has_tma:
+        if {"base", "shape", "strides"} <= op.row.places.keys() and target.has("tma"):
             _check(uses, op, op.base, op.shape, op.strides)
 
 

@@ -71,7 +71,7 @@ class Context:
     @property
     def masked_views(self) -> bool:
         """True if the chip can store a whole buffer under a mask."""
-        return self.target.backend == "cuda"
+        return self.target.assembly == "ptx"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def space_slots(program: Program, target: Target) -> Program:
     Raises `KernelError` where TMA copies a buffer that starts elsewhere and that cannot be moved: in a storage whose places are
     fixed, in an array that is also seen as a whole, or as a part of one buffer.
     """
-    copies = [(op, value) for op in program.walk() for value in copied(op)] if target.has_tma else []
+    copies = [(op, value) for op in program.walk() for value in copied(op)] if target.has("tma") else []
     if not copies:
         return program
     uses, views, spaced = uses_of(program), find_views(program), {}

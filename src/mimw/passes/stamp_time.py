@@ -31,7 +31,7 @@ def stamp_time(program: Program, target: Target, capacity: int, every: int = 1) 
                every     only CTAs whose linear number is a multiple of this leave any
     errors:    TargetError off NVIDIA; NotYet for tasks started in a loop or a branch
     """
-    if target.backend != "cuda":
+    if target.assembly != "ptx":
         raise TargetError(f"time stamps are read from NVIDIA's clock registers; {target} has others")
     return _Stamper(program, capacity, every).program()
 

@@ -39,7 +39,7 @@ class Stamp:
 
 def stamp_waits(program: Program, target: Target) -> Program:
     """The program with stamps around its waits. TargetError off NVIDIA: the stamps are PTX."""
-    if target.backend != "cuda":
+    if target.assembly != "ptx":
         raise TargetError(f"stamps of waits are PTX; {target} has none")
     counts = [op.count for op in program.walk() if op.row.allocates == "barriers"]
     return _Stamper(WaitTable(sum(counts), total_warps(program))).program(program)

@@ -1,4 +1,9 @@
-"""Regions: a value that crosses a border has one layout on both sides of it."""
+"""Regions: a value that crosses a border has one layout on both sides of it.
+
+Input: an op with regions. Output: the layouts of what its regions take and give:
+
+    %end = for %0 %n %1 (%init) { yield %next }        %init, %next, the block argument and %end: the strongest of their layouts
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,9 @@ from ..tiles import Tiles
 from .registry import rule
 
 
-@rule("if", "for", "while")
+@rule("carried")
 def control(op: Op, tiles: Tiles) -> None:
-    """Each carried value in the strongest layout of all that flow into it; whoever hands it over converts."""
+    """Each carried value in the strongest layout of all values that flow into it; the op that hands a value over converts it."""
     edges = [carry for carry in carries(op) if isinstance(carry.target.type, Tensor)]
 
     def hand_over(giver: Op) -> None:
@@ -28,7 +33,7 @@ def control(op: Op, tiles: Tiles) -> None:
         tiles.want(carry.op, carry.index, tiles[carry.target].layout)
 
 
-@rule("warp_specialize")
+@rule("tasks")
 def tasks(op: Op, tiles: Tiles) -> None:
     """Each task on its own warps; the default task on the program's."""
     for task, block in zip(op.attrs["tasks"], op.blocks, strict=True):

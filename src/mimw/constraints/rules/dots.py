@@ -1,4 +1,9 @@
-"""Matrix products and the wait for asynchronous ones."""
+"""Matrix products and the wait for asynchronous ones.
+
+Input: a product. Output: a layout for its accumulator, and for operands in registers:
+
+    %acc2 = async_dot %a %b %acc        %acc2 and %acc in mma(...) of wgmma.py; %a, if it is a tile, as its dot operand
+"""
 
 from __future__ import annotations
 
@@ -16,39 +21,40 @@ from .registry import rule
 def dot(op: Op, tiles: Tiles) -> None:
     """`tl.dot`: a default accumulator; Triton's accelerate_matmul turns it into a tensor-core one."""
     chosen = tiles.default(op.result.type.shape)
-    for index in (0, 1):
-        tiles.want(op, index, DotOperand(index, chosen.layout))
-    tiles.want(op, 2, chosen.layout)
+    for index, name in enumerate(("a", "b")):
+        tiles.want_named(op, name, DotOperand(index, chosen.layout))
+    tiles.want_named(op, "acc", chosen.layout)
     tiles.give(op.result, chosen)
 
 
 @rule("mma")
 def mma(op: Op, tiles: Tiles) -> None:
     """`async_dot`: a tensor-core accumulator in and out, a register operand A as operand of it."""
-    if not tiles.wgmma:
+    if not tiles.target.has("wgmma"):
         raise TargetError(f"{at(op.site)} async_dot needs wgmma, which this target does not have")
     if op.attrs.get("emulated"):
         return _emulated(op, tiles)
-    a, _, acc = op.args[:3]
-    layout = accumulator_layout(op.result.type, a.type.element, a.type.shape[-1], tiles.num_warps, op.site)
-    if isinstance(a.type, Tensor):
-        tiles.want(op, 0, DotOperand(0, layout, operand_k_width(a.type.element)))
-    if acc is not None:
-        tiles.want(op, 2, layout)
+    a = op.a.type
+    layout = accumulator_layout(op.result.type, a.element, a.shape[-1], tiles.num_warps, op.site)
+    if isinstance(a, Tensor):
+        tiles.want_named(op, "a", DotOperand(0, layout, operand_k_width(a.element)))
+    if op.acc is not None:
+        tiles.want_named(op, "acc", layout)
     tiles.give(op.result, Choice(layout, Strength.MMA, op, f"{at(op.site)} async_dot accumulates in it"))
 
 
 def _emulated(op: Op, tiles: Tiles) -> None:
     """As `tl.dot`, perhaps without an accumulator."""
     chosen = tiles.default(op.result.type.shape)
-    for index, _ in tiles.operands(op):
-        tiles.want(op, index, DotOperand(index, chosen.layout) if index < 2 else chosen.layout)
+    for index, name in enumerate(("a", "b")):
+        tiles.want_named(op, name, DotOperand(index, chosen.layout))
+    if op.acc is not None:
+        tiles.want_named(op, "acc", chosen.layout)
     tiles.give(op.result, chosen)
 
 
 @rule("mma_wait")
 def mma_wait(op: Op, tiles: Tiles) -> None:
     """The same layout in and out: the registers are still being written on the way in."""
-    value = op.args[1]
-    tiles.want(op, 0, tiles[value].layout)
-    tiles.give(op.result, tiles[value])
+    tiles.want_named(op, "value", tiles[op.value].layout)
+    tiles.give(op.result, tiles[op.value])

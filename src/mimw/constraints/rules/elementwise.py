@@ -1,4 +1,9 @@
-"""Element-wise ops: all tiles in one layout, the strongest one."""
+"""Element-wise ops: all tiles in one layout, the strongest one.
+
+Input: an op. Output: one layout for its tiles:
+
+    %z = fadd %x %y        %x in a slice of an mma layout, %y in a default: all three in the slice
+"""
 
 from __future__ import annotations
 
@@ -33,9 +38,9 @@ def scan(op: Op, tiles: Tiles) -> None:
         tiles.want(op, index, chosen.layout)
 
 
-@rule("broadcast")
+@rule("spread")
 def broadcast(op: Op, tiles: Tiles) -> None:
-    """A tensor-core or pinned layout spreads along with the tile; any other is the default of the bigger shape."""
+    """`broadcast`: a tensor-core or pinned layout spreads along with the tile; any other is the default of the bigger shape."""
     for index, value in tiles.operands(op):
         choice = tiles[value]
         if choice.strength < Strength.SLICE_OF_MMA:

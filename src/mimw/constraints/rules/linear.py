@@ -1,4 +1,9 @@
-"""Flat tiles that threads store by computed addresses, as to another CTA's shared memory."""
+"""Flat tiles that threads store by computed addresses, as to another CTA's shared memory.
+
+Input: an op on flat tiles. Output: a blocked layout of neighbours in one thread:
+
+    remote_store %tile %values %rank        bf16[1024] on 4 warps: blocked([8], [32], [4], [0]), 16 bytes a store
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Tiles that come from somewhere or go to global memory."""
+"""Tiles that are made from nothing, or come from memory, or go there.
+
+Input: an op. Output: the layout of its tiles, mostly the default of their shape:
+
+    %x = local_load %tile        fp32[1024] on 4 warps: blocked([4], [32], [4], [0]), 16 bytes a thread
+"""
 
 from __future__ import annotations
 
@@ -34,27 +39,35 @@ def free(op: Op, tiles: Tiles) -> None:
     pinned = op.attrs.get("layout")
     for result in tiles.results(op):
         if pinned is None:
-            tiles.give(result, vectors(op, tiles) if op.name == "local_load" else tiles.default(result.type.shape))
+            tiles.give(result, tiles.default(result.type.shape))
         else:
             layout = resolved(pinned, op, result.type.shape, tiles)
             tiles.give(result, Choice(layout, Strength.PINNED, op, f"{at(op.site)} {op.name} pins it"))
 
 
-@rule("local_store")
+@rule("stored")
 def stored(op: Op, tiles: Tiles) -> None:
-    """Any layout will do; a masked one has value and mask in the layout in which Triton's passes would store the tile
-    (`told`), else in the stronger one of theirs, as long as its map is known."""
+    """`local_store`: any layout will do. A masked store has value and mask in the layout in which Triton's passes would store the
+    tile, else in the stronger one of the two layouts, as long as its map is known."""
     if op.mask is None:
         return
-    value, mask = op.value, op.mask
-    chosen = tiles.told.get(op) or tiles.strongest([value, mask]).layout
-    if linear_of(chosen, value.type.shape) is None:
-        chosen = tiles.default(value.type.shape).layout
-    for index, _ in tiles.operands(op):
-        tiles.want(op, index, chosen)
+    chosen = tiles.stored.get(op) or tiles.strongest([op.value, op.mask]).layout
+    if linear_of(chosen, op.value.type.shape) is None:
+        chosen = tiles.default(op.value.type.shape).layout
+    for name in ("value", "mask"):
+        tiles.want_named(op, name, chosen)
 
 
-def vectors(op: Op, tiles: Tiles) -> Choice:
+@rule("vectors")
+def vectors(op: Op, tiles: Tiles) -> None:
+    """`local_load`: as `free`, but rows of shared memory are read in wide pieces."""
+    if op.attrs.get("layout") is None:
+        tiles.give(op.result, _wide(op, tiles))
+    else:
+        free(op, tiles)
+
+
+def _wide(op: Op, tiles: Tiles) -> Choice:
     """Rows of shared memory are read 16 bytes at a time if every thread has as much; what is computed from them follows.
 
     Of rank 1 only: from rank 2 on swizzles and what the tile is for decide, and Triton's passes look after it.

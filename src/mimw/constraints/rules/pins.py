@@ -1,4 +1,9 @@
-"""What an author says about the layout of a tile."""
+"""What an author says about the layout of a tile.
+
+Input: an op that pins, frees, compares or shows a layout. Output: the layout of its result, and of its operand:
+
+    %y = require_layout %x layout        %y in `layout`, stronger than any other but a tensor core's; %x is wanted in it
+"""
 
 from __future__ import annotations
 
@@ -9,30 +14,28 @@ from ..tiles import Choice, Strength, Tiles
 from .registry import rule
 
 
-@rule("require_layout")
+@rule("require")
 def require_layout(op: Op, tiles: Tiles) -> None:
     """That layout from here on; a hint (`pin` false) is as strong as any other layout of its kind."""
-    value, layout, pin = op.args
-    layout = resolved(layout, op, value.type.shape, tiles)
-    tiles.want(op, 0, layout)
-    strength = Strength.PINNED if pin else Strength.SLICE
+    layout = resolved(op.layout, op, op.value.type.shape, tiles)
+    tiles.want_named(op, "value", layout)
+    strength = Strength.PINNED if op.pin else Strength.SLICE
     tiles.give(op.result, Choice(layout, strength, op, f"{at(op.site)} require_layout asks for it"))
 
 
-@rule("release_layout")
+@rule("release")
 def release_layout(op: Op, tiles: Tiles) -> None:
     """The default of the shape: the conversion to it is free to be moved or merged."""
     chosen = tiles.default(op.result.type.shape)
-    tiles.want(op, 0, chosen.layout)
+    tiles.want_named(op, "value", chosen.layout)
     tiles.give(op.result, chosen)
 
 
-@rule("assert_same_layout")
+@rule("compare")
 def assert_same_layout(op: Op, tiles: Tiles) -> None:
     """As they are; a layout that is named is one for this task."""
-    lhs, rhs = op.args
-    if not isinstance(rhs, Value):
-        tiles.compared[op] = resolved(rhs, op, lhs.type.shape, tiles)
+    if not isinstance(op.rhs, Value):
+        tiles.compared[op] = resolved(op.rhs, op, op.lhs.type.shape, tiles)
     as_it_is(op, tiles)
 
 

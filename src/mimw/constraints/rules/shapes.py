@@ -1,4 +1,9 @@
-"""Ops that change a tile's shape."""
+"""Ops that change a tile's shape.
+
+Input: an op. Output: the layout of its result, from its operand's where one follows from the other:
+
+    %y = expand_dims %x 1        %x in slice(1, mma(...)): %y in mma(...)
+"""
 
 from __future__ import annotations
 
@@ -14,21 +19,19 @@ from .registry import rule
 @rule("expand")
 def expand(op: Op, tiles: Tiles) -> None:
     """The operand is the result with the new axis sliced away; a slice along that axis gives back its parent."""
-    value, axis = op.args
-    axis %= len(op.result.type.shape)
-    layout, choice = tiles[value].layout, tiles.default(op.result.type.shape)
+    axis = op.axis % len(op.result.type.shape)
+    layout, choice = tiles[op.value].layout, tiles.default(op.result.type.shape)
     if isinstance(layout, Slice) and layout.axis == axis:
-        choice = tiles[value].becomes(layout.parent)
+        choice = tiles[op.value].becomes(layout.parent)
     tiles.give(op.result, choice)
-    tiles.want(op, 0, Slice(axis, choice.layout))
+    tiles.want_named(op, "value", Slice(axis, choice.layout))
 
 
 @rule("reduce")
 def reduce(op: Op, tiles: Tiles) -> None:
     """All operands in one layout; what is left when the axis goes is the result's."""
-    values, axis = op.args
-    axis %= len(values[0].type.shape)
-    chosen = tiles.strongest(list(values))
+    axis = op.axis % len(op.values[0].type.shape)
+    chosen = tiles.strongest(list(op.values))
     for index, _ in tiles.operands(op):
         tiles.want(op, index, chosen.layout)
     sliced = chosen.becomes(Slice(axis, chosen.layout))
@@ -37,17 +40,23 @@ def reduce(op: Op, tiles: Tiles) -> None:
                                    reason=sliced.reason or f"{at(op.site)} {op.name} along axis {axis} leaves it"))
 
 
-@rule("inferred", "dot_scaled")
+@rule("inferred")
 def inferred(op: Op, tiles: Tiles) -> None:
     """Everything in the default of its own shape: Triton derives what lies between, lowering converts the result."""
     for index, value in tiles.operands(op):
-        default = tiles.default(value.type.shape).layout
-        tiles.want(op, index, pairs_in_threads(value.type.shape, tiles) if op.name == "split" else default)
+        tiles.want(op, index, tiles.default(value.type.shape).layout)
     for result in tiles.results(op):
         tiles.give(result, tiles.default(result.type.shape))
 
 
-def pairs_in_threads(shape: tuple[int, ...], tiles: Tiles) -> Blocked:
+@rule("pairs")
+def pairs(op: Op, tiles: Tiles) -> None:
+    """`split`: as `inferred`, of pairs that lie in one thread each."""
+    inferred(op, tiles)
+    tiles.want_named(op, "value", _pairs_in_threads(op.value.type.shape, tiles))
+
+
+def _pairs_in_threads(shape: tuple[int, ...], tiles: Tiles) -> Blocked:
     """`tt.split` wants both halves of a pair in one thread: two elements along the last dimension, which is the fastest."""
     if len(shape) == 1:
         return Blocked((2, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, ))

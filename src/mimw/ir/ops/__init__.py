@@ -25,6 +25,10 @@ The layout rules, which `constraints` implements:
     pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
 
+and special cases of them (`rule`): `spread` (`same`: a strong layout spreads to the broadcast tile), `pairs` (`inferred`: both
+elements of a pair in one thread), `vectors` (`free`: wide reads), `stored` (a masked store), `require`, `release` and `compare`
+(`pin`), `carried` and `tasks` (regions).
+
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks (`sync wait`: it acquires
 only, so it tells nobody what the task has done); `async` starts something that finishes later; `control` has regions or ends
 one; `debug` prints or asserts.
@@ -64,7 +68,14 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     `compare`, `convert`, `division`, `special` (the special-function unit) and `approximate` are arithmetic,
                     so many elements a cycle; `dot` keeps its task busy on the tensor cores; `shared` and `global` access these
                     memories; `sync` is one operation of a barrier or of a unit that copies
-    needs           the feature that a chip must have (`passes.check_target.FEATURES`); `word` is the op as an author knows it
+    needs           the feature that a chip must have (`target.FEATURES`; `passes.check_target` looks), with `needed_if` only ops of
+                    which that attribute is true, or that operand has that value; `word` is the op as an author knows it
+    lies            how a buffer has to lie in shared memory for the op, an entry for each operand: `view`, as what it is a view of;
+                    `free`, in any layout, read or written tile by tile by threads; `tile`, in any layout of the whole tile;
+                    `block`, as TMA moves a descriptor's block; `lhs` or `rhs`, as wgmma reads that operand; `rows`, a tile in
+                    plain rows, or `elements` picked from some; `bytes`, its elements one after the other; `alike`, as the other
+                    operand marked so; `picked`, best in plain rows, for `flat` operands, which are what picks
+    rule            the layout rule of the op's tiles, where it is a special case of the one named before
     traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it;
                     `branch` runs one of its regions, `loop` runs them again and again; `terminator` ends a block and hands its
                     operand `values` to the op around; `combines` calls its region with two elements of each tile, `maps` with

@@ -27,23 +27,26 @@ define("buffer_index", "buffer:Buffers index:int|#int",
        lambda args, attrs:
            (args[0].type.single() if args[0].type.count else Buffer(args[0].type.element,
            args[0].type.shape[1:] or (1, ), 0, args[0].type.space), ), "none", "pure", ours=True, view_of="buffer", view="slot",
-       cost="free", doc="One buffer of an array, or one slice along the leading dimension of a single buffer.")
+       cost="free", lies="buffer=view",
+       doc="One buffer of an array, or one slice along the leading dimension of a single buffer.")
 define("buffer_slice", "buffer:Buffer offsets:int|#int* shape:#shape",
        lambda args, attrs: (Buffer(args[0].type.element, tuple(args[2]), 0, args[0].type.space), ), "none", "pure",
-       ours=True, view_of="buffer", view="part", cost="free",
+       ours=True, view_of="buffer", view="part", cost="free", lies="buffer=tile",
        doc="A box of a single buffer; offsets are ints or i32 values.")
 define("buffer_trans", "buffer:Buffer order:#shape",
        lambda args, attrs:
            (Buffer(args[0].type.element, tuple(args[0].type.shape[i] for i in args[1]), 0, args[0].type.space), ),
-       "none", "pure", ours=True, view_of="buffer", view="turned", cost="free", doc="A permuted view of a single buffer.")
+       "none", "pure", ours=True, view_of="buffer", view="turned", cost="free", lies="buffer=view",
+       doc="A permuted view of a single buffer.")
 define("buffer_reinterpret", "buffer:Buffers type:#type", given(1), "none", "pure", ours=True, attrs="layout:const?",
-       view_of="buffer", view="retyped", cost="free",
+       view_of="buffer", view="retyped", cost="free", lies="buffer=tile",
        doc="The same bytes as another type. An array keeps its number of buffers, or becomes one buffer. attrs: "
        "layout (pinned by the author, or None).")
 define("buffer_flat", "buffer:Buffers",
        lambda args, attrs:
            (Buffer(args[0].type.element, (prod(args[0].type.shape) * max(1, args[0].type.count), ), 0,
            args[0].type.space), ), "none", "pure", ours=True, view_of="buffer", view="flat", cost="free",
+       lies="buffer=picked",
        doc="All elements of a buffer or array in row-major order, wherever they lie; for picked elements only.")
 define("local_ptr", "buffer:Buffers indices:int~*? shape:#shape pointee:#type", pointed, "same", "pure", ours=True,
        view_of="buffer", view="pointer", time="work",
@@ -52,25 +55,29 @@ define("local_ptr", "buffer:Buffers indices:int~*? shape:#shape pointee:#type", 
 define("local_load", "buffer:Buffer token:Token? mask:i1[]?",
        lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "free", "read", ours=True,
        attrs="layout:const?", touches="buffer=read", time="work", cost="shared", traits="collective",
+       lies="buffer=free", rule="vectors",
        doc="A buffer into registers; with a mask, the elements where it is true: the others are not read.")
 define("local_gather", "buffer:Buffer indices:int[] axis:#int token:Token? mask:i1[]?",
        lambda args, attrs: (Tensor(args[0].type.element, args[1].type.shape), ), "same", "read", ours=True,
-       touches="buffer=read", time="work", cost="shared", traits="collective",
+       touches="buffer=read", time="work", cost="shared", traits="collective", lies="buffer=tile",
        doc="result[i0, ..] = buffer[i0, .., indices[i0, ..] along axis, ..]; mask: as for local_load.")
 define("local_scatter", "buffer:Buffer value:num[] indices:int[] axis:#int token:Token?", None, "same", "write",
-       ours=True, touches="buffer=write", time="work", cost="shared", traits="collective",
+       ours=True, touches="buffer=write", time="work", cost="shared", traits="collective", lies="buffer=tile",
        doc="buffer[i0, .., indices[i0, ..] along axis, ..] = value[i0, ..], through the generic proxy.")
 define("local_masked_scatter", "buffer:Buffer value:num[] indices:int[] mask:i1[]", None, "once", "write", ours=True,
-       touches="buffer=write", time="work", cost="shared", traits="collective",
+       touches="buffer=write", time="work", cost="shared", traits="collective", lies="buffer=flat",
        doc="buffer[indices[i]] = value[i] where mask[i]; the buffer is flat, so are the tiles.")
 define("local_atomic_rmw", "kind:@ATOMIC_OP buffer:Buffer value:num[] indices:int[] mask:i1[]?", as_operand(2), "same",
        "read write", ours=True, touches="buffer=write", traits="atomic collective", time="work", cost="shared",
+       lies="buffer=flat",
        doc="buffer[indices[i]] becomes kind(buffer[indices[i]], value[i]) where mask[i], each i once; gives what was "
        "there.")
 define("local_atomic_cas", "buffer:Buffer compare:num[] value:num[] indices:int[]", as_operand(2), "once",
        "read write", ours=True, touches="buffer=write", traits="atomic collective", time="work", cost="shared",
+       lies="buffer=flat",
        doc="buffer[indices[i]] becomes value[i] if it is compare[i], each i once; gives what was there.")
 define("local_store", "buffer:Buffer value:num[] mask:i1[]?", None, "none", "write", ours=True, attrs="run:#int?",
        touches="buffer=write", traits="whole collective", time="store", cost="shared",
+       lies="buffer=free", rule="stored",
        doc="Registers into a buffer, through the generic proxy; with a mask, only where it is true. attrs: run, if there is a "
        "mask, as many neighbours along the last dimension are surely masked together.")

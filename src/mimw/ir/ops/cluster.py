@@ -14,6 +14,7 @@ define("cluster_cta_rank cluster_size_1d", "", scalar(I32), "none", "pure", ours
 define("cluster_barrier", "", None, "none", "sync", ours=True, releases=True, blocks="cluster", time="wait", needs="clusters",
        cost="sync", doc="Arrive (release) and wait (acquire) with all threads of all CTAs of the cluster.")
 define("distributed_barrier", "", None, "none", "sync", ours=True, attrs="grid:#bool ranks:#shape?", releases=True,
+       needs="grid_barrier", needed_if="grid",
        doc="Among CTAs; gone once `place_meetings` has run. attrs: grid, all CTAs of the launch; ranks, those of the "
        "cluster (None: all).")
 define("group_barrier", "barrier:Barrier", None, "none", "sync", ours=True, attrs="ranks:#shape", releases=True,
@@ -32,7 +33,7 @@ define("remote_arrive", "barrier:Barrier count:#int rank:i32 predicate:i1?", Non
        doc="`count` arrivals on the same barrier of CTA `rank`; releases to the cluster. attrs: scope, 'cta' where "
        "that is enough.")
 define("remote_store", "buffer:Buffer value:num[] rank:i32", None, "linear", "write", ours=True,
-       touches="buffer=peer-write", peers="rank", copy="peer", time="store",
+       touches="buffer=peer-write", peers="rank", copy="peer", time="store", lies="buffer=rows",
        doc="A flat tile into the same place of CTA `rank`, through the generic proxy; seen there after a release and "
        "an acquire.")
 define("remote_ptr", "pointer:ptr~ rank:i32~",
@@ -42,38 +43,38 @@ define("remote_ptr", "pointer:ptr~ rank:i32~",
        "once `shared_pointers` has run. attrs: run, if so many neighbours are known to lie one after the other.")
 define("remote_load", "buffer:Buffers position:int[] rank:int[] mask:i1[]? other:num[]?",
        lambda args, attrs: (Tensor(args[0].type.element, args[1].type.shape), ), "run", "read", ours=True,
-       attrs="run:#int", touches="buffer=peer-read", peers="rank",
+       attrs="run:#int", touches="buffer=peer-read", peers="rank", lies="buffer=elements",
        doc="result[i] = buffer[position[i]] of CTA rank[i] where mask[i], else other[i] or 0; row-major positions, "
        "flat tiles. attrs: run, as many neighbours lie in one aligned stretch and are masked together.")
 define("remote_scatter", "buffer:Buffers position:int[] rank:int[] value:num[] mask:i1[]?", None, "run", "write",
-       ours=True, attrs="run:#int", touches="buffer=peer-write", peers="rank",
+       ours=True, attrs="run:#int", touches="buffer=peer-write", peers="rank", lies="buffer=elements",
        doc="buffer[position[i]] of CTA rank[i] = value[i] where mask[i]. attrs: run.")
 define("remote_rmw",
        "kind:@ATOMIC_OP buffer:Buffers position:int[] rank:int[] value:num[] mask:i1[]? order:@MEM_SEMANTIC? "
        "scope:@MEM_SYNC_SCOPE?",
        lambda args, attrs: (args[4].type, ), "run", "read write", ours=True, attrs="run:#int used:#bool",
-       touches="buffer=peer-write", peers="rank", traits="atomic",
+       touches="buffer=peer-write", peers="rank", traits="atomic", lies="buffer=elements",
        doc="buffer[position[i]] of CTA rank[i] becomes kind(it, value[i]) where mask[i], each i once; gives what was "
        "there. attrs: run (1); used, whether anybody wants to know.")
 define("remote_cas",
        "buffer:Buffers position:int[] rank:int[] compare:num[] value:num[] order:@MEM_SEMANTIC? scope:@MEM_SYNC_SCOPE?",
        lambda args, attrs: (args[4].type, ), "run", "read write", ours=True, attrs="run:#int used:#bool",
-       touches="buffer=peer-write", peers="rank", traits="atomic",
+       touches="buffer=peer-write", peers="rank", traits="atomic", lies="buffer=elements",
        doc="buffer[position[i]] of CTA rank[i] becomes value[i] if it is compare[i]; gives what was there. attrs: as "
        "above.")
 define("async_remote_store", "buffer:Buffer value:num[] rank:i32 barrier:Barrier", None, "linear", "write async",
        ours=True, touches="buffer=peer-write", releases=True, barrier="complete", brings="value", peers="rank",
-       copy="peer", traits="clusters_only", time="copy",
+       copy="peer", traits="clusters_only", time="copy", lies="buffer=rows",
        doc="A flat tile into the same place of CTA `rank`; completes its bytes on the same barrier there.")
 define("async_remote_copy", "buffer:Buffer source:Buffer rank:i32 barrier:Barrier", None, "none", "read write async",
        ours=True, touches="buffer=async-write source=async-read", barrier="complete", brings="source", peers="rank",
-       copy="peer", traits="clusters_only", time="copy", cost="sync",
+       copy="peer", traits="clusters_only", time="copy", cost="sync", lies="buffer=alike source=alike",
        doc="A bulk copy from `source` into the place of `buffer` in CTA `rank`; completes its bytes on the same "
        "barrier there.")
 define("tma_load_multicast",
        "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer targets:i32* predicate:i1? "
        "cache_policy:const?", None, "none", "read write async", ours=True,
        touches="descriptor=async-read buffer=async-write", barrier="complete", brings="descriptor", peers="targets",
-       copy="in", time="copy", cost="sync",
+       copy="in", time="copy", cost="sync", lies="buffer=block",
        doc="TMA tile load into the same place of each CTA of `targets` (a tuple of ranks); completes block_bytes on "
        "the same barrier in each of them.")

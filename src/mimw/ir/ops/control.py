@@ -9,15 +9,16 @@ from ..type_rules import listed, of_values
 from .table import define
 
 define("if", "condition:int types:#type*", listed(1), "same", "control", traits="branch lanes",
-       regions="then else", hands_on="then->results else->results", cost="free")
+       regions="then else", hands_on="then->results else->results", cost="free", rule="carried")
 # What Triton's generator says of a loop.
 _LOOP = ("tt.num_stages:const? tt.loop_unroll_factor:const? tt.disallow_acc_multi_buffer:const? tt.flatten:const? "
         "tt.warp_specialize:const? llvm.loop_annotation:const?")
 define("for", "start:int end:int step:int inits:value*", of_values(3), "same", "control", attrs=_LOOP,
-       traits="loop", regions="body", hands_on="inits->body,results body->body,results", cost="free",
+       traits="loop", regions="body", hands_on="inits->body,results body->body,results", cost="free", rule="carried",
        doc="Block arguments: the induction variable, then one per carried value.")
 define("while", "inits:value*", of_values(0), "same", "control", attrs=_LOOP, traits="loop",
        regions="before after", hands_on="inits->before before->after,results after->before", cost="free",
+       rule="carried",
        doc="`before` ends in a `condition`, `after` in a `yield`.")
 define("condition", "condition:int values:value*", None, "none", "control", traits="terminator", cost="free")
 define("yield", "values:value*", None, "none", "control", traits="terminator", cost="free")
@@ -25,6 +26,7 @@ define("yield", "values:value*", None, "none", "control", traits="terminator", c
 define("warp_specialize", "", lambda args, attrs: attrs.get("types", ()), "none", "control sync", ours=True,
        attrs="tasks:const types:#type*? exclusive:#bool? shares_captures:#bool? registers:const? internal:#bool?",
        releases=True, regions="default task", hands_on="default->results", needs="tasks", word="async_tasks", cost="free",
+       rule="tasks",
        doc="attrs: tasks, one `Task` a block; block 0 is the default task, whose `yield` gives the results, of the "
        "`types`. All start together; the op ends when all have ended. shares_captures: tiles from outside may be used "
        "(`passes.share_captures`). exclusive: the author wants no other region. registers: what to ask of the "

@@ -11,17 +11,19 @@ from .table import define
 
 define("async_load", "pointer:ptr[] buffer:Buffer mask:i1[]? other:num[]? cache_policy:const? is_volatile:const",
        scalar(TOKEN), "memory", "read write async", ours=True, attrs="of_copy:#bool?",
-       touches="pointer=read buffer=write", copy="in", traits="whole", time="copy",
+       touches="pointer=read buffer=write", copy="in", traits="whole", time="copy", lies="buffer=tile",
        doc="cp.async: pointers' elements into the buffer, or `other` (None: 0); done when its group has been waited "
        "for.")
 define("bulk_load", "pointer:ptr~ barrier:Barrier buffer:Buffer bytes:int|#int", scalar(TOKEN), "same",
        "read write async", ours=True, touches="pointer=async-read buffer=async-write", barrier="complete",
        brings="bytes", copy="in", time="copy", needs="bulk", word="async_load(bulk=True)", cost="sync",
+       lies="buffer=bytes",
        doc="Consecutive bytes (an int or i32) from the first of the pointers on into the buffer; completes them on "
        "the barrier.")
 define("bulk_store", "pointer:ptr~ buffer:Buffer bytes:int|#int", None, "none", "read write async", ours=True,
        touches="pointer=async-write buffer=async-read", copy="out", time="store", needs="bulk", word="async_store",
-       cost="sync", doc="Consecutive bytes (an int or i32) from the buffer to global memory, one bulk group of its own.")
+       cost="sync", lies="buffer=bytes",
+       doc="Consecutive bytes (an int or i32) from the buffer to global memory, one bulk group of its own.")
 define("async_commit", "tokens:Token*", scalar(TOKEN), "none", "async", ours=True, attrs="of_copy:#bool?", cost="sync",
        doc="Closes the task's current cp.async group.")
 define("async_wait", "pending:#int tokens:Token*", scalar(TOKEN), "none", "sync wait", ours=True, attrs="of_copy:#bool?",
@@ -30,15 +32,16 @@ define("tma_load",
        "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer predicate:i1? cache_policy:const?", None,
        "none", "read write async", ours=True, touches="descriptor=async-read buffer=async-write", barrier="complete",
        brings="descriptor", copy="in", time="copy", needs="tma", word="async_descriptor_load", cost="sync",
+       lies="buffer=block",
        doc="TMA tile load; completes block_bytes on the barrier.")
 define("tma_fetch", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const?", None, "none", "read write",
        ours=True, attrs="bytes:#int? more:#bool?", touches="descriptor=async-read buffer=async-write", copy="in",
-       needs="tma", word="tle.gpu.copy from a tensor descriptor", cost="global",
+       needs="tma", word="tle.gpu.copy from a tensor descriptor", cost="global", lies="buffer=block",
        doc="TMA tile load that is there when the op is over. attrs: bytes that the wait is told of here, those of the "
        "whole run of fetches or 0; more, if the next fetch waits for this one, too.")
 define("tma_store", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const? reduce:#str", None, "none",
        "read write async", ours=True, touches="descriptor=async-write buffer=async-read", copy="out",
-       traits="reduces", time="store", needs="tma", word="async_descriptor_store", cost="sync",
+       traits="reduces", time="store", needs="tma", word="async_descriptor_store", cost="sync", lies="buffer=block",
        doc="TMA tile store (reduce: '' or add, min, max, and, or, xor), one bulk group of its own.")
 define("tma_prefetch", "descriptor:Descriptor offsets:i32* predicate:i1? cache_policy:const?", None, "none", "read",
        ours=True, needs="tma", word="async_descriptor_prefetch_tensor", cost="sync",

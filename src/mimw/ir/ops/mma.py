@@ -13,11 +13,12 @@ define("dot", "a:num[] b:num[] acc:num[] precision:@INPUT_PRECISION? max_impreci
 define("dot_scaled",
        "a:num[] a_scale:num[]? a_format:@ScaleDotElemTypeTY b:num[] b_scale:num[]? b_format:@ScaleDotElemTypeTY "
        "fast_math:const a_k_pack:const b_k_pack:const acc:num[]",
-       lambda args, attrs: (args[9].type, ), "dot", "pure", traits="dot collective", time="dot", cost="dot")
+       lambda args, attrs: (args[9].type, ), "dot", "pure", traits="dot collective", time="dot", cost="dot",
+       rule="inferred")
 
 define("async_dot", "a:Buffer|num[] b:Buffer|num[] acc:num[]? precision:@INPUT_PRECISION? max_imprecise:const",
        lambda args, attrs: (attrs["type"], ), "mma", "read async", ours=True, attrs="type:#type emulated:#bool?",
-       touches="a=async-read b=async-read", traits="dot", time="dot", needs="wgmma", cost="sync",
+       touches="a=async-read b=async-read", traits="dot", time="dot", needs="wgmma", cost="sync", lies="a=lhs b=rhs",
        doc="One wgmma group: a (buffer or tile) x b (buffer) + acc (tile or None). attrs: type; emulated, if it is "
        "more precise than the tensor core: then a and b are tiles, and it is done at once.")
 define("async_dot_wait", "pending:#int value:num[]", as_operand(1), "mma_wait", "sync wait", ours=True, time="wait",

@@ -10,7 +10,7 @@ Input: the arguments of `define`. Output: an `OpDef` for each name, in `OPS`. Fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -48,12 +48,23 @@ class OpDef:
     time: str = ""
     cost: str = "int"
     needs: str = ""
+    needed_if: str = ""
     word: str = ""
+    lies: dict[str, str] = field(default_factory=dict)
+    rule: str = ""
     traits: frozenset[str] = frozenset()
     regions: tuple[str, ...] = ()
     hands_on: tuple[tuple[str, tuple[str, ...]], ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+
+    def needs_of(self, op) -> str:
+        """The feature of a chip that this op of the row needs, "" for none (`needed_if`)."""
+        name, _, value = self.needed_if.partition("=")
+        if not name:
+            return self.needs
+        found = op.attrs[name] if name in self.attributes else getattr(op, name)
+        return self.needs if (found == value if value else found) else ""
 
     @cached_property
     def params(self) -> tuple[str, ...]:
@@ -96,7 +107,7 @@ _LISTS = ("mentions", "regions", "elements_of")     # facts that are names, one 
 
 
 def define(names: str, operands: str, results: TypeRule | None, layout: str, effects: str, *, attrs: str = "",
-           traits: dict[str, str] | str = "", touches: str = "", hands_on: str = "", **facts) -> None:
+           traits: dict[str, str] | str = "", touches: str = "", hands_on: str = "", lies: str = "", **facts) -> None:
     """A row for each of the names. `results` is None for an op without results. A fact may differ by name: then it is given as a
     dictionary from the name of the op, or from several names."""
     parsed, attributes = parse(operands), {one.name: one for one in parse(attrs)}
@@ -116,6 +127,7 @@ def define(names: str, operands: str, results: TypeRule | None, layout: str, eff
         traits_of = traits.get(name, "") if isinstance(traits, dict) else traits
         OPS[name] = OpDef(name, parsed, attributes, results or (lambda args, attrs: ()), layout, changed,
                           traits=frozenset(traits_of.split()), hands_on=handed, touches=touches, reads=reads, writes=writes,
+                          lies=dict(entry.split("=") for entry in lies.split()),
                           **{"word": name, **own})
 
 

@@ -70,14 +70,14 @@ define("unsplat", "value:num[]", lambda args, attrs: (args[0].type.element, ), "
        cost="move")
 define("broadcast", "value:num[] type:#shape|#type",
        lambda args, attrs: (args[1] if isinstance(args[1], Type) else Tensor(args[0].type.element, tuple(args[1])), ),
-       "same", "pure", elements_of="value", cost="free", traits="reshape")
+       "same", "pure", elements_of="value", cost="free", traits="reshape", rule="spread")
 define("expand_dims", "value:num[] axis:#int", expanded, "expand", "pure", elements_of="value", cost="free",
        traits="reshape")
 define("reshape", "value:num~ shape:#shape can_reorder:const", reshaped, "inferred", "pure", elements_of="value",
        cost="move", traits="reshape")
 define("trans", "value:num[] order:#shape", transposed, "inferred", "pure", elements_of="value", cost="move")
 define("join", "lhs:num~ rhs:num~", joined, "inferred", "pure", elements_of="lhs rhs", cost="move")
-define("split", "value:num[]", halves, "inferred", "pure", elements_of="value", cost="move")
+define("split", "value:num[]", halves, "inferred", "pure", elements_of="value", cost="move", rule="pairs")
 define("gather", "source:num[] indices:int[] axis:#int", gathered, "inferred", "pure", elements_of="source",
        traits="collective")
 define("histogram", "value:int[] bins:#int mask:i1[]?", lambda args, attrs: (Tensor(I32, (args[1], )), ), "inferred",
