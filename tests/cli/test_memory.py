@@ -8,10 +8,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.analysis import shared_plan
 from mimw.cli.memory import memory_text
 from mimw.compile import compile_kernel
-from mimw.storage import compiled_rows
+from mimw.storage import compiled_rows, shared_plan
 from mimw.triton_port.allocation import Piece, allocation
 
 

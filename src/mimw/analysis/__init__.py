@@ -8,17 +8,16 @@ from .pipe_words import PipeSide, pipe_side, pipe_sides
 from .registers import TaskRegisters, launch_registers, register_plan, total_warps
 from .remarks import Remark, register_remarks
 from .resources import TaskResources, task_resources
-from .shared import BARRIER_BYTES, SharedEntry, SharedPlan, shared_plan
 from .symbols import Symbols
 from .trips import Loop, loops_of, rounds
 from .uses import Place, Use, Uses, task_label, uses_of
 from .visits import ring_of_filler, ring_of_wait, split_offset
 
 __all__ = [
-    "Access", "BARRIER_BYTES", "BarrierArray", "Loop", "PipeSide", "Place", "Remark", "SharedEntry",
-    "SharedPlan", "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays",
+    "Access", "BarrierArray", "Loop", "PipeSide", "Place", "Remark",
+    "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays",
     "barriers_of_each_cta", "constant_of", "crosses_ctas", "first_value", "forms_clusters", "launch_registers",
     "loops_of", "never_runs", "pipe_side", "pipe_sides", "register_plan", "register_remarks", "ring_of_filler", "ring_of_wait",
-    "rounds", "shared_plan", "split_offset", "task_label", "task_resources", "total_warps",
+    "rounds", "split_offset", "task_label", "task_resources", "total_warps",
     "uses_of",
 ]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ..ir import Op, Program
 from ..target import Target
 from .barriers import barrier_arrays
+from .memory_uses import memory_uses
 from .registers import own_regions, register_plan
-from .shared import buffer_uses
 from .uses import Uses, uses_of
 
 
@@ -53,7 +53,7 @@ def task_resources(program: Program, target: Target) -> tuple[TaskResources, ...
 
 def _buffers(uses: Uses) -> list[tuple[str, tuple[Op, ...]]]:
     allocs = [op for op in uses.ops if op.row.allocates == "buffer"]
-    return [(op.result.name or f"buffer{number}", buffer_uses(uses, op.result)[0]) for number, op in enumerate(allocs)]
+    return [(op.result.name or f"buffer{number}", memory_uses(uses, op.result)[0]) for number, op in enumerate(allocs)]
 
 
 def _role(body: list[Op]) -> str:

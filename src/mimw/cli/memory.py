@@ -17,9 +17,7 @@ HEADING = "Shared memory"
 def memory_text(compiled: Any) -> str:
     """The storage map of a compiled kernel, with what Triton takes for itself as `scratch`: when that is needed is not told,
     so it is drawn over all ops."""
-    from ..analysis import shared_plan
-    from ..report import storage_map
-    from ..storage import compiled_rows
+    from ..storage import compiled_rows, shared_plan, storage_map
     from ..triton_port.allocation import allocation
 
     pieces = allocation(compiled.stage("ttgir"), compiled.target.arch).pieces

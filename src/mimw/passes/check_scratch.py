@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
-from ..analysis import shared_plan
 from ..errors import OutOfSharedMemory
 from ..ir import Block, Program, Tensor, Value
 from ..ir.types import element_of
-from ..storage import Row, compiled_rows, written
+from ..storage import Row, compiled_rows, shared_plan, written
 from ..target import Target
 from .check_shared import fewer_buffers
 

@@ -6,11 +6,11 @@ once alignment and the scratch of Triton's ops are added: `check_scratch` sees t
 
 from __future__ import annotations
 
-from ..analysis import SharedEntry, Uses, shared_plan, uses_of
+from ..analysis import Uses, uses_of
 from ..errors import OutOfSharedMemory
 from ..ir import Program
+from ..storage import SharedEntry, shared_plan, storage_lines
 from ..target import Target
-from .place_aliases import storage_lines
 
 
 def check_shared(program: Program, target: Target) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ..analysis import BarrierArray, Remark, barrier_arrays, register_remarks, shared_plan, task_resources, total_warps
+from ..analysis import BarrierArray, Remark, barrier_arrays, register_remarks, task_resources, total_warps
 from ..ir import Program
+from ..storage import shared_plan
 from ..target import Target
 from .table import table
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..analysis.shared import SharedEntry, SharedPlan
 from ..ir import Program, Site
+from .lifetimes import SharedEntry, SharedPlan
 
 # What has scratch but no line of its own: the arguments that tasks are handed, and the word by which their warps are woken.
 _OF_TASKS = ("warp_specialize", "func")

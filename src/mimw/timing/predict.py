@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..analysis import launch_registers, shared_plan, total_warps
+from ..analysis import launch_registers, total_warps
 from ..analysis.needed import needed
 from ..costs import Model, model
 from ..errors import SimulatorMisuse
@@ -23,6 +23,7 @@ from ..simulator.clock.machine import Conditions, Enough, TimedMachine
 from ..simulator.machine.clusters import clusters
 from ..simulator.memory.arguments import bind
 from ..simulator.memory.global_memory import GlobalMemory
+from ..storage import shared_plan
 from ..target import target as find_target
 from ..trace import Event, Trace
 from .result import Timeline

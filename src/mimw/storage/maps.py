@@ -1,11 +1,40 @@
-"""The storage map: which bytes hold what, and for how long."""
+"""Maps of shared memory, for people: which bytes hold what, and for how long.
+
+Input: names with their places, or entries with offsets and lifetimes. Output: text, a line each. For example:
+
+    alias_map([("qk", Place(0, 16384, 16384, 2))], 32768)            0 .. 16384  qk  2 buffers, every 16384
+    storage_map([("tile", 0, 128, 2, 9, "buffer")])                  0 .. 128  tile  buffer  128 bytes  |####..|
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..ir import Place
+
 _BAR = 40  # columns of a lifetime
+
+
+def alias_map(leaves: Iterable[tuple[str, Place]], total: int) -> str:
+    """One line a leaf by offset: the bytes of its first buffer, where the further ones are, and the total.
+
+        0 .. 16384  qk  2 buffers, every 16384
+        0 ..  8192  p   4 buffers, 2 in a row, every 16384
+    """
+    leaves = sorted(leaves, key=lambda leaf: (leaf[1].offset, -leaf[1].size))
+    digits, name = len(str(total)), max((len(leaf) for leaf, _ in leaves), default=0)
+    lines = [f"{place.offset:>{digits}} .. {place.offset + place.size:>{digits}}  {leaf:<{name}}  {_repeats(place)}"
+             for leaf, place in leaves]
+    return "\n".join([*lines, f"{total:>{digits}} bytes"])
+
+
+def _repeats(place: Place) -> str:
+    if place.count == 1:
+        return "1 buffer"
+    row = f", {place.group_size} in a row" if place.group_size > 1 else ""
+    every = f", every {place.stride}" if place.slots > 1 else ""
+    return f"{place.count} buffers{row}{every}"
 
 
 @dataclass(frozen=True)

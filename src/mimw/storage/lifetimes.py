@@ -1,11 +1,18 @@
-"""Shared memory of one CTA: every buffer and barrier with its bytes, and from which op to which it is needed."""
+"""Shared memory of one CTA: every buffer and barrier with its bytes, and from which op to which it is needed.
+
+Input: a program. Output: a `SharedPlan` with an entry for each allocation in program order. For example, of a ring that TMA fills:
+
+    shared_plan(program).entries    SharedEntry("tiles", "buffer", (128, 64), "bf16", 4, 16384, 65536, first=0, last=41, ..)
+    shared_plan(program).peak       65568: what no planner can do without, alignment and padding not counted
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..analysis import Uses, uses_of
+from ..analysis.memory_uses import memory_uses
 from ..ir import Op, Program, Site, Value
-from .uses import Uses, uses_of
 
 BARRIER_BYTES = 8  # PTX ISA: an mbarrier object is 64 bits
 
@@ -66,20 +73,6 @@ def shared_plan(program: Program, uses: Uses | None = None) -> SharedPlan:
     return SharedPlan(tuple(entries))
 
 
-def buffer_uses(uses: Uses, root: Value) -> tuple[tuple[Op, ...], bool]:
-    """(ops that touch a buffer or barrier array, views seen through; whether it is handed on out of sight)."""
-    touching, handed_on, pending = [], False, [root]
-    while pending:
-        for use in uses.of(pending.pop()):
-            if use.op.row.view_of:  # in a storage, an array is a view
-                pending.append(use.op.result)
-            elif use.op.row.hands_over:
-                handed_on = True
-            else:
-                touching.append(use.op)
-    return tuple(sorted(touching, key=uses.position.__getitem__)), handed_on
-
-
 def _goes_on(op: Op) -> bool:
     """Whether an op may touch the memory after it is over, or another CTA may touch it."""
     row = op.row
@@ -91,7 +84,7 @@ def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
     count = max(1, getattr(type_, "count", 1))
     tile = {"barriers": lambda: BARRIER_BYTES, "storage": lambda: op.attrs["bytes"],
             "buffer": lambda: type_.tile_bytes}[kind]()
-    touching, handed_on = buffer_uses(uses, root)
+    touching, handed_on = memory_uses(uses, root)
     pinned = kind == "barriers" or handed_on or uses.task(op) is not None or any(
         _goes_on(use) or uses.task(use) is not None for use in touching)
     first, last = uses.position[op], max([uses.position[op], *(_end(use, op, uses) for use in touching)])
