@@ -13,6 +13,7 @@ import pytest
 import mimw
 from mimw.compile import Kernel, gpu_target
 from mimw.ir import ALONE, parse_program, print_program, verify
+from mimw.passes import run_passes
 from mimw.simulator import run
 from mimw.target import target
 from mimw.triton_port.codegen import mlir_context
@@ -70,6 +71,8 @@ def same_text(launch):
     assert differences(launch.recorded, read_back(launch.recorded)) == []
     again = read_back(launch.program)
     assert differences(launch.program, again, numbers=False) == []
+    passed = run_passes(read_back(launch.recorded), target("sm_90a"), remark=lambda one: None)
+    assert print_program(passed) == print_program(launch.program)       # passes see no difference either
     return again
 
 

@@ -26,7 +26,7 @@ def _block(program: Program, block: Block, groups: dict) -> Block:
 def _op(program: Program, op: Op, groups: dict) -> Op:
     if op.name != "distributed_barrier":
         return op.with_blocks(lambda block: _block(program, block, groups))
-    ranks = op.attrs["ranks"]
+    ranks = op.attrs.get("ranks")
     if op.attrs["grid"]:
         return Op("grid_barrier", site=op.site)
     if program.cluster_size == 1 or ranks is not None and len(ranks) == 1:
