@@ -107,7 +107,7 @@ class BarrierOrder:
 
     def forget_meetings(self, cluster) -> None:
         """`cluster` has left, and the barriers among its CTAs with it."""
-        for meeting in (cluster, *cluster.meetings.values()):
+        for meeting in (cluster.barrier, *cluster.meetings.values()):
             for phase in (meeting.phase, meeting.phase - 1):
                 self.forget((meeting, phase))
 

@@ -178,7 +178,7 @@ class _Predictor:
 
     def units(self, machine: TimedMachine) -> dict[str, float]:
         """Unit -> share of the run in which it worked, on the first SM."""
-        return {name: pipe.busy / machine.end for name, pipe in machine.sms[0][0].pipes.items() if machine.end}
+        return {name: unit.busy / machine.end for name, unit in machine.sms[0][0].units.items() if machine.end}
 
     def clock(self, tensor: float) -> float:
         """The clock under the power limit: tensor cores that work `tensor` of the time hold it down."""

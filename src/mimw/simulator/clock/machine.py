@@ -29,7 +29,7 @@ from ..memory.global_memory import GlobalMemory
 from .code import prepare
 
 
-class Pipe:
+class Queue:
     """A unit that serves one request after the other, in the order in which they come."""
 
     def __init__(self):
@@ -57,8 +57,30 @@ class Conditions:
 class Sm:
     """The units of one SM and what went through them; `drawn` is how far each one's lane of the timeline goes."""
 
-    pipes: dict[str, Pipe] = field(default_factory=lambda: defaultdict(Pipe))
+    units: dict[str, Queue] = field(default_factory=lambda: defaultdict(Queue))
     drawn: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class TimedCta(Cta):
+    """A CTA on an SM, which it may share with others."""
+
+    sm: Sm = field(default_factory=Sm)
+
+
+class TimedTask(Task):
+    """A task with what it keeps its units busy with.
+
+    floor       what the task does next starts then, or later: the end of its last op that was no arithmetic
+    unit_ends   unit -> when it is done with the task's arithmetic since then; units work side by side
+    arrivals    tile -> when it is there, of loads in flight that the task has not used yet
+    """
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.floor = self.clock
+        self.unit_ends: dict[str, float] = {}
+        self.arrivals: dict[Value, float] = {}
 
 
 class Enough(Exception):
@@ -69,6 +91,7 @@ class TimedMachine(Machine):
     """Runs `order`, lists of the program ids of a cluster, `slots` clusters at a time, in the order of time."""
 
     computes_all = False
+    task_class, cta_class = TimedTask, TimedCta
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any], memory: GlobalMemory,
                  model: Model, conditions: Conditions, needed: Needed, order: Sequence[list], slots: int, most_loads: int = 0):
@@ -106,7 +129,7 @@ class TimedMachine(Machine):
     def launch_order(self) -> Iterator:
         return iter(self._order)
 
-    def place(self, cta: Cta) -> float:
+    def place(self, cta: TimedCta) -> float:
         """CTAs of one rank share an SM; where traffic is counted (`most_loads`) each cluster has SMs of its own."""
         cluster = cta.number // self.program.cluster_size
         first = cluster < self._slots
@@ -127,7 +150,6 @@ class TimedMachine(Machine):
         heappush(self._events, (time, self._number, actor))
 
     def spawn(self, task: Task, block: Block) -> Task:
-        task.floor, task.pipe_ends, task.arrivals = task.clock, {}, {}
         self._push(task.clock, task)
         return super().spawn(task, block)
 
@@ -181,23 +203,23 @@ class TimedMachine(Machine):
 
     # ---- what things take -------------------------------------------------------------------------------------------
 
-    def unit(self, task: Task, name: str) -> Pipe:
-        return task.cta.sm.pipes[name]
+    def unit(self, task: TimedTask, name: str) -> Queue:
+        return task.cta.sm.units[name]
 
-    def advance(self, task: Task, time: float) -> None:
+    def advance(self, task: TimedTask, time: float) -> None:
         """The task is busy until `time`, and what it does next starts then."""
         task.clock = max(task.clock, time)
         task.floor = task.clock
 
-    def work(self, task: Task, cost: dict[str, float]) -> None:
+    def work(self, task: TimedTask, cost: dict[str, float]) -> None:
         """Arithmetic of `task`: units of its SM for so many cycles. Units work side by side within a stretch of arithmetic, as
         the instructions of neighbouring ops do."""
         for name, cycles in cost.items():
-            end = self.unit(task, name).take(max(task.floor, task.pipe_ends.get(name, 0.0)), cycles)
-            task.pipe_ends[name] = end
+            end = self.unit(task, name).take(max(task.floor, task.unit_ends.get(name, 0.0)), cycles)
+            task.unit_ends[name] = end
             task.clock = max(task.clock, end)
 
-    def load(self, task: Task, size: int, what: Any, latency: float, far: float) -> tuple[float, float]:
+    def load(self, task: TimedTask, size: int, what: Any, latency: float, far: float) -> tuple[float, float]:
         """(when the last of `size` bytes has left global memory, when it is there), asked for now; `far` is the latency from
         DRAM."""
         self.loaded += size
@@ -210,7 +232,7 @@ class TimedMachine(Machine):
                 for name, part in (("inbound", 1.0), ("L2", 1.0), ("DRAM", share))]
         return max(ends), max(ends) + latency + share * (far - latency)
 
-    def store(self, task: Task, size: int) -> float:
+    def store(self, task: TimedTask, size: int) -> float:
         """The time at which `size` bytes have left the SM; they take their part of DRAM's time."""
         self.stored += size
         self.unit(task, "DRAM").take(task.clock, size / self.rates["DRAM"])

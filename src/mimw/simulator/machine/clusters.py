@@ -1,54 +1,35 @@
-"""Clusters: CTAs that run at the same time, know their ranks, and meet at the hardware's cluster barrier."""
+"""Clusters: CTAs that run at the same time and know their ranks, and the order in which the clusters of a grid start.
+
+Input: the shapes of a grid and of its clusters. Output: the program ids of each cluster's CTAs, and a `Cluster` for those that run.
+
+    list(clusters((4, 1, 1), (2, 1, 1)))      [[(0, 0, 0), (1, 0, 0)], [(2, 0, 0), (3, 0, 0)]]
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
-from .tasks import Cta, Task
+from .rendezvous import ClusterBarrier, Meeting
+from .tasks import Cta
 
 Index = tuple[int, int, int]
 
 
-@dataclass(eq=False)
 class Cluster:
-    """CTAs in the order of their ranks, and their barrier: it opens when every warp of every CTA that has not left is there.
+    """CTAs in the order of their ranks, each of `warps` warps; their barrier, and the `meetings` of some of them by ranks."""
 
-    `warps` are those of one CTA, the ones included that only fill up a group and run nothing.
-    """
+    def __init__(self, warps: int):
+        self.ctas: list[Cta] = []
+        self.barrier = ClusterBarrier(self.ctas, warps)
+        self.meetings: dict[tuple[int, ...], Meeting] = {}
 
-    warps: int
-    ctas: list[Cta] = field(default_factory=list)
-    phase: int = 0
-    came: dict[Cta, int] = field(default_factory=dict)     # warps that are there
-    latest: float = 0.0
-    opened_at: float = 0.0
-    waiters: list[Task] = field(default_factory=list)
-    meetings: dict[tuple[int, ...], Any] = field(default_factory=dict)      # of some of the CTAs, by their ranks
-
-    def arrive(self, task: Task) -> None:
-        """All warps of `task` are there."""
-        self.came[task.cta] = self.came.get(task.cta, 0) + task.num_warps
-        self.latest = max(self.latest, task.clock)
-        self.settle()
-
-    def settle(self) -> None:
-        """Open the barrier if nobody is missing."""
-        if not self.came or any(cta.live and self.came.get(cta, 0) < self.warps for cta in self.ctas):
-            return
-        self.phase, self.opened_at, self.latest = self.phase + 1, self.latest, 0.0
-        self.came.clear()
-        for waiter in self.waiters:
-            waiter.machine.wake(waiter)
-        self.waiters.clear()
-
-    def state(self) -> str:
-        """Who is there, for messages."""
-        missing = ", ".join(f"{self.warps - self.came.get(cta, 0)} of {self.warps} warps of CTA {cta.index}" for cta in self.ctas
-                            if cta.live and self.came.get(cta, 0) < self.warps)
-        return f"the cluster barrier, to which {missing} have not come"
+    def meeting(self, ranks: tuple[int, ...]) -> Meeting:
+        """The barrier of the CTAs with these ranks."""
+        found = self.meetings.get(ranks)
+        if found is None:
+            found = self.meetings[ranks] = Meeting(f"ranks {', '.join(map(str, ranks))}", [self.ctas[rank] for rank in ranks])
+        return found
 
 
 def clusters(grid: Index, shape: Index) -> Iterator[list[Index]]:
@@ -58,5 +39,3 @@ def clusters(grid: Index, shape: Index) -> Iterator[list[Index]]:
         for y in range(0, grid[1], shape[1]):
             for x in range(0, grid[0], shape[0]):
                 yield [(x + right, y + down, z + deep) for right, down, deep in steps]
-
-

@@ -39,6 +39,7 @@ class Machine:
     data that decides nothing."""
 
     computes_all = True
+    task_class, cta_class = Task, Cta       # what a machine makes of the kernel; one with a clock keeps more of each
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
                  memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
@@ -168,13 +169,14 @@ class Machine:
         indices = next(waiting, ())
         cluster = Cluster(self.warps)
         for rank, index in enumerate(indices):
-            cta = Cta(self.begun, index, cluster, rank)
+            cta = self.cta_class(self.begun, index, cluster, rank)
             cluster.ctas.append(cta)
             self.ctas[self.begun] = cta
             self.begun += 1
         for cta in cluster.ctas:
             start = self.place(cta)
-            self.spawn(Task(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, start), self.program.body)
+            task = self.task_class(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, start)
+            self.spawn(task, self.program.body)
         return len(cluster.ctas)
 
     def _finish(self, task: Task) -> bool:
@@ -191,7 +193,7 @@ class Machine:
         if task.cta.live:
             return False
         self.order.exit(task)
-        task.cta.cluster.settle()     # who has left is not waited for
+        task.cta.cluster.barrier.settle()     # which does not wait for a CTA that has left
         return True
 
     # ---- scheduling -------------------------------------------------------------------------------------------------

@@ -1,4 +1,9 @@
-"""Ranks in a cluster, and barriers among CTAs."""
+"""Ranks in a cluster, and barriers among CTAs.
+
+Input: a task at an op of `ir/ops/cluster.py`. Output: ranks in the task's environment; at a barrier the task stays until all come.
+
+    cluster_barrier(task, op)      all warps of the task arrive, then it waits for those of all CTAs of its cluster
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,6 @@ import numpy as np
 
 from ..machine.rendezvous import Meeting, meet
 from ..machine.table import handles
-from ..machine.tasks import Wait
 
 
 @handles("cluster_cta_rank")
@@ -21,18 +25,7 @@ def cluster_size_1d(task, op):
 
 @handles("cluster_barrier")
 def cluster_barrier(task, op):
-    yield None
-    task.release()
-    cluster = task.cta.cluster
-    phase = cluster.phase
-    task.machine.order.release(task, (cluster, phase))
-    task.machine.order.forget((cluster, phase - 2))      # all came to the phase behind it, so they have acquired it
-    cluster.arrive(task)
-    while cluster.phase == phase:
-        cluster.waiters.append(task)
-        yield Wait(op, "cluster", cluster, cluster.state)
-    task.machine.order.acquire(task, (cluster, phase))
-    task.wait_until(cluster.opened_at, op, "cluster barrier")
+    yield from meet(task, op, task.cta.cluster.barrier, task.num_warps)
 
 
 @handles("fence_mbarrier_init")
@@ -43,13 +36,8 @@ def fence_mbarrier_init(task, op):
 
 @handles("group_barrier")
 def group_barrier(task, op):
-    ranks, cluster = op.attrs["ranks"], task.cta.cluster
-    if task.cta.rank not in ranks:
-        return
-    meeting = cluster.meetings.get(ranks)
-    if meeting is None:
-        meeting = cluster.meetings[ranks] = Meeting(f"ranks {', '.join(map(str, ranks))}", [cluster.ctas[rank] for rank in ranks])
-    yield from meet(task, op, meeting)
+    if task.cta.rank in op.attrs["ranks"]:
+        yield from meet(task, op, task.cta.cluster.meeting(op.attrs["ranks"]))
 
 
 @handles("grid_barrier")

@@ -96,7 +96,7 @@ def warp_specialize(task, op):
     """Every region becomes a task with a copy of what this one knows; this one goes on when all have ended."""
     children, first_warps = [], _first_warps(op.attrs["tasks"])
     for name, spec, block, warp in zip(task_names(op), op.attrs["tasks"], op.blocks, first_warps):
-        child = Task(task.machine, task.cta, name, dict(task.env), spec.num_warps, warp, task.clock, task)
+        child = task.machine.task_class(task.machine, task.cta, name, dict(task.env), spec.num_warps, warp, task.clock, task)
         children.append(_spawn(child, block))
     given = children[0].env  # a task that ends lets go of what it knows
     task.end_stretch()
