@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from ..analysis.flows import Flows
 from ..errors import SimulatorMisuse
-from ..ir import OPS, Barrier, Buffer, Descriptor, DescriptorSlots, Op, Pointer, Value
+from ..ir import Barrier, Buffer, Descriptor, DescriptorSlots, Op, Pointer, Value
+from ..ir.flow import bounds
 from ..ir.types import element_of
 from ..simulate import Launch
 from ..simulator.memory.global_memory import describe
@@ -44,16 +45,12 @@ def refuse_if_ctas_talk(launch: Launch) -> None:
 
 def deciding(op: Op, flows: Flows) -> list[Value]:
     """The operands of `op` that decide what is done and where, not what is written there."""
-    row = OPS[op.name]
-    if "observer" in row.traits or op.name in ("yield", "while", "warp_specialize"):
-        return []
-    if op.name == "condition":
-        return list(_values(op.args[0]))
+    row = op.row
     if op.name == "for":
-        return [value for arg in op.args[:3] for value in _values(arg)]
-    if op.name == "if":
-        return list(_values(op.args[0]))
-    if "pure" in row.effects:
+        return list(bounds(op))
+    if row.hands_over:
+        return list(_values(op.condition)) if "condition" in row.places else []
+    if "observer" in row.traits or "pure" in row.effects:
         return []
     return [value for name, arg in zip(row.params, op.args) for value in _values(arg)
             if name not in _DATA or isinstance(value.type, (Buffer, Barrier))]
@@ -73,8 +70,7 @@ def _about(op: Op) -> str:
 
 def global_operands(op: Op) -> list[tuple[Value, str]]:
     """(pointer or descriptor, how the op accesses the memory there): "read", "write", ..."""
-    row = OPS[op.name]
-    found = [(op.args[row.params.index(name)], access) for name, access in row.touches]
+    found = [(getattr(op, name), access) for name, access in op.row.touches]
     return [(value, access) for value, access in found if isinstance(value, Value)
             and (isinstance(value.type, Descriptor) or isinstance(element_of(value.type), Pointer))]
 
@@ -85,7 +81,7 @@ class Globals:
     def __init__(self, launch: Launch):
         self.program, self.flows = launch.program, Flows(launch.program)
         self.spans = {param.value: _span(launch.values.get(param.path)) for param in self.program.params}
-        self.bases = [op.args[1] for op in self.program.walk() if op.name == "fill_descriptor_slot"]
+        self.bases = [op.base for op in self.program.walk() if op.name == "fill_descriptor_slot"]
 
     def meet(self, one: Op, other: Op) -> bool:
         """Whether two ops may access the same global memory."""
@@ -146,14 +142,14 @@ class _Reads(Globals):
 
     def _follow(self, source: Op) -> None:
         flows = self.flows
-        found, arrays = set(source.results), flows.touched(source, OPS[source.name].writes)
+        found, arrays = set(source.results), flows.touched(source, source.row.writes)
         while True:
             found |= {result for array in arrays for read in flows.reads.get(array, ()) for result in read.results}
             found = flows.reached(found)
             before = len(arrays)
             for op in self.program.walk():
-                if not found.isdisjoint(op.operands) or not arrays.isdisjoint(flows.touched(op, OPS[op.name].reads)):
-                    arrays |= flows.touched(op, OPS[op.name].writes)
+                if not found.isdisjoint(op.operands) or not arrays.isdisjoint(flows.touched(op, op.row.reads)):
+                    arrays |= flows.touched(op, op.row.writes)
             if len(arrays) == before:
                 break
         for value in found:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ..analysis.flows import Flows
-from ..ir import OPS, Block, Op, Pointer, Program, Scalar, Tensor, Value
+from ..ir import Block, Op, Pointer, Program, Scalar, Tensor, Value
 from ..ir.ops import is_pure
 from ..simulate import Launch
 from ..simulator.machine.interpreter import PLAIN, Code, prepare
@@ -63,7 +63,7 @@ class TileData:
         return found
 
     def _step(self, op: Op, run, mode: int, cycles: float) -> tuple:
-        if "observer" in OPS[op.name].traits and not self.unknown.isdisjoint(op.operands):
+        if "observer" in op.row.traits and not self.unknown.isdisjoint(op.operands):
             return op, _nothing, mode, cycles
         if not self.is_left_out(op):
             return op, run, mode, cycles
@@ -107,7 +107,7 @@ def _needed(launch: Launch) -> set[Value]:
     writers: dict[Value, list[Op]] = {}             # by the buffer array
     stores = [op for op in program.walk() if any(access.endswith("write") for _, access in global_operands(op))]
     for op in program.walk():
-        for array in flows.touched(op, OPS[op.name].writes):
+        for array in flows.touched(op, op.row.writes):
             writers.setdefault(array, []).append(op)
     todo = [value for op in program.walk() for value in (op.operands if "atomic" in op.row.traits else deciding(op, flows))]
     needed: set[Value] = set()
@@ -120,7 +120,7 @@ def _needed(launch: Launch) -> set[Value]:
             return
         seen.add(op)
         todo.extend(op.operands)
-        for array in flows.touched(op, OPS[op.name].reads) - arrays:
+        for array in flows.touched(op, op.row.reads) - arrays:
             arrays.add(array)
             for writer in writers.get(array, ()):
                 reads(writer)

@@ -17,7 +17,8 @@ import numpy as np
 
 from ..analysis.flows import Flows
 from ..errors import OutOfBounds, SimulationError
-from ..ir import OPS, Block, Descriptor, Op, Value
+from ..ir import Block, Op, Value
+from ..ir.flow import bounds, terminator
 from ..ir.ops import is_pure
 from ..ir.types import element_of
 from ..memory_model.shadow import address_of
@@ -116,7 +117,7 @@ def _is_place(value: Value) -> bool:
 def _bounds(op: Op) -> list[Value]:
     """What decides which blocks of a structure run, and how often."""
     if op.name == "while":
-        return [op.blocks[0].ops[-1].args[0]]
+        return [terminator(op.blocks[0]).condition]
     return deciding(op, None) if op.name in ("if", "for") else []
 
 
@@ -172,17 +173,17 @@ class _Walk:
         task.env.update(given)
 
     def _if(self, task: Task, op: Op) -> None:
-        block = op.blocks[0 if bool(task.env[op.args[0]]) else 1]
+        block = op.blocks[0 if bool(task.env[op.condition]) else 1]
         self._block(task, block)
         self._give(task, op.results, block.yielded)
 
     def _for(self, task: Task, op: Op) -> None:
-        start, end, step = (int(task.env[arg]) for arg in op.args[:3])
+        start, end, step = (int(task.env[bound]) for bound in bounds(op))
         if step <= 0:
             raise _Unknown(f"the step of the loop at {op.site} is {step}")
-        body, kind = op.blocks[0], task.env[op.args[0]].dtype.type
-        self._give(task, body.args[1:], op.args[3])
-        self._give(task, op.results, op.args[3])
+        body, kind = op.blocks[0], task.env[op.start].dtype.type
+        self._give(task, body.args[1:], op.inits)
+        self._give(task, op.results, op.inits)
         for index in range(start, end, step):
             task.env[body.args[0]] = kind(index)
             self._block(task, body)
@@ -192,14 +193,14 @@ class _Walk:
 
     def _while(self, task: Task, op: Op) -> None:
         before, after = op.blocks
-        self._give(task, before.args, op.args[0])
+        last = terminator(before)
+        self._give(task, before.args, op.inits)
         while True:
             self._block(task, before)
-            condition, values = before.ops[-1].args
-            if not bool(task.env[condition]):
-                self._give(task, op.results, values)
+            if not bool(task.env[last.condition]):
+                self._give(task, op.results, last.values)
                 return
-            self._give(task, after.args, values)
+            self._give(task, after.args, last.values)
             self._block(task, after)
             self._give(task, before.args, after.yielded)
             self._watch(op)
@@ -219,30 +220,30 @@ class _Walk:
     # ---- stores -----------------------------------------------------------------------------------------------------
 
     def _store(self, task: Task, op: Op) -> None:
-        args = dict(zip(OPS[op.name].params, op.args))
-        atomic = "atomic" in op.row.traits or "reduces" in op.row.traits and bool(args.get("reduce", True))
+        row = op.row
+        atomic = "atomic" in row.traits or "reduces" in row.traits and ("reduce" not in row.places or bool(op.reduce))
 
-        def value(name):
-            arg = args.get(name)
+        def value(arg):
             return task.env[arg] if isinstance(arg, Value) else arg
 
         try:
-            if isinstance(args.get("descriptor", args.get("pointer")).type, Descriptor):
-                descriptor = value("descriptor")
-                if "rows" in args:
-                    boxes, block = [[int(row), int(value("column"))] for row in value("rows")], (1, descriptor.block[-1])
+            if "descriptor" in row.places:
+                descriptor = value(op.descriptor)
+                if "rows" in row.places:
+                    boxes, block = [[int(index), int(value(op.column))] for index in value(op.rows)], (1, descriptor.block[-1])
                 else:
-                    boxes, block = [[int(task.env[one]) if isinstance(one, Value) else int(one) for one in args["offsets"]]], None
+                    boxes, block = [[int(value(offset)) for offset in op.offsets]], None
                 for box in boxes:
                     _, here = descriptor._inside(self.memory, box, block or descriptor.block, task, op, "writes")
                     if here is not None:
                         self._own_box(here, op, atomic)
-            elif op.name == "bulk_store":
-                size = int(value("bytes"))
-                address = int(np.asarray(value("pointer")).reshape(-1)[0])
+            elif "bytes" in row.places:
+                size = int(value(op.bytes))
+                address = int(np.asarray(value(op.pointer)).reshape(-1)[0])
                 self._own_box(self.memory.box(address, (size, ), (1, ), np.dtype(np.uint8), task, op, "writes"), op, atomic)
             else:
-                self._own_elements(task, op, value("pointer"), value("mask"), atomic)
+                mask = value(op.mask) if "mask" in row.places else None
+                self._own_elements(task, op, value(op.pointer), mask, atomic)
         except OutOfBounds:
             self._suspect((self.number, ), op)
         except SimulationError as error:
@@ -262,7 +263,7 @@ class _Walk:
         self._own(owners, _items(flat.reshape(-1), here.itemsize, region.item), op, atomic)
 
     def _own_elements(self, task: Task, op: Op, pointer, mask, atomic: bool) -> None:
-        size = numpy_type(element_of(op.args[OPS[op.name].params.index("pointer")].type).pointee, op.site).itemsize
+        size = numpy_type(element_of(op.pointer.type).pointee, op.site).itemsize
         flat = np.asarray(pointer, np.uint64).reshape(-1)
         if mask is not None:
             flat = flat[np.broadcast_to(mask, np.shape(pointer)).reshape(-1)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 from ..analysis.barrier_ops import task_names
-from ..ir import OPS, Op, Program
+from ..ir import Op, Program
 from ..passes.stamp_waits import ENDS, LOOPS, WAITS, Stamp, barrier_rows, stamps
 from ..simulator.machine.tasks import Wait
 from ..simulator.memory.mbarriers import Mbarrier
@@ -112,7 +112,7 @@ class Hung:
         for row, (alloc, index) in enumerate(barrier_rows(self.program)):
             value = seen.words[row] or (waits[row].word if row in waits else seen.words[row])
             word = taken_apart(value) if value is not None else None
-            barrier = HungBarrier(alloc.result, index, alloc.args[1], alloc.site, word=word)
+            barrier = HungBarrier(alloc.result, index, alloc.arrive_count, alloc.site, word=word)
             if word is not None:
                 barrier.phase = waited.get(row, word.parity)
                 barrier.arrived, barrier.pending_bytes = word.count - word.pending, word.pending_bytes
@@ -150,7 +150,7 @@ class Hung:
     def _wait(self, cta: SimpleNamespace, seen: SeenCta, stamp: Stamp, slot: Slot) -> Wait:
         op = stamp.op
         if op.name != "barrier_wait":
-            return Wait(op, OPS[op.name].blocks, None, lambda: self._other(cta, op))
+            return Wait(op, op.row.blocks, None, lambda: self._other(cta, op))
         row = seen.row_at(slot.address)
         if row is None:
             where = f"at {slot.address:#x} in shared memory, where the kernel has made none"
@@ -163,8 +163,8 @@ class Hung:
         here = [task for task in cta.tasks if task.wait is not None and task.wait.op.name == op.name]
         others = ", ".join(sorted({f"{task.name!r}" for task in cta.tasks if not task.finished and task not in here}))
         if op.name == "named_barrier_wait":
-            number, threads = op.args
-            return f"named barrier {number}, which opens for {threads} threads" + (f"; {others} has not come" if others else "")
+            missing = f"; {others} has not come" if others else ""
+            return f"named barrier {op.barrier}, which opens for {op.threads} threads{missing}"
         if op.name == "cluster_barrier":
             away = [other for other in cta.cluster.ctas
                     if not any(task.wait is not None and task.wait.op.name == op.name for task in other.tasks)]

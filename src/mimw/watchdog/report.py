@@ -16,7 +16,7 @@ import numpy as np
 from ..analysis.barrier_ops import signals
 from ..analysis.barrier_ops import waits as barrier_waits
 from ..errors import Deadlock, excerpt
-from ..ir import OPS, Program, Site
+from ..ir import Program, Site
 from ..simulator.machine.deadlock import cause, waiting_lines
 from .hung import Hung
 from .table import SeenCta, clusters_of, index_of, seen
@@ -94,7 +94,7 @@ def lines_that_wait(program: Program) -> str:
             one = about[op]
             name = one.barrier.root.name or "a barrier"
             lines.append(f"  {op.site}: barrier_wait on {name!r}" + (f", in task {one.task!r}" if one.task else ""))
-        elif OPS[op.name].blocks:
+        elif op.row.blocks:
             lines.append(f"  {op.site}: {op.name}")
         elif op.name == "while":
             lines.append(f"  {op.site}: a loop without a bound")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from ...ir import OPS, Block, Op, Tensor
+from ...ir import Block, Op, Tensor
 from ...ir.ops import is_pure
 from ..machine.interpreter import GENERATOR, PLAIN, REGION, SWITCHING, Code
 from ..machine.table import HANDLERS
@@ -38,12 +38,12 @@ def _step(machine, op: Op, num_warps: int) -> tuple:
         return op, assumed_if if op in machine.needed.unknown else HANDLERS["if"].run, GENERATOR, model["issue.scalar"]
     if op.name in _CONTROL:
         return op, HANDLERS[op.name].run, GENERATOR if HANDLERS[op.name].generator else PLAIN, 0.0
-    if "observer" in OPS[op.name].traits:
+    if "observer" in op.row.traits:
         return op, skip, PLAIN, 0.0
     handler = HANDLERS[op.name]
     if is_pure(op.name):
         run = handler.run if machine.needed.values.issuperset(op.results) else skip
-        if OPS[op.name].ours and not any(isinstance(value.type, Tensor) for value in op.results):
+        if op.row.ours and not any(isinstance(value.type, Tensor) for value in op.results):
             return op, run, PLAIN, 0.0
         if any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)):
             return _arithmetic(machine, op, run, num_warps)

@@ -49,35 +49,34 @@ def _loaded(task: Task, size: int, what) -> tuple[float, float]:
 
 @timed("tma_load")
 def tma_load(task, op):
-    if enabled(task, op, op.args[4]):
-        size, offsets = _buffer_bytes(op.args[3]), tuple(offsets_of(task, op, op.args[1]))
-        end = _loaded(task, size, (task.env[op.args[0]].address, offsets))
-        _on_barrier(task, op, f"load {offsets}", end, size, single(task, op, op.args[2]))
+    if enabled(task, op, op.predicate):
+        size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        _on_barrier(task, op, f"load {offsets}", end, size, single(task, op, op.barrier))
         task.machine.advance(task, task.clock)
 
 
 @timed("tma_load_multicast")
 def tma_load_multicast(task, op):
     """One read of L2, delivered to each target."""
-    descriptor, offsets, barrier, buffer, targets, when, _ = op.args
-    if enabled(task, op, when):
-        size, offsets = _buffer_bytes(buffer), tuple(offsets_of(task, op, offsets))
-        end = _loaded(task, size, (task.env[descriptor].address, offsets))
-        for rank in sorted({position(task, op, target) for target in targets}):
-            there = barrier_of(peer(task, op, rank), single(task, op, barrier), task, op)
+    if enabled(task, op, op.predicate):
+        size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        for rank in sorted({position(task, op, target) for target in op.targets}):
+            there = barrier_of(peer(task, op, rank), single(task, op, op.barrier), task, op)
             _on_barrier(task, op, f"multicast {offsets}", end, size, there)
 
 
 @timed("bulk_load")
 def bulk_load(task, op):
-    size = position(task, op, op.args[3])
-    _on_barrier(task, op, "bulk load", _loaded(task, size, object()), size, single(task, op, op.args[1]))
+    size = position(task, op, op.bytes)
+    _on_barrier(task, op, "bulk load", _loaded(task, size, object()), size, single(task, op, op.barrier))
     task.env[op.result] = None
 
 
 @timed("tma_store", "bulk_store")
 def tma_store(task, op):
-    size = position(task, op, op.args[2]) if op.name == "bulk_store" else _buffer_bytes(op.args[2])
+    size = position(task, op, op.bytes) if "bytes" in op.row.places else _buffer_bytes(op.buffer)
     left = task.machine.store(task, size)
     end = left + task.machine.cycles("tma.store_ns")
     task.stores.append(_copy(task, op, "store", "TMA store", left, end, size, lambda copy: None))
@@ -85,7 +84,7 @@ def tma_store(task, op):
 
 @timed("async_load")
 def async_load(task, op):
-    machine, size = task.machine, _buffer_bytes(op.args[1])
+    machine, size = task.machine, _buffer_bytes(op.buffer)
     machine.advance(task, task.clock + size / machine.model["copy.issue_bytes"] * machine.model.slowdown(task.num_warps))
     ends = machine.load(task, size, object(), machine.cycles("copy.ns"), machine.cycles("copy.dram_ns"))
     task.copies.append(_copy(task, op, "cp.async", "cp.async", *ends, size, lambda copy: None))
@@ -95,14 +94,14 @@ def async_load(task, op):
 @timed("async_remote_copy", "async_remote_store", "remote_store")
 def to_peer(task, op):
     """Bytes into another CTA's shared memory."""
-    machine, size = task.machine, _buffer_bytes(op.args[0])
-    cta = peer(task, op, op.args[2])
+    machine, size = task.machine, _buffer_bytes(op.buffer)
+    cta = peer(task, op, op.rank)
     left = machine.unit(task, "cluster").take(task.clock, size / machine.model["cluster.bytes"])
     end = left + machine.model["cluster.latency"]
     if op.name == "remote_store":
         task.remote.append(_copy(task, op, "remote store", "cluster", left, end, size, lambda copy: None, group="remote"))
     else:
-        _on_barrier(task, op, "remote copy", (left, end), size, barrier_of(cta, single(task, op, op.args[3]), task, op))
+        _on_barrier(task, op, "remote copy", (left, end), size, barrier_of(cta, single(task, op, op.barrier), task, op))
 
 
 @timed("remote_load", "remote_scatter", "remote_rmw", "remote_cas")
@@ -139,14 +138,14 @@ def shared(task, op):
 def load(task, op):
     """In flight until the first use of the value."""
     machine, model = task.machine, task.machine.model
-    if machine.needed.values.issuperset(op.results) and not op.name.startswith("descriptor"):
+    if machine.needed.values.issuperset(op.results) and op.row.loads:
         HANDLERS[op.name].run(task, op)
     else:
         skip(task, op)
     tile = isinstance(op.result.type, Tensor)
     size = _tile_bytes(op) if tile else 32
-    where = tuple(offsets_of(task, op, op.args[1])) if op.name == "descriptor_load" else None
-    what = (task.env[op.args[0]].address, where) if where else object()
+    where = tuple(offsets_of(task, op, op.offsets)) if "offsets" in op.row.places else None
+    what = (task.env[op.descriptor].address, where) if where else object()
     _, end = machine.load(task, size, what, machine.cycles("global.ns"), machine.cycles("global.dram_ns"))
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
     if tile:
@@ -160,10 +159,10 @@ def load(task, op):
 def store(task, op):
     machine, model = task.machine, task.machine.model
     tiles = [value for value in op.operands if isinstance(value.type, Tensor)]
-    if not tiles and machine.needed.values.issuperset(op.operands) and op.name in ("store", "masked_store"):
-        machine.remember(task.env[op.args[0]], op.args[1].type.bytes)
+    if not tiles and machine.needed.values.issuperset(op.operands) and op.row.stores:
+        machine.remember(task.env[op.pointer], op.value.type.bytes)
         HANDLERS[op.name].run(task, op)
-    size = _tile_bytes(op, op.args[1]) if tiles and isinstance(op.args[1], type(tiles[0])) and op.args[1] in tiles else (
+    size = _tile_bytes(op, op.value) if op.value in tiles else (
         max((value.type.numel * value.type.element.bytes for value in tiles), default=32))
     machine.store(task, size)
     machine.advance(task, task.clock + size / model["copy.issue_bytes"] * model.slowdown(task.num_warps))
@@ -174,13 +173,12 @@ def atomic(task, op):
     """Really done where the address is one number, since others may go by it. The programs that are not simulated add what this
     one adds: a counter from which all draw their next tile goes on as fast as it does on the GPU."""
     machine = task.machine
-    pointer = op.args[1 if op.name == "atomic_rmw" else 0]
-    if machine.needed.values.issuperset(op.operands) and not isinstance(pointer.type, Tensor):
-        machine.remember(task.env[pointer], pointer.type.pointee.bytes)
+    if machine.needed.values.issuperset(op.operands) and not isinstance(op.pointer.type, Tensor):
+        machine.remember(task.env[op.pointer], op.pointer.type.pointee.bytes)
         HANDLERS[op.name].run(task, op)
-        if op.name == "atomic_rmw" and getattr(op.args[0], "name", op.args[0]) == "ADD":
-            cell = machine.memory._cell(int(task.env[pointer]), task.env[op.result].dtype, task, op, "adds to")
-            cell[...] += task.env[op.args[2]] * (machine.programs // len(machine.living) - 1)
+        if "kind" in op.row.places and getattr(op.kind, "name", op.kind) == "ADD":
+            cell = machine.memory.cell(int(task.env[op.pointer]), task.env[op.result].dtype, task, op, "adds to")
+            cell[...] += task.env[op.value] * (machine.programs // len(machine.living) - 1)
     else:
         skip(task, op)
     machine.advance(task, task.clock + (machine.cycles("atomic.ns") if op.results else 0.0))

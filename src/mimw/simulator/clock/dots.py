@@ -12,7 +12,7 @@ from .table import TIMED, skip, timed
 def _dot(task: Task, op: Op) -> tuple[float, float]:
     """(start, end) on the tensor cores."""
     machine, model = task.machine, task.machine.model
-    a, b = op.args[0].type, op.args[1 if op.name != "dot_scaled" else 3].type
+    a, b = op.a.type, op.b.type
     m, n = op.results[0].type.shape[-2:]
     k, groups = a.shape[-1], max(1, m // 64)
     operands = groups * b.element.bytes * n * k + (a.element.bytes * m * k if isinstance(a, Buffer) else 0)
@@ -43,11 +43,11 @@ def async_dot(task, op):
 @timed("async_dot_wait")
 def async_dot_wait(task, op):
     yield None
-    wanted = list(task.dots)[:max(0, len(task.dots) - int(op.args[0]))]
+    wanted = list(task.dots)[:max(0, len(task.dots) - int(op.pending))]
     end = max((dot.end for dot in wanted), default=0.0)
     while any(not dot.landed for dot in wanted):
         yield Wait(op, "group", task, lambda: f"{len(wanted)} asynchronous dots of its own", lambda: wanted)
-    task.wait_until(end, op, f"dots but {int(op.args[0])}")
+    task.wait_until(end, op, f"dots but {int(op.pending)}")
     task.floor = task.clock
     task.env[op.result] = None
 

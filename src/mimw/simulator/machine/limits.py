@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from ...errors import EndlessLoop, SimulatorMisuse
-from ...ir import OPS, Op
+from ...ir import Op
 
 TRIPS = 10_000_000      # more than a minute of simulation, whatever the loop does
 LOOK = 1_000
@@ -58,7 +58,7 @@ def _stuck(task, op: Op) -> bool:
     """Whether the last trip of a `while` loop has given back just what it began with, and cannot do otherwise in the next."""
     if op.name != "while" or any(task.code(block).switches for block in op.blocks):
         return False
-    if any(not OPS[inner.name].effects <= _HARMLESS for inner in op.walk()):
+    if any(not inner.row.effects <= _HARMLESS for inner in op.walk()):
         return False
     before, after = op.blocks[0].args, op.blocks[1].yielded
     if any(not hasattr(task.env.get(value), "tobytes") for value in (*before, *after)):

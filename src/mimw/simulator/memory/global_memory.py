@@ -168,7 +168,7 @@ class GlobalMemory:
         """Elements at `addresses` (uint64) where `mask` (None is all) holds, `other` (None is 0) elsewhere."""
         shape = np.shape(addresses)
         if not shape and mask is None:
-            return self._cell(int(addresses), dtype, task, op, "reads")[()]
+            return self.cell(int(addresses), dtype, task, op, "reads")[()]
         flat = np.asarray(addresses).reshape(-1)
         on = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
         if on is not None and not on.all():
@@ -179,7 +179,7 @@ class GlobalMemory:
             result = self._read(flat, dtype, task, op)
         return result.reshape(shape)[()]
 
-    def _cell(self, address: int, dtype: np.dtype, task, op, what: str) -> np.ndarray:
+    def cell(self, address: int, dtype: np.dtype, task, op, what: str) -> np.ndarray:
         """The one element at `address`, to be read or written."""
         size = dtype.itemsize
         region = self.region(address, address + size, what)
@@ -203,7 +203,7 @@ class GlobalMemory:
         """Write `value` at `addresses` where `mask` (None is all) holds; of equal addresses the last wins."""
         shape = np.shape(addresses)
         if not shape and mask is None:
-            self._cell(int(addresses), value.dtype, task, op, "writes")[...] = value
+            self.cell(int(addresses), value.dtype, task, op, "writes")[...] = value
             return
         flat = np.asarray(addresses).reshape(-1)
         data = np.broadcast_to(value, shape).reshape(-1)

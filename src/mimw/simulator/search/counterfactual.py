@@ -26,8 +26,8 @@ def flipped_waits(program: Program, site) -> Program | None:
         if op.name == "barrier_wait" and op.site == site:
             found = True
             one, other = Value(I32), Value(I32)
-            return [Op("constant", (1, I32), (one, ), site=op.site), Op("xor", (op.args[1], one), (other, ), site=op.site),
-                    replace(op, args=(op.args[0], other, *op.args[2:]))]
+            return [Op("constant", (1, I32), (one, ), site=op.site), Op("xor", (op.phase, one), (other, ), site=op.site),
+                    replace(op, args=tuple(other if arg is op.phase else arg for arg in op.args))]
         return [replace(op, blocks=tuple(map(block_of, op.blocks)))] if op.blocks else [op]
 
     def block_of(block: Block) -> Block:

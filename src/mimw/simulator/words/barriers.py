@@ -12,9 +12,8 @@ from ..memory.mbarriers import Mbarrier, single
 
 @handles("alloc_barriers")
 def alloc_barriers(task, op):
-    count, arrive_count = op.args
     pipe = pipe_side(op)
-    barriers = tuple(Mbarrier(op.result, index, arrive_count, op.site, pipe=pipe) for index in range(count))
+    barriers = tuple(Mbarrier(op.result, index, op.arrive_count, op.site, pipe=pipe) for index in range(op.count))
     task.env[op.result] = task.cta.barriers[op.result] = barriers
     for barrier in barriers:
         task.machine.order.made(task, barrier)
@@ -22,7 +21,7 @@ def alloc_barriers(task, op):
 
 @handles("barrier_index")
 def barrier_index(task, op):
-    barriers, index = task.env[op.args[0]], position(task, op, op.args[1])
+    barriers, index = task.env[op.barrier], position(task, op, op.index)
     barriers = (barriers, ) if isinstance(barriers, Mbarrier) else barriers
     if not 0 <= index < len(barriers):
         raise fail(OutOfBounds, task, op, f"index {index} of the barriers of {barriers[0].name}, of which there are "
@@ -32,30 +31,30 @@ def barrier_index(task, op):
 
 @handles("barrier_expect", switches=True)
 def barrier_expect(task, op):
-    if enabled(task, op, op.args[2]):
-        single(task, op, op.args[0]).arrive(1, task, op, size=position(task, op, op.args[1]))
+    if enabled(task, op, op.predicate):
+        single(task, op, op.barrier).arrive(1, task, op, size=position(task, op, op.bytes))
         task.machine.polls = 0
 
 
 @handles("barrier_bytes", switches=True)
 def barrier_bytes(task, op):
-    single(task, op, op.args[0]).pending_bytes += op.args[1]
+    single(task, op, op.barrier).pending_bytes += op.bytes
 
 
 @handles("barrier_arrive", switches=True)
 def barrier_arrive(task, op):
-    if enabled(task, op, op.args[2]):
-        threads = 32 * task.num_warps if op.args[0].type.per_thread else 1
-        single(task, op, op.args[0]).arrive(threads * position(task, op, op.args[1]), task, op)
+    if enabled(task, op, op.predicate):
+        threads = 32 * task.num_warps if op.barrier.type.per_thread else 1
+        single(task, op, op.barrier).arrive(threads * position(task, op, op.count), task, op)
         task.machine.polls = 0
 
 
 @handles("barrier_wait")
 def barrier_wait(task, op):
-    if not enabled(task, op, op.args[2]):
+    if not enabled(task, op, op.predicate):
         return
     yield None
-    barrier, parity = single(task, op, op.args[0]), position(task, op, op.args[1])
+    barrier, parity = single(task, op, op.barrier), position(task, op, op.phase)
     if parity not in (0, 1):
         raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; phases go by parity, 0 or 1",
                    hint="take the phase & 1")
@@ -69,7 +68,7 @@ def barrier_wait(task, op):
 @handles("fence")
 def fence(task, op):
     """Changes no value here; what it orders, the order knows."""
-    task.machine.order.fence(task, op.args[0])
+    task.machine.order.fence(task, op.scope)
 
 
 @handles("barrier", "grid_dependency_wait", "grid_dependency_launch_dependents")

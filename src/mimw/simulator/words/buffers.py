@@ -23,7 +23,7 @@ def alias_storage(task, op):
 @handles("local_alloc")
 def local_alloc(task, op):
     name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
-    view = allocate(name, op.result.type, op.site) if place is None else task.env[op.args[1]].array(
+    view = allocate(name, op.result.type, op.site) if place is None else task.env[op.reuse].array(
         name, op.result.type, place, op.site)
     if len(task.cta.cluster.ctas) > 1:
         view.allocation.home = f" of CTA {task.cta.index}"
@@ -32,7 +32,7 @@ def local_alloc(task, op):
 
 @handles("buffer_index")
 def buffer_index(task, op):
-    view, index = task.env[op.args[0]], position(task, op, op.args[1])
+    view, index = task.env[op.buffer], position(task, op, op.index)
     if not 0 <= index < view.count:
         raise fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.count}")
     select = slice(index, index + 1) if view.data.ndim == 1 else index
@@ -41,8 +41,8 @@ def buffer_index(task, op):
 
 @handles("buffer_slice")
 def buffer_slice(task, op):
-    view, shape = task.env[op.args[0]], op.args[2]
-    offsets = [position(task, op, offset) for offset in op.args[1]]
+    view, shape = task.env[op.buffer], op.shape
+    offsets = [position(task, op, offset) for offset in op.offsets]
     for axis, (offset, size, extent) in enumerate(zip(offsets, shape, view.data.shape)):
         if offset < 0 or offset + size > extent:
             raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, "
@@ -54,12 +54,12 @@ def buffer_slice(task, op):
 
 @handles("buffer_trans")
 def buffer_trans(task, op):
-    task.env[op.result] = task.env[op.args[0]].trans(op.args[1])
+    task.env[op.result] = task.env[op.buffer].trans(op.order)
 
 
 @handles("buffer_reinterpret")
 def buffer_reinterpret(task, op):
-    view, type_ = task.env[op.args[0]], op.args[1]
+    view, type_ = task.env[op.buffer], op.type
     found = view.seen_as(type_, op.site)
     if found is None:
         raise fail(SimulatorMisuse, task, op, f"{view.name} as {type_}: its bytes do not follow each other",
@@ -69,7 +69,7 @@ def buffer_reinterpret(task, op):
 
 @handles("local_load", switches=True)
 def local_load(task, op):
-    view = task.env[op.args[0]]
+    view = task.env[op.buffer]
     if op.mask is None:
         view.touch(task, op, write=False)
         task.env[op.result] = view.read(task, op)
@@ -81,7 +81,7 @@ def local_load(task, op):
 
 @handles("local_store", switches=True)
 def local_store(task, op):
-    view, tile = task.env[op.args[0]], task.read(op.args[1], op)
+    view, tile = task.env[op.buffer], task.read(op.value, op)
     if op.mask is None:
         view.touch(task, op, write=True)
         view.write(tile)
@@ -94,7 +94,7 @@ def local_store(task, op):
 
 @handles("local_gather", switches=True)
 def local_gather(task, op):
-    view, indices, axis = task.env[op.args[0]], task.read(op.args[1], op), op.args[2]
+    view, indices, axis = task.env[op.buffer], task.read(op.indices, op), op.axis
     where = _picked(task, op, view, indices, axis)
     found = view.data[where]
     if op.mask is not None:
@@ -108,8 +108,8 @@ def local_gather(task, op):
 @handles("local_scatter", switches=True)
 def local_scatter(task, op):
     """Of equal indices the last one in row-major order wins here; on hardware any."""
-    view, tile, indices = task.env[op.args[0]], task.read(op.args[1], op), task.read(op.args[2], op)
-    where = _picked(task, op, view, indices, op.args[3])
+    view, tile, indices = task.env[op.buffer], task.read(op.value, op), task.read(op.indices, op)
+    where = _picked(task, op, view, indices, op.axis)
     view.touch(task, op, write=True, where=where)
     view.data[where] = tile
     view.marks[where] = WRITTEN

@@ -31,9 +31,9 @@ def _checked(task, op, pointer, view, size: int):
 
 @handles("bulk_load", switches=True)
 def bulk_load(task, op):
-    pointer, barrier = task.read(op.args[0], op), single(task, op, op.args[1])
-    size = position(task, op, op.args[3])
-    address, view = _checked(task, op, pointer, task.env[op.args[2]], size)
+    pointer, barrier = task.read(op.pointer, op), single(task, op, op.barrier)
+    size = position(task, op, op.bytes)
+    address, view = _checked(task, op, pointer, task.env[op.buffer], size)
     memory, dtype = task.machine.memory, view.data.dtype
     memory.box(address, view.data.shape, (1, ), dtype, task, op, "reads")     # a wrong address is the issuing line's error
 
@@ -52,7 +52,7 @@ def bulk_load(task, op):
 
 @handles("bulk_store", switches=True)
 def bulk_store(task, op):
-    address, view = _checked(task, op, task.read(op.args[0], op), task.env[op.args[1]], position(task, op, op.args[2]))
+    address, view = _checked(task, op, task.read(op.pointer, op), task.env[op.buffer], position(task, op, op.bytes))
     memory, dtype = task.machine.memory, view.data.dtype
     memory.box(address, view.data.shape, (1, ), dtype, task, op, "writes")
 

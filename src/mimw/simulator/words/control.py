@@ -9,6 +9,7 @@ import numpy as np
 
 from ...analysis.barrier_ops import task_names
 from ...ir import Block
+from ...ir.flow import bounds, terminator
 from ..machine.guarded import PerThread
 from ..machine.interpreter import run_block
 from ..machine.limits import count, endless_step
@@ -19,13 +20,13 @@ from .lanes import merged, refuse_collective
 
 
 @handles("yield", "condition")
-def terminator(task, op):
+def hand_on(task, op):
     """The op around the block takes the values."""
 
 
 @handles("if")
 def if_(task, op):
-    condition = task.read(op.args[0], op)
+    condition = task.read(op.condition, op)
     if condition.__class__ is PerThread:
         yield from _if_apart(task, op, np.asarray(condition))
         return
@@ -50,11 +51,11 @@ def _if_apart(task, op, condition):
 
 @handles("for")
 def for_(task, op):
-    start, end, step = (int(task.read(arg, op)) for arg in op.args[:3])
+    start, end, step = (int(task.read(bound, op)) for bound in bounds(op))
     block = op.blocks[0]
     induction, *carried = block.args
     kind = numpy_type(induction.type).type
-    values = _values(task, op.args[3])
+    values = _values(task, op.inits)
     task.loops.append(op)
     if not step or step < 0 and start < end:
         raise endless_step(task, step)
@@ -72,13 +73,13 @@ def for_(task, op):
 @handles("while")
 def while_(task, op):
     before, after = op.blocks
-    values = _values(task, op.args[0])
+    last = terminator(before)
+    values = _values(task, op.inits)
     task.loops.append(op)
     while True:
         _assign(task, before.args, values)
         yield from run_block(task, before)
-        condition, values = before.ops[-1].args
-        going_on, values = bool(task.read(condition, op)), _values(task, values)
+        going_on, values = bool(task.read(last.condition, op)), _values(task, last.values)
         if not going_on:
             break
         _assign(task, after.args, values)

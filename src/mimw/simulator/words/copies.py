@@ -34,10 +34,10 @@ def check_shape(task: Task, op: Op, descriptor, view) -> None:
 
 @handles("tma_load", switches=True)
 def tma_load(task, op):
-    if not enabled(task, op, op.args[4]):
+    if not enabled(task, op, op.predicate):
         return
-    descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[3]]
-    barrier = single(task, op, op.args[2])
+    descriptor, offsets, view = task.env[op.descriptor], offsets_of(task, op, op.offsets), task.env[op.buffer]
+    barrier = single(task, op, op.barrier)
     check_shape(task, op, descriptor, view)
     size = view.data.nbytes
 
@@ -55,7 +55,7 @@ def tma_load(task, op):
 
 @handles("tma_fetch", switches=True)
 def tma_fetch(task, op):
-    descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]
+    descriptor, offsets, view = task.env[op.descriptor], offsets_of(task, op, op.offsets), task.env[op.buffer]
     check_shape(task, op, descriptor, view)
     descriptor.touch(task, op, task.machine.memory, offsets, write=False)
     view.touch(task, op, write=True, proxy=ASYNC)
@@ -64,8 +64,8 @@ def tma_fetch(task, op):
 
 @handles("tma_store", switches=True)
 def tma_store(task, op):
-    descriptor, offsets, view = task.env[op.args[0]], offsets_of(task, op, op.args[1]), task.env[op.args[2]]
-    reduce = op.args[4] or ""
+    descriptor, offsets, view = task.env[op.descriptor], offsets_of(task, op, op.offsets), task.env[op.buffer]
+    reduce = op.reduce or ""
     check_shape(task, op, descriptor, view)
 
     def land(copy: InFlight) -> None:
@@ -82,7 +82,7 @@ def tma_store(task, op):
 @handles("tma_store_wait")
 def tma_store_wait(task, op):
     yield None
-    pending = int(op.args[0])
+    pending = int(op.pending)
     yield from _wait_for(task, op, [[store] for store in task.stores], pending, "TMA store")
     task.stores = task.stores[-pending:] if pending else []
     task.machine.order.wait_group(task, "bulk", pending)
@@ -90,8 +90,8 @@ def tma_store_wait(task, op):
 
 @handles("async_load", switches=True)
 def async_load(task, op):
-    pointer, view = task.read(op.args[0], op), task.env[op.args[1]]
-    mask, other = (None if arg is None else task.read(arg, op) for arg in op.args[2:4])
+    pointer, view = task.read(op.pointer, op), task.env[op.buffer]
+    mask, other = (None if arg is None else task.read(arg, op) for arg in (op.mask, op.other))
     memory, dtype = task.machine.memory, view.data.dtype
     if np.shape(pointer) != view.data.shape:
         raise fail(SimulatorMisuse, task, op,
@@ -121,7 +121,7 @@ def async_commit(task, op):
 @handles("async_wait")
 def async_wait(task, op):
     yield None
-    pending = int(op.args[0])
+    pending = int(op.pending)
     yield from _wait_for(task, op, task.groups, pending, "cp.async")
     task.groups = task.groups[-pending:] if pending else []
     task.machine.order.wait_group(task, "cp.async", pending)

@@ -16,7 +16,7 @@ def time_base(task, op):
 
 @handles("time_stamp")
 def time_stamp(task, op):
-    task.env[op.result] = np.int32(task.read(op.args[1], op) + 1)
+    task.env[op.result] = np.int32(task.read(op.count, op) + 1)
 
 
 @handles("wait_stamp", "wait_words", "watched_wait")
@@ -31,20 +31,19 @@ def hint(task, op):
 
 @handles("print")
 def print_(task, op):
-    prefix, hex_, values, _ = op.args
-    shown = [task.read(value, op) for value in values]
-    text = ", ".join(np.array2string(value, formatter={"int": hex}) if hex_ else str(value) for value in shown)
-    print(f"{task.cta.index} {task.name}{prefix}{text}")
+    shown = [task.read(value, op) for value in op.values]
+    text = ", ".join(np.array2string(value, formatter={"int": hex}) if op.hex else str(value) for value in shown)
+    print(f"{task.cta.index} {task.name}{op.prefix}{text}")
 
 
 @handles("assert")
 def assert_(task, op):
-    if not np.all(task.read(op.args[0], op)):
-        raise fail(SimulationError, task, op, f"the assertion does not hold: {op.args[1]}")
+    if not np.all(task.read(op.condition, op)):
+        raise fail(SimulationError, task, op, f"the assertion does not hold: {op.message}")
 
 
 @handles("assume")
 def assume(task, op):
-    if not np.all(task.read(op.args[0], op)):
+    if not np.all(task.read(op.condition, op)):
         raise fail(SimulationError, task, op, "the compiler was told to assume something that is not true here",
                    hint="what is assumed must hold for every program: the GPU would run wrong code")

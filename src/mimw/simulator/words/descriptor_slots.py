@@ -26,12 +26,12 @@ class Slots:
 
 @handles("descriptor_slots")
 def descriptor_slots(task, op):
-    task.env[op.result] = Slots(op.result.name or f"slots of line {op.site.line}", [None] * op.args[0])
+    task.env[op.result] = Slots(op.result.name or f"slots of line {op.site.line}", [None] * op.count)
 
 
 @handles("descriptor_slot")
 def descriptor_slot(task, op):
-    slots, index = task.env[op.args[0]], int(task.read(op.args[1], op))
+    slots, index = task.env[op.slots], int(task.read(op.index, op))
     if not 0 <= index < len(slots.held):
         raise fail(OutOfBounds, task, op, f"index {index} of {slots.name!r}, which has {len(slots.held)}")
     task.env[op.result] = Slots(slots.name, slots.held, index)
@@ -39,17 +39,16 @@ def descriptor_slot(task, op):
 
 @handles("fill_descriptor_slot", switches=True)
 def fill_descriptor_slot(task, op):
-    slot, base, shape, strides, padding = op.args
-    made = described(task, op, base, shape, strides, padding)
-    if slot is not None:
-        place = task.env[slot]
+    made = described(task, op)
+    if op.slot is not None:
+        place = task.env[op.slot]
         place.held[place.index] = made
     task.env[op.result] = made
 
 
 @handles("view_descriptor_slot", switches=True)
 def view_descriptor_slot(task, op):
-    place, type_ = task.env[op.args[0]], op.result.type
+    place, type_ = task.env[op.slot], op.result.type
     held = place.held[place.index]
     name = f"slot {place.index} of {place.name!r}"
     if held is None:

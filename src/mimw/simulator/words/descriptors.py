@@ -16,59 +16,58 @@ from ..memory.values import numpy_type
 
 @handles("make_tensor_descriptor")
 def make_tensor_descriptor(task, op):
-    base, shape, strides, _, _, padding = op.args
-    task.env[op.result] = described(task, op, base, shape, strides, padding)
+    task.env[op.result] = described(task, op)
 
 
-def described(task, op, base, shape, strides, padding) -> GlobalTensor:
-    """The descriptor that `op` makes of its run-time arguments."""
+def described(task, op) -> GlobalTensor:
+    """The descriptor that `op` makes of its operands `base`, `shape`, `strides` and `padding`."""
     type_ = op.result.type
     dtype = numpy_type(type_.element, op.site)
-    steps = tuple(offsets_of(task, op, strides))
+    steps = tuple(offsets_of(task, op, op.strides))
     if steps[-1] != 1:
         raise fail(SimulatorMisuse, task, op, f"the last stride of a tensor descriptor is {steps[-1]}; it must be 1")
     for stride in steps[:-1]:
         if stride * dtype.itemsize % 16:
             raise fail(SimulatorMisuse, task, op, f"a stride of {stride} elements is {stride * dtype.itemsize} bytes; TMA takes "
                        "multiples of 16")
-    address = int(task.read(base, op))
+    address = int(task.read(op.base, op))
     if address % 16:
         raise fail(SimulatorMisuse, task, op, f"the base address {address:#x} is no multiple of 16 bytes, as TMA wants it")
-    return GlobalTensor(address, tuple(offsets_of(task, op, shape)), steps, type_.shape, dtype, type_.signed,
-                        "nan" in str(padding).lower())
+    return GlobalTensor(address, tuple(offsets_of(task, op, op.shape)), steps, type_.shape, dtype, type_.signed,
+                        "nan" in str(op.padding).lower())
 
 
 @handles("descriptor_load")
 def descriptor_load(task, op):
-    descriptor, offsets = task.env[op.args[0]], offsets_of(task, op, op.args[1])
+    descriptor, offsets = task.env[op.descriptor], offsets_of(task, op, op.offsets)
     descriptor.touch(task, op, task.machine.memory, offsets, write=False)
     task.env[op.result] = descriptor.read(task.machine.memory, offsets, task, op)
 
 
 @handles("descriptor_store")
 def descriptor_store(task, op):
-    descriptor, tile = task.env[op.args[0]], task.read(op.args[1], op)
+    descriptor, tile = task.env[op.descriptor], task.read(op.value, op)
     task.machine.polls = 0
-    offsets = offsets_of(task, op, op.args[2])
+    offsets = offsets_of(task, op, op.offsets)
     descriptor.touch(task, op, task.machine.memory, offsets, write=True)
     descriptor.write(task.machine.memory, offsets, tile, "", task, op)
 
 
 @handles("descriptor_reduce", switches=True)
 def descriptor_reduce(task, op):
-    kind, descriptor, tile = op.args[0], task.env[op.args[1]], task.read(op.args[2], op)
+    kind, descriptor, tile = op.kind, task.env[op.descriptor], task.read(op.value, op)
     name = getattr(kind, "name", str(kind)).lower()
     if name not in REDUCTIONS:
         raise fail(SimulatorMisuse, task, op, f"the simulator does not know the descriptor reduction {name!r}")
     task.machine.polls = 0
-    offsets = offsets_of(task, op, op.args[3])
+    offsets = offsets_of(task, op, op.offsets)
     descriptor.touch(task, op, task.machine.memory, offsets, write=True, scope="gpu")
     descriptor.write(task.machine.memory, offsets, tile, name, task, op)
 
 
 @handles("descriptor_gather")
 def descriptor_gather(task, op):
-    descriptor, rows, column = task.env[op.args[0]], task.read(op.args[1], op), int(task.read(op.args[2], op))
+    descriptor, rows, column = task.env[op.descriptor], task.read(op.rows, op), int(task.read(op.column, op))
     block = (1, descriptor.block[-1])
     for row in rows:
         descriptor.touch(task, op, task.machine.memory, [int(row), column], write=False, block=block)
@@ -78,8 +77,8 @@ def descriptor_gather(task, op):
 
 @handles("descriptor_scatter")
 def descriptor_scatter(task, op):
-    descriptor, tile = task.env[op.args[0]], task.read(op.args[1], op)
-    rows, column = task.read(op.args[2], op), int(task.read(op.args[3], op))
+    descriptor, tile = task.env[op.descriptor], task.read(op.value, op)
+    rows, column = task.read(op.rows, op), int(task.read(op.column, op))
     task.machine.polls = 0
     block = (1, descriptor.block[-1])
     for index, row in enumerate(rows):

@@ -16,7 +16,7 @@ from .atomics import KINDS, exchange_if, in_turns
 
 @handles("buffer_flat")
 def buffer_flat(task, op):
-    view = task.env[op.args[0]]
+    view = task.env[op.buffer]
     flat = view.seen_as(op.result.type, op.site)
     if flat is None:
         raise fail(SimulatorMisuse, task, op, f"{view.name} element by element: its elements do not follow each other",
@@ -32,7 +32,7 @@ def local_ptr(task, op):
 @handles("local_masked_scatter", switches=True)
 def local_masked_scatter(task, op):
     """Of equal indices the last one wins here; on hardware any."""
-    view, tile, indices, mask = task.env[op.args[0]], *(task.read(arg, op) for arg in op.args[1:4])
+    view, tile, indices, mask = task.env[op.buffer], *(task.read(arg, op) for arg in (op.value, op.indices, op.mask))
     where = picked(task, op, view, indices[mask])
     view.touch(task, op, write=True, where=(where, ))
     view.data[where] = tile[mask]
@@ -41,16 +41,15 @@ def local_masked_scatter(task, op):
 
 @handles("local_atomic_rmw", switches=True)
 def local_atomic_rmw(task, op):
-    kind, buffer, value, indices, mask = op.args
-    value, indices = task.read(value, op), task.read(indices, op)
-    lanes = slice(None) if mask is None else np.flatnonzero(task.read(mask, op))
-    _update(task, op, task.env[buffer], indices, lanes, KINDS[getattr(kind, "name", kind)], value)
+    value, indices = task.read(op.value, op), task.read(op.indices, op)
+    lanes = slice(None) if op.mask is None else np.flatnonzero(task.read(op.mask, op))
+    _update(task, op, task.env[op.buffer], indices, lanes, KINDS[getattr(op.kind, "name", op.kind)], value)
 
 
 @handles("local_atomic_cas", switches=True)
 def local_atomic_cas(task, op):
-    buffer, compare, value, indices = task.env[op.args[0]], *(task.read(arg, op) for arg in op.args[1:])
-    _update(task, op, buffer, indices, slice(None), exchange_if, value, compare)
+    compare, value, indices = (task.read(arg, op) for arg in (op.compare, op.value, op.indices))
+    _update(task, op, task.env[op.buffer], indices, slice(None), exchange_if, value, compare)
 
 
 def _update(task, op, view: View, indices: np.ndarray, lanes: np.ndarray | slice, function, *operands) -> None:

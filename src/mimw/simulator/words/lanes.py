@@ -67,8 +67,8 @@ def load(task, op: Op, pointer, mask, other):
 
 def store(task, op: Op, pointer, value, mask) -> None:
     """A tile by the running owners of its elements, a scalar by the first thread if that runs."""
-    here = running(task, op.args[0].type)
-    if not isinstance(op.args[0].type, Tensor):
+    here = running(task, op.pointer.type)
+    if not isinstance(op.pointer.type, Tensor):
         if here is not None and not here[0]:
             return
         pointer, value, mask = (arg[0] if arg.__class__ is PerThread else arg for arg in (pointer, value, mask))

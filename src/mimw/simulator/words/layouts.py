@@ -7,7 +7,7 @@ from ..machine.table import handles
 
 @handles("require_layout", "release_layout")
 def same_tile(task, op):
-    task.env[op.result] = task.read(op.args[0], op)
+    task.env[op.result] = task.read(op.value, op)
 
 
 @handles("assert_same_layout", "dump_layout")

@@ -37,7 +37,7 @@ def function(symbol: str):
 
 @handles("extern_elementwise")
 def extern_elementwise(task, op):
-    symbol, values = op.args[2], [task.read(value, op) for value in op.args[3]]
+    symbol, values = op.symbol, [task.read(value, op) for value in op.values]
     known = function(symbol)
     if known is None:
         raise fail(SimulatorMisuse, task, op, f"the simulator does not know the library function {symbol!r}",

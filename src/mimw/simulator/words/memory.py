@@ -17,11 +17,11 @@ from .atomics import KINDS, exchange_if, in_turns
 
 
 def _volatile(op) -> bool:
-    return bool(op.args[-1])
+    return bool(op.is_volatile)
 
 
-def _pointee(op, index: int) -> np.dtype:
-    type_ = op.args[index].type
+def _pointee(op) -> np.dtype:
+    type_ = op.pointer.type
     pointer = type_ if isinstance(type_, Pointer) else type_.element
     return numpy_type(pointer.pointee, op.site)
 
@@ -31,14 +31,14 @@ def _optional(task, op, arg):
 
 
 def _atomic(op, read: bool) -> dict:
-    """What the order is told of an atomic op: its last arguments are its order and scope."""
-    order = getattr(op.args[-2], "name", str(op.args[-2])).lower()
+    """What the order of accesses is told of an atomic op."""
+    order = getattr(op.order, "name", str(op.order)).lower()
     return dict(order={"acquire_release": "acq_rel"}.get(order, order), scope=scope_of(op), read=read)
 
 
 def scope_of(op) -> str:
-    """The scope of an atomic op, its last argument: cta, gpu or sys."""
-    scope = getattr(op.args[-1], "name", str(op.args[-1])).lower()
+    """The scope of an atomic op: cta, gpu or sys."""
+    scope = getattr(op.scope, "name", str(op.scope)).lower()
     return {"system": "sys"}.get(scope, scope)
 
 
@@ -49,9 +49,9 @@ _VOLATILE = dict(order="relaxed", scope="sys", read=True)     # PTX: a volatile 
 def load(task, op):
     task.machine.polls += _volatile(op)
     if task.machine.tells_threads_apart:
-        task.env[op.result] = lanes.load(task, op, task.read(op.args[0], op), None, None)
+        task.env[op.result] = lanes.load(task, op, task.read(op.pointer, op), None, None)
         return
-    memory, pointer, dtype = task.machine.memory, task.read(op.args[0], op), _pointee(op, 0)
+    memory, pointer, dtype = task.machine.memory, task.read(op.pointer, op), _pointee(op)
     memory.touch(task, op, pointer, None, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
     task.env[op.result] = memory.read(pointer, None, dtype, None, task, op)
 
@@ -59,11 +59,11 @@ def load(task, op):
 @handles("masked_load", switches=_volatile)
 def masked_load(task, op):
     task.machine.polls += _volatile(op)
-    pointer, mask, other = (_optional(task, op, arg) for arg in op.args[:3])
+    pointer, mask, other = (_optional(task, op, arg) for arg in (op.pointer, op.mask, op.other))
     if task.machine.tells_threads_apart:
         task.env[op.result] = lanes.load(task, op, pointer, mask, other)
         return
-    memory, dtype = task.machine.memory, _pointee(op, 0)
+    memory, dtype = task.machine.memory, _pointee(op)
     memory.touch(task, op, pointer, mask, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
     task.env[op.result] = memory.read(pointer, mask, dtype, other, task, op)
 
@@ -72,9 +72,9 @@ def masked_load(task, op):
 def store(task, op):
     task.machine.polls = 0
     if task.machine.tells_threads_apart:
-        lanes.store(task, op, task.read(op.args[0], op), task.read(op.args[1], op), None)
+        lanes.store(task, op, task.read(op.pointer, op), task.read(op.value, op), None)
         return
-    memory, pointer, value = task.machine.memory, task.read(op.args[0], op), task.read(op.args[1], op)
+    memory, pointer, value = task.machine.memory, task.read(op.pointer, op), task.read(op.value, op)
     memory.touch(task, op, pointer, None, value.dtype.itemsize, write=True)
     memory.write(pointer, value, None, task, op)
 
@@ -82,7 +82,7 @@ def store(task, op):
 @handles("masked_store")
 def masked_store(task, op):
     task.machine.polls = 0
-    pointer, value, mask = (task.read(arg, op) for arg in op.args[:3])
+    pointer, value, mask = (task.read(arg, op) for arg in (op.pointer, op.value, op.mask))
     if task.machine.tells_threads_apart:
         lanes.store(task, op, pointer, value, mask)
         return
@@ -93,29 +93,29 @@ def masked_store(task, op):
 @handles("atomic_load", switches=True)
 def atomic_load(task, op):
     task.machine.polls += 1
-    pointer, mask = (_optional(task, op, arg) for arg in op.args[:2])
-    task.machine.memory.touch(task, op, pointer, mask, _pointee(op, 0).itemsize, write=False, atomic=_atomic(op, True))
-    task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op, 0), None, task, op)
+    pointer, mask = task.read(op.pointer, op), _optional(task, op, op.mask)
+    task.machine.memory.touch(task, op, pointer, mask, _pointee(op).itemsize, write=False, atomic=_atomic(op, True))
+    task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op), None, task, op)
 
 
 @handles("atomic_store", switches=True)
 def atomic_store(task, op):
     task.machine.polls = 0
-    pointer, value, mask = (_optional(task, op, arg) for arg in op.args[:3])
+    pointer, value, mask = task.read(op.pointer, op), task.read(op.value, op), _optional(task, op, op.mask)
     task.machine.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
     task.machine.memory.write(pointer, value, mask, task, op)
 
 
 @handles("atomic_rmw", switches=True)
 def atomic_rmw(task, op):
-    pointer, value, mask = (_optional(task, op, arg) for arg in op.args[1:4])
-    kind = op.args[0]
+    pointer, value, mask = task.read(op.pointer, op), task.read(op.value, op), _optional(task, op, op.mask)
+    kind = op.kind
     task.env[op.result] = _update(task, op, pointer, mask, value.dtype, KINDS[getattr(kind, "name", kind)], value)
 
 
 @handles("atomic_cas", switches=True)
 def atomic_cas(task, op):
-    pointer, compare, value = (task.read(arg, op) for arg in op.args[:3])
+    pointer, compare, value = (task.read(arg, op) for arg in (op.pointer, op.compare, op.value))
     task.env[op.result] = _update(task, op, pointer, None, value.dtype, exchange_if, value, compare)
 
 
@@ -144,7 +144,7 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
 @handles("atomic_poll")
 def atomic_poll(task, op):
     """Looks until every element has its expected value, or the timeout (in nanoseconds, taken as cycles) is over."""
-    pointer, expected, timeout = (_optional(task, op, arg) for arg in op.args[:3])
+    pointer, expected, timeout = (_optional(task, op, arg) for arg in (op.pointer, op.expected, op.timeout))
     end = None if timeout is None else task.clock + float(timeout)
     task.loops.append(op)
     while True:

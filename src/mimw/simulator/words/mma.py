@@ -19,9 +19,9 @@ from ..memory.views import View
 
 @handles("async_dot", switches=True)
 def async_dot(task, op):
-    a, b, acc = (None if arg is None else task.env[arg] for arg in op.args[:3])
-    precision, dtype = op.args[3], numpy_type(op.result.type, op.site)
-    a, b = (x if isinstance(x, View) else task.read(value, op) for x, value in zip((a, b), op.args))
+    a, b, acc = task.env[op.a], task.env[op.b], None if op.acc is None else task.env[op.acc]
+    precision, dtype = op.precision, numpy_type(op.result.type, op.site)
+    a, b = (data if isinstance(data, View) else task.read(value, op) for data, value in ((a, op.a), (b, op.b)))
     pending = PendingDot(op)
     if isinstance(acc, PendingDot) and not acc.done and not any(acc is dot.destination for dot in task.dots):
         raise AsyncDotReadEarly(f"{task.where}: the accumulator of the async_dot at {op.site} is still being computed "
@@ -37,7 +37,7 @@ def async_dot(task, op):
     earliest = max(task.clock, task.dots[-1].end - costs.DOT_LATENCY) if task.dots else task.clock
     start = unit.reserve(earliest, duration)
     m, n = op.result.type.shape
-    label = f"{m} x {n} x {op.args[0].type.shape[-1]}"
+    label = f"{m} x {n} x {op.a.type.shape[-1]}"
     task.machine.record(task.cta, "tensor core", "dot", start, start + duration, label, op)
     dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=pending,
                    follows=task.dots[-1] if task.dots else None, group="wgmma")
@@ -55,7 +55,7 @@ def async_dot(task, op):
 def async_dot_wait(task, op):
     """Blocks until all but the newest groups are done, then hands on the array, or the dot if that is still running."""
     yield None
-    pending, value = int(op.args[0]), task.env[op.args[1]]
+    pending, value = int(op.pending), task.env[op.value]
     wanted = list(task.dots)[:max(0, len(task.dots) - pending)]
     while any(not dot.landed for dot in wanted):
         yield Wait(op, "group", task, lambda: f"{sum(not dot.landed for dot in wanted)} asynchronous dots of its own",

@@ -85,12 +85,12 @@ class NamedBarrier:
 
 
 def _barrier(task: Task, op: Op) -> NamedBarrier:
-    return task.cta.named_barriers.setdefault(op.args[0], NamedBarrier(op.args[0]))
+    return task.cta.named_barriers.setdefault(op.barrier, NamedBarrier(op.barrier))
 
 
 @handles("named_barrier_arrive", switches=True)
 def named_barrier_arrive(task, op):
-    _barrier(task, op).arrive(task, op, op.args[1])
+    _barrier(task, op).arrive(task, op, op.threads)
     task.machine.polls = 0
 
 
@@ -99,7 +99,7 @@ def named_barrier_wait(task, op):
     """A task that came as a whole knows what all did who came as a whole to its round; one that was cut knows of nobody."""
     yield None
     barrier = _barrier(task, op)
-    rounds = barrier.arrive(task, op, op.args[1], stays=True)
+    rounds = barrier.arrive(task, op, op.threads, stays=True)
     task.machine.polls, last = 0, rounds[-1]
     while not last.over:
         last.waiters.append(task)

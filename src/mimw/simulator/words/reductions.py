@@ -39,7 +39,7 @@ def _run(task, block: Block, inputs) -> list:
 @handles("reduce")
 def reduce(task, op):
     """Neighbours first, so the order of elements is kept: all that an associative combination may rely on."""
-    parts = [np.moveaxis(task.read(value, op), op.args[1], 0) for value in op.args[0]]
+    parts = [np.moveaxis(task.read(value, op), op.axis, 0) for value in op.values]
     while len(parts[0]) > 1:
         odd = [part[-1:] for part in parts] if len(parts[0]) % 2 else None
         pairs = len(parts[0]) // 2 * 2
@@ -53,23 +53,23 @@ def reduce(task, op):
 @handles("scan")
 def scan(task, op):
     """Hillis and Steele: after the step of distance d, each element covers the 2 d elements that end at it."""
-    parts = [np.moveaxis(task.read(value, op), op.args[1], 0) for value in op.args[0]]
-    parts = [part[::-1] for part in parts] if op.args[2] else parts
+    parts = [np.moveaxis(task.read(value, op), op.axis, 0) for value in op.values]
+    parts = [part[::-1] for part in parts] if op.reverse else parts
     distance = 1
     while distance < len(parts[0]):
         new = _apply(task, op.blocks[0], [*(part[:-distance] for part in parts), *(part[distance:] for part in parts)])
         parts = [np.concatenate((part[:distance], rest)) for part, rest in zip(parts, new)]
         distance *= 2
-    parts = [part[::-1] for part in parts] if op.args[2] else parts
+    parts = [part[::-1] for part in parts] if op.reverse else parts
     for result, part in zip(op.results, parts):
-        task.env[result] = np.moveaxis(part, 0, op.args[1])
+        task.env[result] = np.moveaxis(part, 0, op.axis)
 
 
 @handles("map_elementwise")
 def map_elementwise(task, op):
     """`pack` neighbouring elements of each tile are the arguments of one call, and it gives as many of each result."""
-    pack, block = op.args[2], op.blocks[0]
-    tiles = [task.read(value, op) for value in op.args[0]]
+    pack, block = op.pack, op.blocks[0]
+    tiles = [task.read(value, op) for value in op.values]
     shape = tiles[0].shape
     inputs = [tile.reshape(-1, pack)[:, j] for tile in tiles for j in range(pack)]
     outputs = _apply(task, block, inputs)

@@ -40,26 +40,24 @@ def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view:
 
 @handles("remote_view")
 def remote_view(task, op):
-    task.env[op.result] = single(task, op, op.args[0])
+    task.env[op.result] = single(task, op, op.barrier)
 
 
 @handles("remote_arrive", switches=True)
 def remote_arrive(task, op):
-    barrier, count, rank, when = op.args
-    if not enabled(task, op, when):
+    if not enabled(task, op, op.predicate):
         return
     task.release()
-    cta = peer(task, op, rank)
-    threads = 32 * task.num_warps if barrier.type.per_thread else 1
-    barrier_of(cta, single(task, op, barrier), task, op).arrive(threads * position(task, op, count), task, op)
+    cta = peer(task, op, op.rank)
+    threads = 32 * task.num_warps if op.barrier.type.per_thread else 1
+    barrier_of(cta, single(task, op, op.barrier), task, op).arrive(threads * position(task, op, op.count), task, op)
     task.machine.polls = 0
 
 
 @handles("remote_store", switches=True)
 def remote_store(task, op):
-    buffer, value, rank = op.args
-    cta, tile = peer(task, op, rank), task.read(value, op)
-    view = view_of(cta, task.env[buffer], task, op)
+    cta, tile = peer(task, op, op.rank), task.read(op.value, op)
+    view = view_of(cta, task.env[op.buffer], task, op)
 
     def land(store: InFlight) -> None:
         check_there(cta, task, op, "the remote_shmem_store that it issued lands in")
@@ -74,21 +72,19 @@ def remote_store(task, op):
 
 @handles("async_remote_store", switches=True)
 def async_remote_store(task, op):
-    buffer, value, rank, barrier = op.args
-    cta, tile = peer(task, op, rank), task.read(value, op)
-    view = view_of(cta, task.env[buffer], task, op)
+    cta, tile = peer(task, op, op.rank), task.read(op.value, op)
+    view = view_of(cta, task.env[op.buffer], task, op)
     _start(task, op, "async_remote_shmem_store", "cluster", COPY_LATENCY, cta, view,
-           barrier_of(cta, single(task, op, barrier), task, op), lambda: tile.reshape(view.data.shape), GENERIC)
+           barrier_of(cta, single(task, op, op.barrier), task, op), lambda: tile.reshape(view.data.shape), GENERIC)
 
 
 @handles("async_remote_copy", switches=True)
 def async_remote_copy(task, op):
     """The source's bytes are read when the copy lands."""
-    buffer, source, rank, barrier = op.args
-    cta, source = peer(task, op, rank), task.env[source]
-    view = view_of(cta, task.env[buffer], task, op)
+    cta, source = peer(task, op, op.rank), task.env[op.source]
+    view = view_of(cta, task.env[op.buffer], task, op)
     copy = _start(task, op, "async_remote_shmem_copy", "cluster", TMA_LATENCY, cta, view,
-           barrier_of(cta, single(task, op, barrier), task, op),
+           barrier_of(cta, single(task, op, op.barrier), task, op),
            lambda: np.ascontiguousarray(source.data).view(np.uint8).reshape(-1).view(view.data.dtype).reshape(view.data.shape))
     source.touch(copy, op, write=False, proxy=ASYNC)
     source.check(task, op)
@@ -97,13 +93,12 @@ def async_remote_copy(task, op):
 @handles("tma_load_multicast", switches=True)
 def tma_load_multicast(task, op):
     """One copy lands in each target, in any order."""
-    descriptor, offsets, barrier, buffer, targets, when, _ = op.args
-    if not enabled(task, op, when):
+    if not enabled(task, op, op.predicate):
         return
-    descriptor, offsets = task.env[descriptor], offsets_of(task, op, offsets)
-    barrier, view = single(task, op, barrier), task.env[buffer]
+    descriptor, offsets = task.env[op.descriptor], offsets_of(task, op, op.offsets)
+    barrier, view = single(task, op, op.barrier), task.env[op.buffer]
     check_shape(task, op, descriptor, view)
-    for rank in sorted({position(task, op, target) for target in targets}):
+    for rank in sorted({position(task, op, target) for target in op.targets}):
         cta = peer(task, op, rank)
         copy = _start(task, op, "multicast TMA load", "TMA", TMA_LATENCY, cta, view_of(cta, view, task, op),
                barrier_of(cta, barrier, task, op), lambda: descriptor.read(task.machine.memory, offsets, task, op))

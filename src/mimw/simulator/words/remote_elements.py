@@ -12,13 +12,13 @@ from .elements import picked
 from .memory import scope_of
 
 
-def _parts(task, op, buffer, position, rank, mask):
+def _parts(task, op, mask=None):
     """For each CTA that is reached: (its flat view of the buffer, lanes of the tile, their positions there)."""
-    positions, ranks = task.read(position, op), task.read(rank, op)
+    positions, ranks = task.read(op.position, op), task.read(op.rank, op)
     on = np.ones(positions.shape, bool) if mask is None else task.read(mask, op)
     for number in np.unique(ranks[on]):
         lanes = np.flatnonzero(on & (ranks == number))
-        view = _flat(view_of(peer(task, op, int(number)), task.env[buffer], task, op))
+        view = _flat(view_of(peer(task, op, int(number)), task.env[op.buffer], task, op))
         yield view, lanes, picked(task, op, view, positions[lanes])
 
 
@@ -36,10 +36,9 @@ def remote_ptr(task, op):
 
 @handles("remote_load", switches=True)
 def remote_load(task, op):
-    buffer, position, rank, mask, other = op.args
     shape = op.result.type.shape
-    found = np.zeros(shape, task.env[buffer].data.dtype) if other is None else np.array(task.read(other, op))
-    for view, lanes, at in _parts(task, op, buffer, position, rank, mask):
+    found = np.zeros(shape, task.env[op.buffer].data.dtype) if op.other is None else np.array(task.read(op.other, op))
+    for view, lanes, at in _parts(task, op, op.mask):
         view.touch(task, op, write=False, where=(at, ))
         view.check(task, op, (at, ))
         found[lanes] = view.data[at]
@@ -49,9 +48,8 @@ def remote_load(task, op):
 @handles("remote_scatter", switches=True)
 def remote_scatter(task, op):
     """Of equal elements the last one wins here; on hardware any."""
-    buffer, position, rank, value, mask = op.args
-    tile = task.read(value, op)
-    for view, lanes, at in _parts(task, op, buffer, position, rank, mask):
+    tile = task.read(op.value, op)
+    for view, lanes, at in _parts(task, op, op.mask):
         view.touch(task, op, write=True, where=(at, ))
         view.data[at] = tile[lanes]
         view.marks[at] = WRITTEN
@@ -59,19 +57,17 @@ def remote_scatter(task, op):
 
 @handles("remote_rmw", switches=True)
 def remote_rmw(task, op):
-    kind, buffer, position, rank, value, mask, *_ = op.args
-    _update(task, op, (buffer, position, rank, mask), KINDS[getattr(kind, "name", kind)], task.read(value, op))
+    _update(task, op, op.mask, KINDS[getattr(op.kind, "name", op.kind)], task.read(op.value, op))
 
 
 @handles("remote_cas", switches=True)
 def remote_cas(task, op):
-    buffer, position, rank, compare, value, *_ = op.args
-    _update(task, op, (buffer, position, rank, None), exchange_if, task.read(value, op), task.read(compare, op))
+    _update(task, op, None, exchange_if, task.read(op.value, op), task.read(op.compare, op))
 
 
-def _update(task, op, place, function, *operands) -> None:
+def _update(task, op, mask, function, *operands) -> None:
     result = np.zeros(op.result.type.shape, operands[0].dtype)
-    for view, lanes, at in _parts(task, op, *place):
+    for view, lanes, at in _parts(task, op, mask):
         view.touch(task, op, write=True, where=(at, ), scope=scope_of(op))
         view.check(task, op, (at, ))
         result[lanes], view.data[at] = in_turns(function, at, view.data[at], *(operand[lanes] for operand in operands))

@@ -10,12 +10,12 @@ from . import lanes
 
 @handles("get_program_id")
 def get_program_id(task, op):
-    task.env[op.result] = np.int32(task.cta.index[op.args[0]])
+    task.env[op.result] = np.int32(task.cta.index[op.axis])
 
 
 @handles("get_num_programs")
 def get_num_programs(task, op):
-    task.env[op.result] = np.int32(task.machine.grid[op.args[0]])
+    task.env[op.result] = np.int32(task.machine.grid[op.axis])
 
 
 @handles("thread_id")
@@ -23,12 +23,12 @@ def thread_id(task, op):
     """Axis 0 is the number of each thread in the CTA; a CTA has no other axes, so they are 0."""
     first = lanes.WARP * task.first_warp
     numbers = np.arange(first, first + lanes.threads(task), dtype=np.int32)
-    task.env[op.result] = lanes.settled(numbers) if op.args[0] == 0 else np.int32(0)
+    task.env[op.result] = lanes.settled(numbers) if op.axis == 0 else np.int32(0)
 
 
 @handles("vote_ballot")
 def vote_ballot(task, op):
-    task.env[op.result] = lanes.ballot(task, op, op.args[0], task.read(op.args[1], op))
+    task.env[op.result] = lanes.ballot(task, op, op.mask, task.read(op.predicate, op))
 
 
 @handles("clock64")

@@ -62,7 +62,7 @@ def tile_op(task, op):
 
 @made_for(*_INT32)
 def number_op(op):
-    one, other, result, compute = *op.args[:2], op.results[0], _INT32[op.name]
+    one, other, result, compute = op.lhs, op.rhs, op.results[0], _INT32[op.name]
 
     def run(task, op):
         env = task.env
@@ -77,7 +77,7 @@ def number_op(op):
 
 @made_for(*_NATURAL)
 def natural_op(op):
-    one, other, result, compute = *op.args[:2], op.results[0], _NATURAL[op.name]
+    one, other, result, compute = op.lhs, op.rhs, op.results[0], _NATURAL[op.name]
 
     def run(task, op):
         env = task.env
@@ -92,7 +92,7 @@ def natural_op(op):
 
 @made_for(*_FP32)
 def float_op(op):
-    one, other, result, compute = *op.args[:2], op.results[0], _FP32[op.name]
+    one, other, result, compute = op.lhs, op.rhs, op.results[0], _FP32[op.name]
 
     def run(task, op):
         env = task.env
@@ -107,13 +107,13 @@ def float_op(op):
 
 @handles("split")
 def split(task, op):
-    for result, half in zip(op.results, _BUILDER.create_split(_argument(task, op, op.args[0]))):
+    for result, half in zip(op.results, _BUILDER.create_split(_argument(task, op, op.value))):
         task.env[result] = half.data
 
 
 @handles("constant")
 def constant(task, op):
-    task.env[op.result] = filled(op.args[0], op.result.type, op.site)
+    task.env[op.result] = filled(op.value, op.result.type, op.site)
 
 
 @handles("poison")
@@ -128,8 +128,8 @@ def _is_data(type_: Type) -> bool:
 
 @handles("addptr")
 def addptr(task, op):
-    pointer, offset = task.read(op.args[0], op), task.read(op.args[1], op)
-    type_ = op.args[0].type
+    pointer, offset = task.read(op.lhs, op), task.read(op.rhs, op)
+    type_ = op.lhs.type
     pointee = (type_.element if isinstance(type_, Tensor) else type_).pointee
     size = 8 if isinstance(pointee, Pointer) else pointee.bytes
     if isinstance(offset, np.generic) and isinstance(pointer, np.generic):      # numpy takes ten times as long for one number
@@ -141,29 +141,29 @@ def addptr(task, op):
 
 @handles("make_range")
 def make_range(task, op):
-    task.env[op.result] = np.arange(op.args[1], op.args[2], dtype=numpy_type(op.result.type))
+    task.env[op.result] = np.arange(op.start, op.end, dtype=numpy_type(op.result.type))
 
 
 @handles("splat")
 def splat(task, op):
-    value = task.read(op.args[1], op)
+    value = task.read(op.value, op)
     task.env[op.result] = (spread(task, value, op.result.type.shape) if value.__class__ is PerThread else
                            np.full(op.result.type.shape, value, numpy_type(op.result.type)))
 
 
 @handles("broadcast")
 def broadcast(task, op):
-    task.env[op.result] = np.broadcast_to(task.read(op.args[0], op), op.result.type.shape)
+    task.env[op.result] = np.broadcast_to(task.read(op.value, op), op.result.type.shape)
 
 
 @handles("expand_dims")
 def expand_dims(task, op):
-    task.env[op.result] = np.expand_dims(task.read(op.args[0], op), op.args[1])
+    task.env[op.result] = np.expand_dims(task.read(op.value, op), op.axis)
 
 
 @handles("gather")
 def gather(task, op):
-    source, indices, axis = task.read(op.args[0], op), task.read(op.args[1], op), op.args[2]
+    source, indices, axis = task.read(op.source, op), task.read(op.indices, op), op.axis
     if indices.min() < 0 or indices.max() >= source.shape[axis]:
         raise fail(OutOfBounds, task, op,
                    f"gather indices from {indices.min()} to {indices.max()} into {source.shape[axis]} elements")
@@ -172,5 +172,5 @@ def gather(task, op):
 
 @handles("inline_asm")
 def inline_asm(task, op):
-    raise fail(SimulatorMisuse, task, op, f"inline assembly cannot be simulated: {op.args[0].strip()[:60]!r}",
+    raise fail(SimulatorMisuse, task, op, f"inline assembly cannot be simulated: {op.assembly.strip()[:60]!r}",
                hint="write it in tl, or keep this kernel to the GPU")
