@@ -1,7 +1,7 @@
 """Predicted timelines: the sums of the cost model, what bounds a kernel, and whose bubbles they are."""
 
 import json
-import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def chip(monkeypatch):
     def change(**figures):
         found = ROUND | {name.replace("__", "."): value for name, value in figures.items()}
         made = Model("sm_90a", "round figures", {name: Figure(value, "", "a test") for name, value in found.items()})
-        monkeypatch.setattr(sys.modules["mimw.timing.predict"], "model", lambda target: made)
+        monkeypatch.setattr(import_module("mimw.timing.predict"), "model", lambda target: made)
     return change
 
 
