@@ -210,8 +210,8 @@ class _Trials:
 
     def _talks(self) -> bool:
         """Whether programs may wait for each other through global memory, or all together."""
-        return self.program.cooperative or any(op.name.startswith("atomic_") or op.name in ("load", "masked_load") and op.args[-1]
-                                               for op in self.program.walk())
+        return self.program.cooperative or any("atomic" in op.row.traits and "pointer" in op.row.places
+                                               or op.row.loads and op.is_volatile for op in self.program.walk())
 
 
 def _is_count(value) -> bool:
@@ -225,7 +225,7 @@ def _breaking(loop: Loop, uses: Uses) -> set[int]:
 
 
 def _count(alloc: Op) -> int:
-    return max(1, alloc.args[0])
+    return max(1, alloc.count)
 
 
 def _divisors(number: int) -> Iterator[int]:

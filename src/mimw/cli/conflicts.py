@@ -20,9 +20,9 @@ def conflict_text(compiled: Any) -> str:
     views, layouts = find_views(compiled.program), compiled.layouts
     rows, accesses = [], []
     for op in compiled.program.walk():
-        if op.name not in ("local_load", "local_store"):
+        if not op.row.moves_whole_buffers:
             continue
-        buffer = op.args[0]
+        buffer = op.buffer
         if len(views.get(buffer, ())) != 1:
             continue
         (view, ) = views[buffer]
@@ -31,7 +31,7 @@ def conflict_text(compiled: Any) -> str:
             continue
         if tuple(whole[dim] for dim in view.dims) != buffer.type.shape:
             continue
-        tile = layouts.registers[op.result] if op.name == "local_load" else layouts.wanted(op, 1)
+        tile = layouts.registers[op.result] if op.results else layouts.wanted(op, op.operands.index(op.value))
         shared = transposed(layouts.shared[view.alloc], view.dims)
         rows.append((op, view.alloc, tile))
         accesses.append((tile, shared, buffer.type.shape, 8 * buffer.type.element.bytes))

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..ir import Tensor
+
 HEADING = "Loops"
 _AHEAD = re.compile(r"(?:async_copy_global_to_local|async_tma_copy_global_to_local) .*loc\((#loc\d*)\)$", re.MULTILINE)
 _ALIAS = re.compile(r'^(#loc\d*) = loc\("[^"]*\.(\d+)"\(', re.MULTILINE)
@@ -26,9 +28,9 @@ def loop_text(compiled: Any) -> str:
     lines = []
     for plan in loop_plans(program):
         inside = [op for op in plan.loop.walk() if op is not plan.loop]
-        if not any(op.name in ("dot", "async_dot") for op in inside) and STAGES not in plan.loop.attrs:
+        if not any("dot" in op.row.traits for op in inside) and STAGES not in plan.loop.attrs:
             continue
-        loads = sum(numbers[op] in ahead for op in inside if op.name in ("load", "masked_load", "descriptor_load"))
+        loads = sum(numbers[op] in ahead for op in inside if _gives_a_tile(op))
         if plan.fixed is not None:
             said = (f"in order, since {plan.fixed.name} at {plan.fixed.site} keeps its place; a pipe (tle.pipe, or a task that "
                     "loads) overlaps loads and products here")
@@ -40,6 +42,11 @@ def loop_text(compiled: Any) -> str:
             said = "in order: Triton found no load to start ahead (num_stages below 2, an outer loop, or too narrow loads)"
         lines.append(f"{plan.loop.site}   {said}")
     return "\n".join(lines)
+
+
+def _gives_a_tile(op: Any) -> bool:
+    """True of a load from global memory that the author did not make asynchronous."""
+    return op.row.loads or op.row.copy == "in" and any(isinstance(result.type, Tensor) for result in op.results)
 
 
 def _unsuited(op: Any) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import UNKNOWN, Site, Type
+from ..ir import OPS, UNKNOWN, Site, Type
 
 
 class Location:
@@ -110,7 +110,7 @@ class DraftBlock:
         return self.region
 
     def has_terminator(self) -> bool:
-        return bool(self.ops) and self.ops[-1].name in ("yield", "condition")
+        return bool(self.ops) and "terminator" in OPS[self.ops[-1].name].traits
 
     def has_return(self) -> bool:
         return False

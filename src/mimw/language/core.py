@@ -145,11 +145,19 @@ def tensor_memory_columns(semantic: Any) -> int:
 
 
 class HandleValue(tl.base_value):
-    """A value of ours that lives in the IR as one handle. Subclasses set `type`."""
+    """A value of ours that lives in the IR as one handle; `type` says all else of it. A class of values names the class of their
+    types: `class mbarrier(HandleValue, of=mbarrier_type)`; a type then makes its values by `type.value(handle)`."""
 
-    def __init__(self, handle: Any):
+    def __init_subclass__(cls, of: type[HandleType] | None = None, **keywords):
+        super().__init_subclass__(**keywords)
+        if of is not None:
+            of.values = cls
+
+    def __init__(self, handle: Any, type_: HandleType | None = None):
         super().__init__()
         self.handle = handle
+        if type_ is not None:
+            self.type = type_
 
     def _set_name(self, builder, name: str) -> None:
         self.handle.set_loc(builder.create_name_loc(name, self.handle.get_loc()))
@@ -164,13 +172,17 @@ class HandleValue(tl.base_value):
 class HandleType(tl.base_type):
     """The type of a `HandleValue`. Two types are equal if they have one class and one `mangle()`."""
 
+    values: type[HandleValue]
+
     def to_ir(self, builder):
         """The type in `mimw.ir`."""
         raise NotYet(f"not yet: values of the type {self} are not offered by this release")
 
     def value(self, handle) -> HandleValue:
         """A value of this type around `handle`."""
-        raise NotImplementedError(type(self).__name__)
+        value = self.values.__new__(self.values)
+        HandleValue.__init__(value, handle, self)
+        return value
 
     def _flatten_ir_types(self, builder, out: list) -> None:
         out.append(self.to_ir(builder))

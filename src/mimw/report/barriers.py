@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analysis import Access, BarrierArray, barrier_arrays, task_label
-from ..ir import OPS, Program
+from ..ir import Program
 from . import svg
 
 
@@ -67,7 +67,7 @@ def _note(array: BarrierArray, accesses: list[Access]) -> str:
 
 def _copy(access: Access) -> str:
     """What brings the bytes, and to whom if not only to the own CTA."""
-    if OPS[access.op.name].copy == "peer":
+    if access.op.row.copy == "peer":
         return "copies to other CTAs"
     return "TMA" if access.peers is None else f"TMA to {len(access.peers)} CTA{'s' * (len(access.peers) > 1)}"
 

@@ -87,6 +87,13 @@ class OpDef:
         return ("pointer", "write") in self.touches and not self.copy and "atomic" not in self.traits
 
     @property
+    def moves_whole_buffers(self) -> bool:
+        """True of an ordinary read or write of a buffer by a tile of its shape, through registers."""
+        touched = {name for name, _ in self.touches}
+        elsewhere = self.copy or self.peers or "indices" in self.places
+        return touched == {"buffer"} == {*self.reads, *self.writes} and not elsewhere
+
+    @property
     def hands_over(self) -> bool:
         """True if control flow hands on what the op takes: `ir.flow` says where to."""
         return bool(self.hands_on) or "terminator" in self.traits

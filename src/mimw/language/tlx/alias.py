@@ -12,6 +12,11 @@ from ..refuse import refuse
 from .arguments import needs_tensor_memory
 from .types import buffered_tensor, storage_kind
 
+__all__ = [
+    "reuse_group", "reuse_group_ir_type", "reuse_group_type", "storage_alias_spec", "storage_alias_spec_type",
+    "storage_alias_spec_type_class",
+]
+
 
 def _check_storage(storage, buffer_size_bytes) -> None:
     if storage is storage_kind.smemCluster:

@@ -10,6 +10,11 @@ from .arguments import is_int
 from .async_task import Region
 from .types import async_token
 
+__all__ = [
+    "amd_sched_barrier", "assume_uniform", "buffer_atomic_add", "buffer_load", "buffer_load_to_local", "buffer_store",
+    "extract_slice", "warp_pipeline_stage",
+]
+
 _ATOMIC_TYPES = (tl.float16, tl.bfloat16, tl.float32, tl.float64, tl.int32, tl.int64)
 
 

@@ -9,14 +9,12 @@ import triton.language.core as tl
 from ...errors import KernelError, TargetError
 from ...target import TARGETS
 from ..core import capability, not_yet, tensor_memory_columns
+from ..numbers import index_handle as index_handle
+from ..numbers import is_int
 from ..refuse import refuse
 from .types import buffered_tensor, mbarrier, storage_kind
 
 EVICTION_POLICIES = ("", "evict_first", "evict_last")
-
-
-def is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def handle_of(value: Any) -> Any:
@@ -29,15 +27,6 @@ def positive_int(name: str, value: Any) -> int:
     if not is_int(value) or value <= 0:
         refuse(ValueError, f"{name} must be a positive constexpr int, got {value!r}")
     return value
-
-
-def index_handle(name: str, value: Any, semantic) -> Any:
-    """An i32 handle for an int or an integer scalar."""
-    if is_int(value):
-        return semantic.builder.get_int32(value)
-    if isinstance(value, tl.tensor) and not value.type.is_block() and value.dtype.is_int():
-        return semantic.cast(value, tl.int32).handle
-    refuse(KernelError, f"{name} must be an int or an integer scalar, got {value}")
 
 
 def predicate_handle(name: str, pred: Any, semantic) -> Any:

@@ -14,6 +14,8 @@ from ..core import compile_time, host_constructible, word
 from ..refuse import refuse
 from .arguments import is_int
 
+__all__ = ["async_task", "async_task_replica_id", "async_tasks"]
+
 
 class Region:
     """Base of what the frontend reads from a `with` statement; nothing else may enter it."""

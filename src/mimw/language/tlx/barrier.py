@@ -10,6 +10,11 @@ from ..refuse import refuse
 from .arguments import index_handle, is_int, needs_hopper, positive_int, predicate_handle, single_barrier
 from .types import mbarrier, mbarrier_type, storage_kind
 
+__all__ = [
+    "alloc_barriers", "alloc_warp_barrier", "barrier_arrive", "barrier_expect_bytes", "barrier_wait", "fence",
+    "fence_async_shared",
+]
+
 MOST_BYTES = (1 << 20) - 1  # PTX, mbarrier tx-count
 WARP = 32
 

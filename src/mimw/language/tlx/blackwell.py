@@ -8,6 +8,8 @@ from ..core import not_yet, word
 from ..refuse import refuse
 from .arguments import is_int, needs_tensor_memory
 
+__all__ = ["async_dot_scaled", "dot_scaled", "stoch_round", "tcgen05_commit", "warp_redux"]
+
 _SCALED_FORMATS = ("e2m1", "e4m3", "e5m2")
 
 

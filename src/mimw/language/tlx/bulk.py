@@ -13,6 +13,8 @@ from ..refuse import refuse
 from .arguments import is_int, needs_hopper, single_barrier, single_buffer
 from .types import mbarrier
 
+__all__ = ["async_store"]
+
 UNIT = 16  # PTX, cp.async.bulk: addresses and size are multiples of 16 bytes
 
 

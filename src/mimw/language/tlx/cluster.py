@@ -18,6 +18,11 @@ from ..refuse import refuse
 from .arguments import index_handle, needs_hopper, single_barrier, single_buffer
 from .types import buffered_tensor, mbarrier, mbarrier_type, storage_kind
 
+__all__ = [
+    "async_remote_shmem_copy", "async_remote_shmem_store", "cluster_barrier", "cluster_cta_rank", "cluster_size_1d",
+    "fence_mbarrier_init_cluster", "remote_shmem_store", "remote_view",
+]
+
 
 @word
 def cluster_cta_rank(_semantic=None) -> tl.tensor:

@@ -13,6 +13,8 @@ from .arguments import EVICTION_POLICIES, cache_policy, handle_of, is_int, singl
 from .bulk import bulk_load
 from .types import async_token
 
+__all__ = ["async_load", "async_load_commit_group", "async_load_wait_group"]
+
 
 @word
 def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr = "", eviction_policy: tl.constexpr = "",

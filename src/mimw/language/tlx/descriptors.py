@@ -7,8 +7,10 @@ import triton.language.core as tl
 from ...errors import KernelError
 from ..core import word
 from ..refuse import refuse
-from .arguments import index_handle, is_int, needs_hopper
-from .types import tensor_descriptor_ptr, tensor_descriptor_ptr_type
+from .arguments import is_int, needs_hopper
+from .types import tensor_descriptor_ptr
+
+__all__ = ["allocate_tensor_descriptor", "make_tensor_descriptor", "reinterpret_tensor_descriptor"]
 
 
 @word
@@ -25,23 +27,12 @@ def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_desc
     return tensor_descriptor_ptr(_semantic.builder.record("descriptor_slots", num).results[0], num)
 
 
-def slot_at(slots: tensor_descriptor_ptr, idx, semantic) -> tensor_descriptor_ptr:
-    """One slot of an array; an error for an index known to be out of range."""
-    if slots.num == 0:
-        refuse(KernelError, "a single descriptor slot cannot be indexed", mend="index what allocate_tensor_descriptor gave, once")
-    if is_int(idx) and not 0 <= idx < slots.num:
-        refuse(KernelError, f"index {idx} is out of range: {slots} has the indices 0 to {slots.num - 1}")
-    index = index_handle("index", idx, semantic)
-    return tensor_descriptor_ptr_type(0, slots.descriptor_size).value(
-        semantic.builder.record("descriptor_slot", slots.handle, index).results[0])
-
-
 def _single_slot(name: str, slot, semantic) -> tensor_descriptor_ptr:
     """`slot`, an array of one indexed; an error for larger arrays."""
     if slot.num > 1:
         refuse(KernelError, f"{name}: `desc_ptr` must be one slot, but it is an array of {slot.num}",
                             mend="index it: `desc_ptr[i]`")
-    return slot_at(slot, 0, semantic) if slot.num else slot
+    return slot.at(0, semantic) if slot.num else slot
 
 
 @word

@@ -13,6 +13,8 @@ from .local_mem import same_dtype
 from .require import register_layout
 from .types import async_token, buffered_tensor, storage_kind
 
+__all__ = ["local_gather", "local_scatter", "zeros"]
+
 
 @word
 def local_gather(src, indices, axis: tl.constexpr, token=None, _semantic=None) -> tl.tensor:

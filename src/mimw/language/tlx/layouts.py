@@ -18,6 +18,12 @@ from ..core import host_constructible, host_method, identifier, unwrap
 from ..refuse import refuse
 from .fixed_list import fixed, tuples
 
+__all__ = [
+    "TMemCTAMode", "layout_encoding", "nv_mma_shared_layout_encoding", "padded_shared_layout_encoding",
+    "shared_layout_encoding", "shared_linear_layout_encoding", "swizzled_layout", "swizzled_shared_layout_encoding",
+    "tensor_memory_layout_encoding",
+]
+
 
 def _picked(extents, dims: tuple[int, ...]) -> tuple:
     return tuple(extents[axis] for axis in dims)

@@ -11,7 +11,9 @@ from .alias import storage_alias_spec_type_class
 from .arguments import handle_of, index_handle, is_int, needs_tensor_memory, positive_int, single_buffer
 from .layouts import permuted, shared_layout_encoding
 from .require import register_layout
-from .types import async_token, buffered_tensor, buffered_tensor_type, clc_response, mbarrier, mbarrier_type, storage_kind
+from .types import async_token, buffered_tensor, buffered_tensor_type, clc_response, mbarrier, storage_kind
+
+__all__ = ["local_alloc", "local_load", "local_slice", "local_store", "local_trans", "local_view"]
 
 
 @word
@@ -81,25 +83,9 @@ def local_view(buf, idx, _semantic=None):
     not:       a copy: the view shares the memory
     lowers to: ttg.memdesc_index
     """
-    if isinstance(buf, clc_response):
-        raise not_yet(_semantic, "local_view on a clc_response")
-    if not isinstance(buf, (buffered_tensor, mbarrier)):
+    if not isinstance(buf, (buffered_tensor, mbarrier, clc_response)):
         refuse(KernelError, f"local_view takes a buffered_tensor or an mbarrier, got {buf}")
-    if isinstance(buf, mbarrier) and buf.num == 0:
-        refuse(KernelError, "a single mbarrier cannot be indexed", mend="index the array that alloc_barriers returned, once")
-    extent = buf.num or buf.shape[0]
-    if is_int(idx) and not 0 <= idx < extent:
-        refuse(KernelError, f"index {idx} is out of range: {buf} has the indices 0 to {extent - 1}")
-    builder, index = _semantic.builder, index_handle("index", idx, _semantic)
-    if isinstance(buf, mbarrier):
-        type_ = mbarrier_type(0, buf.type.layout, buf.type.storage, buf.is_warp_barrier)
-        return type_.value(builder.record("barrier_index", buf.handle, index).results[0])
-    if buf.num:
-        type_ = buf.type.with_(num=0)
-    else:
-        order = tuple(axis - 1 for axis in buf.type.order if axis)
-        type_ = buffered_tensor_type(buf.dtype, buf.shape[1:] or (1, ), 0, buf.type.storage, None, order)
-    return type_.value(builder.record("buffer_index", buf.handle, index).results[0])
+    return buf.at(idx, _semantic)
 
 
 @word

@@ -11,6 +11,8 @@ from .arguments import handle_of, is_int, needs_hopper, single_buffer
 from .local_mem import local_load
 from .types import buffered_tensor, storage_kind
 
+__all__ = ["async_dot", "async_dot_wait"]
+
 _SUPPORTED = "f16, bf16, f32 (as tf32), fp8 (e5m2, e4m3), int8"
 
 

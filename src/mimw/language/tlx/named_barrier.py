@@ -8,6 +8,8 @@ from ..core import capability, word
 from ..refuse import refuse
 from .arguments import is_int
 
+__all__ = ["named_barrier_arrive", "named_barrier_wait"]
+
 LAST, WARP, MOST_THREADS = 15, 32, 1024
 
 

@@ -1,6 +1,8 @@
 """The public words that this release does not offer, with their parameters: each can be imported, and says so when called.
 
-A word leaves this table when it is implemented in the file of its family.
+    subslice = _declare("subslice", "buf offset size")       tlx.subslice(buf, 0, 64) in a kernel raises NotYet, with the line
+
+Input: a name and its published parameters. Output: the word. It leaves this file when it is implemented in the file of its family.
 """
 
 from __future__ import annotations
@@ -10,30 +12,11 @@ import inspect
 
 from ..core import not_yet, word
 
-# name: parameters; `name=value` has a default.
-WORDS = {
-    # buffers
-    "subslice": "buf offset size",
-    "tmem_copy": "src dst",
-    # cluster launch control
-    "clc_create_context": "num_consumers num_stages=1",
-    "clc_producer": "context p_producer=None multi_ctas=True k=0",
-    "clc_consumer": "context p_consumer=None multi_ctas=True k=0 return_3d=False",
-    "_alloc_clc_responses": "num",
-    "_clc_issue": "response barrier",
-    "_clc_query": "response",
-    # layouts
-    "require_amd_wmma_layout": "src version=3 transposed=True warp_bases=((0,2),(2,0)) reg_bases=((0,1),(1,0)) "
-                               "instr_shape=(16,16,128)",
-    # utilities
-    "_to_mxfp8_block": "x VEC_SIZE dtype",
-    # AMD
-    "rematerialized_range": "start end identity placement=None",
-    "amd_register_resident": "value register_class='agpr' registers_per_group=1",
-    "amd_register_handoff": "value register_class='vgpr'",
-    "amd_scheduled_mfma": "a b acc accumulator_role resident_operand=None accumulator_register_class=None initialize=False",
-    "amd_mfma_commit": "value preserve=None",
-}
+__all__ = [
+    "subslice", "tmem_copy", "clc_create_context", "clc_producer", "clc_consumer", "_alloc_clc_responses", "_clc_issue",
+    "_clc_query", "require_amd_wmma_layout", "_to_mxfp8_block", "rematerialized_range", "amd_register_resident",
+    "amd_register_handoff", "amd_scheduled_mfma", "amd_mfma_commit",
+]
 
 
 def _parameters(declared: str) -> list[inspect.Parameter]:
@@ -57,5 +40,30 @@ def _declare(name: str, declared: str):
     return word(not_offered)
 
 
-globals().update({name: _declare(name, declared) for name, declared in WORDS.items()})
-__all__ = list(WORDS)
+# buffers
+subslice = _declare("subslice", "buf offset size")
+tmem_copy = _declare("tmem_copy", "src dst")
+
+# cluster launch control
+clc_create_context = _declare("clc_create_context", "num_consumers num_stages=1")
+clc_producer = _declare("clc_producer", "context p_producer=None multi_ctas=True k=0")
+clc_consumer = _declare("clc_consumer", "context p_consumer=None multi_ctas=True k=0 return_3d=False")
+_alloc_clc_responses = _declare("_alloc_clc_responses", "num")
+_clc_issue = _declare("_clc_issue", "response barrier")
+_clc_query = _declare("_clc_query", "response")
+
+# layouts
+require_amd_wmma_layout = _declare(
+    "require_amd_wmma_layout", "src version=3 transposed=True warp_bases=((0,2),(2,0)) reg_bases=((0,1),(1,0)) "
+                               "instr_shape=(16,16,128)")
+
+# utilities
+_to_mxfp8_block = _declare("_to_mxfp8_block", "x VEC_SIZE dtype")
+
+# AMD
+rematerialized_range = _declare("rematerialized_range", "start end identity placement=None")
+amd_register_resident = _declare("amd_register_resident", "value register_class='agpr' registers_per_group=1")
+amd_register_handoff = _declare("amd_register_handoff", "value register_class='vgpr'")
+amd_scheduled_mfma = _declare(
+    "amd_scheduled_mfma", "a b acc accumulator_role resident_operand=None accumulator_register_class=None initialize=False")
+amd_mfma_commit = _declare("amd_mfma_commit", "value preserve=None")

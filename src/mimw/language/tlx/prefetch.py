@@ -10,6 +10,8 @@ from ..refuse import refuse
 from .arguments import cache_policy, handle_of, needs_hopper, predicate_handle
 from .tma import checked_offsets
 
+__all__ = ["async_descriptor_prefetch_tensor", "prefetch"]
+
 
 @word
 def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: tl.constexpr = "", _semantic=None) -> None:

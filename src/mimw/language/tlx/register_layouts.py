@@ -10,6 +10,8 @@ from ..refuse import refuse
 from .fixed_list import fixed, tuples
 from .layouts import _is_power_of_two, layout_encoding, swizzled_layout
 
+__all__ = ["DummyRegisterLayoutEncoding", "amd_mfma_layout", "dot_operand_layout", "layout"]
+
 
 def _leaves(modes) -> list[int]:
     return [leaf for mode in modes for leaf in _leaves(mode)] if isinstance(modes, tuple) else [modes]

@@ -11,6 +11,8 @@ from .layouts import layout_encoding
 from .register_layouts import layout as thread_value_layout
 from .types import buffered_tensor
 
+__all__ = ["assert_same_layout", "dump_layout", "release_layout", "require_layout"]
+
 
 def register_layout(name: str, layout, semantic):
     """A register layout as the solver takes it; an error unless it is one of ours that this release offers."""

@@ -13,6 +13,8 @@ from .arguments import is_int, positive_int
 from .layouts import row_major, shared_layout_encoding
 from .types import buffered_tensor, buffered_tensor_type, storage_kind
 
+__all__ = ["local_reinterpret", "local_reshape"]
+
 
 @word
 def local_reshape(buf, shape: tl.constexpr, _semantic=None) -> buffered_tensor:

@@ -9,6 +9,11 @@ from ..refuse import refuse
 from .arguments import is_int
 from .types import async_token
 
+__all__ = [
+    "amd_descriptor_prefetch_tensor", "async_amd_descriptor_load", "async_amd_descriptor_load_fused",
+    "async_amd_descriptor_store", "async_amd_descriptor_wait", "update_tensor_descriptor",
+]
+
 
 def _needs_tdm(name: str, semantic) -> None:
     arch = str(semantic.builder.options.arch)

@@ -18,6 +18,8 @@ from .arguments import (
     single_buffer,
 )
 
+__all__ = ["async_descriptor_load", "async_descriptor_store", "async_descriptor_store_wait"]
+
 # What cp.reduce.async.bulk.tensor combines, by element type.
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
 REDUCTIONS = {

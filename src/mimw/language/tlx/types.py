@@ -1,7 +1,10 @@
 """Values a kernel holds besides tiles and scalars, with their types: buffers, barriers, tokens and kin.
 
+    buffers = local_alloc((64, 64), tl.float16, 4)      a buffered_tensor, of type buffered_tensor<fp16[64, 64] x 4 in smem>
+    buffers[i]                                          one of the four: `num` is 0, the handle that of a `buffer_index`
+
 Types decide how helpers are specialised (`mangle`) and what may be carried through loops and branches (equality). All can
-be made in plain Python, for tests and as constants.
+be made in plain Python, for tests and as constants. A value is a handle and a type; whatever else it has is its type's.
 """
 
 from __future__ import annotations
@@ -11,8 +14,16 @@ from enum import Enum
 import triton.language.core as tl
 
 from ... import ir
-from ..core import HandleType, HandleValue, host_constructible, unwrap, word
+from ...errors import KernelError
+from ..core import HandleType, HandleValue, host_constructible, not_yet, unwrap, word
+from ..numbers import index_handle, is_int
+from ..refuse import refuse
 from .layouts import row_major
+
+__all__ = [
+    "CLCPipelineContext", "async_token", "buffered_tensor", "buffered_tensor_type", "clc_response", "clc_response_type",
+    "mbarrier", "mbarrier_type", "storage_kind", "tensor_descriptor_ptr", "tensor_descriptor_ptr_type",
+]
 
 
 @host_constructible
@@ -24,12 +35,53 @@ class storage_kind(Enum):
     smemCluster = "smemCluster"
 
 
-class buffered_tensor_type(HandleType):
+class ArrayType(HandleType):
+    """`num` things of one kind; `num == 0` is a single one."""
+
+    num: int
+    index_op: str       # the op that gives one of them
+    single: tuple[str, str] = ("", "")  # what is said of an index into a single one, and the mend
+
+    @property
+    def indices(self) -> int:
+        """How many indices there are."""
+        return self.num
+
+    def one(self) -> HandleType:
+        """The type of one of them."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class ArrayValue(HandleValue):
+    """An array behind one handle; subscript with `array[i]`."""
+
+    @property
+    def num(self) -> int:
+        return self.type.num
+
+    @word
+    def __getitem__(self, idx, _semantic=None):
+        """The thing at `idx`, an int or an integer scalar; an index that is known to be out of range is refused."""
+        return self.at(idx, _semantic)
+
+    def at(self, idx, semantic):
+        """As the subscript, for words."""
+        if not self.type.num and self.type.single[0]:
+            refuse(KernelError, self.type.single[0], mend=self.type.single[1])
+        if is_int(idx) and not 0 <= idx < self.type.indices:
+            refuse(KernelError, f"index {idx} is out of range: {self} has the indices 0 to {self.type.indices - 1}")
+        index = index_handle("index", idx, semantic)
+        return self.type.one().value(semantic.builder.record(self.type.index_op, self.handle, index).results[0])
+
+
+class buffered_tensor_type(ArrayType):
     """`num` buffers of `shape` in one storage; `num == 0` is a single one.
 
     `order` is where the elements lie: `order[0]` is the fastest dimension. It follows the pinned layout if that has one, and
     is row-major otherwise; a transposed view has it permuted.
     """
+
+    index_op = "buffer_index"
 
     def __init__(self, element_ty, shape, num, storage, layout=None, order=None):
         self.element_ty, self.num, self.storage, self.layout = unwrap(element_ty), unwrap(num), unwrap(storage), unwrap(layout)
@@ -43,8 +95,16 @@ class buffered_tensor_type(HandleType):
     def to_ir(self, builder) -> ir.Buffer:
         return ir.Buffer(self.element_ty.to_ir(builder), self.shape, self.num, self.storage.value)
 
-    def value(self, handle) -> buffered_tensor:
-        return buffered_tensor(handle, self.element_ty, self.shape, self.num, self.storage, self.layout, order=self.order)
+    @property
+    def indices(self) -> int:
+        return self.num or self.shape[0]
+
+    def one(self) -> buffered_tensor_type:
+        """One buffer of an array; of a single buffer, which a slot may be, a step along its first dimension."""
+        if self.num:
+            return self.with_(num=0)
+        order = tuple(axis - 1 for axis in self.order if axis)
+        return buffered_tensor_type(self.element_ty, self.shape[1:] or (1, ), 0, self.storage, None, order)
 
     def with_(self, shape=None, num=None, layout=None, order=None) -> buffered_tensor_type:
         """This type with some fields changed."""
@@ -61,12 +121,11 @@ class buffered_tensor_type(HandleType):
         return f"buffered_tensor<{self.element_ty}{list(self.shape)}{array} in {self.storage.value}>"
 
 
-class buffered_tensor(HandleValue):
+class buffered_tensor(ArrayValue, of=buffered_tensor_type):
     """A handle to `num` equally shaped buffers; subscript with `buf[i]`. `num == 0` is a single buffer."""
 
     def __init__(self, handle, element_ty, shape, num, storage, layout=None, *, order=None):
-        super().__init__(handle)
-        self.type = buffered_tensor_type(element_ty, shape, num, storage, layout, order)
+        super().__init__(handle, buffered_tensor_type(element_ty, shape, num, storage, layout, order))
 
     @property
     def dtype(self):
@@ -76,19 +135,12 @@ class buffered_tensor(HandleValue):
     def shape(self) -> tuple[int, ...]:
         return self.type.shape
 
-    @property
-    def num(self) -> int:
-        return self.type.num
 
-    @word
-    def __getitem__(self, idx, _semantic=None):
-        """`buf[i]` is `local_view(buf, i)`."""
-        from .local_mem import local_view
-        return local_view(self, idx, _semantic=_semantic)
-
-
-class mbarrier_type(HandleType):
+class mbarrier_type(ArrayType):
     """`num` mbarriers; `num == 0` is a single one. On a warp barrier every thread arrives for itself."""
+
+    index_op = "barrier_index"
+    single = "a single mbarrier cannot be indexed", "index the array that alloc_barriers returned, once"
 
     def __init__(self, num, layout, storage, is_warp_barrier=False):
         self.num, self.layout, self.storage = unwrap(num), unwrap(layout), unwrap(storage)
@@ -97,8 +149,8 @@ class mbarrier_type(HandleType):
     def to_ir(self, builder) -> ir.Barrier:
         return ir.Barrier(self.num, self.is_warp_barrier)
 
-    def value(self, handle) -> mbarrier:
-        return mbarrier(handle, self.num, self.layout, self.storage, self.is_warp_barrier)
+    def one(self) -> mbarrier_type:
+        return mbarrier_type(0, self.layout, self.storage, self.is_warp_barrier)
 
     def mangle(self) -> str:
         return f"mbarrier_n{self.num}_{self.storage.value}{'_warp' if self.is_warp_barrier else ''}"
@@ -108,26 +160,15 @@ class mbarrier_type(HandleType):
         return f"mbarrier<{warp}{f'x {self.num}' if self.num else 'single'} in {self.storage.value}>"
 
 
-class mbarrier(HandleValue):
+class mbarrier(ArrayValue, of=mbarrier_type):
     """A handle to `num` barriers of 64 bits in shared memory; subscript with `bar[i]`."""
 
     def __init__(self, handle, num, layout=None, storage=storage_kind.smem, is_warp_barrier=False):
-        super().__init__(handle)
-        self.type = mbarrier_type(num, layout, storage, is_warp_barrier)
-
-    @property
-    def num(self) -> int:
-        return self.type.num
+        super().__init__(handle, mbarrier_type(num, layout, storage, is_warp_barrier))
 
     @property
     def is_warp_barrier(self) -> bool:
         return self.type.is_warp_barrier
-
-    @word
-    def __getitem__(self, idx, _semantic=None):
-        """`bar[i]` is `local_view(bar, i)`."""
-        from .local_mem import local_view
-        return local_view(self, idx, _semantic=_semantic)
 
 
 class async_token_type(HandleType):
@@ -136,31 +177,24 @@ class async_token_type(HandleType):
     def to_ir(self, builder) -> ir.Token:
         return ir.Token()
 
-    def value(self, handle) -> async_token:
-        return async_token(handle)
-
     def mangle(self) -> str:
         return "async_token"
 
     __str__ = mangle
 
 
-class async_token(HandleValue):
+class async_token(HandleValue, of=async_token_type):
     """The order between asynchronous copies, their commits and their waits; it has no value at run time."""
 
     def __init__(self, handle):
-        super().__init__(handle)
-        self.type = async_token_type()
+        super().__init__(handle, async_token_type())
 
 
-class clc_response_type(HandleType):
+class clc_response_type(ArrayType):
     """`num` answers of 16 bytes to cluster launch requests; `num == 0` is a single one."""
 
     def __init__(self, num, layout=None, storage=storage_kind.smem):
         self.num, self.layout, self.storage = unwrap(num), unwrap(layout), unwrap(storage)
-
-    def value(self, handle) -> clc_response:
-        return clc_response(handle, self.num, self.layout, self.storage)
 
     def mangle(self) -> str:
         return f"clc_response_n{self.num}_{self.storage.value}"
@@ -169,22 +203,14 @@ class clc_response_type(HandleType):
         return f"clc_response<{f'x {self.num}' if self.num else 'single'}>"
 
 
-class clc_response(HandleValue):
+class clc_response(ArrayValue, of=clc_response_type):
     """A handle to answers to cluster launch requests."""
 
     def __init__(self, handle, num, layout=None, storage=storage_kind.smem):
-        super().__init__(handle)
-        self.type = clc_response_type(num, layout, storage)
+        super().__init__(handle, clc_response_type(num, layout, storage))
 
-    @property
-    def num(self) -> int:
-        return self.type.num
-
-    @word
-    def __getitem__(self, idx, _semantic=None):
-        """`response[i]` is `local_view(response, i)`."""
-        from .local_mem import local_view
-        return local_view(self, idx, _semantic=_semantic)
+    def at(self, idx, semantic):
+        raise not_yet(semantic, "local_view on a clc_response")
 
 
 class _CLCPipelineContextType(tl.base_type):
@@ -235,8 +261,11 @@ class CLCPipelineContext(tl.base_value):
             part._flatten_ir(handles)
 
 
-class tensor_descriptor_ptr_type(HandleType):
+class tensor_descriptor_ptr_type(ArrayType):
     """`num` slots of `size` bytes in global memory for tensor descriptors; `num == 0` is a single one."""
+
+    index_op = "descriptor_slot"
+    single = "a single descriptor slot cannot be indexed", "index what allocate_tensor_descriptor gave, once"
 
     def __init__(self, num, size=128):
         self.num, self.size = unwrap(num), unwrap(size)
@@ -244,8 +273,8 @@ class tensor_descriptor_ptr_type(HandleType):
     def to_ir(self, builder) -> ir.DescriptorSlots:
         return ir.DescriptorSlots(self.num)
 
-    def value(self, handle) -> tensor_descriptor_ptr:
-        return tensor_descriptor_ptr(handle, self.num, self.size)
+    def one(self) -> tensor_descriptor_ptr_type:
+        return tensor_descriptor_ptr_type(0, self.size)
 
     def mangle(self) -> str:
         return f"tensor_descriptor_ptr_n{self.num}_b{self.size}"
@@ -254,22 +283,11 @@ class tensor_descriptor_ptr_type(HandleType):
         return f"tensor_descriptor_ptr<{f'x {self.num}' if self.num else 'single'}, {self.size} bytes each>"
 
 
-class tensor_descriptor_ptr(HandleValue):
+class tensor_descriptor_ptr(ArrayValue, of=tensor_descriptor_ptr_type):
     """A handle to `num` descriptor slots of `descriptor_size` bytes; subscript with `slots[i]`. `num == 0` is a single one."""
 
     def __init__(self, handle, num, descriptor_size=128):
-        super().__init__(handle)
-        self.type = tensor_descriptor_ptr_type(num, descriptor_size)
-
-    @word
-    def __getitem__(self, idx, _semantic=None):
-        """The slot `idx`, an int or integer scalar."""
-        from .descriptors import slot_at
-        return slot_at(self, idx, _semantic)
-
-    @property
-    def num(self) -> int:
-        return self.type.num
+        super().__init__(handle, tensor_descriptor_ptr_type(num, descriptor_size))
 
     @property
     def descriptor_size(self) -> int:

@@ -10,6 +10,8 @@ from ..core import capability, word
 from ..refuse import refuse
 from .arguments import is_int
 
+__all__ = ["clock64", "dtype_of", "get_fp8_format_name", "size_of", "thread_id", "vote_ballot_sync"]
+
 
 @word
 def dtype_of(v, _semantic=None) -> tl.dtype:

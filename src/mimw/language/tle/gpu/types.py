@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ....ir import Buffer
-from ...core import host_constructible, unwrap, word
+from ...core import HandleValue, host_constructible, unwrap, word
 from ...refuse import refuse
 from ...tlx import types as tlx
 from ...tlx.arguments import is_int
@@ -67,9 +67,6 @@ class buffered_tensor_type(tlx.buffered_tensor_type):
         element = tl.int8 if self.element_ty == tl.int1 else self.element_ty
         return Buffer(element.to_ir(builder), self.stored)
 
-    def value(self, handle) -> buffered_tensor:
-        return buffered_tensor(handle, self)
-
     def slot(self) -> buffered_tensor_type:
         """The type of one step along the leading dimension."""
         return buffered_tensor_type(self.element_ty, self.shape[1:], stored=self.stored[1:] or (1, ))
@@ -81,12 +78,11 @@ class buffered_tensor_type(tlx.buffered_tensor_type):
         return f"buffered_tensor<{self.element_ty}{list(self.shape)}>"
 
 
-class buffered_tensor(tlx.buffered_tensor):
+class buffered_tensor(tlx.buffered_tensor, of=buffered_tensor_type):
     """An array in shared memory: `.shape`, `.dtype`, and `.type` with `.storage`, `.layout`, `.shape`, `.element_ty`."""
 
     def __init__(self, handle, type_: buffered_tensor_type):
-        super().__init__(handle, type_.element_ty, type_.shape, 0, type_.storage, type_.layout)
-        self.type = type_
+        HandleValue.__init__(self, handle, type_)
 
     @word
     def slot(self, stage, _semantic=None):

@@ -1,0 +1,30 @@
+"""Numbers as arguments of words: ints, and integer scalars of the kernel.
+
+    is_int(True)                            False: a bool is no number
+    index_handle("index", i, semantic)      the i32 handle of an int or of an integer scalar; KernelError for anything else
+
+Input: what a word was given. Output: whether it is a number, or its handle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton.language.core as tl
+
+from ..errors import KernelError
+from .refuse import refuse
+
+
+def is_int(value: Any) -> bool:
+    """True of an int that is no bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def index_handle(name: str, value: Any, semantic) -> Any:
+    """An i32 handle for an int or an integer scalar."""
+    if is_int(value):
+        return semantic.builder.get_int32(value)
+    if isinstance(value, tl.tensor) and not value.type.is_block() and value.dtype.is_int():
+        return semantic.cast(value, tl.int32).handle
+    refuse(KernelError, f"{name} must be an int or an integer scalar, got {value}")
