@@ -12,6 +12,7 @@ from mimw.compile import compile_kernel
 from mimw.ir.byte_maps import byte_offset
 from mimw.ir.linear import linear_of, positions
 from mimw.triton_port.accesses import stored_layouts, tile_layouts
+from mimw.triton_port.text import ModuleText
 from tests.tle.swizzled import swizzled
 
 ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(3)}
@@ -107,7 +108,7 @@ def written(found, on, warps):
     """{offset: (element, byte)} after all threads have run, and the layout that value and mask were in."""
     assembly, types = re.search(r'ttg\.inline_asm "(.*?)" .*? : \((.*)\) -> \(\)', found.stage("ttgir")).groups()
     lines = [line.strip() for line in assembly.replace("\\0A", "\n").splitlines() if line.strip() not in "{}"]
-    layout = tile_layouts(found.stage("ttgir"), types)[-1]
+    layout = tile_layouts(ModuleText(found.stage("ttgir")), types)[-1]
     shape, size = on.shape, on.itemsize
     linear, memory = linear_of(layout, shape), {}
     held = 1 << len(linear.registers)

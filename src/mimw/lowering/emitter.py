@@ -20,7 +20,7 @@ from ..ir import UNKNOWN, Block, Op, Place, Program, Tensor, Token, Value
 from ..ir.layouts import RegisterLayout, SharedLayout
 from ..target import Target
 from ..triton_port.builder import GluonOpBuilder
-from ..triton_port.order import numbered
+from ..triton_port.numbers import numbered
 from .types import Types
 
 Emission = Callable[["Emitter", Op], object]
@@ -117,10 +117,12 @@ class Emitter:
         """The layout in which `op` takes the tile that is its operand of that name."""
         return self.layouts.wanted(op, op.index_of(name))
 
-    def operands(self, op: Op) -> list:
-        """All operands in order, each in its wanted layout; tokens left out. For ops that are handed on to Triton as they are."""
+    def operands(self, op: Op, name: str = "") -> list:
+        """The values of the operand of that name, a tuple, each in its wanted layout; tokens left out. Without a name all operands
+        of the op in order, for ops that are handed on to Triton as they are."""
+        values, first = (getattr(op, name), op.index_of(name)) if name else (op.operands, 0)
         result = []
-        for index, value in enumerate(op.operands):
+        for index, value in enumerate(values, start=first):
             if isinstance(value.type, Token):
                 continue
             mlir_value = self.values[value]

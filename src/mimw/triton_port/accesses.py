@@ -1,4 +1,9 @@
-"""In which layouts a finished kernel reads and writes its buffers: what Triton's passes made of the tiles on either side."""
+"""In which layouts a finished kernel reads and writes its buffers: what Triton's passes made of the tiles on either side.
+
+Input: a module after Triton's passes. Output: by the number of a recorded op, the layouts of tiles:
+
+    buffer_accesses(module)[12]        [BufferAccess(blocked([1, 8], ...), transposed=False)], of the array that op 12 allocates
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,21 @@ import re
 from dataclasses import dataclass, field
 
 from ..ir.layouts import Blocked, Linear, Mma, RegisterLayout, Slice
-from .order import number_of, numbers_of
+from .numbers import number_of
+from .text import ModuleText
 
 _VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans")
 _ACCESSES = ("ttg.local_load", "ttg.local_store")
-_NAMED = re.compile(r"^(#\w+) = (#ttg\..*)$", re.MULTILINE)
 _STORE = re.compile(r"^ *ttg\.local_store .* : (tensor<.*>) -> .* loc\((#loc\d*)\)$", re.MULTILINE)
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)[^,]+, (#.*)>$")
 
 
 @dataclass(frozen=True)
-class Access:
-    """One read or write of a 2-D tile: its layout (None for a kind not told here), and whether the buffer is seen transposed."""
+class BufferAccess:
+    """One read or write of a 2-D tile: its layout (None for a kind not read here), and whether the buffer is seen transposed."""
 
     layout: RegisterLayout | None
-    turned: bool
+    transposed: bool
 
 
 @dataclass
@@ -56,7 +61,7 @@ class _Walk:
         return value if value in self.allocs else None
 
 
-def buffer_accesses(module) -> dict[int, list[Access]]:
+def buffer_accesses(module) -> dict[int, list[BufferAccess]]:
     """For each recorded op that allocates a buffer array, by its number, all that the module does to the array.
 
     Only arrays that nothing but reads and writes of whole buffers touches; none at all if some access cannot be followed to its
@@ -69,7 +74,7 @@ def buffer_accesses(module) -> dict[int, list[Access]]:
             block = walk.blocks[op.get_region(number).id()]
             for index in range(op.get_num_operands()):
                 walk.root[block.get_argument(index).id()] = op.get_operand(index).id()
-    found: dict[int, list[Access] | None] = {alloc: [] for alloc in walk.allocs}
+    found: dict[int, list[BufferAccess] | None] = {alloc: [] for alloc in walk.allocs}
     for op, value in walk.uses:
         alloc = walk.alloc_of(value.id())
         if alloc is None:
@@ -78,32 +83,31 @@ def buffer_accesses(module) -> dict[int, list[Access]]:
             found[alloc] = None
         elif found[alloc] is not None:
             tile = op.get_result(0) if op.get_name() == "ttg.local_load" else op.get_operand(0)
-            found[alloc].append(Access(_tile(str(tile.get_type())), _is_turned(str(value.get_type()))))
+            found[alloc].append(BufferAccess(_tile(str(tile.get_type())), _is_transposed(str(value.get_type()))))
     numbers = list(walk.allocs.values())
     return {number: found[alloc] for alloc, number in walk.allocs.items()
             if number is not None and numbers.count(number) == 1 and found[alloc] is not None}
 
 
 def stored_layouts(module) -> dict[int, RegisterLayout | None]:
-    """For each recorded op that stores a whole tile, by its number, the layout of the tile (None: a kind that is not told here).
+    """For each recorded op that stores a whole tile, by its number, the layout of the tile (None: a kind that is not read here).
 
     Read from the module's text: an op without results tells its place nowhere else.
     """
-    text = str(module)
-    numbers, found = numbers_of(text.splitlines()), {}
-    for type_, where in _STORE.findall(text):
-        found.setdefault(numbers.get(where, -1), tile_layouts(text, type_)[0])
+    text, found = ModuleText(module), {}
+    for type_, where in _STORE.findall(text.text):
+        found.setdefault(text.number(where), tile_layouts(text, type_)[0])
     return found
 
 
-def tile_layouts(text: str, types: str) -> list[RegisterLayout | None]:
+def tile_layouts(text: ModuleText, types: str) -> list[RegisterLayout | None]:
     """The layouts of the tiles in `types`, a list as it stands in a module's text, which has the long names of its layouts."""
-    names = dict(_NAMED.findall(text))
+    names = text.layouts
     spelled = re.sub(r"#\w+\b(?!\.)", lambda name: names.get(name[0], name[0]), types)
     return [_tile(tensor) for tensor in re.findall(r"tensor<[^#]*#(?:[^<>]|<[^<>]*(?:<[^<>]*>[^<>]*)*>)*>", spelled)]
 
 
-def _is_turned(buffer: str) -> bool:
+def _is_transposed(buffer: str) -> bool:
     order = re.search(r"order = \[(\d+)", buffer)
     return order[1] == "0" if order else "transposed = true" in buffer
 

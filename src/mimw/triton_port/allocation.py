@@ -12,16 +12,14 @@ start of Triton's LLVM stage decide:
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
 from .codegen import mlir_context
-from .order import numbers_of
+from .text import ModuleText, module_of
 
 _BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f16": 16, "bf16": 16, "i16": 16, "i32": 32, "f32": 32, "i64": 64,
          "f64": 64}
@@ -75,30 +73,20 @@ def allocation(ttgir, arch: int | str = 90) -> Allocation:
         passes.convert.add_index_to_llvmir(manager)
         amd.passes.ttgpuir.add_allocate_shared_memory(manager, arch)
     manager.run(module, "allocation")
-    text = str(module)
-    return Allocation(int(re.search(r"ttg\.shared = (\d+)", text)[1]), tuple(_pieces(text)))
+    text = ModuleText(module)
+    return Allocation(int(re.search(r"ttg\.shared = (\d+)", text.text)[1]), tuple(_pieces(text)))
 
 
 def _parsed(ttgir: str):
     context = mlir_context()
     nvidia.load_dialects(context)
     amd.load_dialects(context)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.ttgir")
-        path.write_text(ttgir)
-        module = mlir.parse_mlir_module(str(path), context)
-    module.context = context
-    return module
+    return module_of(ttgir, context)
 
 
-def _pieces(text: str):
-    places = {name: (file, int(line), int(column))
-              for name, file, line, column in re.findall(r'(#loc\d*) = loc\("(.*)":(\d+):(\d+)\)', text)}
-    places |= {name: places[inside] for name, inside in re.findall(r'(#loc\d*) = loc\(".*"\((#loc\d*)\)\)', text)
-               if inside in places}  # a position inside the name of a recorded op
-    numbers = numbers_of(text.splitlines())
+def _pieces(text: ModuleText):
     around = []  # ops whose regions are open; their attributes stand behind these
-    for line in text.splitlines():
+    for line in text.lines:
         if opened := re.search(r'"(\w+\.\w+)"\(.*\(\{$', line):
             around.append(opened[1])
         closed = around.pop() if line.lstrip().startswith("})") and around else ""
@@ -106,14 +94,14 @@ def _pieces(text: str):
             name = re.search(r"\b(tt\.func|tt\.\w+|ttg\.\w+|ttng\.\w+)\b", line)
             where = re.findall(r"loc\((#loc\d*)\)", line)
             start = int(match[1])
-            place = places.get(where[-1], ("", 0, 0)) if where else ("", 0, 0)
-            yield Piece(closed or (name[1] if name else ""), *place, start, start + _size(line),
-                        numbers.get(where[-1], -1) if where else -1)
+            position = text.positions.get(where[-1], ("", 0, 0)) if where else ("", 0, 0)
+            yield Piece(closed or (name[1] if name else ""), *position, start, start + _size(line),
+                        text.number(where[-1]) if where else -1)
 
 
 def _size(line: str) -> int:
     """What an op takes: scratch says so itself, a buffer's type does, and a function keeps one word for its workers."""
-    if told := re.search(r"allocation\.size = (\d+)", line):
-        return int(told[1])
+    if size := re.search(r"allocation\.size = (\d+)", line):
+        return int(size[1])
     extent = re.search(r"-> !ttg\.memdesc<([\dx]+)x(\w+),", line)
     return prod(map(int, extent[1].split("x"))) * _BITS[extent[2]] // 8 if extent else 4

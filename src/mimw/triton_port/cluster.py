@@ -3,6 +3,9 @@
 Triton knows clusters only as one program over several CTAs. A kernel whose LLVM function carries `nvvm.cluster_dim` gets
 `.explicitcluster` and `.reqnctapercluster` in its PTX, and then the ordinary launch forms clusters of CTAs that are each
 a program of their own. The binding has no way to make an attribute of that kind, so the module goes through text.
+Input: a module and a shape. Output: the module; `with_cluster(module, (2, 1, 1))` has, on its kernel,
+
+    nvvm.cluster_dim = array<i32: 2, 1, 1>
 """
 
 from __future__ import annotations
@@ -13,20 +16,17 @@ from collections import namedtuple
 from math import prod
 
 from .runtime import CompiledKernel
-from .text import module_of
+from .text import Rewrite, rewritten
 
 _SHAPE = re.compile(r"\.reqnctapercluster (\d+)(?:, (\d+))?(?:, (\d+))?")
 _NON_PORTABLE = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED (CUDA driver API, CUfunction_attribute)
-_KERNEL = re.compile(r"^  tt\.func public @.* attributes \{", re.MULTILINE)
+_KERNEL = re.compile(r"(  tt\.func public @.* attributes \{)(.*)")
 
 
 def with_cluster(module, shape: tuple[int, int, int]):
     """The module with the attribute on its kernel."""
     attribute = f"nvvm.cluster_dim = array<i32: {', '.join(map(str, shape))}>, "
-    text, found = _KERNEL.subn(lambda match: match[0] + attribute, str(module))
-    if found != 1:
-        raise RuntimeError(f"expected one kernel with attributes in the module, found {found}")
-    return module_of(text, module.context)
+    return rewritten(module, (Rewrite(_KERNEL, lambda line: f"{line[1]}{attribute}{line[2]}", times=1), ))
 
 
 def add_metadata(compiled, **fields) -> None:

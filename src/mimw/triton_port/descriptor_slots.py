@@ -2,7 +2,7 @@
 
 Triton 3.9 knows `ttg.global_scratch_alloc` of any size, `ttng.tensormap_create` at any address and
 `ttng.reinterpret_tensor_descriptor`, but makes them only inside its passes. So lowering leaves a stand-in for each, and
-`place_descriptors` writes the real op in its place in the text of the module. Each rewrite looks at one line only.
+`place_descriptors` writes the real op in its place in the text of the module. Input: a module with stand-ins, output: one without:
 
     ttg.inline_asm "mimw.slots BYTES"                               scratch for the slots
     ttg.inline_asm "mimw.fill RANK TYPE FILL SWIZZLE" %operands     tensormap_create, and the fence that makes it usable
@@ -13,19 +13,11 @@ Triton 3.9 knows `ttg.global_scratch_alloc` of any size, `ttng.tensormap_create`
 from __future__ import annotations
 
 import re
-import tempfile
-from pathlib import Path
 
-from triton._C.libtriton import ir as mlir
+from .text import Rewrite, rewritten
 
 SLOT_BYTES = 128
 ACQUIRE = "mimw.acquire"
-
-_SLOTS = re.compile(r'(.*) = ttg\.inline_asm "mimw\.slots (\d+)"[^:]*: \(\) -> (!tt\.ptr<i8>)(.*)')
-_FILL = re.compile(r'(\s*)ttg\.inline_asm "mimw\.fill (\d) (\d+) (\d) (\d)" \{[^}]*\} (.*) : \((.*)\) -> \(\)(.*)')
-_ACQUIRE = re.compile(r'(\s*)ttg\.inline_asm "mimw\.acquire" \{[^}]*\} (%\S+) : \((.*)\) -> \(\)(.*)')
-_VIEW = re.compile(r"(.*) = tt\.make_tensor_descriptor (%[^,]+), .*\{mimw\.view\} : (<\w+>), (<.*>)( loc\(.*)?")
-
 
 def slots_marker(count: int) -> str:
     """The stand-in for an allocation of `count` slots."""
@@ -49,29 +41,27 @@ def mark_view(builder, value) -> None:
 
 def place_descriptors(module):
     """The module with the real op in place of each stand-in."""
-    text = "\n".join(_real(line) for line in str(module).splitlines()) + "\n"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "module.ttgir")
-        path.write_text(text)
-        placed = mlir.parse_mlir_module(str(path), module.context)
-    placed.context = module.context
-    return placed
+    return rewritten(module, _REAL_OPS)
 
 
-def _real(line: str) -> str:
-    if found := _SLOTS.fullmatch(line):
-        name, size, type_, location = found.groups()
-        return f"{name} = ttg.global_scratch_alloc {{alignment = 128 : i32, nbytes = {size} : i32}} : {type_}{location}"
-    if found := _FILL.fullmatch(line):
-        indent, rank, element, nan, swizzle, operands, types, location = found.groups()
-        return _create(indent, int(rank), (element, nan, swizzle), operands.split(", "), types, location)
-    if found := _ACQUIRE.fullmatch(line):
-        indent, slot, pointer, location = found.groups()
-        return f"{indent}ttng.tensormap_fenceproxy_acquire {slot} : {pointer}{location}"
-    if found := _VIEW.fullmatch(line):
-        name, slot, pointer, type_, location = found.groups()
-        return f"{name} = ttng.reinterpret_tensor_descriptor {slot} : !tt.ptr{pointer} to !tt.tensordesc{type_}{location or ''}"
-    return line
+def _scratch(line: re.Match) -> str:
+    name, size, type_, location = line.groups()
+    return f"{name} = ttg.global_scratch_alloc {{alignment = 128 : i32, nbytes = {size} : i32}} : {type_}{location}"
+
+
+def _fill(line: re.Match) -> str:
+    indent, rank, element, nan, swizzle, operands, types, location = line.groups()
+    return _create(indent, int(rank), (element, nan, swizzle), operands.split(", "), types, location)
+
+
+def _acquire(line: re.Match) -> str:
+    indent, slot, pointer, location = line.groups()
+    return f"{indent}ttng.tensormap_fenceproxy_acquire {slot} : {pointer}{location}"
+
+
+def _view(line: re.Match) -> str:
+    name, slot, pointer, type_, location = line.groups()
+    return f"{name} = ttng.reinterpret_tensor_descriptor {slot} : !tt.ptr{pointer} to !tt.tensordesc{type_}{location or ''}"
 
 
 def _create(indent: str, rank: int, codes: tuple[str, ...], operands: list[str], types: str, location: str) -> str:
@@ -84,3 +74,11 @@ def _create(indent: str, rank: int, codes: tuple[str, ...], operands: list[str],
                   f"swizzle_mode = {swizzle} : i32")
     return (f"{indent}ttng.tensormap_create {slot}, {base}, {lists} {{{attributes}}} : ({types}) -> (){location}\n"
             f"{indent}ttng.tensormap_fenceproxy_acquire {slot} : {types.split(', ')[0]}{location}")
+
+
+_REAL_OPS = (
+    Rewrite(re.compile(r'(.*) = ttg\.inline_asm "mimw\.slots (\d+)"[^:]*: \(\) -> (!tt\.ptr<i8>)(.*)'), _scratch),
+    Rewrite(re.compile(r'(\s*)ttg\.inline_asm "mimw\.fill (\d) (\d+) (\d) (\d)" \{[^}]*\} (.*) : \((.*)\) -> \(\)(.*)'), _fill),
+    Rewrite(re.compile(r'(\s*)ttg\.inline_asm "mimw\.acquire" \{[^}]*\} (%\S+) : \((.*)\) -> \(\)(.*)'), _acquire),
+    Rewrite(re.compile(r"(.*) = tt\.make_tensor_descriptor (%[^,]+), .*\{mimw\.view\} : (<\w+>), (<.*>)( loc\(.*)?"), _view),
+)

@@ -1,7 +1,7 @@
 """The order of effects in a TTGIR module, read from its text, and how the order after Triton's passes may differ from before.
 
-Input: a module whose ops carry the numbers of the recorded ops (`numbered`), and the numbers of those that have an effect. Output:
-`Effects`, a tree of these numbers in the loops, `if`s and task regions that hold them. An example:
+Input: a module whose ops carry the numbers of the recorded ops (`numbers.numbered`), and the numbers of the ops with an effect.
+Output: `Effects`, a tree of these numbers in the loops, `if`s and task regions that hold them. An example:
 
     scf.for ... {                                  loop 1
       scf.if %f { ttg.local_store %v, %b }             if 2
@@ -20,12 +20,8 @@ from typing import Any
 
 from triton._C.libtriton import ir as mlir
 
-from .text import module_of
+from .text import ModuleText, located, module_of
 
-_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
-_NUMBER = re.compile(r'\.(\d+)"\(')
-_REFERENCE = re.compile(r"#loc\d*\b")
-_AT = re.compile(r" loc\((#loc\d*|.*)\)$")
 _OP = re.compile(r'^(?:(%[^=]*) = )?"?([a-z_]\w*(?:\.[\w.]+)?)"?')
 _VALUE = re.compile(r"%[\w.$#-]+")
 
@@ -70,36 +66,20 @@ class Node:
                 yield from node.walk()
 
 
-def numbered(builder, name: str, number: int, file: str, line: int, column: int) -> None:
-    """Give what `builder` makes from now on the source position and the number of a recorded op, and a name to read.
-
-    Every pass hands locations on, so that a number in the location is found again after all of them; attributes are dropped by
-    some. A debugger and a profiler see the position inside the name.
-    """
-    builder.set_loc(file, line, column)
-    builder.set_loc(builder.create_name_loc(f"{name}.{number}", builder.get_loc()))
-
-
-def number_of(value) -> int | None:
-    """The number of the recorded op that a value of a module comes from, None for what no recorded op made."""
-    found = _NUMBER.search(str(value.get_loc()))
-    return int(found[1]) if found else None
-
-
 def renumbered(module) -> tuple[Any, dict[int, int]]:
     """The module with a number of its own on every op that has one, and {new number: old number}.
 
     What a pass has repeated, such as the body of an unrolled loop, has one number several times.
     """
-    lines = str(module).splitlines()
-    numbers, old, made = numbers_of(lines), {}, []
+    text, old, made = ModuleText(module), {}, []
+    lines = list(text.lines)
     for place, line in enumerate(lines):
-        location = _AT.search(line)
-        if location and numbers.get(location[1], -1) >= 0:
+        code, location = located(line)
+        if text.numbers.get(location, -1) >= 0:
             number = len(old)
-            old[number] = numbers[location[1]]
-            made.append(f'#loc_op{number} = loc("op.{number}"({location[1]}))')
-            lines[place] = f"{line[:location.start()]} loc(#loc_op{number})"
+            old[number] = text.numbers[location]
+            made.append(f'#loc_op{number} = loc("op.{number}"({location}))')
+            lines[place] = f"{code} loc(#loc_op{number})"
     return module_of("\n".join([*lines, *made]), module.context), old
 
 
@@ -142,18 +122,16 @@ class Effects:
         self.roots: dict[str, str] = {}            # view -> what it is a view of
         self.buffers: dict[str, int | None] = {}   # allocation -> its number, None for one that Triton made
         self.nodes: list[Node] = []
-        lines = str(module).splitlines()
-        self.numbers = numbers_of(lines)
-        self._read(lines)
+        self.text = ModuleText(module)
+        self._read()
 
-    def _read(self, lines: list[str]) -> None:
+    def _read(self) -> None:
         blocks, opened = [self.nodes], []  # where nodes go; per open brace: the structure that it belongs to, or None
-        for line in lines:
+        for line in self.text.lines:
             text = line.strip()
             if not text or text[0] == "#" or text.startswith(("//", "^bb")):
                 continue
-            location = _AT.search(text)
-            code = text[:location.start()] if location else text
+            code, location = located(text)
             opens, closes = code.endswith("{"), code[0] == "}"
             name, results, rest = _parts(code)
             if closes:
@@ -161,20 +139,20 @@ class Effects:
                 if node is not None:
                     blocks.pop()
                     if not opens and location:
-                        node.number = self._number(location[1])
+                        node.number = self.text.number(location)
                 if opens:  # `} else {`, `} do {`, `}, {`
                     self._open(node, blocks, opened)
             elif name == "default" or name.startswith("partition"):  # the regions of the tasks that were begun before
                 self._open(blocks[-1][-1], blocks, opened)
             elif name in _STRUCTURES:
-                node = Node(_STRUCTURES[name], self._number(location[1]) if location else -1)
+                node = Node(_STRUCTURES[name], self.text.number(location) if location else -1)
                 blocks[-1].append(node)
                 if opens:
                     self._open(node, blocks, opened)
             elif opens:
                 opened.append(None)
             elif location and name:
-                self._op(blocks[-1], results, name, rest, self._number(location[1]))
+                self._op(blocks[-1], results, name, rest, self.text.number(location))
 
     @staticmethod
     def _open(node: Node | None, blocks: list, opened: list) -> None:
@@ -182,12 +160,6 @@ class Effects:
         if node is not None:
             node.blocks.append([])
             blocks.append(node.blocks[-1])
-
-    def _number(self, location: str) -> int:
-        if location in self.numbers:
-            return self.numbers[location]
-        found = _NUMBER.search(location)
-        return int(found[1]) if found else -1
 
     def _op(self, block: list[Node], result: str, name: str, rest: str, number: int) -> None:
         if name.startswith(_VIEWS):
@@ -241,22 +213,3 @@ def _memory_operands(rest: str) -> list[str]:
     values, _, types = rest.partition(" : ")
     kinds = re.findall(r"tensor<|!ttg\.memdesc<", types)
     return [value for value, kind in zip(_VALUE.findall(values)[:2], kinds) if kind != "tensor<"]
-
-
-def numbers_of(lines: list[str]) -> dict[str, int]:
-    """The number in each location alias; of a fusion, the first of those it holds; -1 where there is none."""
-    texts = {found[1]: found[2] for line in lines if (found := _ALIAS.match(line))}
-    numbers: dict[str, int] = {}
-
-    def look(alias: str) -> int:
-        if alias not in numbers:
-            text = texts.get(alias, "")
-            found = _NUMBER.search(text)
-            numbers[alias] = int(found[1]) if found else -1
-            if not found and text.startswith("fused"):
-                numbers[alias] = next((inner for part in _REFERENCE.findall(text) if (inner := look(part)) >= 0), -1)
-        return numbers[alias]
-
-    for alias in texts:
-        look(alias)
-    return numbers

@@ -18,7 +18,8 @@ import re
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
 
-from .order import mark_reads, number_of
+from .numbers import number_of
+from .order import mark_reads
 
 
 def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: bool):

@@ -8,11 +8,21 @@ suggest.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import triton.language as tl
 from triton.compiler import code_generator as stock
 from triton.compiler.errors import CompilationError
+from triton.language import str_to_ty
 from triton.language.semantic import TritonSemantic
 from triton.runtime.jit import get_full_name
+
+
+class _SpecializationProxy(NamedTuple):
+    """What a kernel's `repr` is asked with: the name of the specialised function follows from it."""
+
+    constants: dict[str, Any]
+    signature: dict[str, str]
 
 
 class _InOrder(TritonSemantic):
@@ -75,8 +85,34 @@ def plain_generator(carries: type) -> type:
 
 
 def plain_ttir(carries: type, fn, src, context, options, codegen_fns, module_map):
-    """Triton's `ast_to_ttir` with our generator: the same function over a scope in which `CodeGenerator` is ours."""
-    original = stock.ast_to_ttir
-    scope = {**original.__globals__, "CodeGenerator": plain_generator(carries)}
-    ast_to_ttir = type(original)(original.__code__, scope, original.__name__, original.__defaults__, original.__closure__)
-    return ast_to_ttir(fn, src, context, options, codegen_fns, module_map)
+    """What Triton's `ast_to_ttir` does for a kernel, with our generator: that function names Triton's and takes no other."""
+    constants = {fn.arg_names[path[0]]: value for path, value in src.constants.items() if len(path) == 1}
+    generator = plain_generator(carries)(
+        context, stock.ASTFunction([], _argument_types(fn, src), src.attrs), gscope=fn.get_capture_scope(),
+        function_name=fn.repr(_SpecializationProxy(constants, src.signature)), jit_fn=fn, is_kernel=True, file_name=fn.file_name,
+        begin_line=fn.def_file_line_number, begin_col=fn.def_file_col_number, options=options, codegen_fns=codegen_fns,
+        module_map=module_map, is_gluon=fn.is_gluon())
+    generator.visit(fn.parse())
+    module = generator.module
+    module.context = context  # which must live as long as the module
+    if not module.verify():
+        raise RuntimeError(f"Triton's code generator made a module that MLIR refuses:\n{module}")
+    return module
+
+
+def _argument_types(fn, src) -> list:
+    """The frontend type of each parameter, compile-time values in their places."""
+    types = [str_to_ty(src.signature[name], None) if name in src.signature else None for name in fn.arg_names]
+    for path, value in src.constants.items():
+        holder = types
+        for index in path[:-1]:
+            holder = holder[index]
+        (holder if holder is types else holder.types)[path[-1]] = _constant_type(value)
+    return types
+
+
+def _constant_type(value):
+    if isinstance(value, tuple):
+        fields = getattr(value, "_fields", None)
+        return tl.tuple_type([_constant_type(one) for one in value], fields)
+    return tl.constexpr(value).type

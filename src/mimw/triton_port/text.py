@@ -1,16 +1,35 @@
-"""MLIR modules through their text, for what the binding has no way to change.
+"""The one door to MLIR through its text, for what Triton's binding has no way to change or to ask.
 
-Input: the text of a module, and a context that knows its dialects. Output: the module. An example:
+Input: a module, or the text of one. Output: another module, or what the text says of locations and layouts. An example:
 
-    module = module_of(str(module).replace("@old", "@new"), module.context)
+    renames = (Rewrite(re.compile(r"(.*)@old\\b(.*)"), lambda line: f"{line[1]}@new{line[2]}", times=1), )
+    module = rewritten(module, renames)
+    ModuleText(module).numbers["#loc12"]        17, the number of the recorded op at that location
+
+A rewrite looks at one line, since the printer of MLIR writes one op a line (the regions of an op stand on the lines behind it).
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from triton._C.libtriton import ir as mlir
+
+from .numbers import NUMBER
+
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
+_REFERENCE = re.compile(r"#loc\d*\b")
+_POSITION = re.compile(r'"(.*)":(\d+):(\d+)')
+_NAMED = re.compile(r'".*"\((#loc\d*)\)')
+_LAYOUT = re.compile(r"^(#\w+) = (#ttg\..*)$")
+_AT = re.compile(r" loc\((#loc\d*|.*)\)$")
+
+Position = tuple[str, int, int]
 
 
 def module_of(text: str, context):
@@ -24,3 +43,85 @@ def module_of(text: str, context):
         os.unlink(path)
     parsed.context = context
     return parsed
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A row of a table of rewrites: a line that matches the whole `pattern` becomes `line(match)`, one or several. With `times`
+    a module with another number of such lines is an error."""
+
+    pattern: re.Pattern[str]
+    line: Callable[[re.Match[str]], str]
+    times: int | None = None
+
+
+def rewritten(module, table: Sequence[Rewrite]):
+    """The module with each line replaced by the first rewrite of the table that matches it."""
+    lines, found = str(module).splitlines(), [0] * len(table)
+    for place, line in enumerate(lines):
+        for row, rewrite in enumerate(table):
+            if match := rewrite.pattern.fullmatch(line):
+                lines[place] = rewrite.line(match)
+                found[row] += 1
+                break
+    for rewrite, times in zip(table, found, strict=True):
+        if rewrite.times not in (None, times):
+            raise RuntimeError(f"expected {rewrite.times} lines like {rewrite.pattern.pattern!r} in the module, found {times}")
+    return module_of("\n".join(lines) + "\n", module.context)
+
+
+class ModuleText:
+    """The text of a module, read: its lines, and what the names of locations and layouts in them stand for."""
+
+    def __init__(self, module):
+        self.text = str(module)
+        self.lines = self.text.splitlines()
+
+    @cached_property
+    def locations(self) -> dict[str, str]:
+        """What each alias of a location stands for: "#loc3" -> '"kernel.py":9:13'."""
+        return {found[1]: found[2] for line in self.lines if (found := _ALIAS.match(line))}
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of the recorded op in each alias; of a fusion, the first of its numbers; -1 where there is none."""
+        numbers: dict[str, int] = {}
+
+        def look(alias: str) -> int:
+            if alias not in numbers:
+                text = self.locations.get(alias, "")
+                found = NUMBER.search(text)
+                numbers[alias] = int(found[1]) if found else -1
+                if not found and text.startswith("fused"):
+                    numbers[alias] = next((inner for part in _REFERENCE.findall(text) if (inner := look(part)) >= 0), -1)
+            return numbers[alias]
+
+        for alias in self.locations:
+            look(alias)
+        return numbers
+
+    @cached_property
+    def positions(self) -> dict[str, Position]:
+        """(file, line, column) of each alias of a position, or of a name around the alias of one."""
+        found = {alias: (match[1], int(match[2]), int(match[3])) for alias, text in self.locations.items()
+                 if (match := _POSITION.fullmatch(text))}
+        named = {alias: match[1] for alias, text in self.locations.items() if (match := _NAMED.fullmatch(text))}
+        return found | {alias: found[inside] for alias, inside in named.items() if inside in found}
+
+    @cached_property
+    def layouts(self) -> dict[str, str]:
+        """What each alias of a layout stands for: "#blocked" -> "#ttg.blocked<...>"."""
+        return {found[1]: found[2] for line in self.lines if (found := _LAYOUT.match(line))}
+
+    def number(self, location: str) -> int:
+        """The number of the recorded op in a location as it stands behind an op, alias or not; -1 if there is none."""
+        if location in self.numbers:
+            return self.numbers[location]
+        found = NUMBER.search(location)
+        return int(found[1]) if found else -1
+
+
+def located(line: str) -> tuple[str, str]:
+    """(code, location) of a line; the location is "" if the line has none."""
+    found = _AT.search(line)
+    return (line[:found.start()], found[1]) if found else (line, "")

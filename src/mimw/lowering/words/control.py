@@ -7,6 +7,7 @@ Input: an op with blocks. Output: the same op of the dialect `scf`, or of Triton
 
 from __future__ import annotations
 
+from ...ir.flow import bounds
 from ..emitter import Emitter, emits
 
 
@@ -52,7 +53,8 @@ def _set_attributes(emitter: Emitter, op, created) -> None:
 @emits("for")
 def for_(emitter: Emitter, op):
     builder = emitter.builder
-    start, end, step, *inits = emitter.operands(op)
+    start, end, step = map(emitter.of, bounds(op))
+    inits = emitter.operands(op, "inits")
     created = builder.create_for_op(start, end, step, inits)
     _set_attributes(emitter, op, created)
     point = builder.get_insertion_point()
@@ -69,7 +71,7 @@ def for_(emitter: Emitter, op):
 @emits("while")
 def while_(emitter: Emitter, op):
     builder = emitter.builder
-    inits = emitter.operands(op)
+    inits = emitter.operands(op, "inits")
     types = [init.get_type() for init in inits]
     created = builder.create_while_op(types, inits)
     _set_attributes(emitter, op, created)
@@ -88,13 +90,12 @@ def while_(emitter: Emitter, op):
 
 @emits("condition")
 def condition(emitter: Emitter, op):
-    first, *values = emitter.operands(op)
-    emitter.builder.create_condition_op(first, values)
+    emitter.builder.create_condition_op(emitter.of(op.condition), emitter.operands(op, "values"))
 
 
 @emits("yield")
 def yield_(emitter: Emitter, op):
-    emitter.yield_to[-1](emitter.operands(op))
+    emitter.yield_to[-1](emitter.operands(op, "values"))
 
 
 def _combining(emitter: Emitter, op, created, yield_to):
@@ -110,18 +111,18 @@ def _combining(emitter: Emitter, op, created, yield_to):
 
 @emits("reduce")
 def reduce(emitter: Emitter, op):
-    created = emitter.builder.create_reduce(emitter.operands(op), op.axis)
+    created = emitter.builder.create_reduce(emitter.operands(op, "values"), op.axis)
     return _combining(emitter, op, created, lambda values: emitter.builder.create_reduce_ret(*values))
 
 
 @emits("scan")
 def scan(emitter: Emitter, op):
-    created = emitter.builder.create_scan(emitter.operands(op), op.axis, op.reverse)
+    created = emitter.builder.create_scan(emitter.operands(op, "values"), op.axis, op.reverse)
     return _combining(emitter, op, created, lambda values: emitter.builder.create_scan_ret(*values))
 
 
 @emits("map_elementwise")
 def map_elementwise(emitter: Emitter, op):
     types = [emitter.mlir_type(result) for result in op.results]
-    created = emitter.builder.create_map_elementwise(emitter.operands(op), types, op.pack)
+    created = emitter.builder.create_map_elementwise(emitter.operands(op, "values"), types, op.pack)
     return _combining(emitter, op, created, emitter.builder.create_map_elementwise_ret)

@@ -86,14 +86,15 @@ def hint(emitter: Emitter, op):
 
 @emits("extern_elementwise")
 def extern_elementwise(emitter: Emitter, op):
-    return emitter.builder.create_extern_elementwise(op.library, op.path, op.symbol, emitter.operands(op),
+    return emitter.builder.create_extern_elementwise(op.library, op.path, op.symbol, emitter.operands(op, "values"),
                                                      emitter.mlir_type(op.result), op.is_pure)
 
 
 @emits("inline_asm")
 def inline_asm(emitter: Emitter, op):
     types = [emitter.mlir_type(result) for result in op.results]
-    created = emitter.builder.create_inline_asm(op.assembly, op.constraints, emitter.operands(op), types, op.is_pure, op.pack)
+    values = emitter.operands(op, "values")
+    created = emitter.builder.create_inline_asm(op.assembly, op.constraints, values, types, op.is_pure, op.pack)
     return [created.get_result(i) for i in range(len(types))]
 
 

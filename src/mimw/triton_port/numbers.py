@@ -1,0 +1,31 @@
+"""The numbers of recorded ops in the locations of a module: how a finished kernel says which op of the program each of its ops was.
+
+Input: Triton's builder, and an op of the program with its number. Output: locations; later, from an MLIR value, the number again:
+
+    numbered(builder, "acc", 17, "kernel.py", 9, 13)        loc("acc.17"("kernel.py":9:13))
+    number_of(value)                                        17, also after all passes
+
+Every pass hands locations on, so that a number in the location is found again after all of them; attributes are dropped by some
+passes. Of the numbers in a module's text `ModuleText.numbers` is the reader.
+"""
+
+from __future__ import annotations
+
+import re
+
+NUMBER = re.compile(r'\.(\d+)"\(')
+
+
+def numbered(builder, name: str, number: int, file: str, line: int, column: int) -> None:
+    """Give what `builder` makes from now on the source position and the number of a recorded op, and a name to read.
+
+    A debugger and a profiler see the position inside the name.
+    """
+    builder.set_loc(file, line, column)
+    builder.set_loc(builder.create_name_loc(f"{name}.{number}", builder.get_loc()))
+
+
+def number_of(value) -> int | None:
+    """The number of the recorded op that a value of a module comes from, None for what no recorded op made."""
+    found = NUMBER.search(str(value.get_loc()))
+    return int(found[1]) if found else None
