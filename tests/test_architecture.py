@@ -209,6 +209,67 @@ def test_every_room_of_the_table_is_in_the_architecture_page():
     assert missing == []
 
 
+# The wings of a room in their order, lowest first: a wing may import itself and those before it. The files beside the
+# wings (`run.py`, `__init__.py`) may import them all, and no wing imports such a file.
+_WINGS = {"simulator": ("machine", "memory", "words", "search", "clock")}
+
+
+def climbs(room: str, module: str, target: str) -> bool:
+    """Whether a module of one of the room's wings imports a later wing, or a file beside the wings."""
+    wings = _WINGS[room]
+    here, there = ((name.split(".") + [""] * 3)[:3] for name in (module, target))
+    if here[:2] != ["mimw", room] or here[2] not in wings or there[:2] != ["mimw", room]:
+        return False
+    return there[2] not in wings or wings.index(there[2]) > wings.index(here[2])
+
+
+@pytest.mark.parametrize("room", _WINGS)
+def test_wings_import_in_their_order(room):
+    broken = []
+    for module, path in _modules():
+        for one in imports_of(path.read_text(), module, path.name == "__init__.py"):
+            # `from .. import words` names the wing among the names.
+            targets = [f"{one.module}.{name}" for name in one.names] if one.module == f"mimw.{room}" else [one.module]
+            broken += [f"{path.relative_to(_ROOT)} imports {target}" for target in targets if climbs(room, module, target)]
+    assert not broken, "\n" + "\n".join(broken)
+
+
+@pytest.mark.parametrize("room", _WINGS)
+def test_wings_are_those_of_the_page_and_of_the_folder(room):
+    page = (_ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    assert {path.name for path in (_PACKAGE / room).iterdir() if (path / "__init__.py").exists()} == set(_WINGS[room])
+    assert " < ".join(f"`{wing}`" for wing in _WINGS[room]) in page
+
+
+@pytest.mark.parametrize("target, expected", [
+    ("mimw.simulator.words.copies", True), ("mimw.simulator.run", True), ("mimw.simulator", True),
+    ("mimw.simulator.machine.tasks", False), ("mimw.simulator.memory.views", False), ("mimw.memory_model.order", False)])
+def test_what_climbs(target, expected):
+    assert climbs("simulator", "mimw.simulator.memory.views", target) is expected
+
+
+# Rooms in which no file imports, by whatever way, a file that imports it; imports for annotations alone do not count.
+_WITHOUT_CIRCLES = ("simulator", "memory_model", "costs", "search", "timing", "watchdog")
+
+
+@pytest.mark.parametrize("room", _WITHOUT_CIRCLES)
+def test_files_import_in_no_circle(room):
+    modules = {module: path for module, path in _modules() if module.split(".")[1:2] == [room]}
+    reached = {module: _imported(path, module) & modules.keys() for module, path in modules.items()}
+    for _ in modules:
+        reached = {module: found.union(*(reached[one] for one in found)) for module, found in reached.items()}
+    assert not (circle := sorted(module for module, found in reached.items() if module in found)), circle
+
+
+def _imported(path: Path, module: str) -> set[str]:
+    """The modules that a file needs to be imported itself: `from . import a` needs `a`."""
+    tree, known = ast.parse(path.read_text()), {name for name, _ in _modules()}
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")]
+    found = [one for one in imports_of(ast.unparse(tree), module, path.name == "__init__.py") if not one.lazy]
+    named = {(one.module, f"{one.module}.{name}") for one in found for name in one.names or ("", )}
+    return {inner if inner in known else outer for outer, inner in named}
+
+
 @pytest.mark.parametrize("module, source", [
     ("mimw.ir.core", "from .types import Type"),
     ("mimw.ir.core", "from ..errors import MimwError"),

@@ -65,7 +65,9 @@ def _values(arg):
 
 
 def _about(op: Op) -> str:
-    return {"if": "the branch", "for": "the loop", "condition": "the loop"}.get(op.name, f"the {op.name}")
+    if "branch" in op.row.traits:
+        return "the branch"
+    return "the loop" if op.row.hands_over else f"the {op.name}"
 
 
 def global_operands(op: Op) -> list[tuple[Value, str]]:

@@ -118,7 +118,7 @@ def _bounds(op: Op) -> list[Value]:
     """What decides which blocks of a structure run, and how often."""
     if op.name == "while":
         return [terminator(op.blocks[0]).condition]
-    return deciding(op, None) if op.name in ("if", "for") else []
+    return deciding(op, None) if op.row.hands_on else []
 
 
 class _Walk:

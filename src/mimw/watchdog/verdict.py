@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from ..errors import MimwError
-from ..ir import OPS, Program
+from ..ir import Program
 from ..simulate import prepare
 from ..simulator import run
 from ..simulator.machine.clusters import clusters
@@ -55,8 +55,7 @@ def _simulated(launch, arguments, hung, target: str) -> str:
 
 def _on_its_own(program: Program) -> bool:
     """Whether no cluster waits for what another one does: nothing meets across the grid, and no loop looks at memory."""
-    names = {op.name for op in program.walk()}
-    return not (names & {"while", "grid_barrier"} or any(OPS[name].blocks == "poll" for name in names))
+    return not program.cooperative and all(op.name != "while" and op.row.blocks != "poll" for op in program.walk())
 
 
 def _cluster_of(program: Program, grid: Sequence[int], index: tuple[int, int, int]) -> list[tuple[int, int, int]] | None:

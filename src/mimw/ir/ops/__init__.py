@@ -76,16 +76,16 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     plain rows, or `elements` picked from some; `bytes`, its elements one after the other; `alike`, as the other
                     operand marked so; `picked`, best in plain rows, for `flat` operands, which are what picks
     rule            the layout rule of the op's tiles, where it is a special case of the one named before
-    traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it;
-                    `branch` runs one of its regions, `loop` runs them again and again; `terminator` ends a block and hands its
-                    operand `values` to the op around; `combines` calls its region with two elements of each tile, `maps` with
-                    `pack` neighbours; `atomic` reads, changes or awaits memory by its order, in one step; `number`: a reader can
-                    follow which number the op gives; `sum`, `quotient` and `remainder` are these of their operands; `whole`
-                    writes a buffer as a whole, if there is no mask; `reduces` may combine what it writes with what is there;
-                    `assembly` is the author's; `named` is about a hardware barrier with a number; `clusters_only` is an
-                    illegal instruction in a launch without clusters; `reshape` keeps all elements in row-major order;
-                    `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less those with the
-                    trait `alone`; `lanes` takes a number that differs between the threads of a task
+    traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it; `branch` runs one of
+                    its regions, `loop` runs them again and again; `terminator` ends a block and hands its operand `values` to the
+                    op around; `combines` calls its region with two elements of each tile, `maps` with `pack` neighbours; `atomic`
+                    reads, changes or awaits memory by its order, in one step; `number`: a reader can follow which number the op
+                    gives; `sum`, `quotient` and `remainder` are these of their operands; `fuses` is one instruction with a
+                    product before it; `whole` writes a buffer as a whole, if there is no mask; `reduces` may combine what it
+                    writes with what is there; `assembly` is the author's; `named` is about a hardware barrier with a number;
+                    `clusters_only` is an illegal instruction in a launch without clusters; `reshape` keeps all elements in
+                    row-major order; `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less
+                    those with the trait `alone`; `lanes` takes a number that differs between the threads of a task
 
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
 readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.

@@ -35,7 +35,7 @@ define("add sub mul sdiv udiv srem urem shl lshr ashr and or xor umulhi minsi mi
                "minsi": "number", "maxsi": "number"},
        cost={"sdiv udiv srem urem": "division", "minsi minui maxsi maxui": "compare"})
 define("fadd fsub fmul fdiv frem precise_divf approx_divf minimumf minnumf maximumf maxnumf", "lhs:float~ rhs:float~",
-       as_operand(0), "same", "pure", traits={"fadd": "sum"},
+       as_operand(0), "same", "pure", traits={"fadd": "sum fuses", "fsub": "fuses"},
        cost={"fadd fsub fmul": "float", "fdiv frem precise_divf": "special",
              "approx_divf": "approximate", "minimumf minnumf maximumf maxnumf": "compare"})
 define("addptr", "lhs:ptr~ rhs:int~", as_operand(0), "same", "pure", pointer_of="lhs")

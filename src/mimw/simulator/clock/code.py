@@ -11,7 +11,6 @@ from ..machine.table import HANDLERS
 from . import copies, dots  # noqa: F401  they put their handlers into the table
 from .table import BEFORE, TIMED, assumed_if, skip
 
-_CONTROL = frozenset("for while warp_specialize yield condition".split())
 _WORTH_A_SWITCH = 8.0           # cycles: shorter arithmetic does not let others go first
 
 
@@ -36,7 +35,7 @@ def _step(machine, op: Op, num_warps: int) -> tuple:
         return op, run, mode, model[BEFORE[op.name]] if op.name in BEFORE else 0.0
     if op.name == "if":
         return op, assumed_if if op in machine.needed.unknown else HANDLERS["if"].run, GENERATOR, model["issue.scalar"]
-    if op.name in _CONTROL:
+    if op.row.hands_over:
         return op, HANDLERS[op.name].run, GENERATOR if HANDLERS[op.name].generator else PLAIN, 0.0
     if "observer" in op.row.traits:
         return op, skip, PLAIN, 0.0
@@ -55,10 +54,10 @@ def _step(machine, op: Op, num_warps: int) -> tuple:
 def _arithmetic(machine, op: Op, run, num_warps: int) -> tuple:
     """An op on tiles: the time of its units, and its value only if that is needed."""
     users = machine.uses[op.results[0]] if op.results else ()
-    fused = op.name == "fmul" and len(users) == 1 and users[0].name in ("fadd", "fsub")
+    fused = op.name == "fmul" and len(users) == 1 and "fuses" in users[0].row.traits
     slowdown = machine.model.slowdown(num_warps)
     cost = {unit: cycles * slowdown for unit, cycles in machine.model.tile(op, fused).items()}
-    operands, ends_stretch = op.operands, op.name in ("reduce", "scan")     # what follows needs every element
+    operands, ends_stretch = op.operands, "combines" in op.row.traits     # what follows needs every element
 
     def work(task, op):
         if task.arrivals:

@@ -19,7 +19,6 @@ from ...analysis import total_warps
 from ...ir import Block, Op, Program, Value
 from ...memory_model import Order, Unordered
 from ...trace import Event, Trace
-from ..memory.global_memory import GlobalMemory
 from .clusters import Cluster, clusters
 from .constants import constants
 from .deadlock import deadlock, livelock
@@ -36,13 +35,13 @@ POLL_ROUNDS = 1000, 50   # so many looks at global memory, and so many more per 
 
 class Machine:
     """All CTAs of a launch. `run` executes them to the end or raises what it finds. `computes_all` is false where zeros stand for
-    data that decides nothing."""
+    data that decides nothing. `memory`, a `memory.global_memory.GlobalMemory`, is kept for the words; the machine does not look."""
 
     computes_all = True
     task_class, cta_class = Task, Cta       # what a machine makes of the kernel; one with a clock keeps more of each
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
-                 memory: GlobalMemory, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
+                 memory: Any, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
                  resident: int = 132, only: Sequence[tuple[int, int, int]] | None = None):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
         values, self._done = constants(program)
