@@ -1,4 +1,11 @@
-"""Questions about a program, answered without changing it."""
+"""Questions about a program, answered without changing it.
+
+Input: a program, or the def-use index of one. Output: facts as plain data. For example:
+
+    uses = uses_of(program)
+    barrier_arrays(program, uses)       each array of barriers with its arrivals, expects, copies and waits
+    constant_of(uses, value)            the number that a value always is, or None
+"""
 
 from .barriers import Access, BarrierArray, barrier_arrays
 from .clusters import crosses_ctas, forms_clusters

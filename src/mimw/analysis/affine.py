@@ -1,4 +1,9 @@
-"""Tiles of integers as `constant + scalars + stride * position` along each axis, where that can be read off."""
+"""Tiles of integers as `constant + scalars + stride * position` along each axis, where that can be read off.
+
+Input: a value. Output: its `Affine` form, or None. For example, in a kernel with the parameter n:
+
+    4 * n + tl.arange(0, 64)       Affine(constant=0, terms=((n, 4), ), strides=(1, ))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What each task does with each array of barriers: the facts behind arrival counts, byte counts and the barrier graph."""
+"""What each task does with each array of barriers: the facts behind arrival counts, byte counts and the barrier graph.
+
+Input: a program. Output: a `BarrierArray` for each `alloc_barriers`, with an `Access` for each op on its barriers:
+
+    barrier_arrive %free.2 1       Access("arrive", op, task "mma", index=2, count=1)
+    tma_load .. %full.0 ..         Access("complete", op, task "load", index=0, bytes=16384)
+"""
 
 from __future__ import annotations
 

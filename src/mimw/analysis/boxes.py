@@ -1,4 +1,9 @@
-"""Pointers into shared memory that are a box of their buffer, element for element in its order."""
+"""Pointers into shared memory that are a box of their buffer, element for element in its order.
+
+Input: a tile of pointers and its family (`pointers`). Output: a `Box`, or None. For example, in a buffer of 128 x 64:
+
+    local_ptr(tile, [64 + rows, columns])       Box(None, offsets=(64, 0), shape=(64, 64))
+"""
 
 from __future__ import annotations
 

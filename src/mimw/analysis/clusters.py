@@ -1,4 +1,9 @@
-"""What a kernel does with the cluster it runs in."""
+"""What a kernel does with the cluster in which it runs.
+
+Input: a program. Output: True or False. For example, of a kernel with a `remote_arrive`:
+
+    crosses_ctas(program)       True: the arrival is on another CTA's barrier
+"""
 
 from __future__ import annotations
 

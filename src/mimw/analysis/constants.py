@@ -1,6 +1,11 @@
 """Scalars whose value is certain: constants, arithmetic on them, and what a value is in the first round of its loops.
 
-Without a cluster a CTA's rank is 0, so what stands under `if cluster_cta_rank() != 0` surely never runs.
+Input: the def-use index and a value. Output: a number, or None. For example, for `i` of `for i in range(n)`:
+
+    constant_of(uses, i % 1)       0
+    first_value(uses, i)           0, where constant_of gives None
+
+Without a cluster a CTA's rank is 0, so an op under `if cluster_cta_rank() != 0` surely never runs (`never_runs`).
 """
 
 from __future__ import annotations

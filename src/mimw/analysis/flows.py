@@ -1,7 +1,9 @@
-"""What flows into what: values through arithmetic and control flow, and through shared memory.
+"""Which values depend on which: through arithmetic, control flow and shared memory.
+
+Input: a program. Output: a `Flows`, which knows where each value comes from and which arrays each op may touch:
 
     flows = Flows(program)
-    flows.reached({value})          every value that depends on it
+    flows.reached({value})          every value that depends on the value
     flows.arrays(buffer)            the buffer arrays that a buffer may be a part of
 """
 

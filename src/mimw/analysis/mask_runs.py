@@ -1,7 +1,12 @@
 """How many neighbouring elements of a mask are surely equal: cp.async moves at least 4 bytes, all or none of them.
 
-The facts are those that Triton's own axis analysis derives at the lowering of the copy, or fewer: what this file
-promises, the copy can do. Powers of two along the last dimension.
+Input: the def-use index and a mask. Output: a power of two along the last dimension. For example, for n divisible by
+16:
+
+    mask_run(uses, tl.arange(0, 64) < n)       16: the mask changes at multiples of 16 only
+
+The facts are those that Triton's own axis analysis derives at the lowering of the copy, or fewer: a run that this file
+promises, the copy can move.
 """
 
 from __future__ import annotations

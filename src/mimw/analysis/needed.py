@@ -1,8 +1,16 @@
-"""Which values decide what a kernel does when: everything else can be left out where only time matters.
+"""Which values decide the course of a kernel: where only time matters, all other values can be left out.
 
-Loop bounds, branch conditions, phases, indices, offsets, predicates and whatever these are computed from are needed; the
-tiles that a kernel is about mostly are not. What is needed but comes out of on-chip memory or a dot is only known by computing
-everything.
+Input: a program. Output: a `Needed` with the values that have to be computed, the stores that those values are read
+from, and the branches and loop bounds that depend on the kernel's data. For example:
+
+    for i in range(n):                     n, i, and what slot and phase are computed from: needed
+        barrier_wait(full[i % 4], (i // 4) & 1)
+        acc = tl.dot(a, b, acc)            the tiles a, b and acc: not needed
+
+Loop bounds, branch conditions, phases, indices, offsets and predicates are needed, with every value that they are
+computed from; the tiles that a kernel is about mostly are not. A needed value that comes out of a product, out of a
+copy or from another CTA cannot be known without computing everything: a branch on it is listed in `unknown`, a loop
+bounded by it in `bounds`.
 """
 
 from __future__ import annotations

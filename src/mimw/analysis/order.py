@@ -1,15 +1,16 @@
 """What no pass may reorder: how each op of a program stands in the order of memory accesses and synchronisation.
 
-Input: an op or a program. Output: an `Order` for the op, or one `LoopPlan` for each `for` loop of the program. The order follows
-from the op table's effects:
+Input: an op or a program. Output: an `Order` for the op, or one `LoopPlan` for each `for` loop of the program. The
+order follows from the effects, touches and traits of the op's row:
 
     add, dot                                        Order.FREE     touches no memory that another op could change
     load, store, local_load                         Order.ACCESS   stays between the fixed ops around it
     local_store, barrier_wait, tma_load, asm        Order.FIXED    keeps its place among all fixed ops, and no access passes it
 
-Triton knows what its own accesses do and may order them anew (it starts `tl.load`s iterations ahead). It does not know what
-barriers, copies into shared memory, cluster meetings or assembly mean for other tasks, so those are fixed. So are accesses by
-descriptor: each is lowered to a copy by TMA and the wait for it, and Triton's pipeliner would put the wait first.
+Triton knows what its own accesses do and may order them anew (it starts `tl.load`s iterations ahead). It does not know
+what barriers, copies into shared memory, cluster meetings or assembly mean for other tasks, so those ops are fixed.
+Accesses by descriptor are fixed as well: Triton lowers each one to a copy by TMA and a wait for that copy, and Triton's
+pipeliner would move the wait before the copy.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Barriers that a pipe has made, told in the words of the pipe's user, who never wrote a barrier.
+"""Barriers that a pipe has made, in the words of the pipe's user, who never wrote a barrier.
 
-    side = pipe_side(op)                 of an `alloc_barriers` op; None unless a pipe made it
+Input: an `alloc_barriers` op. Output: a `PipeSide`, or None if the author allocated the barriers. For example:
+
+    side = pipe_side(op)
     side.slot(1)                         "slot 1 of pipe 'ring'"
     side.verb("barrier_arrive")          "release", of the barriers that say that a slot is free
 
-A pipe has two arrays of barriers, one of a slot each: `full` ones, which `commit` completes and `wait` looks at, and `free`
-ones, which `release` completes and `acquire` looks at.
+A pipe has two arrays of barriers, one of a slot each: `full` ones, which `commit` completes and `wait` looks at, and
+`free` ones, which `release` completes and `acquire` looks at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,14 @@
 """Which buffer each pointer into shared memory points into.
 
-Pointers that flow together (arithmetic, shapes, `where`, loops, branches) must point into one buffer, for a buffer is named in the
-program and only the offset is a number at run time. Pointers into several slots of one array point into the array.
+Input: a program, and what its control flow hands on. Output: a `Family` for every value that is such a pointer, or a
+`KernelError`:
+
+    p = local_ptr(tile, [rows, columns]); q = p + 64       one family: both point into `tile`
+    tl.where(c, local_ptr(a), local_ptr(b))                refused: two buffers in one value
+
+Pointers that flow together (arithmetic, shapes, `where`, loops, branches) must point into one buffer, for a buffer is
+named in the program and only the offset is a number at run time. Pointers into several slots of one array point into
+the array.
 """
 
 from __future__ import annotations

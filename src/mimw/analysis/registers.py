@@ -1,5 +1,10 @@
 """Registers per thread of every task: what the author asked for and what the hardware will give.
 
+Input: a program and its target. Output: a `TaskRegisters` for each task. For example, for a default task of 4 warps
+beside one of 4:
+
+    async_task(num_warps=4, registers=232)       requested=232, granted=232; the default task is granted 256
+
 A launch gives every thread the same share of the register file. `setmaxnreg` then moves registers between groups of
 four warps (a warpgroup): PTX ISA, "setmaxnreg", 24 to 256 in steps of 8. The rules are those of stock Triton's
 warp-group allocation: wide tasks before narrow ones, groups of four in that order, each group at its largest request,

@@ -1,4 +1,9 @@
-"""What each task has and does: warps, registers, buffers, barriers, copies and dots, for the resource table."""
+"""What each task has and does: warps, registers, buffers, barriers, copies and dots, for the resource table.
+
+Input: a program and its target. Output: a `TaskResources` for each task of the author's:
+
+    TaskResources("producer", "load", num_warps=1, .., buffers=("a", "b"), waits=("free", ), arrives=("full", ), copies=2, dots=0)
+"""
 
 from __future__ import annotations
 

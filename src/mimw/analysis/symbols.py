@@ -1,5 +1,10 @@
 """When two scalars are certainly the same number in the same round of equally long loops.
 
+Input: the def-use index and a scalar. Output: its signature, or None if the scalar is not compared. For example:
+
+    for i in range(n): barrier_wait(free[i % 4], ..)       in the task that loads
+    for k in range(n): barrier_arrive(free[k % 4])         in the task that multiplies: `k % 4` has the signature of `i % 4`
+
 Producer and consumer write the same loop twice, each in its own task, and compute slot and phase from counters of their
 own. To compare them, a scalar is given a *signature*: its expression down to what both tasks share (parameters and
 values from outside the tasks), with loops and carried values described by their own expressions. Equal signatures mean

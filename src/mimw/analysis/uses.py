@@ -1,4 +1,12 @@
-"""Who defines a value, who uses it, and what an op stands in: the index that the other analyses start from."""
+"""Which op defines a value, which ops use it, and in which blocks an op stands: the index that the other analyses
+start from.
+
+Input: a program. Output: its `Uses`, kept with the program. For example:
+
+    uses = uses_of(program)
+    uses.definition[value], uses.of(value)       the op that makes a value (None: an argument), and the `Use`s of the value
+    uses.task(op), uses.loops(op)                the task that runs an op, and the loops around it
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,15 @@
 """Waits that certainly need one more completed phase each time they come back to a barrier.
 
-The wait of a consumer, or of a producer, goes round a ring of barriers with a counter or a flag that it carries through its
-loops. Where slot and phase are written in one of the usual ways, the wait's visit number `v` (from 0) of a barrier asks for
-parity `v & 1`, so it returns only after `v + 1` phases. Any other way of writing them is not recognised, and nothing is claimed.
+Input: the def-use index and a wait, as an `Access`. Output: the number of barriers that the wait goes round, or None
+where that is not certain. For example:
+
+    for i in range(n): barrier_wait(full[i % 4], (i // 4) & 1)            ring_of_wait: 4
+    for i in range(n): barrier_wait(free[i % 4], (i // 4) & 1 ^ 1)        ring_of_filler: 4
+
+A consumer or a producer waits on one barrier of a ring after the other, by a counter or a parity bit that its loops
+carry. Visit `v` (from 0) of a barrier, written in one of the usual ways, asks for parity `v & 1`: the wait returns only
+after `v + 1` phases. A wait whose slot or phase is written in another way is not recognised, and nothing is claimed of
+it.
 """
 
 from __future__ import annotations

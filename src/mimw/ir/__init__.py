@@ -1,4 +1,9 @@
-"""The waist: tasks, buffers, barriers, copies, dots and the tile arithmetic between them, without layouts."""
+"""The waist: tasks, buffers, barriers, copies, dots and the tile arithmetic between them, without layouts.
+
+Input: what the frontend records, or text. Output: a `Program`, which every later room reads. For example:
+
+    program = parse_program(text); verify(program); print_program(program) == text
+"""
 
 from .core import Block, Op, Param, Program, Task, Value
 from .launch_facts import ALONE, LaunchFacts

@@ -1,7 +1,12 @@
 """Where the bytes of a tile lie under a layout, to see whether two types of one piece of memory mean the same bytes.
 
-Tiles have power-of-two extents and layouts are XOR-linear, so the images of the bytes numbered 1, 2, 4, ... (in row-major
-order) say everything.
+Input: a buffer type and a layout. Output: the place of each byte, as a map of bits. For example, of fp16[64, 64] and of
+i32[64, 32]:
+
+    both unswizzled: byte 2 of a row lies at 2 in either      swizzled 128 bytes wide: the XOR is the same, so they agree
+
+Tiles have power-of-two extents and layouts are XOR-linear, so the images of the bytes numbered 1, 2, 4, ... (in
+row-major order) say everything.
 """
 
 from __future__ import annotations

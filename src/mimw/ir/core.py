@@ -1,8 +1,13 @@
 """The IR itself: values, ops, blocks, programs. Everything here is immutable once made.
 
-A program is one kernel. Helpers are inlined while it is recorded, so there are no calls; control flow is structured
-(`if`, `for`, `while`), so there are no branches. An op with regions lists its blocks in `blocks`; the last op of a block
-that gives values to its parent is a `yield`.
+Input: what a recorder, a parser or a pass puts together. Output: a `Program`, which is one kernel. For example:
+
+    op = Op("barrier_wait", (full, phase))
+    op.barrier, op.row.barrier, op.with_operands(phase=other)       %full, "wait", the same wait for another phase
+
+Helpers are inlined while a kernel is recorded, so there are no calls; control flow is structured (`if`, `for`,
+`while`), so there are no branches. An op with regions lists its blocks in `blocks`; the last op of a block that gives
+values to its parent is a terminator (`ir.flow` says what becomes of these values).
 """
 
 from __future__ import annotations

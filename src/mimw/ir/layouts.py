@@ -1,8 +1,12 @@
-"""Layouts as plain values: who holds which element of a tile, and where the elements of a buffer lie.
+"""Layouts as plain values: which thread holds which element of a tile, and where the elements of a buffer lie.
 
-The IR carries a layout only where the author pinned one (`local_alloc(layout=...)`); all others are the answers of
-`constraints`. `lowering` turns them into Triton's attributes. Fields mean what Triton's encodings of the same name mean
-(docs of TritonGPUAttrDefs): `order[0]` is the fastest dimension.
+Input: fields with the meaning of Triton's encodings of the same name (docs of TritonGPUAttrDefs); `order[0]` is the
+fastest dimension. Output: frozen values that `constraints` chooses and `lowering` turns into Triton's attributes. For
+example:
+
+    Blocked(size_per_thread=(1, 4), threads_per_warp=(2, 16), warps=(4, 1), order=(1, 0))
+
+The IR carries a layout only where the author pinned one (`local_alloc(layout=...)`).
 """
 
 from __future__ import annotations

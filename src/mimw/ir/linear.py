@@ -1,7 +1,12 @@
 """Register layouts as linear maps from bits to coordinates, so that any two can be compared and printed.
 
-The maps are those of Triton's `toLinearLayout`: a layout smaller than the tile repeats over it in further registers, one that is
-larger replicates.
+Input: a layout and the shape of a tile. Output: a `Linear` with the coordinates that each bit of register, lane and
+warp stands for:
+
+    linear_of(Blocked((1, 2), (4, 8), (4, 1), (1, 0)), (16, 16)).registers       [(0, 1)]
+
+The maps are those of Triton's `toLinearLayout`: a layout smaller than the tile repeats over it in further registers,
+one that is larger replicates.
 """
 
 from __future__ import annotations

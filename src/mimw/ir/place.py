@@ -1,4 +1,9 @@
-"""Where the buffers of an array lie in storage that several arrays share: data on an op, once offsets are known."""
+"""Where the buffers of an array lie in storage that several arrays share: data on an op, once offsets are known.
+
+Input: offset, stride, size, count and group size, from `storage`. Output: where each buffer starts. For example:
+
+    Place(offset=128, stride=384, size=128, count=4, group_size=2).start(2)       512: the first buffer of slot 1
+"""
 
 from __future__ import annotations
 

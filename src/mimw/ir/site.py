@@ -1,7 +1,11 @@
 """Where in the user's source an operation came from.
 
-Every op carries a `Site`; every report of ours ends in one. A site inside a helper knows its caller, so an error can
-show the whole path from the kernel to the line that is wrong.
+Input: file, line, column, and the call that led there. Output: a `Site`, which every op carries and every report ends
+in:
+
+    str(Site("kernel.py", 7))       "kernel.py:7"
+
+A site inside a helper knows its caller, so an error can show the whole path from the kernel to the line that is wrong.
 """
 
 from __future__ import annotations

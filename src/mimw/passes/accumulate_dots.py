@@ -1,7 +1,11 @@
-"""`acc += tl.dot(a, b)` becomes `acc = tl.dot(a, b, acc)`: tensor cores add for nothing.
+"""`acc += tl.dot(a, b)` becomes `acc = tl.dot(a, b, acc)`: tensor cores add at no cost.
 
-Stock Triton does the same before layouts come in (its combine pass). Without it each product would be waited for, held in
-registers beside the sum, and added there.
+Input: a program. Output: the program in which a product from zero and the addition of its result are one op:
+
+    %p = dot %a %b %zero; %s = fadd %acc %p        becomes        %s = dot %a %b %acc
+
+Stock Triton does the same before layouts come in (its combine pass). Without it each product would be waited for, held
+in registers beside the sum, and added there.
 """
 
 from __future__ import annotations

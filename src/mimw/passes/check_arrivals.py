@@ -1,10 +1,14 @@
 """Barriers that wait for arrivals which cannot come, in any CTA of a cluster.
 
+Input: a program. Output: nothing, or `TooFewArrivals` or `TooManyArrivals` with the author's lines. For example:
+
+    full = alloc_barriers(1, arrive_count=2)       one task arrives once, and another task waits: that wait never returns
+
 A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it
 lets pass may still hang, and the simulator is the place to find that. It is certain of three things: more arrivals at
-once than a phase takes; a wait for a phase that all the arrivals of the kernel together, each as often as its loops
-go round, do not complete; and slots that nobody gives back, so that who fills them passes once round the ring and then
-never again.
+once than a phase takes; a wait for a phase that all the arrivals of the kernel together, each as often as its loops go
+round, do not complete; and slots that no task gives back, so that the task that fills them passes once round the ring
+and then never again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,10 @@
 """An asynchronous dot's result may not be looked at before it has been waited for.
 
+Input: a program. Output: nothing, or `AsyncDotReadEarly` with the lines of the use, of the dot, and of a wait that
+waits for too little. For example:
+
+    acc = tlx.async_dot(a, b, acc); tl.store(p, acc)      refused: async_dot_wait(0, acc) has to stand between
+
 The tensor core is still writing those registers. Until the wait, the value may be the accumulator of a further dot, go
 round a loop or through an `if`, and nothing else (PTX ISA, `wgmma.mma_async`: accessing the registers before
 `wgmma.wait_group` is undefined).

@@ -1,8 +1,13 @@
 """Barriers that expect another number of bytes than their copies bring.
 
-A TMA load brings its whole block, parts outside of the tensor included; a barrier told to expect fewer or more never
-completes the phase. In a cluster, copies of other CTAs count where they land. Speaks only where it is certain: every expect
-and every copy on the array stands in one straight line, or one of the two kinds is missing in the whole kernel.
+Input: a program. Output: nothing, or `BytesNeverSent` or `BytesNotExpected` with the sums and the lines. For example:
+
+    barrier_expect_bytes(full, 8192); async_descriptor_load(desc, tile, .., full)      refused for a block of 16384 bytes
+
+A TMA load brings its whole block, parts outside of the tensor included; a barrier that expects fewer or more bytes
+never completes the phase. In a cluster, copies of other CTAs count where they land. The check speaks only where it is
+certain: every expect and every copy on the array stands in one straight line, or one of the two kinds is missing in the
+whole kernel.
 """
 
 from __future__ import annotations

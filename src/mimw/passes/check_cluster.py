@@ -1,7 +1,13 @@
 """Words that name a CTA which the launch's clusters do not have; cluster barriers that never open.
 
-Without a cluster a CTA is a cluster of its own, with rank 0: stores, copies and cluster barriers work there. Only another CTA's
-barrier, by `remote_view` or an arrival on it, is then refused, as published. What can never run is not looked at.
+Input: a program. Output: remarks, or a `KernelError` or `ProtocolError` with the author's line. For example, in
+clusters of 2:
+
+    tlx.barrier_arrive(free, remote_cta_rank=2)       refused: there are the ranks 0 and 1
+
+Without a cluster a CTA is a cluster of its own, with rank 0: stores, copies and cluster barriers work there. Only
+another CTA's barrier, by `remote_view` or an arrival on it, is then refused, as published. An op that can never run is
+not looked at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """Tensor descriptors made in a kernel whose extents or strides are known and cannot be.
 
-On the GPU nobody checks them: a stride that is no multiple of 16 bytes makes TMA fault, or read elsewhere. What is known only at
-run time is left to the simulator and the author.
+Input: a program and its target. Output: nothing, or a `KernelError` with the line and the extent or stride. For
+example:
+
+    tl.make_tensor_descriptor(p, [m, n], [n + 1, 1], ..)      refused for n = 64 and bf16: 130 bytes are no multiple of 16
+
+On the GPU nothing checks them: a stride that is no multiple of 16 bytes makes TMA fault, or read elsewhere. A number
+that is known only at run time is left to the simulator and the author.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""`async_tasks(exclusive=True)` promises that its region is the only one of the kernel."""
+"""`async_tasks(exclusive=True)` promises that its region is the only one of the kernel.
+
+Input: a program and its target. Output: nothing, or a `TaskError` with the lines of all regions:
+
+    with tlx.async_tasks(exclusive=True): ..; with tlx.async_tasks(): ..       refused
+"""
 
 from __future__ import annotations
 

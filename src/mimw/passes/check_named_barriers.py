@@ -1,7 +1,11 @@
 """Named barriers that the compiler needs itself.
 
-Triton's lowering takes hardware barrier 0 for the whole CTA or the default task; in a kernel with tasks 1 to start and end
-regions, and one from 2 on for each task besides the default one, in order, whatever its number of warps.
+Input: a program. Output: nothing, or a `ProtocolError` with the author's line and the numbers that are free:
+
+    tlx.named_barrier_wait(1, 128)       refused in a kernel with tasks: 1 starts and ends them
+
+Triton's lowering takes hardware barrier 0 for the whole CTA or the default task; in a kernel with tasks 1 to start and
+end regions, and one from 2 on for each task besides the default one, in order, whatever its number of warps.
 """
 
 from __future__ import annotations

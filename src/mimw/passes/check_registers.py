@@ -1,7 +1,10 @@
-"""Remarks on register requests that will not be met.
+"""Remarks on register requests that will not be granted.
 
-A request that does not fit is legal: no registers are moved and the kernel runs, only not as its author meant. So this
-check never refuses; it says what it sees (`analysis.remarks`).
+Input: a program and its target. Output: a `Remark` for each region (`analysis.remarks`), never a refusal:
+
+    async_task(num_warps=8, registers=240, replicate=2)       20 warps, each thread has 96 registers at most
+
+A request that does not fit is legal: no registers are moved and the kernel runs, only not as its author meant.
 """
 
 from __future__ import annotations

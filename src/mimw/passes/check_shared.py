@@ -1,7 +1,13 @@
 """The buffers and barriers of one CTA must fit into its shared memory.
 
-Counted is what is needed at one time, without padding: the least that any placement takes. What passes here may still be too large
-once alignment and the scratch of Triton's ops are added: `check_scratch` sees those, when the layouts are known.
+Input: a program and its target. Output: nothing, or `OutOfSharedMemory` with the sum, an array a line, and the number
+of stages that would fit:
+
+    tiles  4 x 65536 = 262144 bytes  kernel.py:7       a CTA on sm_90a has 232448: 29696 too many
+
+Bytes count that are needed at one time, without padding: the least that any placement takes. A kernel that passes may
+still be too large once alignment and the scratch of Triton's ops are added: `check_scratch` sees those, when the
+layouts are known.
 """
 
 from __future__ import annotations

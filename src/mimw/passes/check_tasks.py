@@ -1,5 +1,10 @@
 """What tasks may capture, and how many warps they may have together.
 
+Input: a program and its target. Output: nothing, or `TaskError` or `TooManyWarps` with the author's lines. For example:
+
+    at = tl.arange(0, 64)
+    with tlx.async_task(num_warps=4): tl.load(p + at)       refused: `at` lies in the registers of the default task's warps
+
 A task starts with the scalars, pointers, buffers and barriers of the kernel around it. A block tensor lies in the
 registers of the default task's warps, where no other task can read it.
 """

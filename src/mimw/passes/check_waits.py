@@ -1,7 +1,12 @@
-"""Waits that cannot return because the task itself brings, later, what they wait for.
+"""Waits that cannot return because the waiting task itself brings, later, the arrivals that the wait needs.
 
-The first phase of a barrier needs its arrivals. If all ops that could bring them stand in the waiting task, behind the wait, none
-of them is ever reached. Cycles through several tasks depend on who goes first and are the simulator's to find.
+Input: a program. Output: nothing, or `WaitCycle` with the lines of the wait and of the arrivals behind it. For example:
+
+    tlx.barrier_wait(full, 0); tlx.barrier_arrive(full)       refused if no other task arrives on `full`
+
+The first phase of a barrier needs its arrivals. If all ops that could bring them stand in the waiting task, behind the
+wait, none of them is ever reached. Cycles through several tasks depend on the order of the tasks, and the simulator
+finds those.
 """
 
 from __future__ import annotations

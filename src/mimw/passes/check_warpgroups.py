@@ -1,7 +1,12 @@
 """An asynchronous dot is issued by whole warpgroups, so its task has a multiple of four warps.
 
-PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate": a warpgroup is four contiguous warps whose first has a number
-that is a multiple of four. Triton gives wide tasks their warps before narrow ones, so a task of 4, 8 or 16 warps starts at one.
+Input: a program. Output: nothing, or a `TaskError` with the lines of the dot and of the task:
+
+    with tlx.async_task(num_warps=2): acc = tlx.async_dot(a, b, acc)       refused
+
+PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate": a warpgroup is four contiguous warps whose first has
+a number that is a multiple of four. Triton gives wide tasks their warps before narrow ones, so a task of 4, 8 or 16
+warps starts at one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Asynchronous copies whose mask cuts through the 4 bytes that cp.async moves at least."""
+"""Asynchronous copies whose mask cuts through the 4 bytes that cp.async moves at least.
+
+Input: a program. Output: the `async_load` ops that have to go through registers. For example:
+
+    tlx.async_load(p + at, tile, mask=at < n)       of bf16: cp.async moves two elements at once, and n may be odd
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Drop what nobody uses.
+"""Drops pure ops whose results nothing uses.
+
+Input: a program. Output: the program without them, or the same object. For example:
+
+    %c = constant 4; %r = add %c %c; store %p %x       becomes        store %p %x
 
 Recording leaves constants, index arithmetic and views behind that only the language needed. They would hold captures of
 tasks, show in every printout and cost the layout solver unknowns. Ops with an effect stay, whether or not their results

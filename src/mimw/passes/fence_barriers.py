@@ -1,7 +1,12 @@
-"""Copies count their bytes on a barrier through the async proxy, which must see the barrier initialised.
+"""Copies complete bytes on a barrier through the async proxy, which must see the barrier initialised.
 
-Initialising is a generic write. One fence after the allocations that stand together makes it visible; the sync that follows
-before any use, or before tasks start, is Triton's (CUDA programming guide, "Using TMA": `init`, then
+Input: a program. Output: the program with a fence behind its allocations of barriers, if a copy completes on any
+barrier:
+
+    %full = alloc_barriers 2 1       becomes       %full = alloc_barriers 2 1; fence "async_shared"
+
+Initialising is a generic write. One fence after the allocations that stand together makes it visible; the sync that
+follows before any use, or before tasks start, is Triton's (CUDA programming guide, "Using TMA": `init`, then
 `fence_proxy_async_shared_cta`).
 """
 

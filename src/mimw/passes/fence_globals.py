@@ -1,12 +1,14 @@
 """A fence at device or system scope is one between proxies, too, where copies read global memory that the kernel writes.
 
-    store(p, x); fence("gpu"); flag             becomes     store(p, x); fence("gpu", proxy); flag
+Input: a program. Output: the program with attrs["proxy"] on its fences, and a fence before each barrier of the grid:
+
+    store(p, x); fence("gpu"); arrive           becomes     store(p, x); fence("gpu", proxy); arrive
     ...; distributed_barrier of the grid        becomes     ...; fence("gpu", proxy); the barrier
 
-A TMA or bulk load reads global memory in the asynchronous proxy. What ordinary instructions wrote there in the same launch it
-need not see, whatever orders the two, unless a proxy fence stands between (PTX ISA, "Async proxy"; docs/MEMORY_MODEL.md,
-rule 21). TLX has no word for that fence alone, so the word that orders global memory is it, too; and so is a barrier of the
-whole grid, which orders everything.
+A TMA or bulk load reads global memory in the asynchronous proxy. What ordinary instructions wrote there in the same
+launch the load need not see, whatever orders the two, unless a proxy fence stands between (PTX ISA, "Async proxy";
+docs/MEMORY_MODEL.md, rule 21). TLX has no word for that fence alone, so the word that orders global memory is that
+fence, too; and so is a barrier of the whole grid, which orders everything.
 """
 
 from __future__ import annotations

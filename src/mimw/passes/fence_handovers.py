@@ -1,18 +1,20 @@
 """A task that accessed shared memory by ordinary instructions fences before others may let a copy overwrite that memory.
 
+Input: a program. Output: the program with a fence before each op that lets others go on, where one is needed:
+
     x = local_load(slot)                                  x = local_load(slot)
     barrier_arrive(free)         becomes                  fence("handover")
                                                           barrier_arrive(free)
 
-`slot` is filled by TMA, in the asynchronous proxy, and read in the generic one. PTX promises an order between accesses of two
-proxies only where a proxy fence stands between, also for a write after a read (PTX ISA, "Async proxy"; its example of
-clusterlaunchcontrol.try_cancel fences a generic read before the next asynchronous write of the same bytes). Without the fence a
-copy engine has been seen to overwrite bytes whose read was issued and not yet done. Triton puts the fence in where one task does
-both; from one task to another nobody does. Authors of TLX kernels do not write it, so the compiler does: docs/MEMORY_MODEL.md,
-rule 20.
+`slot` is filled by TMA, in the asynchronous proxy, and read in the generic one. PTX promises an order between accesses
+of two proxies only where a proxy fence stands between, also for a write after a read (PTX ISA, "Async proxy"; its
+example of clusterlaunchcontrol.try_cancel fences a generic read before the next asynchronous write of the same bytes).
+Without the fence a copy engine has been seen to overwrite bytes whose read was issued and not yet done. Where one task
+does both, Triton puts the fence in; from one task to another nothing does. Authors of TLX kernels do not write it, so
+the compiler does: docs/MEMORY_MODEL.md, rule 20.
 
-One fence stands before each op that lets others go on, if its task may since the last fence have touched memory that some copy
-writes. None is put in for memory that no copy writes, nor for what wgmma reads, nor behind the last copy of the kernel.
+A fence stands before such an op if its task may since its last fence have touched memory that some copy writes. None is
+put in for memory that no copy writes, nor for what wgmma reads, nor behind the last copy of the kernel.
 """
 
 from __future__ import annotations

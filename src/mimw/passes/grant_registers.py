@@ -1,4 +1,9 @@
-"""Writes the register requests of every region as the hardware is to be asked: attrs `registers`, one number or None a task."""
+"""Writes the register requests of every region as the hardware is to be asked for them.
+
+Input: a program and its target. Output: the program with attrs `registers` on each region, one number or None a task:
+
+    tasks of 4, 4 and 1 warps that ask for None, 240 and 24       registers=(None, 240, 24)
+"""
 
 from __future__ import annotations
 

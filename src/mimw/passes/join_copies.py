@@ -1,7 +1,11 @@
-"""Copies of `tle.gpu.copy` that follow each other travel together: what is waited for one by one costs a trip to memory each.
+"""Copies of `tle.gpu.copy` that follow each other travel together: a wait for each one would cost a trip to memory each.
 
-A wait moves down to that of the next copy if nothing between them could see the difference: only arithmetic, views, and copies into
-other memory.
+Input: a program. Output: the program in which a run of such copies is completed at once, or the same object:
+
+    copy a; wait; copy b; wait       becomes       copy a; copy b; wait
+
+A wait moves down to that of the next copy if nothing between the two could see the difference: only arithmetic, views,
+and copies into other memory.
 """
 
 from __future__ import annotations

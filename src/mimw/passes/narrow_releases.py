@@ -1,9 +1,15 @@
 """An arrival on another CTA's barrier releases at cluster scope only where there is something for another CTA to read.
 
-Release at cluster scope waits until the thread's writes have reached the L2 cache, about half a microsecond; in a
+Input: a program. Output: the program with attrs["scope"] = "cta" on its remote arrivals, or the same object:
+
+    local_load tile; remote_arrive %free 1 %rank       the arrival tells that a read is over: "cta"
+    store %p %x; remote_arrive %full 1 %rank           another CTA may read %p: the scope stays the cluster's
+
+A release at cluster scope waits until the thread's writes have reached the L2 cache, about half a microsecond; in a
 multicast GEMM once a slot. There nothing is written but the CTA's own shared memory, which no instruction of another
 CTA reads (a load through `tle.remote` would), and what the copy engines move, which barriers and bulk groups finish.
-Such arrivals tell that reads are over, and for that release at CTA scope is enough (so does CUTLASS, `ClusterBarrier::arrive`).
+Such arrivals tell that reads are over, and for that release at CTA scope is enough (so does CUTLASS,
+`ClusterBarrier::arrive`).
 """
 
 from __future__ import annotations

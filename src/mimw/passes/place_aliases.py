@@ -1,7 +1,10 @@
 """Gives every buffer array that shares storage its place in it, and the storage its size.
 
-Before: `local_alloc` names a storage or another buffer to reuse, and `alias_overlap` says who overlays whom. After: each of
-these arrays has a `place`, each storage its `bytes` and `alignment`, and the `alias_overlap` ops are gone.
+Input: a program whose `local_alloc` ops name a storage or another buffer to reuse, and whose `alias_overlap` ops say
+which overlay. Output: the program in which each of these arrays has a `place`, each storage its `bytes` and
+`alignment`, and no `alias_overlap` is left; where things lie is decided by `storage.planner`. For example:
+
+    %p = local_alloc type reuse=%spec       becomes       %p = local_alloc type reuse=%spec place=0 .. 256, 4 buffers
 """
 
 from __future__ import annotations

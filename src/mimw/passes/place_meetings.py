@@ -1,7 +1,12 @@
 """What each `distributed_barrier` is made of, once the launch is known.
 
-All CTAs of a cluster have a barrier in hardware, and so do the threads of one CTA. A part of a cluster gets an mbarrier of its
-own in each CTA, made at the start of the kernel: every member arrives on those of all members and waits for its own.
+Input: a program. Output: the program without `distributed_barrier`:
+
+    distributed_barrier ranks=(0, 2)       becomes       group_barrier %ranks_0_2 ranks=(0, 2), and an alloc_barriers at the start
+
+All CTAs of a cluster have a barrier in hardware, and so do the threads of one CTA. A part of a cluster gets an mbarrier
+of its own in each CTA, made at the start of the kernel: every member arrives on the mbarriers of all members and waits
+for its own.
 """
 
 from __future__ import annotations

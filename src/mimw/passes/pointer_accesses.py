@@ -1,7 +1,12 @@
 """Loads, stores and atomics through pointers into shared memory, as ops on buffers.
 
-Where the pointers are a box of the buffer, in its order, a view of the buffer is read or written whole: in wide pieces, and in the
-form that a dot takes directly. Any other access picks elements of the flat buffer, one by one.
+Input: an op, and what is known of its pointers. Output: ops on the buffer, written by the `Writer`. For example:
+
+    tl.load(local_ptr(tile))                        local_load of a view of the buffer
+    tl.load(local_ptr(tile, [rows, columns]))       local_gather from the flat buffer
+
+Where the pointers are a box of the buffer, in its order, a view of the buffer is read or written whole: in wide pieces,
+and in the form that a dot takes directly. Any other access takes single elements of the flat buffer.
 """
 
 from __future__ import annotations

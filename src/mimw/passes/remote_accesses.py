@@ -1,7 +1,11 @@
 """Loads, stores and atomics through pointers into other CTAs' shared memory, as ops that name buffer, position and rank.
 
-While it flows, such a pointer is one number: the position in the buffer, and the rank above it. So arithmetic, shapes, control
-flow and choices between ranks need nothing of their own.
+Input: an op, and what is known of its pointers. Output: ops on the buffer, written by the `Writer`. For example:
+
+    tl.load(tle.remote(p, 1))       remote_load buffer=%tile position=%i rank=%r
+
+While it flows, such a pointer is one number: the position in the buffer, and the rank above it. So arithmetic, shapes,
+control flow and choices between ranks need nothing of their own.
 """
 
 from __future__ import annotations

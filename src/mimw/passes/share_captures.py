@@ -1,8 +1,14 @@
 """Tiles that partitions take from the kernel around them: made again inside, or handed over through shared memory.
 
-A tile lies in the registers of the kernel's own warps, where no worker can read it. What follows from scalars alone (ranges,
-offsets, masks, blocks of pointers) each worker works out for itself; anything else is stored once before the region and loaded
-by every worker that uses it. Only regions that ask for it (attrs: `shares_captures`): in TLX a captured tile is an error.
+Input: a program. Output: the program in which no worker of a region with the attribute `shares_captures` uses a tile
+from outside:
+
+    at = tl.arange(0, 64)        each worker makes its own
+    x = tl.load(p + at)          stored once before the region, loaded by every worker that uses it
+
+A tile lies in the registers of the kernel's own warps, where no worker can read it. A tile that follows from scalars
+alone (ranges, offsets, masks, blocks of pointers) each worker works out for itself. In TLX a captured tile is an error:
+its regions do not ask.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """`tl.dot` of tiles that were loaded from shared memory: the tensor core reads them there.
 
-On chips with wgmma such a product becomes an asynchronous one whose operands are the buffers, and a wait before anything that could
-notice. Where the shapes, the types or the task's warps do not suit wgmma, the dot stays what it is.
-
-A tile may be read later than it was loaded, and by several products, plain and transposed, as long as nobody can have written the
-buffer since. The task itself has not if none of its ops between is about that memory. Another one has not if the task told nobody
-anything between: a write that comes after the load comes after a release that follows the load, and so after the product, too:
+Input: a program and its target. Output: the program with such dots as `async_dot` of the buffers, each with a wait
+before anything that could notice. For example:
 
     k = tl.load(local_ptr(slot.k))             the buffer is read here ..
     s = tl.dot(q, tl.trans(k))                 .. through a transposed view; waits may follow, arrivals may not
     o = tl.dot(p, k)                           .. and here as it is: one buffer, no copy
+
+Where the shapes, the types or the task's warps do not suit wgmma, the dot stays what it is. A tile may be read later
+than it was loaded, and by several products, plain and transposed, as long as nothing can have written the buffer since.
+The task itself has not if none of its ops between is about that memory. Another task has not if the task released
+nothing between: a write that comes after the load comes after a release that follows the load, and so after the
+product, too.
 """
 
 from __future__ import annotations

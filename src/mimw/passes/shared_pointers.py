@@ -1,8 +1,14 @@
-"""Pointers into shared memory become offsets, and what goes through them becomes reads and writes of buffers.
+"""Pointers into shared memory become offsets, and the accesses through them become reads and writes of buffers.
 
-A `tle.gpu.local_ptr` is a pointer for the author and for Triton's semantics. Here each of them is followed to its buffer: the
-value that is left is a 32-bit number, the element's row-major position in the buffer. A load or store whose positions are a box of
-the buffer becomes one of a view of it; anything else picks elements (`picked_elements`).
+Input: a program. Output: the program without `local_ptr` and `remote_ptr`, or a `KernelError` for a use that cannot be
+followed:
+
+    %p = local_ptr %tile; %x = load %p       becomes       %x = local_load %tile
+
+A `tle.gpu.local_ptr` is a pointer for the author and for Triton's semantics. Here each of them is followed to its
+buffer: the value that is left is a 32-bit number, the element's row-major position in the buffer. A load or store whose
+positions are a box of the buffer becomes one of a view of the buffer; any other one takes single elements
+(`pointer_accesses`, `remote_accesses`).
 """
 
 from __future__ import annotations

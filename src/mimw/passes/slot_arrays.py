@@ -1,8 +1,12 @@
 """Buffers that are used slot by slot become arrays of buffers.
 
-TLE allocates one array of any rank. Where the program takes slots of it, from three dimensions on, or where its first extent is no
-power of two, each slot is a buffer of its own in the IR: it can lie as TMA and the tensor cores want a tile to lie. So it is where
-TMA copies slots that are too small to follow each other (`space_slots`).
+Input: a program. Output: the program with such allocations as arrays, or the same object:
+
+    local_alloc buffer<bf16[3, 128, 64]>, indexed along the first dimension       becomes       buffer<bf16[128, 64] x 3>
+
+TLE allocates one array of any rank. Where the program takes slots of it, from three dimensions on, or where its first
+extent is no power of two, each slot is a buffer of its own in the IR: it can lie as TMA and the tensor cores want a
+tile to lie. So it is where TMA copies slots that are too small to follow each other (`space_slots`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Arrays of small buffers that TMA copies get gaps, so that each buffer starts where TMA can begin.
 
-PTX ISA, cp.async.bulk.tensor: the address in shared memory is a multiple of 128 bytes. Buffers of an array follow each other, so in
-an array of 64-byte buffers every other one is not: the GPU stops with "misaligned address". Before: such an array in memory of its
-own. After: the array with a `place` whose buffers start 128 bytes apart, in a storage made for it.
+Input: a program, after `place_aliases`, and its target. Output: the program in which such an array has a `place` whose
+buffers start 128 bytes apart, in a storage made for it; or a `KernelError` where it cannot be moved. For example:
 
     ring = tlx.local_alloc((32, ), tl.float16, 3)     # buffers of 64 bytes, which start at 0, 128 and 256
+
+PTX ISA, cp.async.bulk.tensor: the address in shared memory is a multiple of 128 bytes. Buffers of an array follow each
+other, so in an array of 64-byte buffers every other one is not: the GPU stops with "misaligned address".
 """
 
 from __future__ import annotations

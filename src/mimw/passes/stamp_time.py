@@ -1,10 +1,16 @@
 """Time stamps: what each task did when, noted by one of its threads while the kernel runs on a GPU.
 
-A stamp closes a stretch of its task's time and says what that was: `run`, `wait`, `copy`, `dot` or `store`. One stands after
-everything that waits or starts something, and one before it unless a stamp has just been left. How many a task has left is a
-number that its loops and branches carry, so a stamp costs a clock read and a store, no memory of its own and no atomic.
+Input: a program and how many records a task may leave. Output: the program with `time_stamp` ops:
 
-The pass runs only where a launch asks for a timeline (`mimw.profile`); a kernel compiled without knows nothing of it.
+    barrier_wait %full %phase       becomes       time_stamp "run"; barrier_wait %full %phase; time_stamp "wait"
+
+A stamp closes a stretch of its task's time and says what that was: `run`, `wait`, `copy`, `dot` or `store`. One stands
+after everything that waits or starts something, and one before it unless a stamp has just been left. How many a task
+has left is a number that its loops and branches carry, so a stamp costs a clock read and a store, no memory of its own
+and no atomic.
+
+The pass runs only where a launch asks for a timeline (`mimw.profile`); a kernel compiled without the pass has no
+stamps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Writes the ops of a block anew, for passes that replace values."""
+"""Writes the ops of a block anew, for passes that replace values.
+
+Input: the ops of the old program, one after the other, and new ones by name. Output: the ops of the new block. For
+example:
+
+    outside = writer.open()
+    writer.env[op.result] = writer.emit("local_load", (view, ), op.site)       the old result is the new op's from here on
+    ops = writer.close(outside)
+"""
 
 from __future__ import annotations
 

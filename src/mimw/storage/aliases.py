@@ -1,5 +1,9 @@
 """Where buffers lie that share one piece of memory: offsets from the author's tree of groups.
 
+Input: leaves, or a tree of groups of leaves. Output: an `AliasPlan` with the place of each leaf. For example:
+
+    place_group(Group("distinct", (Leaf("qk", 128, 2), Leaf("p", 64, 2))))       qk at 0 and 256, p at 128 and 384
+
 Plain arithmetic on plain values, in whatever unit the sizes have (bytes of shared memory, columns of tensor memory).
 """
 
