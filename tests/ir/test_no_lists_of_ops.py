@@ -35,10 +35,8 @@ ARGUED = {
 
 # Files that are still to be done; whoever does one takes it off.
 NOT_YET = {
-    "cli/conflicts.py", "cli/loops.py", "constraints/bank_conflicts.py", "constraints/demands.py",
-    "constraints/solver.py", "constraints/views.py", "frontend/drafts.py",
-    "ir/parser.py", "ir/printer.py", "language/tle/dsa.py", "language/tle/pipe_reads.py", "language/tle/pipe_window.py",
-    "report/timeline.py",
+    "constraints/demands.py", "constraints/views.py", "ir/parser.py", "ir/printer.py", "language/tle/dsa.py",
+    "language/tle/pipe_reads.py", "language/tle/pipe_window.py", "report/timeline.py",
 }
 
 

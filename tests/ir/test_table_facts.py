@@ -144,7 +144,7 @@ def test_who_stores_registers():
         "local_store", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas"}
 
 
-VIEWS = {"slot", "part", "turned", "retyped", "flat", "pointer", "peer", "placed"}
+VIEWS = {"slot", "part", "transposed", "retyped", "flat", "pointer", "peer", "placed"}
 
 
 @pytest.mark.parametrize("name", OPS)

@@ -9,7 +9,7 @@ import pytest
 import mimw.passes.pipeline as pipeline
 from mimw.analysis import Uses
 from mimw.errors import ArriveCountMismatch, InvalidProgram, RemarkWarning, TargetError
-from mimw.ir import Op, listening, verify
+from mimw.ir import Op, collected_warnings, verify
 from mimw.passes import PASS, PASSES, Context, run_passes
 from mimw.target import target
 from tests.analysis.building import Kernel, ring_copy
@@ -107,13 +107,13 @@ def test_remarks_are_warnings_unless_asked_for():
 
 def test_remarks_can_be_listened_to():
     """Aloud, with the Python warning; not aloud, without one."""
-    with pytest.warns(RemarkWarning), listening() as told:
+    with pytest.warns(RemarkWarning), collected_warnings() as found:
         run_passes(greedy(), SM90)
-    assert [(one.category, one.file, one.line) for one in told] == [("RemarkWarning", "kernel.py", 9)]
+    assert [(one.category, one.file, one.line) for one in found] == [("RemarkWarning", "kernel.py", 9)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with listening(aloud=False) as again:
+        with collected_warnings(aloud=False) as again:
             run_passes(greedy(), SM90)
-    assert again == told
+    assert again == found
     with pytest.warns(RemarkWarning, match="512 registers"):
-        told[0].again()
+        found[0].repeat()

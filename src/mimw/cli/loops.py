@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..ir import Tensor
-
 HEADING = "Loops"
 _AHEAD = re.compile(r"(?:async_copy_global_to_local|async_tma_copy_global_to_local) .*loc\((#loc\d*)\)$", re.MULTILINE)
 _ALIAS = re.compile(r'^(#loc\d*) = loc\("[^"]*\.(\d+)"\(', re.MULTILINE)
@@ -46,6 +44,8 @@ def loop_text(compiled: Any) -> str:
 
 def _gives_a_tile(op: Any) -> bool:
     """True of a load from global memory that the author did not make asynchronous."""
+    from ..ir import Tensor
+
     return op.row.loads or op.row.copy == "in" and any(isinstance(result.type, Tensor) for result in op.results)
 
 

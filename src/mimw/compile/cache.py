@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import CacheError, GlobalChanged
-from ..ir import Told
+from ..ir import LineWarning
 from ..triton_port.runtime import content_key, keep_beside, kept_beside, knobs
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def keep_warnings(src: MimwSource, compiled) -> None:
     if told and file != src.fn.file_name:
         src.program()   # the lines are those of another file; recording finds them in this one
         return
-    src.kernel.warned = [Told(**one) for one in told]
+    src.kernel.warned = [LineWarning(**one) for one in told]
     for one in src.kernel.warned:
-        one.again()
+        one.repeat()
 
 
 def unkept(error: OSError) -> OSError:

@@ -26,7 +26,7 @@ from ..constraints.solution import Layouts
 from ..constraints.solver import solve_layouts
 from ..frontend import record_program
 from ..guard import optimise_in_order
-from ..ir import ALONE, Program, Told, listening
+from ..ir import ALONE, LineWarning, Program, collected_warnings
 from ..ir.layouts import PaddedShared
 from ..launch import check_mesh_target
 from ..lowering import lower, needs_slots
@@ -71,14 +71,14 @@ class Kernel:
     waits: bool = False  # stamps for a watchdog
     program: Program | None = None
     layouts: Layouts | None = None
-    warned: list[Told] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
+    warned: list[LineWarning] | None = None  # what was said of the kernel's lines, once it was compiled or found compiled
 
     @resting_collector()
     def record(self, chip: Target, options, backend, observer: Observer | None = None) -> Program:
         """The stages of FRONT. What they warn of is said once for a kernel, also if its binary was there before."""
         setting = Setting(chip, options, backend, observer=observer)
         program = None
-        with listening(aloud=self.warned is None) as self.warned:
+        with collected_warnings(aloud=self.warned is None) as self.warned:
             for stage in FRONT:
                 program = stage(self, setting, program)
         self.program = program

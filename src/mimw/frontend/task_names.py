@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 
 from ..errors import KernelWarning, TaskError, excerpt
-from ..ir import Site, tell
+from ..ir import Site, warn_at
 
 
 class TaskNames:
@@ -66,7 +66,7 @@ class TaskNames:
         text = (f"`{name}` at {here} has the value from before the task region: what a task assigns, at {left}, stays its own\n"
                 "Mend: use another name in the task, or hand the value over in a buffer (tlx.local_store, tlx.local_load)\n"
                 f"{excerpt(here)}\n{excerpt(left)}")
-        tell(KernelWarning, text, here)
+        warn_at(KernelWarning, text, here)
 
     def _site(self, node) -> Site:
         return self.builder.create_loc(self.file_name, self.begin_line + node.lineno, self.begin_col + node.col_offset).site

@@ -7,13 +7,13 @@ Input: what the frontend records, or text. Output: a `Program`, which every late
 
 from .core import Block, Op, Param, Program, Task, Value
 from .launch_facts import ALONE, LaunchFacts
+from .line_warnings import LineWarning, collected_warnings, warn_at
 from .ops import OPS, OpDef
 from .parser import parse_program
 from .place import Place
 from .printer import print_op, print_program
 from .recording import Recording
 from .site import UNKNOWN, Site
-from .told import Told, listening, tell
 from .types import (
     I32,
     I64,
@@ -33,7 +33,8 @@ from .verify import verify
 from .wait_table import WaitTable
 
 __all__ = [
-    "ALONE", "Barrier", "Block", "Buffer", "Descriptor", "DescriptorSlots", "I32", "I64", "LaunchFacts", "OPS", "Op", "OpDef",
-    "Param", "Place", "Pointer", "Program", "Recording", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Told", "Type",
-    "UNKNOWN", "Value", "WaitTable", "like", "listening", "parse_program", "print_op", "print_program", "tell", "verify",
+    "ALONE", "Barrier", "Block", "Buffer", "Descriptor", "DescriptorSlots", "I32", "I64", "LaunchFacts", "LineWarning",
+    "OPS", "Op", "OpDef", "Param", "Place", "Pointer", "Program", "Recording", "Scalar", "Site", "Storage", "Task",
+    "Tensor", "Token", "Type", "UNKNOWN", "Value", "WaitTable", "collected_warnings", "like", "parse_program",
+    "print_op", "print_program", "verify", "warn_at",
 ]

@@ -27,13 +27,13 @@ def check_padding(program: Program, layouts: Mapping[Value, SharedLayout],
     for op in program.walk():
         layout = layouts.get(op.result) if op.name == "local_alloc" else None
         if isinstance(layout, PaddedShared):
-            for tile, turned in accesses.get(op.result, ()):
-                _check(op, layout, tile, turned)
+            for tile, transposed in accesses.get(op.result, ()):
+                _check(op, layout, tile, transposed)
 
 
-def _check(op: Op, layout: PaddedShared, tile: RegisterLayout | None, turned: bool) -> None:
+def _check(op: Op, layout: PaddedShared, tile: RegisterLayout | None, transposed: bool) -> None:
     size = op.result.type.element.bytes
-    width = min(_WIDEST, size * _together(layout, tile, turned))
+    width = min(_WIDEST, size * _together(layout, tile, transposed))
     for interval, padding in layout.pairs:
         if padding * size % width:
             raise KernelError(
@@ -42,11 +42,11 @@ def _check(op: Op, layout: PaddedShared, tile: RegisterLayout | None, turned: bo
                 hint=f"pad by a multiple of {width // size} elements ({width} bytes).")
 
 
-def _together(layout: PaddedShared, tile: RegisterLayout | None, turned: bool) -> int:
+def _together(layout: PaddedShared, tile: RegisterLayout | None, transposed: bool) -> int:
     """How many elements that follow each other in the buffer one thread holds; 1 where that is not known."""
-    shape = layout.shape[::-1] if turned else layout.shape
+    shape = layout.shape[::-1] if transposed else layout.shape
     linear = linear_of(tile, shape) if tile is not None else None
-    held = {basis[::-1] if turned else tuple(basis) for basis in linear.registers} if linear else set()
+    held = {basis[::-1] if transposed else tuple(basis) for basis in linear.registers} if linear else set()
     most, count = min(interval for interval, _ in layout.pairs), 1
     for basis in layout.bases:
         if tuple(basis) not in held or count * 2 > most:

@@ -52,10 +52,10 @@ def check_scratch(program: Program, target: Target, total: int, pieces: Iterable
 
 def _lines(rows: list[Row], total: int, excess: int, target: Target) -> list[str]:
     """The map: where each row lies, its size, and the line that it is for."""
-    digits, used, told = len(str(total)), 0, []
+    digits, used, lines = len(str(total)), 0, []
     for row in rows:
         if row.start > used:
-            told.append((f"{used:>{digits}} .. {row.start:>{digits}}", "free", row.start - used, ""))
+            lines.append((f"{used:>{digits}} .. {row.start:>{digits}}", "free", row.start - used, ""))
         used = max(used, row.end)
         same = [other for other in rows if other.start == row.start and other.entry is None]
         if row in same[_MOST_NEEDS:]:
@@ -63,12 +63,12 @@ def _lines(rows: list[Row], total: int, excess: int, target: Target) -> list[str
         where = str(written(row.sites[0])) if row.sites else ""
         if same[_MOST_NEEDS:] and row is same[_MOST_NEEDS - 1]:
             where += f" and {len(same) - _MOST_NEEDS} more, of less"
-        told.append((f"{row.start:>{digits}} .. {row.end:>{digits}}", row.name if row.entry else f"scratch: {row.op}", row.size,
+        lines.append((f"{row.start:>{digits}} .. {row.end:>{digits}}", row.name if row.entry else f"scratch: {row.op}", row.size,
                      where))
-    blank = " " * (2 * digits + 4)
-    told += [(blank, "sum", total, ""), (blank, "limit", target.shared_bytes, str(target)), (blank, "excess", excess, "")]
-    name, size = max(len(row[1]) for row in told), max(len(str(row[2])) for row in told)
-    return [f"    {place}  {what:<{name}}  {bytes_:>{size}} bytes  {where}".rstrip() for place, what, bytes_, where in told]
+    margin = " " * (2 * digits + 4)
+    lines += [(margin, "sum", total, ""), (margin, "limit", target.shared_bytes, str(target)), (margin, "excess", excess, "")]
+    name, size = max(len(row[1]) for row in lines), max(len(str(row[2])) for row in lines)
+    return [f"    {place}  {what:<{name}}  {bytes_:>{size}} bytes  {where}".rstrip() for place, what, bytes_, where in lines]
 
 
 def _hint(rows: list[Row], worst: Row | None, excess: int) -> str:

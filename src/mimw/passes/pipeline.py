@@ -19,7 +19,7 @@ from typing import Any
 
 from ..analysis import Remark
 from ..errors import RemarkWarning
-from ..ir import Op, Program, tell, verify
+from ..ir import Op, Program, verify, warn_at
 from ..target import Target
 from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
@@ -57,7 +57,7 @@ from .sync_clusters import sync_clusters
 
 def warn(found: Remark) -> None:
     """A Python warning at the line that a remark is about."""
-    tell(RemarkWarning, found.text, found.site)
+    warn_at(RemarkWarning, found.text, found.site)
 
 
 @dataclass(frozen=True)

@@ -100,10 +100,10 @@ class Accesses:
     def _whole(self, buffer: Value, position: Value, op: Op) -> tuple[Value, Value]:
         """The buffer that a slice or transpose is a view of, and a position in the view as one in that buffer."""
         view = self.uses.definition.get(buffer)
-        if view is None or view.row.view not in ("part", "turned"):
+        if view is None or view.row.view not in ("part", "transposed"):
             return buffer, position
         indices, source = self._coordinates(position, buffer.type.shape, op), view.buffer
-        if view.row.view == "turned":
+        if view.row.view == "transposed":
             indices = [indices[view.order.index(dim)] for dim in range(len(indices))]
         else:
             indices = [self._shifted(index, start, op) for index, start in zip(indices, view.offsets)]

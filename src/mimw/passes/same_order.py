@@ -119,16 +119,16 @@ def _place_all(nodes: list[_Node], around: tuple[_Around, ...], key: Key, repeat
     """Note the place of every node. `repeated`: in a loop that was unrolled; `ifs`: those of the later tree."""
     position = 0
     for node in nodes:
-        here = (*key, 2 * position + node.fixed)
+        place = (*key, 2 * position + node.fixed)
         position += node.fixed
-        places.setdefault(node.number, []).append(_Place(around, here))
+        places.setdefault(node.number, []).append(_Place(around, place))
         unrolled = node.kind == "loop" and (node.number not in alive or any(times[inner.number] > 1 for inner in node.accesses()))
         for side, block in enumerate(node.blocks):
             gone = node.number not in alive
             names = frozenset({node.number}) if not gone else ifs if node.kind == "if" else frozenset()
             optional = gone or not node.fixed or node.kind == "if" and repeated
             inside = (*around, _Around(names, side, optional))
-            _place_all(block, inside, (*here, side), repeated or unrolled, alive, ifs, times, places)
+            _place_all(block, inside, (*place, side), repeated or unrolled, alive, ifs, times, places)
 
 
 def _place_joined(nodes: list[_Node], alive, places) -> None:
@@ -163,7 +163,7 @@ def _changes(nodes: list[_Node], path: Path, places, ahead: Key | None = None, b
     before and behind the block."""
     last: tuple[Key, int] | None = None   # of the fixed node before
     inner: list[tuple[_Node, Key]] = []   # the fixed nodes
-    rounds, met = 1, Counter()            # a body that was repeated begins anew; as often as any of its nodes comes
+    rounds, seen = 1, Counter()            # a body that was repeated begins anew; as often as any of its nodes comes
     began: Changed | None = None          # where the first new round begins, if any does
     accesses: list[tuple[int, Key]] = []  # since the fixed node before
     for node in _regrouped(nodes, path, places):
@@ -177,17 +177,17 @@ def _changes(nodes: list[_Node], path: Path, places, ahead: Key | None = None, b
             continue
         key = _key((node.number, ), path, places, last[0] if last else ahead)
         rest = last is not None and key == last[0] and node.kind == "loop"  # of the same loop, unrolled
-        turned = key is not None and last is not None and key <= last[0] and not rest
-        rounds += turned
-        met[key] += not rest
+        begins_anew = key is not None and last is not None and key <= last[0] and not rest
+        rounds += begins_anew
+        seen[key] += not rest
         if key is None or ahead is not None and key < ahead:
             yield Changed(node.number, last[1] if last else None)
             return
-        if turned:
+        if begins_anew:
             began = began or Changed(node.number, last[1])
         for number, place in accesses:
             behind, before = last is None or place >= last[0], place <= key  # equal: an `if` that held nothing fixed
-            if not (behind or before if turned else behind and before):
+            if not (behind or before if begins_anew else behind and before):
                 yield Changed(number, node.number if behind else last[1])
                 return
         accesses, last = [], (key, node.number)
@@ -195,7 +195,7 @@ def _changes(nodes: list[_Node], path: Path, places, ahead: Key | None = None, b
             yield Changed(node.number)
             return
         inner.append((node, key))
-    if rounds > max(met.values(), default=1):
+    if rounds > max(seen.values(), default=1):
         yield began
         return
     for number, place in accesses:

@@ -43,7 +43,7 @@ def shared_operands(program: Program, target: Target) -> Program:
 
 
 class _Rewriter:
-    """Rebuilds blocks. `found` has the operands of each dot that changes: buffers, how they are turned, or a tile for A."""
+    """Rebuilds blocks. `found` has the operands of each dot that changes: buffers, how they are transposed, or a tile for A."""
 
     def __init__(self, program: Program):
         self.program, self.uses, self.writer = program, uses_of(program), Writer()
@@ -87,18 +87,18 @@ class _Rewriter:
 
     def _shared(self, value: Value, dot: Op) -> tuple[Value, bool] | None:
         """The buffer that a tile was loaded from, and whether it was transposed since; None if it may have changed since."""
-        op, turned = self.uses.definition.get(value), False
+        op, transposed = self.uses.definition.get(value), False
         if op is not None and op.name == "trans" and tuple(op.order) == (1, 0):
-            op, turned = self.uses.definition.get(op.value), True
+            op, transposed = self.uses.definition.get(op.value), True
         if op is None or op.name != "local_load" or op.attrs.get("layout") is not None:
             return None
-        place, here = self.uses.place[op], self.uses.place[dot]
-        if place.block is not here.block:
+        place, product = self.uses.place[op], self.uses.place[dot]
+        if place.block is not product.block:
             return None
         start, end, memory = place.block.ops.index(op), place.block.ops.index(dot), self._memory(op.buffer)
         calm = all(_tells_nobody(inner) and (_is_harmless(inner) or self._memory(*inner.operands).isdisjoint(memory))
                    for other in place.block.ops[start + 1:end] for inner in other.walk())
-        return (op.buffer, turned) if calm and memory else None
+        return (op.buffer, transposed) if calm and memory else None
 
     def _memory(self, *values: Value) -> set[Value]:
         """The allocations, or the storages that several share, that these values may be parts of."""
@@ -143,8 +143,8 @@ class _Rewriter:
         self.pending[op.result] = op
 
     def _buffer(self, side: tuple[Value, bool], op: Op) -> Value:
-        buffer, turned = self.writer.now(side[0]), side[1]
-        return self.writer.emit("buffer_trans", (buffer, (1, 0)), op.site) if turned else buffer
+        buffer, transposed = self.writer.now(side[0]), side[1]
+        return self.writer.emit("buffer_trans", (buffer, (1, 0)), op.site) if transposed else buffer
 
     def _wait(self) -> None:
         for value, dot in self.pending.items():

@@ -26,8 +26,8 @@ def sync_clusters(program: Program) -> Program:
         made: list[Op] = []
         body = _without_memory(program.body, made)
         start = [*made, Op("fence_mbarrier_init", site=program.site), Op("cluster_barrier", site=program.site)]
-        met = bool(body.ops) and body.ops[-1].name == "cluster_barrier"
-        end = () if met else (Op("cluster_barrier", site=program.site), )
+        ends_with_one = bool(body.ops) and body.ops[-1].name == "cluster_barrier"
+        end = () if ends_with_one else (Op("cluster_barrier", site=program.site), )
         program = replace(program, body=replace(body, ops=(*start, *body.ops, *end)))
     workers = total_warps(program) - program.num_warps
     if not workers or not any(op.name == "cluster_barrier" for op in program.walk()):

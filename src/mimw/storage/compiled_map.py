@@ -69,10 +69,10 @@ def _scratch(start: int, op: str, site: Site | None, size: int) -> Row:
 
 def written(site: Site) -> Site:
     """The author's line: the first of the chain that does not stand in Triton's own library, as the inside of `tl.sum` does."""
-    return next((here for here in site.chain() if _LIBRARY not in here.file), site)
+    return next((line for line in site.chain() if _LIBRARY not in line.file), site)
 
 
 def short(site: Site) -> str:
     """The author's line without the folder of its file."""
-    here = written(site)
-    return f"{here.file.rpartition('/')[2]}:{here.line}" if here.file else f"line {here.line}"
+    line = written(site)
+    return f"{line.file.rpartition('/')[2]}:{line.line}" if line.file else f"line {line.line}"

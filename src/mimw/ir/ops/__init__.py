@@ -42,8 +42,9 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     `reads` and `writes`, the buffers whose elements the op reads and changes; an atomic does both
     releases        the op may let another task or CTA go on, with what its task did before
     view_of         the operand that the result is a part, or another view, of
-    view            how: a `slot` of an array; a `part` of a tile; the tile `turned`, `retyped`, or `flat`, in row-major order; a
-                    `pointer` to elements; the same thing of a `peer`; `placed`, with memory of its own unless it reuses some
+    view            how: a `slot` of an array; a `part` of a tile; the tile `transposed`, `retyped`, or `flat`, in row-major
+                    order; a `pointer` to elements; the same thing of a `peer`; `placed`, with memory of its own unless it
+                    reuses some
     allocates       what the op makes in shared memory: a `buffer` array, `barriers`, or a `storage` for arrays to share
     elements_of     the operands whose elements the result consists of, as they are
     pointer_of      the operand whose memory the result, another pointer, points into as well

@@ -36,7 +36,7 @@ define("buffer_slice", "buffer:Buffer offsets:int|#int* shape:#shape",
 define("buffer_trans", "buffer:Buffer order:#shape",
        lambda args, attrs:
            (Buffer(args[0].type.element, tuple(args[0].type.shape[i] for i in args[1]), 0, args[0].type.space), ),
-       "none", "pure", ours=True, view_of="buffer", view="turned", cost="free", lies="buffer=view",
+       "none", "pure", ours=True, view_of="buffer", view="transposed", cost="free", lies="buffer=view",
        doc="A permuted view of a single buffer.")
 define("buffer_reinterpret", "buffer:Buffers type:#type", given(1), "none", "pure", ours=True, attrs="layout:const?",
        view_of="buffer", view="retyped", cost="free", lies="buffer=tile",
