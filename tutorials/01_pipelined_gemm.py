@@ -6,12 +6,12 @@ A tensor core is fast enough to wait for memory all day. The remedy is to ask fo
 multiplied, tiles k+1 .. k+STAGES-1 are on their way into shared memory. This program says so in stock Triton plus six words:
 `local_alloc`, `async_load`, `async_load_commit_group`, `async_load_wait_group`, `async_dot` and `async_dot_wait`.
 
+The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
+the checking and the measuring are harness.py's.
+
 Next: 02_warp_specialised_gemm.py, where copying and multiplying become two programs that run side by side.
 """
 
-import sys
-
-import numpy as np
 import triton.language as tl
 
 import mimw
@@ -96,29 +96,6 @@ def arguments(a, b, c, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, num_warps=8):
 #     1754.5 us 627 TFLOP/s; cuBLAS 1640.1 us 670 TFLOP/s (ratio 0.935)
 
 
-def simulate_one():
-    """A small product on the simulator, where a copy lands late and a wait that counts too little reads what is not there yet."""
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((128, 256), (256, 128)))
-    c = np.zeros((128, 128), np.float16)
-    grid, args, meta = arguments(a, b, c, BM=64, BN=64, STAGES=3, num_warps=4)
-    mimw.simulate(gemm, grid, *args, **meta)
-    print("simulated; largest difference to numpy:", np.abs(c.astype(np.float32) - a.astype(np.float32) @ b).max())
-
-
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    import torch
-    from measure import measured
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 8192
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(2))
-    c = torch.empty_like(a)
-    grid, args, meta = arguments(a, b, c)
-    print(measured("pipelined GEMM", dict(M=size, N=size, K=size), meta, lambda: gemm[grid](*args, **meta),
-                   {"cuBLAS": lambda: torch.matmul(a, b)}, c, a @ b, flops=2 * size**3, allowed=2e-3))
-
-
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.gemm("pipelined GEMM", gemm, arguments, small=(128, 128, 256), BM=64, BN=64, STAGES=3, num_warps=4)

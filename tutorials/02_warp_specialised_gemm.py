@@ -10,12 +10,12 @@ its own warps:
 
 Nobody counts groups of copies any more. Slots go round in a ring, and each has two barriers, `full` and `empty`.
 
+The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
+the checking and the measuring are harness.py's.
+
 Next: 03_ping_pong_gemm.py, where the tensor cores go on while a consumer stores its result.
 """
 
-import sys
-
-import numpy as np
 import triton.language as tl
 
 import mimw
@@ -130,30 +130,6 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
 #     1638.9 us 671 TFLOP/s; cuBLAS 1678.5 us 655 TFLOP/s (ratio 1.024)
 
 
-def simulate_one():
-    """A small product on the simulator, under a few interleavings of the three tasks."""
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((256, 192), (192, 256)))
-    c = np.zeros((256, 256), np.float16)
-    grid, args, meta = arguments(a, b, c, programs=2, BN=128, STAGES=2)
-    print("checked:", mimw.check(gemm, grid, *args, seeds=3, **meta))
-    mimw.simulate(gemm, grid, *args, **meta)
-    print("simulated; largest difference to numpy:", np.abs(c.astype(np.float32) - a.astype(np.float32) @ b).max())
-
-
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    import torch
-    from measure import measured
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 8192
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(2))
-    c = torch.empty_like(a)
-    grid, args, meta = arguments(a, b, c, torch.cuda.get_device_properties(0).multi_processor_count)
-    print(measured("warp-specialised GEMM", dict(M=size, N=size, K=size), meta, lambda: gemm[grid](*args, **meta),
-                   {"cuBLAS": lambda: torch.matmul(a, b)}, c, a @ b, flops=2 * size**3, allowed=2e-3))
-
-
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.gemm("warp-specialised GEMM", gemm, arguments, small=(256, 256, 192), persistent=True, BN=128, STAGES=2)

@@ -11,12 +11,12 @@ output tiles of its own, in turn, half a period apart:
 
 The producer need not know. It fills the ring in the order of the tiles, and whoever's turn it is empties it.
 
+The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
+the checking and the measuring are harness.py's.
+
 Next: 04_multicast_gemm.py, where two SMs share what they load.
 """
 
-import sys
-
-import numpy as np
 import triton.language as tl
 
 import mimw
@@ -132,30 +132,6 @@ def arguments(a, b, c, programs, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=5):
 # Where K is short ping-pong wins: 1.06 to 1.08 at K = 1024, in the library's form (benchmarks/NOTES.md).
 
 
-def simulate_one():
-    """A small product on the simulator, under a few interleavings of the three tasks."""
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((192, 192), (192, 192)))
-    c = np.zeros((192, 192), np.float16)
-    grid, args, meta = arguments(a, b, c, programs=2, BM=64, BN=64, STAGES=2)
-    print("checked:", mimw.check(gemm, grid, *args, seeds=3, **meta))
-    mimw.simulate(gemm, grid, *args, **meta)
-    print("simulated; largest difference to numpy:", np.abs(c.astype(np.float32) - a.astype(np.float32) @ b).max())
-
-
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    import torch
-    from measure import measured
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 8192
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(2))
-    c = torch.empty_like(a)
-    grid, args, meta = arguments(a, b, c, torch.cuda.get_device_properties(0).multi_processor_count)
-    print(measured("ping-pong GEMM", dict(M=size, N=size, K=size), meta, lambda: gemm[grid](*args, **meta),
-                   {"cuBLAS": lambda: torch.matmul(a, b)}, c, a @ b, flops=2 * size**3, allowed=2e-3))
-
-
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.gemm("ping-pong GEMM", gemm, arguments, small=(192, 192, 192), persistent=True, BM=64, BN=64, STAGES=2)

@@ -9,12 +9,12 @@ reach each other's shared memory. Here two of them take such a pair of output ti
 
 What is new is who waits for whom: a slot is written by two CTAs, so it is empty only when the consumers of both say so.
 
+The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
+the checking and the measuring are harness.py's.
+
 Next: 05_cluster_layer_norm.py, where a cluster shares what it has computed.
 """
 
-import sys
-
-import numpy as np
 import triton.language as tl
 
 import mimw
@@ -134,30 +134,6 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4):
 # microsecond. There are none to wait for, and the compiler now sees that (src/mimw/passes/narrow_releases.py).
 
 
-def simulate_one():
-    """A small product on the simulator, under a few interleavings of its two CTAs."""
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((256, 192), (192, 256)))
-    c = np.zeros((256, 256), np.float16)
-    grid, args, meta = arguments(a, b, c, programs=2, BN=128, STAGES=2)
-    print("checked:", mimw.check(gemm, grid, *args, seeds=3, **meta))
-    mimw.simulate(gemm, grid, *args, **meta)
-    print("simulated; largest difference to numpy:", np.abs(c.astype(np.float32) - a.astype(np.float32) @ b).max())
-
-
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    import torch
-    from measure import measured
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 8192
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(2))
-    c = torch.empty_like(a)
-    grid, args, meta = arguments(a, b, c, torch.cuda.get_device_properties(0).multi_processor_count)
-    print(measured("multicast GEMM", dict(M=size, N=size, K=size), meta, lambda: gemm[grid](*args, **meta),
-                   {"cuBLAS": lambda: torch.matmul(a, b)}, c, a @ b, flops=2 * size**3, allowed=2e-3))
-
-
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.gemm("multicast GEMM", gemm, arguments, small=(256, 256, 192), persistent=True, BN=128, STAGES=2)

@@ -11,10 +11,10 @@ load does.
 Such an exchange takes about a microsecond, and the memory delivers a part of a row in two. So two tasks take the rows
 in turn, as in tutorial 03: while one waits for what the other CTAs say, the other one computes.
 
+How the program is run and measured is harness.py's.
+
 Next: 06_attention.py, with three roles.
 """
-
-import sys
 
 import numpy as np
 import triton.language as tl
@@ -139,37 +139,32 @@ def arguments(x, w, b, y, clusters, CLUSTER=8, STAGES=2, num_warps=8, eps=1e-5):
 
 def simulate_one():
     """A few rows on the simulator, under a few interleavings of the CTAs."""
+    import harness
     random = np.random.default_rng(0)
     x, w, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((7, 500), 500, 500))
     y = np.zeros_like(x)
-    grid, args, meta = arguments(x, w, b, y, clusters=2, CLUSTER=4, num_warps=4)
-    print("checked:", mimw.check(layer_norm, grid, *args, seeds=3, **meta))
-    mimw.simulate(layer_norm, grid, *args, **meta)
+    harness.simulated(layer_norm, *arguments(x, w, b, y, clusters=2, CLUSTER=4, num_warps=4))
     wide = x.astype(np.float64)
     expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * w + b
-    print("simulated; largest difference to numpy:", np.abs(y - expected).max())
+    harness.difference(y, expected)
 
 
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
+def measure_one(rows, n):
+    """One line for the GPU."""
     import torch
     from measure import measured, resident_clusters
-    shapes = [tuple(map(int, sys.argv[1:]))] if len(sys.argv) > 1 else [(1152, 65536), (1152, 131072), (4, 65536)]
-    for rows, n in shapes:
-        x, w, b = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in ((rows, n), n, n))
-        y, copied = torch.empty_like(x), torch.empty_like(x)
-        # As many clusters as run at a time, and all with as many rows.
-        grid, args, meta = arguments(x, w, b, y, clusters=1)
-        room = resident_clusters(layer_norm[grid](*args, **meta), meta["CLUSTER"])
-        grid, args, meta = arguments(x, w, b, y, clusters=-(-rows // -(-rows // room)))
-        expected = torch.nn.functional.layer_norm(x.double(), (n, ), w.double(), b.double())
-        print(measured("cluster layer norm", dict(B=rows, N=n), meta, lambda: layer_norm[grid](*args, **meta),
-                       {"torch": lambda: torch.nn.functional.layer_norm(x, (n, ), w, b),
-                        "copy": lambda: copied.copy_(x)},
-                       y, expected, flops=0, allowed=4e-3, moved=2 * x.nbytes))
+    x, w, b = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in ((rows, n), n, n))
+    y, copied = torch.empty_like(x), torch.empty_like(x)
+    # As many clusters as run at a time, and all with as many rows.
+    grid, args, meta = arguments(x, w, b, y, clusters=1)
+    room = resident_clusters(layer_norm[grid](*args, **meta), meta["CLUSTER"])
+    grid, args, meta = arguments(x, w, b, y, clusters=-(-rows // -(-rows // room)))
+    expected = torch.nn.functional.layer_norm(x.double(), (n, ), w.double(), b.double())
+    print(measured("cluster layer norm", dict(B=rows, N=n), meta, lambda: layer_norm[grid](*args, **meta),
+                   {"torch": lambda: torch.nn.functional.layer_norm(x, (n, ), w, b), "copy": lambda: copied.copy_(x)},
+                   y, expected, flops=0, allowed=4e-3, moved=2 * x.nbytes))
 
 
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.run(simulate_one, measure_one, (1152, 65536), (1152, 131072), (4, 65536))

@@ -1,6 +1,7 @@
 """06  Attention: two matrix products with a softmax in between, and how to hide the softmax.
 
     python tutorials/06_attention.py             on a GPU: check, and measure against cuDNN; elsewhere: simulate a small one
+                                                 (harness.py runs and measures it)
 
 O = softmax(scale Q K^T) V for each head. Nobody stores the scores: a tile of queries walks over blocks of keys, and when a block
 raises a row's maximum, what was summed before shrinks to the new scale ("online softmax"). So the tensor cores and the
@@ -14,7 +15,6 @@ The library's version (src/mimw/kernels/attention) adds what users need: lengths
 persistent grid that evens out causal work.
 """
 
-import sys
 from math import e, log2, sqrt
 
 import numpy as np
@@ -161,27 +161,24 @@ def arguments(q, k, v, o, lse, causal=False, BN=128, STAGES=2):
 
 def simulate_one():
     """A small problem on the simulator, where a copy lands late and a register of a running dot may not be read."""
+    import harness
     random = np.random.default_rng(0)
     q, k, v = (random.standard_normal((1, 2, 256, 64), np.float32).astype(np.float16) for _ in range(3))
     o, lse = np.zeros_like(q), np.zeros(q.shape[:3], np.float32)
-    grid, args, meta = arguments(q, k, v, o, lse, causal=True)
-    mimw.simulate(attention, grid, *args, **meta)
+    harness.simulated(attention, *arguments(q, k, v, o, lse, causal=True))
     scores = q.astype(np.float32) @ k.astype(np.float32).swapaxes(-1, -2) / 8
     scores[..., np.triu(np.ones((256, 256), bool), 1)] = -np.inf
     p = np.exp(scores - scores.max(-1, keepdims=True))
     expected = p / p.sum(-1, keepdims=True) @ v.astype(np.float32)
-    print("simulated; largest difference to numpy:", np.abs(o.astype(np.float32) - expected).max())
+    harness.difference(o, expected)
 
 
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
+def measure_one(seq):
+    """Two lines for the GPU, full attention and causal."""
     import torch
     from measure import measured
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
-    seq = int(sys.argv[1]) if len(sys.argv) > 1 else 4096
     q, k, v = (torch.randn(4, 48, seq, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     o, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")
     for causal in (False, True):
@@ -197,4 +194,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.run(simulate_one, measure_one, (4096, ))

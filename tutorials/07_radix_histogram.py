@@ -8,9 +8,9 @@ fight for 256 words. In shared memory an addition takes a cycle or two, if neigh
 
 TLX has buffers in shared memory, and moves whole tiles in and out of them. What we want here is a pointer to one element, which
 `tl.atomic_add` takes. TLE has that word, `tle.gpu.local_ptr`, and it works on TLX buffers too: both record the same program.
-"""
 
-import sys
+How the program is run and measured is harness.py's.
+"""
 
 import numpy as np
 import triton.language as tl
@@ -113,13 +113,9 @@ def measured(name: str, keys, shift: int, path: str | None = None, **choices) ->
             f"{row.chip}")
 
 
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
+def measure_one(size, path=None):
+    """Four lines for the GPU; with a path, rows there, too."""
     import torch
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 1 << 26
-    path = sys.argv[2] if len(sys.argv) > 2 else None
     random = torch.randint(0, 1 << 31, (size, ), dtype=torch.int32, device="cuda")
     small = torch.randint(0, 1 << 8, (size, ), dtype=torch.int32, device="cuda")
     for name, keys in (("random digits", random), ("one digit", small)):
@@ -128,4 +124,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.run(simulate_one, measure_one, (1 << 26, ))

@@ -6,12 +6,12 @@ Tutorial 01 asked for tiles ahead of time and counted groups of copies. A pipe k
 chunk i, fills its buffers and commits it; the reader waits for chunk i, uses it and releases it. Writer and reader may be
 the same warps, as here; they may as well be partitions of their own, as in tutorial 12, and nothing in the calls changes.
 
+The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
+the checking and the measuring are harness.py's.
+
 Next: 12_tle_warp_specialised_gemm.py.
 """
 
-import sys
-
-import numpy as np
 import triton.language as tl
 
 import mimw
@@ -96,30 +96,6 @@ def arguments(a, b, c, programs=0, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=3, n
 #       error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 
-def simulate_one():
-    """A small product on the simulator, where a copy lands late."""
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((128, 256), (256, 128)))
-    c = np.zeros((128, 128), np.float16)
-    grid, args, meta = arguments(a, b, c, BM=64, BN=64, STAGES=3, num_warps=4)
-    print("checked:", mimw.check(gemm, grid, *args, seeds=3, **meta))
-    mimw.simulate(gemm, grid, *args, **meta)
-    print("simulated; largest difference to numpy:", np.abs(c.astype(np.float32) - a.astype(np.float32) @ b).max())
-
-
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    import torch
-    from measure import measured
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 8192
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(2))
-    c = torch.empty_like(a)
-    grid, args, meta = arguments(a, b, c)
-    print(measured("TLE pipe GEMM", dict(M=size, N=size, K=size), meta, lambda: gemm[grid](*args, **meta),
-                   {"cuBLAS": lambda: torch.matmul(a, b)}, c, a @ b, flops=2 * size**3, allowed=2e-3))
-
-
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.gemm("TLE pipe GEMM", gemm, arguments, small=(128, 128, 256), BM=64, BN=64, STAGES=3, num_warps=4)

@@ -14,12 +14,12 @@ Five partitions and three pipes:
     high, 4 warps       reads the lower half of the tiles of A and all of B; its result goes into the pipe `high_out`
     2 x save, 1 warp    TMA from `low_out` and `high_out` to C, so that nobody who multiplies waits for a store
 
+The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
+the checking and the measuring are harness.py's.
+
 Next: 13_stream_compaction.py, where the output's place depends on the data.
 """
 
-import sys
-
-import numpy as np
 import triton.language as tl
 
 import mimw
@@ -154,30 +154,6 @@ def arguments(a, b, c, programs, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, PIE
 #       (ratio 1.031); error 0.0e+00; NVIDIA H200, torch 2.11.0, 2026-11-21
 
 
-def simulate_one():
-    """A small product on the simulator, under a few interleavings of the five partitions."""
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((256, 192), (192, 256)))
-    c = np.zeros((256, 256), np.float16)
-    grid, args, meta = arguments(a, b, c, programs=2, BN=128, STAGES=2)
-    print("checked:", mimw.check(gemm, grid, *args, seeds=3, **meta))
-    mimw.simulate(gemm, grid, *args, **meta)
-    print("simulated; largest difference to numpy:", np.abs(c.astype(np.float32) - a.astype(np.float32) @ b).max())
-
-
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    import torch
-    from measure import measured
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 8192
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(2))
-    c = torch.empty_like(a)
-    grid, args, meta = arguments(a, b, c, torch.cuda.get_device_properties(0).multi_processor_count)
-    print(measured("TLE warp-specialised GEMM", dict(M=size, N=size, K=size), meta, lambda: gemm[grid](*args, **meta),
-                   {"cuBLAS": lambda: torch.matmul(a, b)}, c, a @ b, flops=2 * size**3, allowed=2e-3))
-
-
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.gemm("TLE warp-specialised GEMM", gemm, arguments, small=(256, 256, 192), persistent=True, BN=128, STAGES=2)

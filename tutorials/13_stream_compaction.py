@@ -8,9 +8,9 @@ Where an element goes depends on how many elements before it are kept. `tle.cums
 
 Within a program this is one exchange between its warps. Between programs the same question is asked once more, of their
 totals: count, add up the counts, then write. The input is read twice and the output written once, in three launches.
-"""
 
-import sys
+How the program is run and measured is harness.py's.
+"""
 
 import numpy as np
 import triton
@@ -81,13 +81,10 @@ def simulate_one():
     print("simulated; equal to numpy:", bool((y[:starts[-1]] == x[x > 0]).all()))
 
 
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
+def measure_one(n):
+    """One line for the GPU."""
     import torch
     from measure import measured
-    n = int(sys.argv[1]) if len(sys.argv) > 1 else 1 << 26
     x = torch.randn(n, device="cuda")
     expected = torch.masked_select(x, x > 0)
     blocks = triton.cdiv(n, 2048)
@@ -103,4 +100,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.run(simulate_one, measure_one, (1 << 26, ))

@@ -10,10 +10,10 @@ fp16.
 Counting in shared memory is tutorial 07. New here: `tle.cumsum`, atomics whose result is used, and a tile that stays in registers
 from the first word to the last, so that each number is read once.
 
+How the program is run and measured is harness.py's.
+
 Next: the library's version, src/mimw/kernels/topk, which shares long rows among the CTAs of a cluster.
 """
-
-import sys
 
 import numpy as np
 import triton.language as tl
@@ -115,7 +115,7 @@ def simulate_one():
           "and where the indices say:", (np.take_along_axis(x, indices, 1) == values).all())
 
 
-def measured(m: int, n: int, k: int) -> str:
+def measure_one(m: int, n: int, k: int) -> None:
     """One line for the GPU: exact against torch.topk, then timed in turn with it."""
     import torch
 
@@ -134,19 +134,10 @@ def measured(m: int, n: int, k: int) -> str:
                 run()
     assert values.sort(descending=True).values.equal(torch.topk(x, k).values) and x.gather(1, indices.long()).equal(values)
     times = {name: time / 20 for name, time in alternate({name: graph.replay for name, graph in graphs.items()}).items()}
-    return (f"{m} x {n}, K = {k}: {times['mimw']:.1f} us; torch.topk {times['torch']:.1f} us "
-            f"(ratio {times['torch'] / times['mimw']:.2f}); {torch.cuda.get_device_name()}")
-
-
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    sizes = [tuple(map(int, sys.argv[1:4]))] if len(sys.argv) > 3 else [(64, 128, 8), (64, 1024, 32), (64, 8192, 128),
-                                                                        (128, 32768, 256)]
-    for size in sizes:
-        print(measured(*size))
+    print(f"{m} x {n}, K = {k}: {times['mimw']:.1f} us; torch.topk {times['torch']:.1f} us "
+          f"(ratio {times['torch'] / times['mimw']:.2f}); {torch.cuda.get_device_name()}")
 
 
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.run(simulate_one, measure_one, (64, 128, 8), (64, 1024, 32), (64, 8192, 128), (128, 32768, 256))

@@ -12,9 +12,9 @@ is the end of the launch: count, add up, and write are launches of their own, ea
 barrier for it, and it has two kinds of "everybody": the CTAs of a cluster and those of the whole grid. This program runs on either.
 
 Needed: `local_ptr` (tutorial 07), `cumsum` (13), `remote` (16). `mimw.kernels.moe_align` is this program made fast.
-"""
 
-import sys
+How the program is run and measured is harness.py's.
+"""
 
 import numpy as np
 import triton
@@ -165,14 +165,12 @@ def measured(numel: int, in_cluster: bool, E=64) -> str:
             f"{row.ratios()['torch.sort']:.2f}); {row.chip}")
 
 
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    for numel in [int(sys.argv[1])] if len(sys.argv) > 1 else [1024, 65536]:
-        for in_cluster in (True, False):
-            print(measured(numel, in_cluster))
+def measure_one(numel):
+    """Two lines for the GPU."""
+    for in_cluster in (True, False):
+        print(measured(numel, in_cluster))
 
 
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.run(simulate_one, measure_one, (1024, ), (65536, ))

@@ -9,10 +9,10 @@ cluster share each row, and all that they have to tell each other are two number
 Tutorial 05 does that with barriers that count bytes. Here it is said in TLE: a mesh names the CTAs, `tle.remote` turns a pointer
 into shared memory into one of another CTA's, and `tle.distributed_barrier` is when everybody has been told.
 
+How the program is run and measured is harness.py's.
+
 Next: 17_distributed_dot.py, where a mesh says how matrices are spread and the exchange follows from it.
 """
-
-import sys
 
 import numpy as np
 import triton.language as tl
@@ -82,31 +82,26 @@ def arguments(x, y, mesh=MESH, num_warps=16):
 
 def simulate_one():
     """A few rows on the simulator, under a few interleavings of the CTAs."""
+    import harness
     x = np.random.default_rng(0).standard_normal((3, 500), np.float32).astype(np.float16)
     y = np.zeros_like(x)
-    grid, args, meta = arguments(x, y, num_warps=4)
-    print("checked:", mimw.check(softmax, grid, *args, seeds=3, **meta))
-    mimw.simulate(softmax, grid, *args, **meta)
+    harness.simulated(softmax, *arguments(x, y, num_warps=4))
     wide = np.exp(x.astype(np.float64))
-    print("simulated; largest difference to numpy:", np.abs(y - wide / wide.sum(1, keepdims=True)).max())
+    harness.difference(y, wide / wide.sum(1, keepdims=True))
 
 
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
+def measure_one(rows, n):
+    """One line for the GPU."""
     import torch
     from measure import measured
-    shapes = [tuple(map(int, sys.argv[1:]))] if len(sys.argv) > 1 else [(2048, 131072), (1024, 65536), (16, 131072)]
-    for rows, n in shapes:
-        x = torch.randn(rows, n, device="cuda", dtype=torch.bfloat16)
-        y, copied = torch.empty_like(x), torch.empty_like(x)
-        grid, args, meta = arguments(x, y)
-        expected = torch.softmax(x.float(), 1)
-        print(measured("cluster softmax", dict(B=rows, N=n), {**meta, "mesh": "8 CTAs"}, lambda: softmax[grid](*args, **meta),
-                       {"torch": lambda: torch.softmax(x, 1), "copy": lambda: copied.copy_(x)}, y, expected, flops=0,
-                       allowed=4e-3, moved=2 * x.nbytes))
+    x = torch.randn(rows, n, device="cuda", dtype=torch.bfloat16)
+    y, copied = torch.empty_like(x), torch.empty_like(x)
+    grid, args, meta = arguments(x, y)
+    print(measured("cluster softmax", dict(B=rows, N=n), {**meta, "mesh": "8 CTAs"}, lambda: softmax[grid](*args, **meta),
+                   {"torch": lambda: torch.softmax(x, 1), "copy": lambda: copied.copy_(x)}, y, torch.softmax(x.float(), 1), flops=0,
+                   allowed=4e-3, moved=2 * x.nbytes))
 
 
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.run(simulate_one, measure_one, (2048, 131072), (1024, 65536), (16, 131072))

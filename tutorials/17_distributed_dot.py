@@ -8,11 +8,11 @@ a second kernel. Two CTAs of a cluster can do better, for they reach each other'
 
 Which part is whose, what a product of parts is, and who has to send what to whom is book-keeping. `tle.sharding` writes it down,
 `tle.distributed_dot` and `tle.reshard` act on it. The program below is an ordinary Triton GEMM with three annotations.
+
+The steps and the launch (`arguments`, of numpy arrays for the simulator and of torch tensors on a GPU) are here; the matrices,
+the checking and the measuring are harness.py's.
 """
 
-import sys
-
-import numpy as np
 import triton.language as tl
 
 import mimw
@@ -84,31 +84,7 @@ def arguments(a, b, c, BM=128, BN=128, BK=64, GROUP_M=8, STAGES=4, num_warps=8):
 #   - the reshard goes to `tle.sharding(PAIR)`: an all-reduce, after which both CTAs have all rows, and one of them may store them.
 
 
-def simulate_one():
-    """A small product on the simulator, under a few interleavings of the CTAs."""
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal(shape, np.float32).astype(np.float16) for shape in ((64, 128), (128, 64)))
-    c = np.zeros((64, 64), np.float16)
-    grid, args, meta = arguments(a, b, c, BM=32, BN=64, BK=32, num_warps=4)
-    print("checked:", mimw.check(gemm, grid, *args, seeds=3, **meta))
-    mimw.simulate(gemm, grid, *args, **meta)
-    print("simulated; largest difference to numpy:", np.abs(c.astype(np.float32) - a.astype(np.float32) @ b).max())
-
-
-def main():
-    from mimw.testing import gpu_available
-    if not gpu_available():
-        return simulate_one()
-    import torch
-    from measure import measured
-    shapes = [tuple(map(int, sys.argv[1:]))] if len(sys.argv) > 1 else [(1024, 1024, 16384), (512, 2048, 8192)]
-    for m, n, k in shapes:
-        a, b = (torch.randn(shape, device="cuda", dtype=torch.float16) for shape in ((m, k), (k, n)))
-        c = torch.empty(m, n, device="cuda", dtype=torch.float16)
-        grid, args, meta = arguments(a, b, c)
-        print(measured("two-CTA GEMM", dict(M=m, N=n, K=k), meta, lambda: gemm[grid](*args, **meta),
-                       {"cuBLAS": lambda: torch.matmul(a, b)}, c, a @ b, flops=2 * m * n * k, allowed=2e-3))
-
-
 if __name__ == "__main__":
-    main()
+    import harness
+    harness.gemm("two-CTA GEMM", gemm, arguments, small=(64, 64, 128), cases=((1024, 1024, 16384), (512, 2048, 8192)),
+                 BM=32, BN=64, BK=32, num_warps=4)
