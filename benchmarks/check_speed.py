@@ -8,10 +8,8 @@ benchmarks/results/check_speed.jsonl. The goal for 1024 is 10 s on two cores.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -19,7 +17,7 @@ import numpy as np
 import mimw
 from mimw.kernels import gemm
 
-from .rows import told
+from .driver import command, keep_row
 
 SIZE, GOAL = 1024, 2.5
 CONFIGURATION = gemm.Configuration(bm=128, bn=256, stages=4)
@@ -47,13 +45,11 @@ def cpu_seconds() -> float:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--rounds", type=int, default=3)
+    options = command(__doc__, rounds=3)
     options.add_argument("--size", type=int, default=SIZE)
     options.add_argument("--ctas", choices=("all", "sample"), default="all")
     options.add_argument("--protocol", action="store_true")
     options.add_argument("--jobs", type=int)
-    options.add_argument("--out", type=Path)
     options = options.parse_args()
     for _ in range(options.rounds):
         report, seconds, cpu = measure(options.size, ctas=options.ctas, protocol=options.protocol, jobs=options.jobs)
@@ -63,7 +59,7 @@ def main() -> None:
                "runs": report.runs, "operations": report.ops, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2),
                "operations_per_second": round(report.ops / seconds),
                "goal_seconds": GOAL if (options.size, options.ctas) == (SIZE, "all") else None}
-        told(row, options.out)
+        keep_row(row, options.out)
 
 
 if __name__ == "__main__":

@@ -14,20 +14,17 @@ file before a change is made by this script in the tree before it.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
+from functools import partial
 
 import triton
+from driver import RESULTS, command, in_turn, keep_row
 from gluon_gemm import gemm as gluon_kernel
 from python_share import share
 from triton.backends.compiler import GPUTarget
@@ -83,40 +80,39 @@ def cold(compile_once) -> float:
 
 
 def measure_cold(rounds: int) -> dict:
-    candidates = {"mimw": compile_mimw, "gluon": compile_gluon}
-    times: dict[str, list[float]] = {name: [] for name in candidates}
-    for compile_once in candidates.values():
-        cold(compile_once)
-    for _ in range(rounds):
-        for name, compile_once in candidates.items():
-            times[name].append(cold(compile_once))
-    medians = {name: statistics.median(values) for name, values in times.items()}
+    candidates = {"mimw": partial(cold, compile_mimw), "gluon": partial(cold, compile_gluon)}
+    in_turn(candidates, 1)
+    medians = {name: statistics.median(values) for name, values in in_turn(candidates, rounds).items()}
     return dict(name="compile_time", milliseconds={name: round(1000 * value, 1) for name, value in medians.items()},
                 ratio=round(medians["mimw"] / medians["gluon"], 3))
 
 
+def process(program: str) -> float:
+    """CPU seconds of a fresh Python that runs the program."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def warm(action) -> float:
+    """CPU seconds of a call."""
+    start = time.process_time()
+    action()
+    return time.process_time() - start
+
+
 def measure_start(rounds: int) -> dict:
-    times: dict[str, list[float]] = {name: [] for name in PROCESSES}
-    for _ in range(rounds):
-        for name, program in PROCESSES.items():
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            times[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    times = in_turn({name: partial(process, program) for name, program in PROCESSES.items()}, rounds)
     return dict(name="start_time", cpu_milliseconds={name: round(1000 * min(values), 1) for name, values in times.items()})
 
 
 def measure_hit(rounds: int) -> dict:
     asked = {"compile_kernel": lambda: compiled_mimw(), "and its program": lambda: compiled_mimw().program}
-    times: dict[str, list[float]] = {name: [] for name in asked}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
         compiled_mimw()
-        for _ in range(rounds):
-            for name, action in asked.items():
-                start = time.process_time()
-                action()
-                times[name].append(time.process_time() - start)
+        times = in_turn({name: partial(warm, action) for name, action in asked.items()}, rounds)
     return dict(name="cache_hit", cpu_milliseconds={name: round(1000 * min(values), 2) for name, values in times.items()})
 
 
@@ -135,22 +131,15 @@ CASES = {"cold": measure_cold, "start": measure_start, "hit": measure_hit, "shar
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command(__doc__, rounds=15, out=RESULTS / "compile_time.jsonl")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--note", help="goes into the rows, such as `before`")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "compile_time.jsonl")
     args = parser.parse_args()
-    args.out.parent.mkdir(parents=True, exist_ok=True)
     for case in args.cases:
         row = CASES[case](args.rounds)
         if case != "start":
             row |= dict(kernel="gemm", target="sm_90a", configuration=SIZES)
-        row |= dict(rounds=args.rounds, triton=triton.__version__, python=platform.python_version(),
-                    date=datetime.date.today().isoformat(), **({"note": args.note} if args.note else {}))
-        with open(args.out, "a") as file:
-            file.write(json.dumps(row, sort_keys=True) + "\n")
-        print(json.dumps(row, indent=1, sort_keys=True))
+        keep_row(row | dict(rounds=args.rounds, **({"note": args.note} if args.note else {})), args.out)
 
 
 if __name__ == "__main__":

@@ -10,22 +10,18 @@ with the garbage collector off, as its pauses come when they come. Last comes th
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import gc
-import json
-import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import triton
 import triton.language as tl
 
 import mimw
 from mimw.kernels import gemm, topk
+
+from .driver import command, keep_row
 
 MOST = 2.3              # what twice the size may cost, in sizes at which fixed costs are small
 _TILE = gemm.Configuration(bm=128, bn=128, stages=2)
@@ -110,31 +106,22 @@ def seconds(*runs: Callable[[], None], rounds: int = 3, enough: Callable[[list[f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command(__doc__)
     parser.add_argument("series", nargs="*", choices=[[], *SERIES], help="all by default")
     parser.add_argument("--label", default="", help="kept in the rows")
     parser.add_argument("--doublings", type=int, default=2)
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    common = {"date": datetime.date.today().isoformat(), "python": platform.python_version(), "numpy": np.__version__,
-              "triton": triton.__version__, "label": options.label}
-    rows = []
     for name in options.series or SERIES:
         make, size = SERIES[name]
         sizes = [size << i for i in range(options.doublings + 1)]
         times = seconds(*map(make, sizes), enough=lambda best: all(b <= MOST * a for a, b in zip(best, best[1:])))
         ratios = [after / before for before, after in zip(times, times[1:])]
-        figures = (f"{size:9} {taken:7.4f} s" for size, taken in zip(sizes, times))
-        print(f"{name:20} {max(ratios):6.2f} {''.join(figures)}", flush=True)
-        rows.append({"name": "growth", "series": name, "sizes": sizes, "cpu_seconds": [round(one, 4) for one in times],
-                     "ratios": [round(one, 2) for one in ratios]})
+        keep_row({"name": "growth", "series": name, "sizes": sizes, "cpu_seconds": [round(one, 4) for one in times],
+                  "ratios": [round(one, 2) for one in ratios], "label": options.label}, options.out)
     if not options.series:
         (taken, ) = seconds(topk_of(4, 65536))
-        print(f"top-k of 4 x 65536 fp32: {taken:.3f} s")
-        rows.append({"name": "topk", "shape": {"M": 4, "N": 65536, "K": 64}, "cpu_seconds": round(taken, 4), "goal_seconds": 0.2})
-    if options.out:
-        with options.out.open("a") as file:
-            file.writelines(json.dumps({**row, **common}, sort_keys=True) + "\n" for row in rows)
+        keep_row({"name": "topk", "shape": {"M": 4, "N": 65536, "K": 64}, "cpu_seconds": round(taken, 4), "goal_seconds": 0.2,
+                  "label": options.label}, options.out)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,14 @@ and their ratios to stock go to a file of one JSON object a line. The goal is a 
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
-import platform
 import statistics
 import time
-from pathlib import Path
+from functools import partial
 
 import torch
 import triton
 import triton.language as tl
+from driver import RESULTS, command, in_turn, keep_row
 
 import mimw
 import mimw.tlx as tlx
@@ -57,29 +54,18 @@ def block_of_launches(kernel, x, y) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "launch_time.jsonl")
-    args = parser.parse_args()
+    options = command(__doc__, rounds=40, out=RESULTS / "launch_time.jsonl").parse_args()
     x, y = torch.randn(128, device="cuda"), torch.zeros(128, device="cuda")
     for kernel in CANDIDATES.values():
         y.zero_()
         block_of_launches(kernel, x, y)
         torch.testing.assert_close(y, 2 * x)
-    times: dict[str, list[float]] = {name: [] for name in CANDIDATES}
-    names = list(CANDIDATES)
-    for turn in range(args.rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
-            times[name].append(block_of_launches(CANDIDATES[name], x, y))
+    times = in_turn({name: partial(block_of_launches, kernel, x, y) for name, kernel in CANDIDATES.items()}, options.rounds)
     medians = {name: statistics.median(values) for name, values in times.items()}
-    row = dict(name="launch_time", launches=LAUNCHES, rounds=args.rounds, microseconds={n: round(t, 2) for n, t in medians.items()},
-               ratios={n: round(t / medians["triton.jit"], 3) for n, t in medians.items() if n != "triton.jit"},
-               chip=torch.cuda.get_device_name(), triton=triton.__version__, torch=torch.__version__,
-               python=platform.python_version(), date=datetime.date.today().isoformat())
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with open(args.out, "a") as file:
-        file.write(json.dumps(row, sort_keys=True) + "\n")
-    print(json.dumps(row, indent=1, sort_keys=True))
+    keep_row(dict(name="launch_time", launches=LAUNCHES, rounds=options.rounds,
+                  microseconds={n: round(t, 2) for n, t in medians.items()},
+                  ratios={n: round(t / medians["triton.jit"], 3) for n, t in medians.items() if n != "triton.jit"},
+                  chip=torch.cuda.get_device_name(), torch=torch.__version__), options.out)
 
 
 if __name__ == "__main__":

@@ -12,18 +12,15 @@ else and its copies hit L2. Every tile of the source holds its own number, so a 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import datetime
-import json
-from pathlib import Path
 
-import triton
 import triton.language as tl
 
 import mimw
 import mimw.passes.pipeline
 import mimw.tlx as tlx
+
+from .driver import command, keep_row
 
 TILES = 64      # of the source, each filled with its own number
 SHAPES = [dict(R=64, C=32, STAGES=2, READERS=1), dict(R=64, C=32, STAGES=1, READERS=2), dict(R=128, C=64, STAGES=2, READERS=2),
@@ -87,13 +84,11 @@ def main() -> None:
 
     from mimw.testing.benchmark import alternate
 
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--rounds", type=int, default=200, help="launches that look for the hazard, of each variant")
+    options = command(__doc__, rounds=200)  # launches that look for the hazard, of each variant
     options.add_argument("--steps", type=int, default=4096, help="slots read by each task in a launch")
-    options.add_argument("--out", type=Path)
     options = options.parse_args()
     programs = torch.cuda.get_device_properties(0).multi_processor_count
-    facts = {"chip": torch.cuda.get_device_name(), "triton": triton.__version__, "date": datetime.date.today().isoformat()}
+    facts = {"chip": torch.cuda.get_device_name()}
     for shape in SHAPES:
         rows, columns, readers = shape["R"], shape["C"], shape["READERS"]
         numbers = torch.arange(TILES, device="cuda", dtype=torch.float32)
@@ -107,19 +102,12 @@ def main() -> None:
             for _ in range(options.rounds):
                 launch()
             torch.cuda.synchronize()
-            report({"name": "proxy_fence hazard", "fenced": fenced, **shape, "steps": options.steps, "wrong": int(wrong.item()),
-                    "words": words, **facts}, options.out)
+            keep_row({"name": "proxy_fence hazard", "fenced": fenced, **shape, "steps": options.steps, "wrong": int(wrong.item()),
+                      "words": words, **facts}, options.out)
         times = alternate({name: launcher(x, wrong, out, options.steps, programs, False, name == "fenced", shape)
                            for name in ("fenced", "unfenced")})
-        report({"name": "proxy_fence price", **shape, "steps": options.steps, "microseconds": times,
-                "price": round(times["fenced"] / times["unfenced"] - 1, 4), **facts}, options.out)
-
-
-def report(row: dict, out: Path | None) -> None:
-    print(json.dumps(row, sort_keys=True), flush=True)
-    if out:
-        with out.open("a") as file:
-            file.write(json.dumps(row, sort_keys=True) + "\n")
+        keep_row({"name": "proxy_fence price", **shape, "steps": options.steps, "microseconds": times,
+                  "price": round(times["fenced"] / times["unfenced"] - 1, 4), **facts}, options.out)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ that hardly anything else is left.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from mimw.kernels import attention, gemm
 from mimw.simulate import prepare
 from mimw.simulator import run
 
-from .rows import told
+from .driver import command, keep_row
 
 CHOSEN = gemm.Configuration(bm=128, bn=256, stages=4)
 
@@ -101,24 +100,22 @@ def measure(name: str, seed: int) -> dict:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = command(__doc__, rounds=3)
     options.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
-    options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--label", default="")
-    options.add_argument("--out", type=Path)
     options.add_argument("--here", action="store_true", help="one round of one case, in this process")
     options = options.parse_args()
     if options.here:
         print(json.dumps(measure(options.cases[0], options.seed)))
         return
     for name in options.cases:
-        command = [sys.executable, "-m", "benchmarks.simulator_speed", "--here", "--cases", name, "--seed", str(options.seed)]
-        rounds = [json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        alone = [sys.executable, "-m", "benchmarks.simulator_speed", "--here", "--cases", name, "--seed", str(options.seed)]
+        rounds = [json.loads(subprocess.run(alone, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
                   for _ in range(options.rounds)]
         best = min(rounds, key=lambda one: one["cpu_seconds"])
         row = {"name": "simulator_speed", "case": name, "label": options.label, "seed": options.seed, "rounds": options.rounds}
-        told(row | best, options.out)
+        keep_row(row | best, options.out)
 
 
 if __name__ == "__main__":
