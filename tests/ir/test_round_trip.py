@@ -129,18 +129,17 @@ def test_library(name):
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_tutorials(path, monkeypatch):
-    """The launch that the tutorial's `main` makes without a GPU."""
+    """The launch that the tutorial makes without a GPU."""
     monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.syspath_prepend(str(path.parent))
-    spec = importlib.util.spec_from_file_location(f"tutorial_text_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
+    spec = importlib.util.spec_from_file_location("__main__", path)  # as a script, which its harness runs at its end
+    script = importlib.util.module_from_spec(spec)
 
     def use(machine):
+        monkeypatch.delitem(sys.modules, "harness", raising=False)
         monkeypatch.setattr("mimw.testing.gpu_available", lambda: False)
         monkeypatch.setattr(mimw, "simulate", machine.launch)
-        module.main()
+        spec.loader.exec_module(script)
 
     launch = captured(use)
     same_results(launch, same_text(launch))
