@@ -1,42 +1,21 @@
-"""Programs by hand, for the tests of analysis, passes and report: every op on a source line of the test's choice."""
+"""Programs by hand, for the tests of analysis, passes and report: tasks, barriers and copies, on lines of the test's choice."""
 
 from contextlib import contextmanager
 
-from mimw.frontend.drafts import DraftBlock, Location
-from mimw.frontend.recorder import Recorder
-from mimw.ir import Barrier, Buffer, Descriptor, Pointer, Scalar, Site, Task, Tensor, verify
+from mimw.ir import I32, Barrier, Buffer, Descriptor, Pointer, Scalar, Task, Tensor
+from tests import building
 
-BF16, F32, I1, I32 = Scalar("bf16"), Scalar("fp32"), Scalar("i1"), Scalar("i32")
+BF16, F32, I1 = Scalar("bf16"), Scalar("fp32"), Scalar("i1")
 BLOCK = Descriptor(BF16, (128, 64))  # 16384 bytes
 ACC = Tensor(F32, (128, 128))
 
 
-class Kernel:
-    """A recorder with names and lines. Ops give their only result; `at` sets the line of what follows."""
+class Kernel(building.Kernel):
+    """Tasks are written one after the other; `program` starts them in one region."""
 
     def __init__(self, warps: int = 4):
-        self.recorder, self.warps, self.params, self.tasks = Recorder(), warps, [], []
-        self.at(1)
-
-    def at(self, line: int) -> "Kernel":
-        self.recorder.set_loc(Location(self.site(line)))
-        return self
-
-    @staticmethod
-    def site(line: int) -> Site:
-        return Site("kernel.py", line)
-
-    def param(self, name: str, type_=I32):
-        handle = self.recorder.entry.add_argument(type_)
-        handle.name = name
-        self.params.append((handle, name, (len(self.params), ), ()))
-        return handle
-
-    def op(self, name: str, *args, named: str = "", regions: int = 0, **attrs):
-        op = self.recorder.record(name, *args, regions=regions, **attrs)
-        for result in op.results:
-            result.name = named
-        return op.results[0] if len(op.results) == 1 else tuple(op.results) or op
+        super().__init__(warps)
+        self.tasks, self.results = [], ()
 
     def number(self, value: int, type_=I32):
         return self.op("constant", value, type_)
@@ -72,15 +51,11 @@ class Kernel:
     def loop(self, end, inits=(), start=0, step=1):
         """A `for`; gives (round, carried values); `self.carry(...)` ends it, and `self.results` are what it leaves."""
         bounds = [self.number(bound) if isinstance(bound, int) else bound for bound in (start, end, step)]
-        op = self.recorder.create_for_op(*bounds, list(inits))
-        outside, self._carried = self.recorder.get_insertion_block(), ()
-        body = op.get_body(0)
-        self.recorder.set_insertion_point_to_end(body)
-        yield body.args[0], body.args[1:]
-        self.op("yield", tuple(self._carried))
-        self._carried = ()
-        self.recorder.set_insertion_point_to_end(outside)
-        self.results = op.results
+        op, self._carried = self.regions("for", *bounds, tuple(inits)), ()
+        with self.inside(op, (bounds[0].type, *(init.type for init in inits))) as (index, *carried):
+            yield index, carried
+            self.op("yield", tuple(self._carried))
+        self._carried, self.results = (), op.results
 
     def carry(self, *values):
         self._carried = values
@@ -88,39 +63,33 @@ class Kernel:
     @contextmanager
     def when(self, condition):
         """An `if` without results; its else block is empty."""
-        op = self.recorder.create_if_op([], condition, True)
-        outside = self.recorder.get_insertion_block()
-        self.recorder.set_insertion_point_to_end(op.get_then_block())
-        yield
-        self.op("yield", ())
-        self.recorder.set_insertion_point_to_end(op.get_else_block())
-        self.op("yield", ())
-        self.recorder.set_insertion_point_to_end(outside)
+        op = self.regions("if", condition, ())
+        with self.inside(op):
+            yield
+            self.op("yield", ())
+        self.block(op, lambda: ())
 
     @contextmanager
     def task(self, name: str, warps: int = 4, registers=None, default: bool = False, replica: int = 0, replicas: int = 1):
-        outside, block = self.recorder.get_insertion_block(), DraftBlock()
-        site = self.recorder.site
-        self.recorder.set_insertion_point_to_end(block)
+        site, outside = self.site, self.open()
         yield
-        self.recorder.set_insertion_point_to_end(outside)
-        self.tasks.append((Task(name, warps, default, registers, replica, replicas, site), block))
+        self.tasks.append((Task(name, warps, default, registers, replica, replicas, site), self.close(outside)))
 
-    def start_tasks(self):
-        """The region of all tasks recorded since the last one."""
+    def start_tasks(self, **attrs):
+        """The region of all tasks written since the last one."""
         if not any(task.is_default for task, _ in self.tasks):
-            self.tasks.insert(0, (Task("default", self.warps, True), DraftBlock()))
+            self.tasks.insert(0, (Task("default", self.warps, True), ()))
         self.tasks.sort(key=lambda entry: not entry[0].is_default)
-        self.recorder.record_tasks([task for task, _ in self.tasks], [block for _, block in self.tasks])
+        op = self.regions("warp_specialize", tasks=tuple(task for task, _ in self.tasks), **attrs)
+        for _, ops in self.tasks:
+            with self.inside(op):
+                self.ops += ops
         self.tasks = []
 
     def program(self, name: str = "kernel"):
         if self.tasks:
             self.start_tasks()
-        self.recorder.entry.args.clear()
-        program = self.recorder.finish(name, self.params, self.warps, self.site(1))
-        verify(program)
-        return program
+        return super().program(name)
 
 
 def ring_copy(arrive_count: int = 1, stages: int = 4, expected: int = 16384) -> Kernel:

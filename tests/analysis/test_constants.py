@@ -63,14 +63,12 @@ def test_the_first_round_of_a_loop():
 
 def test_the_first_round_of_a_while():
     def build(k, out):
-        op = k.recorder.create_while_op([I32], [k.number(4)])
-        outside = k.recorder.get_insertion_block()
-        before = k.recorder.create_block_with_parent(op.get_before(), [I32])
-        k.op("condition", k.op("icmpSLT", before.args[0], k.param("n")), (k.op("add", before.args[0], k.number(1)), ))
-        after = k.recorder.create_block_with_parent(op.get_after(), [I32])
-        out(after.args[0])
-        k.op("yield", (after.args[0], ))
-        k.recorder.set_insertion_point_to_end(outside)
+        op = k.regions("while", (k.number(4), ))
+        with k.inside(op, (I32, )) as (before, ):
+            k.op("condition", k.op("icmpSLT", before, k.param("n")), (k.op("add", before, k.number(1)), ))
+        with k.inside(op, (I32, )) as (after, ):
+            out(after)
+            k.op("yield", (after, ))
 
     assert evaluated(build, first_value) == 5
     assert evaluated(build) is None

@@ -11,10 +11,7 @@ LINE, PLANE = Tensor(I32, (64, )), Tensor(I32, (16, 64))
 
 
 def by_sixteen(k: Kernel):
-    n = k.param("n")
-    handle, name, path, _ = k.params.pop()
-    k.params.append((handle, name, path, (("tt.divisibility", 16), )))
-    return n
+    return k.param("n", attrs=(("tt.divisibility", 16), ))
 
 
 def columns(k: Kernel, start=0):

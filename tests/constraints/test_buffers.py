@@ -284,13 +284,13 @@ def test_a_demand_inside_a_task_reaches_the_allocation_behind_an_if():
     k = Kernel()
     one, two = k.alloc((64, 64), name="one", at=3, layout=PLAIN), k.alloc((64, 64), name="two")
     tasks = k.tasks(4, 1)
-    with k.inside(tasks, 0):
+    with k.inside(tasks):
         k("yield", ())
-    with k.inside(tasks, 1):
+    with k.inside(tasks):
         branch = k.branches(k("constant", 1, I1), [Buffer(BF16, (64, 64))])
-        with k.inside(branch, 0):
+        with k.inside(branch):
             k("yield", (at(k, one), ))
-        with k.inside(branch, 1):
+        with k.inside(branch):
             k("yield", (at(k, two), ))
         load(k, k.descriptor("desc", (64, 64)), branch.results[0], 9)
     error = conflict_of(k)
@@ -304,9 +304,9 @@ def test_one_value_cannot_be_a_buffer_and_a_transposed_one():
     k = Kernel()
     one, two = k.alloc((64, 64), name="one", at=3), k.alloc((64, 64), name="two", at=4)
     branch = k.branches(k("constant", 1, I1), [Buffer(BF16, (64, 64))])
-    with k.inside(branch, 0):
+    with k.inside(branch):
         k("yield", (at(k, one), ))
-    with k.inside(branch, 1):
+    with k.inside(branch):
         k("yield", (k("buffer_trans", at(k, two), (1, 0)), ))
     error = conflict_of(k)
     assert error.message == (

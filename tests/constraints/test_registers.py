@@ -74,8 +74,8 @@ def test_a_loaded_initial_accumulator_is_converted_at_the_loop():
 def test_a_softmax_reduces_to_slices_and_expands_back_to_the_parent():
     k = Kernel()
     x = k("load", k.pointers("x", (64, 128)), None, False, name="x")
-    reduce = k.op("reduce", (x, ), 1, regions=1, at=5)
-    with k.inside(reduce, 0, [FP32, FP32]) as (left, right):
+    reduce = k.regions("reduce", (x, ), 1, at=5)
+    with k.inside(reduce, (FP32, FP32)) as (left, right):
         k("yield", (k("maxnumf", left, right), ))
     reduce.results[0].name = "top"
     column = k("expand_dims", reduce.results[0], 1, name="column", at=6)
@@ -99,8 +99,8 @@ def test_the_softmax_of_an_accumulator_stays_in_its_layout_up_to_the_next_dot():
         m_i.name = "m_i"
         qk = k("async_dot", a, b, None, 0, 0, type=Tensor(FP32, (64, 128)))
         qk = k("async_dot_wait", 0, qk)
-        reduce = k.op("reduce", (qk, ), 1, regions=1)
-        with k.inside(reduce, 0, [FP32, FP32]) as (left, right):
+        reduce = k.regions("reduce", (qk, ), 1)
+        with k.inside(reduce, (FP32, FP32)) as (left, right):
             k("yield", (k("maxnumf", left, right), ))
         top = k("maxnumf", m_i, reduce.results[0], name="top")
         spread = k("broadcast", k("expand_dims", top, 1, name="column"), Tensor(FP32, (64, 128)))
@@ -159,10 +159,10 @@ def test_an_if_gives_the_stronger_of_its_two_yields():
     a, b = gemm(k)
     other = k("load", k.pointers("x", (64, 128)), None, False)
     branch = k.branches(k("constant", 1, I1), [Tensor(FP32, (64, 128))])
-    with k.inside(branch, 0):
+    with k.inside(branch):
         running = k("async_dot", a, b, None, 0, 0, type=Tensor(FP32, (64, 128)))
         k("yield", (k("async_dot_wait", 0, running), ), at=8)
-    with k.inside(branch, 1):
+    with k.inside(branch):
         k("yield", (other, ), at=9)
     branch.results[0].name = "either"
     program = k.finish()
@@ -175,11 +175,11 @@ def test_a_while_hands_its_layout_from_body_to_condition_and_out():
     k = Kernel()
     a, b = gemm(k)
     type_ = Tensor(FP32, (64, 128))
-    loop = k.op("while", (k.tile((64, 128), name="zeros"), ), regions=2)
-    with k.inside(loop, 0, [type_]) as (before, ):
+    loop = k.regions("while", (k.tile((64, 128), name="zeros"), ))
+    with k.inside(loop, (type_, )) as (before, ):
         before.name = "before"
         k("condition", k("constant", 1, I1), (before, ))
-    with k.inside(loop, 1, [type_]) as (after, ):
+    with k.inside(loop, (type_, )) as (after, ):
         after.name = "after"
         running = k("async_dot", a, b, after, 0, 0, type=type_)
         k("yield", (k("async_dot_wait", 0, running), ))
@@ -192,10 +192,10 @@ def test_a_while_hands_its_layout_from_body_to_condition_and_out():
 
 
 def test_each_task_has_layouts_of_its_own_warps():
-    k = Kernel(num_warps=4)
+    k = Kernel(warps=4)
     tasks = k.tasks(4, 1, 8)
     for region, name in enumerate(("default", "one", "eight")):
-        with k.inside(tasks, region):
+        with k.inside(tasks):
             k.tile((64, 128), name=name)
     k.tile((64, 128), name="behind")
     program = k.finish()
@@ -246,8 +246,8 @@ def test_a_pinned_load_leads_elementwise_ops_but_yields_to_an_accumulator():
 def test_atomics_and_stores_take_defaults_and_scalars_take_nothing():
     k = Kernel()
     pointers = k.pointers("p", (64, ))
-    top = k.op("reduce", (k.tile((64, )), ), 0, regions=1)
-    with k.inside(top, 0, [FP32, FP32]) as (left, right):
+    top = k.regions("reduce", (k.tile((64, )), ), 0)
+    with k.inside(top, (FP32, FP32)) as (left, right):
         k("yield", (k("fadd", left, right), ))
     top.results[0].name = "scalar"
     k("store", pointers, k("splat", Tensor(FP32, (64, )), top.results[0], name="filled"), None)

@@ -123,24 +123,19 @@ def test_a_newer_dot_may_go_on(pending, right):
 def test_an_if_that_hands_it_on():
     k = Dots()
     acc = k.at(4).dot()
-    op = k.recorder.create_if_op([ACC], k.number(1), True)
-    outside = k.recorder.get_insertion_block()
-    for block, value in ((op.get_then_block(), acc), (op.get_else_block(), acc)):
-        k.recorder.set_insertion_point_to_end(block)
-        k.op("yield", (value, ))
-    k.recorder.set_insertion_point_to_end(outside)
+    op = k.regions("if", k.number(1), (ACC, ))
+    k.block(op, lambda: (acc, ))
+    k.block(op, lambda: (acc, ))
     k.at(8).use(op.results[0])
     assert "kernel.py:8" in k.refused()
 
 
 def test_a_while_that_hands_it_on():
     k = Dots()
-    op = k.recorder.create_while_op([ACC], [k.tile()])
-    outside = k.recorder.get_insertion_block()
-    before = k.recorder.create_block_with_parent(op.get_before(), [ACC])
-    k.op("condition", k.number(1), (before.args[0], ))
-    after = k.recorder.create_block_with_parent(op.get_after(), [ACC])
-    k.op("yield", (k.at(7).dot(after.args[0]), ))
-    k.recorder.set_insertion_point_to_end(outside)
+    op = k.regions("while", (k.tile(), ))
+    with k.inside(op, (ACC, )) as (before, ):
+        k.op("condition", k.number(1), (before, ))
+    with k.inside(op, (ACC, )) as (after, ):
+        k.op("yield", (k.at(7).dot(after), ))
     k.at(9).use(op.results[0])
     assert "kernel.py:9: 'fneg' uses a value while the asynchronous dot at kernel.py:7" in k.refused()

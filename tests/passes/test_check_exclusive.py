@@ -13,9 +13,7 @@ def kernel_with(regions: int, exclusive: bool = True):
     for region in range(regions):
         with k.at(10 * region + 10).task("worker"):
             pass
-        k.start_tasks()
-        if exclusive and not region:
-            k.recorder.get_insertion_block().ops[-1].set_attr("exclusive", True)
+        k.start_tasks(**({"exclusive": True} if exclusive and not region else {}))
     return k.program()
 
 

@@ -59,11 +59,8 @@ def test_what_a_loop_carries_stays():
 def test_a_reduction_nobody_looks_at_goes_with_its_region():
     k = Kernel()
     tile = k.tile()
-    op = k.recorder.create_reduce([tile], 1)
-    outside = k.recorder.get_insertion_block()
-    block = k.recorder.create_block_with_parent(op.regions[0], [F32, F32])
-    k.op("yield", (k.op("fadd", *block.args), ))
-    k.recorder.set_insertion_point_to_end(outside)
+    op = k.regions("reduce", (tile, ), 1)
+    k.block(op, lambda a, b: (k.op("fadd", a, b), ), (F32, F32))
     assert list(drop_unused(k.program()).walk()) == []
 
 

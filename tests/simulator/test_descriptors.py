@@ -66,7 +66,7 @@ def test_the_shape_and_strides_of_a_host_descriptor_are_parameters():
     k = Sketch()
     k.descriptor(FP32, (4, 4), "x")
     y = k.pointer(I64, "y")
-    extents = [handle for handle, name, *_ in k.params if name.startswith("x_")]
+    extents = [param.value for param in k.params if param.name.startswith("x_")]
     total = k.const(0, I64)
     for weight, handle in zip((1, 10, 100, 1000), extents):
         value = k.op("int_cast", handle, I64, True) if handle.type == I32 else handle

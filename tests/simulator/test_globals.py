@@ -147,15 +147,11 @@ def spin_kernel(release: bool):
     first = k.op("icmpEQ", k.op("get_program_id", 0), k.const(0))
 
     def wait():
-        op = k.recorder.record("while", (), regions=2)
-        before = k.block(lambda: None)
-        saved = k.recorder.get_insertion_point()
-        k.recorder.set_insertion_point_to_end(before)
-        old = k.op("atomic_cas", flag, k.const(1), k.const(1), None, None)
-        k.recorder.record("condition", k.op("icmpNE", old, k.const(1)), ())
-        k.recorder.restore_insertion_point(saved)
-        op.regions[0].push_back(before)
-        op.regions[1].push_back(k.block(lambda: ()))
+        op = k.regions("while", ())
+        with k.inside(op):
+            old = k.op("atomic_cas", flag, k.const(1), k.const(1), None, None)
+            k.op("condition", k.op("icmpNE", old, k.const(1)), ())
+        k.block(op, lambda: ())
 
     def raise_it():
         if release:

@@ -28,10 +28,10 @@ def test_while_loops():
     """Collatz steps from 27."""
     k = Sketch()
     y = k.pointer(I32, "y")
-    op = k.recorder.record("while", (k.const(27), k.const(0)), regions=2)
+    op = k.regions("while", (k.const(27), k.const(0)))
 
     def before(n, steps):
-        k.recorder.record("condition", k.op("icmpNE", n, k.const(1)), (n, steps))
+        k.op("condition", k.op("icmpNE", n, k.const(1)), (n, steps))
 
     def after(n, steps):
         odd = k.op("icmpNE", k.op("and", n, k.const(1)), k.const(0))
@@ -39,8 +39,8 @@ def test_while_loops():
                        lambda: (k.op("sdiv", n, k.const(2)), ), [I32])
         return n, k.op("add", steps, k.const(1))
 
-    for region, body in zip(op.regions, (before, after)):
-        region.push_back(k.block(body, [I32, I32]))
+    for body in (before, after):
+        k.block(op, body, [I32, I32])
     k.store(y, op.results[1])
     out = np.zeros(1, np.int32)
     k.run(out)

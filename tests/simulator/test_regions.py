@@ -69,8 +69,8 @@ def test_cumulative_sums(reverse, axis):
 def mapped(body, data, pack=1):
     k = Sketch()
     x, y = k.pointer(FP32, "x"), k.pointer(FP32, "y")
-    op = k.recorder.record("map_elementwise", (k.load(x, data.shape), ), (FP32, ), pack, regions=1)
-    op.regions[0].push_back(k.block(lambda *args: body(k, *args), [FP32] * pack))
+    op = k.regions("map_elementwise", (k.load(x, data.shape), ), (FP32, ), pack)
+    k.block(op, lambda *args: body(k, *args), [FP32] * pack)
     k.store(y, op.results[0])
     out = np.zeros(data.shape, np.float32)
     k.run(data, out)

@@ -5,6 +5,7 @@ Input: what the frontend records, or text. Output: a `Program`, which every late
     program = parse_program(text); verify(program); print_program(program) == text
 """
 
+from .build import Builder, Placed
 from .core import Block, Op, Param, Program, Task, Value
 from .launch_facts import ALONE, LaunchFacts
 from .line_warnings import LineWarning, collected_warnings, warn_at
@@ -33,8 +34,8 @@ from .verify import verify
 from .wait_table import WaitTable
 
 __all__ = [
-    "ALONE", "Barrier", "Block", "Buffer", "Descriptor", "DescriptorSlots", "I32", "I64", "LaunchFacts", "LineWarning",
-    "OPS", "Op", "OpDef", "Param", "Place", "Pointer", "Program", "Recording", "Scalar", "Site", "Storage", "Task",
-    "Tensor", "Token", "Type", "UNKNOWN", "Value", "WaitTable", "collected_warnings", "like", "parse_program",
-    "print_op", "print_program", "verify", "warn_at",
+    "ALONE", "Barrier", "Block", "Buffer", "Builder", "Descriptor", "DescriptorSlots", "I32", "I64", "LaunchFacts",
+    "LineWarning", "OPS", "Op", "OpDef", "Param", "Place", "Placed", "Pointer", "Program", "Recording", "Scalar", "Site",
+    "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "WaitTable", "collected_warnings", "like",
+    "parse_program", "print_op", "print_program", "verify", "warn_at",
 ]

@@ -1,6 +1,6 @@
 """Loads, stores and atomics through pointers into shared memory, as ops on buffers.
 
-Input: an op, and what is known of its pointers. Output: ops on the buffer, written by the `Writer`. For example:
+Input: an op, and what is known of its pointers. Output: ops on the buffer, written by a `Builder`. For example:
 
     tl.load(local_ptr(tile))                        local_load of a view of the buffer
     tl.load(local_ptr(tile, [rows, columns]))       local_gather from the flat buffer
@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
+from ..analysis.affine import Affine
 from ..analysis.boxes import Box, pointed_box
 from ..analysis.mask_runs import mask_run
 from ..analysis.pointers import Family
 from ..analysis.uses import Uses
 from ..errors import KernelError
-from ..ir import Buffer, Op, Scalar, Tensor, Type, Value
+from ..ir import I32, Buffer, Builder, Op, Scalar, Site, Tensor, Type, Value
 from ..ir.types import element_of
-from .writer import Writer
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Accesses:
     buffer stays one; the target can do it. `odd` gathers the arrays that are taken flat,
     but have a number of buffers that is no power of two: Triton's memory descriptors cannot say that."""
 
-    def __init__(self, writer: Writer, uses: Uses, families: dict[Value, Family], masked_views: bool):
+    def __init__(self, writer: Builder, uses: Uses, families: dict[Value, Family], masked_views: bool):
         self.masked_views = masked_views
         self.writer, self.uses, self.families = writer, uses, families
         self.odd: set[Value] = set()
@@ -73,9 +73,9 @@ class Accesses:
     def boxed(self, buffer: Value, box: Box, op: Op) -> Value:
         buffer = self.writer.now(buffer)
         if box.index is not None:
-            buffer = self.writer.emit("buffer_index", (buffer, self.writer.scalar(box.index, op.site)), op.site)
+            buffer = self.writer.emit("buffer_index", (buffer, _scalar(self.writer, box.index, op.site)), op.site)
         if buffer.type.shape != box.shape:
-            offsets = tuple(self.writer.scalar(start, op.site) if start.terms else start.constant for start in box.offsets)
+            offsets = tuple(_scalar(self.writer, start, op.site) if start.terms else start.constant for start in box.offsets)
             buffer = self.writer.emit("buffer_slice", (buffer, offsets, box.shape), op.site)
         return buffer
 
@@ -111,7 +111,7 @@ class Accesses:
 
     def _shifted(self, index: Value, start: Value | int, op: Op) -> Value:
         if not isinstance(start, Value):
-            return self.writer.number("add", index, start, op.site) if start else index
+            return self.writer.by_constant("add", index, start, op.site) if start else index
         start = self.writer.emit("splat", (index.type, self.writer.now(start)), op.site)
         return self.writer.emit("add", (index, start), op.site)
 
@@ -120,8 +120,8 @@ class Accesses:
         indices = []
         for dim in range(len(shape)):
             below = prod(shape[dim + 1:])
-            indices.append(position if below == 1 else self.writer.number("udiv", position, below, op.site))
-            position = self.writer.number("urem", position, below, op.site) if below > 1 else position
+            indices.append(position if below == 1 else self.writer.by_constant("udiv", position, below, op.site))
+            position = self.writer.by_constant("urem", position, below, op.site) if below > 1 else position
         return indices
 
     def _linear(self, indices: list[Value], shape: tuple[int, ...], op: Op) -> Value:
@@ -182,7 +182,16 @@ def _load(accesses: Accesses, op: Op) -> None:
     accesses.give(op, row)
 
 
-def _filler(writer: Writer, other: Value | None, type_: Type, op: Op) -> Value:
+def _scalar(writer: Builder, form: Affine, site: Site) -> Value:
+    """The i32 value of a scalar's affine form, over values of the old program."""
+    total = writer.constant(form.constant, I32, site) if form.constant or not form.terms else None
+    for value, factor in form.terms:
+        term = writer.scaled(writer.cast_i32(writer.now(value), site), factor, site)
+        total = term if total is None else writer.emit("add", (total, term), site)
+    return total
+
+
+def _filler(writer: Builder, other: Value | None, type_: Type, op: Op) -> Value:
     return writer.constant(0.0 if element_of(type_).is_float else 0, type_, op.site) if other is None else writer.now(other)
 
 

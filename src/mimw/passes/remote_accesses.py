@@ -1,6 +1,6 @@
 """Loads, stores and atomics through pointers into other CTAs' shared memory, as ops that name buffer, position and rank.
 
-Input: an op, and what is known of its pointers. Output: ops on the buffer, written by the `Writer`. For example:
+Input: an op, and what is known of its pointers. Output: ops on the buffer, written by a `Builder`. For example:
 
     tl.load(tle.remote(p, 1))       remote_load buffer=%tile position=%i rank=%r
 
@@ -44,7 +44,7 @@ def ranked(accesses: Accesses, op: Op, size: int) -> Value:
     position, rank = writer.now(pointer), writer.now(rank)
     if isinstance(position.type, Tensor) and not isinstance(rank.type, Tensor):
         rank = writer.emit("splat", (Tensor(I32, position.type.shape), rank), op.site)
-    above = writer.number("shl", rank, RANK_AT, op.site)
+    above = writer.by_constant("shl", rank, RANK_AT, op.site)
     return writer.emit("add", (position, above), op.site, label=op.result.name)
 
 
@@ -54,9 +54,9 @@ def _place(accesses: Accesses, op: Op, pointer: Value, element) -> tuple[Value, 
     buffer, both = writer.now(family.buffer), writer.now(pointer)
     extent = prod(both.type.shape) if isinstance(both.type, Tensor) else 1
     both = writer.reshaped(both, (extent, ), op.site)
-    position = writer.number("and", both, (1 << RANK_AT) - 1, op.site)
+    position = writer.by_constant("and", both, (1 << RANK_AT) - 1, op.site)
     position = accesses.stored(position, family, buffer.type, op)
-    return accesses.seen_as(op, buffer, element), position, writer.number("lshr", both, RANK_AT, op.site)
+    return accesses.seen_as(op, buffer, element), position, writer.by_constant("lshr", both, RANK_AT, op.site)
 
 
 def _row(accesses: Accesses, value: Value | None, op: Op) -> Value | None:

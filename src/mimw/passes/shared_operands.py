@@ -22,10 +22,9 @@ from ..analysis.uses import uses_of
 from ..constraints.views import find_views
 from ..constraints.wgmma import accumulator_layout
 from ..errors import LayoutConflict
-from ..ir import Block, Op, Program, Value
+from ..ir import Block, Builder, Op, Program, Value
 from ..target import Target
 from .accumulate_dots import is_zero
-from .writer import Writer
 
 _ACCUMULATORS = {"fp16": ("fp16", "fp32"), "bf16": ("fp32", ), "fp8e5": ("fp32", ), "fp8e4nv": ("fp32", ), "fp32": ("fp32", ),
                  "i8": ("i32", )}
@@ -46,7 +45,7 @@ class _Rewriter:
     """Rebuilds blocks. `found` has the operands of each dot that changes: buffers, how they are transposed, or a tile for A."""
 
     def __init__(self, program: Program):
-        self.program, self.uses, self.writer = program, uses_of(program), Writer()
+        self.program, self.uses, self.writer = program, uses_of(program), Builder()
         self.pending: dict[Value, Op] = {}
         self.views = find_views(program)
         self.unfenced = self._unfenced()

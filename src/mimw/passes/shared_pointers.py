@@ -19,13 +19,12 @@ from math import prod
 from ..analysis.pointers import Family, pointer_families
 from ..analysis.uses import Uses, uses_of
 from ..errors import KernelError
-from ..ir import I32, Block, Op, Pointer, Program, Tensor, Type, Value, like
+from ..ir import I32, Block, Builder, Op, Pointer, Program, Tensor, Type, Value, like
 from ..ir.flow import all_carries
 from ..ir.types import element_of
 from .pointer_accesses import ACCESSES, Accesses
 from .remote_accesses import REMOTE, is_remote, ranked
 from .slot_arrays import with_types
-from .writer import Writer
 
 
 def shared_pointers(program: Program, masked_views: bool = True) -> Program:
@@ -47,7 +46,7 @@ class _Rewriter:
 
     def __init__(self, uses: Uses, families: dict[Value, Family], cluster_size: int, masked_views: bool):
         self.families, self.cluster_size = families, cluster_size
-        self.writer = Writer()
+        self.writer = Builder()
         self.accesses = Accesses(self.writer, uses, families, masked_views)
 
     def block(self, block: Block) -> Block:

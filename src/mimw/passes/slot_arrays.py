@@ -15,10 +15,9 @@ from dataclasses import replace
 
 from ..analysis.affine import affine
 from ..analysis.uses import Uses, uses_of
-from ..ir import Block, Buffer, Op, Program, Value
+from ..ir import Block, Buffer, Builder, Op, Program, Value
 from ..storage.aliases import SMEM_ALIGNMENT
 from .space_slots import copied
-from .writer import Writer
 
 
 def slot_arrays(program: Program) -> Program:
@@ -34,7 +33,7 @@ def _array(type_: Buffer) -> Buffer:
 
 def with_types(program: Program, types: dict[Value, Buffer]) -> Program:
     """The program with the allocations `types` of these types."""
-    return replace(program, body=_block(program.body, types, Writer()))
+    return replace(program, body=_block(program.body, types, Builder()))
 
 
 def _is_array(op: Op, uses: Uses) -> bool:
@@ -64,7 +63,7 @@ def _takes_slot(user: Op, uses: Uses) -> bool:
     return first is not None and first.is_scalar
 
 
-def _block(block: Block, types: dict[Value, Buffer], writer: Writer) -> Block:
+def _block(block: Block, types: dict[Value, Buffer], writer: Builder) -> Block:
     outside = writer.open()
     for op in block.ops:
         if op.row.allocates == "buffer" and op.result in types:
