@@ -30,8 +30,8 @@ def find_requirements(program: Program, views: Views) -> list[Requirement]:
 
 
 def _demands(op: Op, views: Views) -> Iterator[Requirement]:
-    if op.name in _BY_NAME:
-        yield from _BY_NAME[op.name](op, views)
+    if op.row.view in _BY_VIEW and isinstance(op.result.type, Buffer):
+        yield from _BY_VIEW[op.row.view](op, views)
     for name, kind in op.row.lies.items():
         if kind in _BY_KIND and isinstance(getattr(op, name).type, Buffer):
             yield from _BY_KIND[kind](op, getattr(op, name), views)
@@ -195,7 +195,7 @@ def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 # What an op demands for how its row says that an operand lies; the other ways to lie suit any layout.
 _BY_KIND = {"block": _block, "lhs": _dot_operand("A", 1), "rhs": _dot_operand("B", 0), "rows": _rows, "elements": _elements,
             "alike": _alike, "bytes": _bytes}
-# What three ops demand by what their authors said of the result.
-_BY_NAME = {"local_alloc": _allocation, "buffer_index": _index, "buffer_reinterpret": _reinterpret}
+# What allocations and two kinds of views demand by what their authors said of the result.
+_BY_VIEW = {"placed": _allocation, "slot": _index, "retyped": _reinterpret}
 # The ways to lie of a buffer that an op takes as one whole tile.
 _WHOLE = frozenset(("free", "tile", "block", "lhs", "rhs", "rows", "alike", "bytes"))

@@ -34,12 +34,12 @@ def find_views(program: Program) -> dict[Value, tuple[View, ...]]:
     """For each buffer value its views, in the order in which they were found."""
     found: dict[Value, dict[View, None]] = {}
     carries = [carry for carry in all_carries(program) if isinstance(carry.target.type, Buffer)]
-    ops = [op for op in program.walk() if op.name in _STEPS]
+    ops = [op for op in program.walk() if op.row.view in _STEPS and isinstance(op.result.type, Buffer)]
     count = -1
     while count != sum(map(len, found.values())):
         count = sum(map(len, found.values()))
         for op in ops:
-            found.setdefault(op.result, {}).update(dict.fromkeys(_STEPS[op.name](op, found)))
+            found.setdefault(op.result, {}).update(dict.fromkeys(_STEPS[op.row.view](op, found)))
         for carry in carries:
             found.setdefault(carry.target, {}).update(found.get(carry.source, {}))
     return {value: tuple(views) for value, views in found.items()}
@@ -74,6 +74,5 @@ def _reinterpret(op: Op, found) -> list[View]:
     return _alloc(op, found) if is_retyped(op) else list(found.get(op.buffer, ()))
 
 
-# The ops whose results are whole tiles or boxes of them; what `buffer_flat` gives has no dimensions of a tile to follow.
-_STEPS = {"local_alloc": _alloc, "buffer_index": _index, "buffer_slice": _slice, "buffer_trans": _trans,
-          "buffer_reinterpret": _reinterpret}
+# By the fact `view` of a row, for whole tiles and boxes of them; a flat buffer has no dimensions of a tile to follow.
+_STEPS = {"placed": _alloc, "slot": _index, "part": _slice, "transposed": _trans, "retyped": _reinterpret}

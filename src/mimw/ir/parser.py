@@ -33,9 +33,6 @@ from .site import Site
 from .site_parser import SiteReader, split_files
 from .type_parser import parse_int, parse_type
 
-_REGIONS = {"if": ("then", "else"), "while": ("before", "after"), "for": ("body", ), "reduce": ("body", ), "scan": ("body", ),
-            "map_elementwise": ("body", )}
-
 
 def parse_program(text: str, file: str = "<text>", enumerations: Enumerations = lambda enumeration, member: None) -> Program:
     """The program that `text` describes. `file` is what errors, and the sites of ops that say none, call the text."""
@@ -178,7 +175,7 @@ class _Parser:
 
     def regions(self, name: str) -> tuple[tuple[Block, ...], tuple[Task, ...]]:
         blocks, tasks = [], []
-        for label in _REGIONS.get(name, ()):
+        for label in OPS[name].regions if name != "warp_specialize" else ():
             line = self.line
             line.expect(label)
             blocks.append(self.block(line))

@@ -21,6 +21,7 @@ from pathlib import PurePath
 from typing import Any
 
 from .core import Block, Op, Param, Program, Task, Value
+from .flow import region_name
 from .launch_facts import ALONE, LaunchFacts
 from .ops import OPS
 from .site import Site
@@ -143,7 +144,7 @@ class _Printer:
             replica = f", replica {task.replica} of {task.replicas}" if task.replicas > 1 else ""
             role = "" if task.is_default == (index == 0) else ", default" if task.is_default else ", not default"
             return f"task {task.name!r}{replica}{role} on {task.num_warps} warps{registers}"
-        return {"if": ("then", "else"), "while": ("before", "after")}.get(op.name, ("body", ))[index]
+        return region_name(op, index)
 
     def block(self, block: Block, indent: int) -> list[str]:
         return [line for op in block.ops for line in self.op(op, indent)]
