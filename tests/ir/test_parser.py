@@ -9,6 +9,7 @@ from mimw.ir import (
     Buffer,
     Descriptor,
     DescriptorSlots,
+    Pipe,
     Place,
     Pointer,
     Scalar,
@@ -124,7 +125,8 @@ def test_what_is_said_of_the_launch():
     Pointer(Scalar("i8"), "cluster"), Pointer(Scalar("i8"), "constant"), Tensor(Scalar("fp8e4nv"), (1, 64)),
     Tensor(Pointer(Scalar("fp16"), "shared"), (8, )), Buffer(Scalar("i32"), (4, )), Buffer(Scalar("i32"), (4, 8), 3, "tmem"),
     Barrier(), Barrier(4), Barrier(0, True), Barrier(2, True), Descriptor(Scalar("fp16"), (8, 8)), Descriptor(Scalar("i8"), (8, )),
-    Descriptor(Scalar("i8"), (8, ), False), DescriptorSlots(), DescriptorSlots(2), Token(), Storage(), Storage("tmem"),
+    Descriptor(Scalar("i8"), (8, ), False), DescriptorSlots(), DescriptorSlots(2), Token(),
+    Pipe(2, (Buffer(Scalar("i8"), (8, )), Buffer(Scalar("bf16"), (16, 32)))), Storage(), Storage("tmem"),
     Storage("smem", 1024), Storage("tmem", 64)], ids=str)
 def test_types(type_):
     line = Line(str(type_), "k.ir", 1)

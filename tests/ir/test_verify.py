@@ -3,7 +3,23 @@
 import pytest
 
 from mimw.errors import InvalidProgram
-from mimw.ir import OPS, Barrier, Buffer, Descriptor, Op, Pointer, Program, Scalar, Storage, Task, Tensor, Token, Value, verify
+from mimw.ir import (
+    OPS,
+    Barrier,
+    Buffer,
+    Descriptor,
+    Op,
+    Pipe,
+    Pointer,
+    Program,
+    Scalar,
+    Storage,
+    Task,
+    Tensor,
+    Token,
+    Value,
+    verify,
+)
 from mimw.ir.core import Block
 from mimw.ir.ops import result_types
 from mimw.ir.types import DescriptorSlots, Type
@@ -14,7 +30,7 @@ TILE, MANY = Buffer(BF16, (128, 64)), Buffer(BF16, (128, 64), 4)
 # One argument of every sort: each operand of each row takes some of these and refuses others.
 SAMPLES = [*map(Value, (I1, I32, Scalar("i64"), F32, Pointer(F32), Tensor(I1, (8, )), Tensor(I32, (8, )), Tensor(F32, (8, )),
                         Tensor(Pointer(F32), (8, )), TILE, MANY, Barrier(), Barrier(4), Descriptor(BF16, (128, 64)), Token(),
-                        Storage(), DescriptorSlots(), DescriptorSlots(2))),
+                        Storage(), DescriptorSlots(), DescriptorSlots(2), Pipe(2, (TILE, )))),
            None, 1, True, 0.5, "add", F32, (8, 8), object(), (Value(I32), ), (Value(F32), ), (Value(MANY), ),
            (Value(Token()), ), (Value(Barrier(4)), ), (Value(Tensor(F32, (8, ))), ), (Value(Tensor(Pointer(F32), (8, ))), ),
            (F32, )]

@@ -11,7 +11,9 @@ from mimw.lowering.emitter import EMISSIONS
 from mimw.target import TARGETS
 
 PACKAGE = Path(__file__).parents[2] / "src" / "mimw"
-GONE = {"local_ptr", "remote_ptr", "distributed_barrier", "alias_overlap"}  # before lowering: passes have replaced them
+# Before lowering passes have replaced them.
+GONE = {"local_ptr", "remote_ptr", "distributed_barrier", "alias_overlap",
+        *(name for name, row in OPS.items() if "pipe" in row.traits)}
 REPLAYED = ("words/tiles.py", )  # hands all arguments of Triton's own ops on to its builder
 
 

@@ -139,4 +139,7 @@ def test_barriers_of_the_authors_own_keep_their_words():
     program = prepare(other, (1, ), (arguments()[0], arguments()[1], 6), dict(N=16, M=32, CAPACITY=2)).program
     sides = {side.side: side for side in pipe_sides(program).values()}
     assert set(sides) == {"full", "free"} and sides["free"].slot(1) == "slot 1 of pipe 'ring'"
-    assert sides["full"].verb("barrier_expect") == "commit" and sides["free"].verb("barrier_wait") == "acquire"
+    told = {(op.name, op.attrs.get("method")) for op in program.walk() if op.row.barrier}
+    assert told == {("barrier_expect", "commit"), ("barrier_wait", "acquire"), ("barrier_wait", "wait"),
+                    ("barrier_arrive", "release"), ("tma_load", None)}
+    assert {sides["full"].verb(op) for op in program.walk() if op.name == "tma_load"} == {"copy"}

@@ -8,7 +8,9 @@ import mimw
 import mimw.compile
 import mimw.tle as tle
 import mimw.tlx as tlx
+from mimw import errors
 from mimw.cli.conflicts import conflict_text
+from mimw.passes import drop_unused, expand_pipes
 from mimw.report import barrier_graph
 from tests.language.harness import Kernel
 
@@ -102,12 +104,35 @@ def test_one_shot_has_one_barrier_and_no_end(kernel):
     kernel(reader.release, 0)
     with pytest.raises(ValueError, match="never closed"):
         kernel(writer.close, 0)
-    text = kernel.text()
-    assert sum("alloc_barriers" in line for line in text) == 1 and sum("barrier_wait" in line for line in text) == 1
+    assert names(kernel).count("alloc_barriers") == 1 and names(kernel).count("barrier_wait") == 1
+
+
+def expanded(kernel):
+    """The ops that the pipes of the kernel become."""
+    return drop_unused(expand_pipes(kernel.program())).body.ops
 
 
 def names(kernel):
-    return [op.name for op in kernel.program().body.ops]
+    return [op.name for op in expanded(kernel)]
+
+
+def test_words_record_ops_of_pipes_and_nothing_else(kernel):
+    p = pipe(kernel, name="kv", readers=("a", ))
+    writer, reader = kernel(p.writer), kernel(p.reader, "a")
+    kernel(writer.acquire, kernel.tensor("k", tl.int32))
+    kernel(writer.commit, 1)
+    kernel(writer.close, kernel.tensor("n", tl.uint32))
+    kernel(reader.wait, kernel.tensor("m", tl.int64))
+    kernel(reader.release, kernel.tensor("s", tl.int16))
+    program = kernel.program()
+    made, acquire, commit, close, wait, cast, release = (op for op in program.body.ops if op.name != "local_alloc")
+    assert [op.name for op in (made, acquire, commit, close, wait, release)] == [
+        "pipe_make", "pipe_acquire", "pipe_commit", "pipe_close", "pipe_wait", "pipe_release"]
+    assert made.attrs == {"names": ("x", "y"), "readers": ("a", )} and made.result.name == "kv" and cast.name == "int_cast"
+    assert all(op.pipe is made.result for op in (acquire, commit, close, wait, release))
+    assert acquire.chunk is program.params[0].value and commit.chunk == 1 and close.attrs == {"unsigned": True}
+    assert wait.attrs == release.attrs == {"reader": "a"} and release.chunk is cast.result
+    assert [str(value.type) for value in wait.results] == ["buffer<fp16[64]>", "buffer<fp16[16, 32]>", "i1"]
 
 
 @pytest.mark.parametrize("close", [False, True])
@@ -121,11 +146,12 @@ def test_end_markers_cost_only_where_one_is_written(kernel, close):
     kernel(reader.wait, 0)
     assert ("local_store" in names(kernel)) == ("local_load" in names(kernel)) == close
     assert names(kernel).count("local_alloc") == 2 + close
+    assert names(kernel).count("pipe_close") == 0
 
 
 def test_one_barrier_pair_a_pipe(kernel):
     first, second = pipe(kernel, readers=("a", "b", "c")), pipe(kernel)
-    counts = [op.args for op in kernel.program().body.ops if op.name == "alloc_barriers"]
+    counts = [op.args for op in expanded(kernel) if op.name == "alloc_barriers"]
     assert counts == [(2, 1), (2, 3), (2, 1), (2, 1)] and first.type != second.type
 
 
@@ -152,15 +178,19 @@ def test_mixed_chunks_arrive_behind_everything(kernel):
     assert found == ["tma_load", "store", "fence", "barrier_expect"]
 
 
-def test_two_means_for_one_field(kernel):
+@pytest.mark.parametrize("pointers, text", [(True, "by pointers in one chunk"), (False, "touched through local_ptr")])
+def test_two_means_for_one_field(kernel, pointers, text):
     writer = kernel(pipe(kernel).writer)
     slot = kernel(writer.acquire, 0)
     descriptor_copy(kernel, slot)
-    with pytest.raises(ValueError, match="field 'y' is filled by TMA and by pointers in one chunk"):
+    if pointers:
         kernel(tle.gpu.copy, kernel.tensor("p", tl.pointer_type(tl.float16), 16, 32), slot.fields["y"], [16, 32])
-    kernel(tl.store, kernel(tle.gpu.local_ptr, slot.fields["y"]), 0.0)
-    with pytest.raises(ValueError, match="field 'y' is filled by TMA and touched through local_ptr"):
-        kernel(writer.commit, 0)
+    else:
+        kernel(tl.store, kernel(tle.gpu.local_ptr, slot.fields["y"]), 0.0)
+    kernel(writer.commit, 0)
+    with pytest.raises(errors.KernelError, match=f"field 'y' is filled by TMA and {text}") as caught:
+        expand_pipes(kernel.program())
+    assert caught.value.hint == "fill a field in one way." and caught.value.sites
 
 
 @mimw.jit

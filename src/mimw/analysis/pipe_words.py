@@ -4,7 +4,7 @@ Input: an `alloc_barriers` op. Output: a `PipeSide`, or None if the author alloc
 
     side = pipe_side(op)
     side.slot(1)                         "slot 1 of pipe 'ring'"
-    side.verb("barrier_arrive")          "release", of the barriers that say that a slot is free
+    side.verb(op)                        "release", of an arrival at the barriers that say that a slot is free
 
 A pipe has two arrays of barriers, one of a slot each: `full` ones, which `commit` completes and `wait` looks at, and
 `free` ones, which `release` completes and `acquire` looks at.
@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import OPS, Op, Program, Value
+from ..ir import Op, Program, Value
+from .pipes import label_of
 
 FULL, FREE = "full", "free"
 _BRINGS = {FULL: "commit", FREE: "release"}
-_AWAITS = {FULL: "wait", FREE: "acquire"}
-_ARRIVES = ("arrive", "expect", "announce")
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,9 @@ class PipeSide:
         """The slot of barrier number `index`; None: whichever."""
         return f"slot {index} of {self.pipe}" if index is not None else f"a slot of {self.pipe}"
 
-    def verb(self, op_name: str) -> str:
-        """The method or word that recorded an op on the barriers."""
-        does = OPS[op_name].barrier
-        if does == "wait":
-            return _AWAITS[self.side]
-        return _BRINGS[self.side] if does in _ARRIVES else "copy"
+    def verb(self, op: Op) -> str:
+        """The method of the pipe from which an op on the barriers comes, or the word that copies there."""
+        return op.attrs.get("method", "copy")
 
     @property
     def brings(self) -> str:
@@ -73,11 +69,8 @@ def _times(count: int, noun: str) -> str:
 
 def pipe_side(op: Op) -> PipeSide | None:
     """What the barriers of an `alloc_barriers` op are to their pipe; None if the author allocated them."""
-    side = op.attrs.get("pipe")
-    if side is None:
-        return None
-    name = op.result.name.rpartition(".")[0]
-    return PipeSide(f"pipe {name!r}" if name else f"the pipe of line {op.site.line}", side, op.arrive_count)
+    side = op.attrs.get("side")
+    return PipeSide(label_of(op.attrs["pipe"], op.site), side, op.arrive_count) if side is not None else None
 
 
 def pipe_sides(program: Program) -> dict[Value, PipeSide]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from ..language.names import no_such_name
+from ..language.parts import Parts
 from ..language.tle.gpu.warp_specialize import Partitions
-from ..language.tle.pipe_values import Parts, pipe_slot
 from ..triton_port.codegen import (
     CodeGenerator,
     CompilationError,
@@ -61,9 +61,9 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, StructuredReturn
                 handle.name = handle.name or (name if len(handles) == 1 else f"{name}_{index}")
 
     def get_Attribute(self, lhs, attr):
-        """A field of a pipe's slot may have any name, also that of something that we keep there."""
-        if isinstance(lhs, pipe_slot) and attr in lhs.fields:
-            return lhs.fields[attr]
+        """What the author has named in a value may have any name, also that of something that we keep there."""
+        if isinstance(lhs, Parts) and attr in lhs._shown:
+            return lhs._shown[attr]
         if getattr(lhs, "__name__", "") == "triton.language" and not hasattr(lhs, attr):
             raise AttributeError(no_such_name("tl", attr, dir(lhs)))
         return super().get_Attribute(lhs, attr)

@@ -33,7 +33,6 @@ class PartitionRegions:
         """
         if self.task is not None:
             raise ValueError("tle.gpu.warp_specialize: regions do not nest, and this is called inside a partition")
-        self.builder.regions += 1
         (function, arguments), *workers = calls
         if self._loop_carry_discovery_depth or not workers:
             return self._partition(function, arguments, tasks[0])

@@ -44,13 +44,8 @@ class Recorder(Recording):
         self._callers: list[Site] = []
         self._function = ""
         self.uses_words = False
-        self.regions = 0  # task regions begun
-        self.pipes = 0
-        self.finishers: list = []  # called before the draft is frozen
-        self.log: list[DraftOp] = []  # in the order of recording, whatever block they went to
         self.launch_facts = LaunchFacts()
         self.task: Task | None = None  # the task whose body is being recorded
-        self.pipe_windows: list = []  # open between a pipe's acquire and its commit; language/tle fills and reads it
         self.warned: set = set()  # what the author has been told of, and where
 
     # ---- where we are -----------------------------------------------------------------------------------------------
@@ -123,7 +118,6 @@ class Recorder(Recording):
     def insert(self, op: DraftOp) -> DraftOp:
         """Put `op` where building goes on."""
         op.block = self._block
-        self.log.append(op)
         if self._next is None:
             self._block.ops.append(op)
         else:
@@ -269,8 +263,6 @@ class Recorder(Recording):
     def finish(self, name: str, params: list[tuple[Handle, str, tuple[int, ...], tuple]], num_warps: int,
                site: Site) -> Program:
         """Freeze what was recorded into a program. `params` are (handle, name, path, attributes) of the arguments."""
-        for finisher in self.finishers:
-            finisher()
         return Freezer().program(self.entry, name, params, num_warps, site, self.uses_words, self.launch_facts)
 
 

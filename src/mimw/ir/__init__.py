@@ -16,12 +16,14 @@ from .printer import print_op, print_program
 from .recording import Recording
 from .site import UNKNOWN, Site
 from .types import (
+    I1,
     I32,
     I64,
     Barrier,
     Buffer,
     Descriptor,
     DescriptorSlots,
+    Pipe,
     Pointer,
     Scalar,
     Storage,
@@ -34,8 +36,8 @@ from .verify import verify
 from .wait_table import WaitTable
 
 __all__ = [
-    "ALONE", "Barrier", "Block", "Buffer", "Builder", "Descriptor", "DescriptorSlots", "I32", "I64", "LaunchFacts",
-    "LineWarning", "OPS", "Op", "OpDef", "Param", "Place", "Placed", "Pointer", "Program", "Recording", "Scalar", "Site",
+    "ALONE", "Barrier", "Block", "Buffer", "Builder", "Descriptor", "DescriptorSlots", "I1", "I32", "I64", "LaunchFacts",
+    "LineWarning", "OPS", "Op", "OpDef", "Param", "Pipe", "Place", "Placed", "Pointer", "Program", "Recording", "Scalar", "Site",
     "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "WaitTable", "collected_warnings", "like",
     "parse_program", "print_op", "print_program", "verify", "warn_at",
 ]

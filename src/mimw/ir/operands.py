@@ -11,7 +11,7 @@ Kinds of values (results of ops, block arguments, parameters of the kernel):
     i32  i1  fp32            one number of that type                   int  float  ptr  num   one of that class; `num` is any
     i32[]  ptr[]             a tile of them                            i32~  ptr~             either
     Buffer  Barrier  Slot    a single one                              Buffers  Barriers  Slots   a single one or an array
-    Descriptor  Token  Storage   that                                  value                 anything
+    Descriptor  Token  Storage  Pipe   that                            value                 anything
 
 Kinds of constants: `#int`, `#bool`, `#str`, `#type` (an IR type), `#shape` (a tuple of ints), `@NAME` (a member of Triton's
 enumeration NAME, or a constant that stands for one), and `const`, which is any constant: a cache policy, a layout.
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .types import Barrier, Buffer, Descriptor, DescriptorSlots, Pointer, Scalar, Storage, Tensor, Token, Type
+from .types import Barrier, Buffer, Descriptor, DescriptorSlots, Pipe, Pointer, Scalar, Storage, Tensor, Token, Type
 
 _MISSING = object()
 
@@ -162,6 +162,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "Barrier": _at_most_one(Barrier), "Barriers": _of_class(Barrier),
     "Slot": _at_most_one(DescriptorSlots), "Slots": _of_class(DescriptorSlots),
     "Descriptor": _of_class(Descriptor), "Token": _of_class(Token), "Storage": _of_class(Storage),
+    "Pipe": _of_class(Pipe),
     "value": lambda arg: isinstance(_type_of(arg), Type),
     "#int": _constant(lambda arg: isinstance(arg, int) and not isinstance(arg, bool)),
     "#bool": _constant(lambda arg: isinstance(arg, bool)),

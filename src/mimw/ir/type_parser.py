@@ -15,6 +15,7 @@ from .types import (
     Descriptor,
     DescriptorSlots,
     Element,
+    Pipe,
     Pointer,
     Scalar,
     Storage,
@@ -110,6 +111,20 @@ def _slots(line: Line) -> DescriptorSlots:
     return found
 
 
+def _pipe(line: Line) -> Pipe:
+    line.expect("<")
+    capacity, slots = parse_int(line), []
+    line.expect("x")
+    line.expect("(")
+    while line.text != ")":
+        if slots:
+            line.expect(",")
+        slots.append(parse_type(line))
+    line.expect(")")
+    line.expect(">")
+    return Pipe(capacity, tuple(slots))
+
+
 def _storage(line: Line) -> Storage:
     if not line.skip("<"):
         return Storage()
@@ -123,4 +138,4 @@ def _storage(line: Line) -> Storage:
 
 
 _READERS = {"buffer": _buffer, "barrier": _barrier, "desc": _descriptor, "slots": _slots, "slot": lambda line: DescriptorSlots(),
-            "token": lambda line: TOKEN, "storage": _storage}
+            "pipe": _pipe, "token": lambda line: TOKEN, "storage": _storage}

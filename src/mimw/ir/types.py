@@ -5,6 +5,7 @@
     Tensor      a tile of scalars or pointers     bf16[128, 64]
     Buffer      tiles in on-chip memory           buffer<bf16[128, 64] x 4>     count 0 = a single one
     Barrier     mbarriers in shared memory        barrier<x 4>                  or barrier<x 4> per thread; count 0 = a single one
+    Pipe        a ring of slots, each a buffer a field   pipe<4 x (buffer<bf16[128, 64]>)>
     Descriptor  a TMA descriptor of a block       desc<bf16[128, 64]>
     Slots       room for TMA descriptors          slots<x 4>                    count 0 = a single one
     Token       an order between async copies     token
@@ -104,6 +105,10 @@ class Buffer(Type):
     def single(self) -> Buffer:
         return Buffer(self.element, self.shape, 0, self.space)
 
+    def slot(self) -> Buffer:
+        """One buffer of an array, or one step along the leading dimension of a single buffer."""
+        return self.single() if self.count else Buffer(self.element, self.shape[1:] or (1, ), 0, self.space)
+
     def __str__(self) -> str:
         array = f" x {self.count}" if self.count else ""
         space = "" if self.space == "smem" else f" in {self.space}"
@@ -114,12 +119,25 @@ class Buffer(Type):
 class Barrier(Type):
     """`count` mbarriers of 8 bytes; `count == 0` is a single one. On `per_thread` ones every thread arrives for itself."""
 
+    MOST_BYTES = (1 << 20) - 1  # that a phase can wait for: PTX, mbarrier tx-count
+
     count: int = 0
     per_thread: bool = False
 
     def __str__(self) -> str:
         array = f"<x {self.count}>" if self.count else ""
         return f"barrier{array}{' per thread' if self.per_thread else ''}"
+
+
+@dataclass(frozen=True)
+class Pipe(Type):
+    """A ring of `capacity` slots, each with a buffer of these types for every field."""
+
+    capacity: int
+    slots: tuple[Buffer, ...]
+
+    def __str__(self) -> str:
+        return f"pipe<{self.capacity} x ({', '.join(map(str, self.slots))})>"
 
 
 @dataclass(frozen=True)

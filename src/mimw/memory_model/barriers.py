@@ -118,7 +118,7 @@ class BarrierOrder:
     def _missed(self, barrier, waiter, wait: Op, task, op: Op) -> PhaseMissed:
         before, now = barrier.phase - 1, barrier.phase
         if barrier.pipe is not None:
-            here, there = barrier.pipe.verb(op.name), barrier.pipe.verb(wait.name)
+            here, there = barrier.pipe.verb(op), barrier.pipe.verb(wait)
             return fail(PhaseMissed, task, op, f"the {here} of {barrier.name} may come before the {there} of {waiter.where} at "
                         f"{wait.site} has looked at the slot: nothing orders the two. Had that task been slower, it would have "
                         "waited for another chunk", wait.site, barrier.made,

@@ -141,7 +141,7 @@ def _between(machine, earlier, later):
     arrive, wait = edges[0]
     pipe = pipe_sides(machine.program).get(arrive.barrier.root)
     if pipe is not None:
-        bring, look = pipe.verb(arrive.op.name), pipe.verb(wait.op.name)
+        bring, look = pipe.verb(arrive.op), pipe.verb(wait.op)
         return (f"no {bring} of {one.where} after its access is awaited by the {look} of {other.where} before its own, though "
                 f"{pipe.pipe} goes from the one to the other",
                 f"the {bring} at {arrive.op.site} must come after {earlier.op.site}, and the {look} at {wait.op.site} before "

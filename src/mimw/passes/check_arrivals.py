@@ -182,7 +182,7 @@ def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
 
 
 def _too_few_of_pipe(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
-    pipe, awaits = array.pipe, array.pipe.verb(wait.op.name)
+    pipe, awaits = array.pipe, array.pipe.verb(wait.op)
     if awaits == "wait":
         facts, mend = f"no writer commits a chunk to {pipe.pipe}", "call commit(k) behind acquire(k) in the writer."
     else:

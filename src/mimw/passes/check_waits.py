@@ -48,7 +48,7 @@ def _behind(uses: Uses, wait: Access, one: Access) -> bool:
 def _refuse(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
     places = ", ".join(dict.fromkeys(str(one.op.site) for one in arrivals))
     if array.pipe is not None:
-        awaits, brings = array.pipe.verb(wait.op.name), array.pipe.brings
+        awaits, brings = array.pipe.verb(wait.op), array.pipe.brings
         raise WaitCycle(
             f"the {awaits} of task '{task_label(wait.task)}' on {array.pipe.pipe} never returns: the {brings} that lets it pass "
             f"comes from the same task, behind it, at {places}.", wait.op.site, *(one.op.site for one in arrivals), array.op.site,

@@ -29,6 +29,7 @@ from .check_cluster import check_cluster
 from .check_descriptors import check_descriptors
 from .check_exclusive import check_exclusive
 from .check_named_barriers import check_named_barriers
+from .check_pipes import check_pipes
 from .check_registers import check_registers
 from .check_shared import check_shared
 from .check_target import check_target
@@ -36,6 +37,7 @@ from .check_tasks import check_tasks
 from .check_waits import check_waits
 from .check_warpgroups import check_warpgroups
 from .drop_unused import drop_unused
+from .expand_pipes import expand_pipes
 from .fence_barriers import fence_barriers
 from .fence_globals import fence_globals
 from .fence_handovers import fence_handovers
@@ -106,10 +108,13 @@ def rewrite(name: str, function: Callable[..., Program], doc: str, after: str = 
 
 PASSES: tuple[Pass, ...] = (
     check("target", check_target, "refuses what the chip cannot do, first: nothing else matters then"),
+    check("pipes", check_pipes, "refuses ends of pipes in two tasks, and slots that are given back too early"),
+    rewrite("expand_pipes", expand_pipes, "pipes become barriers: no later pass, no emission and no simulator knows pipes",
+            after="target pipes"),
     check("descriptors", check_descriptors, "refuses tensor descriptors with extents or strides that TMA cannot take"),
-    rewrite("slot_arrays", slot_arrays, "makes an array of each buffer that is used slot by slot"),
+    rewrite("slot_arrays", slot_arrays, "makes an array of each buffer that is used slot by slot", after="expand_pipes"),
     rewrite("shared_pointers", shared_pointers, "pointers into shared memory become accesses to buffers: all later passes know "
-            "buffers only", after="slot_arrays", needs="masked_views"),
+            "buffers only", after="expand_pipes slot_arrays", needs="masked_views"),
     rewrite("share_captures", share_captures, "hands tiles of the kernel to partitions that use them", after="shared_pointers"),
     check("tasks", check_tasks, "refuses tiles that tasks capture, and too many warps", after="share_captures"),
     check("cluster", check_cluster, "refuses CTAs and meetings that a cluster does not have", after="shared_pointers"),

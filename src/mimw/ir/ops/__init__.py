@@ -60,6 +60,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     "named barrier", the "cluster" barrier, a "meeting" of other CTAs, memory that somebody else writes
                     ("poll"), the kernel "before" it in the stream; a watchdog's stamps stand around these ops
                     (passes/stamp_waits.py)
+    end             the end of a pipe that calls the op, `writer` or `reader`
     regions         the names of the op's blocks, in order; of the last one there may be more (the tasks of a `warp_specialize`)
     hands_on        how values go in and out of the regions, read by `ir.flow`: `inits->body,results` hands the operand `inits` to
                     the last arguments of the block `body` and to the results; a region hands on what its terminator yields
@@ -77,6 +78,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     plain rows, or `elements` picked from some; `bytes`, its elements one after the other; `alike`, as the other
                     operand marked so; `picked`, best in plain rows, for `flat` operands, which are what picks
     rule            the layout rule of the op's tiles, where it is a special case of the one named before
+    end             the end of a pipe that calls the op, `writer` or `reader`
     traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it; `branch` runs one of
                     its regions, `loop` runs them again and again; `terminator` ends a block and hands its operand `values` to the
                     op around; `combines` calls its region with two elements of each tile, `maps` with `pack` neighbours; `atomic`
@@ -86,7 +88,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     writes with what is there; `assembly` is the author's; `named` is about a hardware barrier with a number;
                     `clusters_only` is an illegal instruction in a launch without clusters; `reshape` keeps all elements in
                     row-major order; `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less
-                    those with the trait `alone`; `lanes` takes a number that differs between the threads of a task
+                    those with the trait `alone`; `lanes` takes a number that differs between the threads of a task;
+                    `pipe` is an op on a pipe, gone once `passes/expand_pipes.py` has run
 
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
 readers (the compiler's replay and the simulator) can pass them on as they are. Ops marked `ours` are the orchestration.
@@ -97,7 +100,21 @@ from __future__ import annotations
 from typing import Any
 
 from ..types import Type
-from . import barriers, buffers, cluster, control, copies, debug, descriptors, layouts, memory, mma, threads, tiles  # noqa: F401
+from . import (  # noqa: F401
+    barriers,
+    buffers,
+    cluster,
+    control,
+    copies,
+    debug,
+    descriptors,
+    layouts,
+    memory,
+    mma,
+    pipes,
+    threads,
+    tiles,  # noqa: F401
+)
 from .table import OPS, OpDef
 
 __all__ = ["OPS", "OpDef", "is_pure", "result_types"]

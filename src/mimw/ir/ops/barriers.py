@@ -8,27 +8,30 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
 from ..types import Barrier
 from .table import define
 
+_BY_PIPE = "method:#str? reader:#str?"  # of a pipe that the op comes from, and the name of the reader that called it
+
 define("barrier", "", None, "none", "sync", cost="sync")
 define("grid_dependency_wait grid_dependency_launch_dependents", "", None, "none", "sync", needs="dependent_launch",
        word="gdc_wait or gdc_launch_dependents", blocks={"grid_dependency_wait": "before"}, time={"grid_dependency_wait": "wait"})
 
 define("alloc_barriers", "count:#int arrive_count:#int",
        lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ), "none", "sync write", ours=True,
-       attrs="per_thread:#bool? pipe:const?", allocates="barriers", needs="mbarrier",
+       attrs="per_thread:#bool? pipe:#str? side:#str? readers:const?", allocates="barriers", needs="mbarrier",
        doc="`count` mbarriers, each completing a phase after `arrive_count` arrivals and its expected bytes. attrs: "
-       "per_thread.")
+       "per_thread; of a pipe's barriers, one a slot, also the name of the pipe (\"\": it has none), the side, `full` or `free`, "
+       "and the names of the pipe's readers.")
 define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ),
        "none", "pure", ours=True, view_of="barrier", view="slot", cost="free")
 define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1?", None, "none", "sync", ours=True, releases=True,
-       barrier="expect", needs="mbarrier", word="barrier_expect_bytes", cost="sync",
+       attrs=_BY_PIPE, barrier="expect", needs="mbarrier", word="barrier_expect_bytes", cost="sync",
        doc="One arrival that also adds `bytes` to what the current phase waits for.")
 define("barrier_bytes", "barrier:Barrier bytes:#int", None, "none", "sync", ours=True, barrier="announce", cost="sync",
        doc="No arrival: the current phase, which some arrival must still be missing in, waits for `bytes` more.")
-define("barrier_wait", "barrier:Barrier phase:i32 predicate:i1?", None, "none", "sync wait", ours=True, barrier="wait",
-       blocks="barrier", time="wait", needs="mbarrier", cost="sync",
-       doc="Until the phase of that parity has completed. `phase` is i32.")
+define("barrier_wait", "barrier:Barrier phase:i32 predicate:i1? chunk:int|#int?", None, "none", "sync wait", ours=True,
+       attrs=_BY_PIPE, barrier="wait", blocks="barrier", time="wait", needs="mbarrier", cost="sync",
+       doc="Until the phase of that parity has completed. `chunk` is for reports: the number of the chunk, of a pipe's wait.")
 define("barrier_arrive", "barrier:Barrier count:#int predicate:i1?", None, "none", "sync", ours=True, releases=True,
-       barrier="arrive", time="work", needs="mbarrier", cost="sync",
+       attrs=_BY_PIPE, barrier="arrive", time="work", needs="mbarrier", cost="sync",
        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.")
 define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", None, "none", "sync", ours=True,
        releases=True, blocks={"named_barrier_wait": "named barrier"}, traits="named", time={"named_barrier_wait": "wait"},

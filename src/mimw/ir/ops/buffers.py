@@ -24,9 +24,7 @@ define("local_alloc", "type:#type reuse:Buffers|Storage?", given(0), "none", "wr
        "layout (pinned by the author, or None); place (where in the storage), once `place_aliases` has run; plain, if "
        "no tensor core is to read it where it lies.")
 define("buffer_index", "buffer:Buffers index:int|#int",
-       lambda args, attrs:
-           (args[0].type.single() if args[0].type.count else Buffer(args[0].type.element,
-           args[0].type.shape[1:] or (1, ), 0, args[0].type.space), ), "none", "pure", ours=True, view_of="buffer", view="slot",
+       lambda args, attrs: (args[0].type.slot(), ), "none", "pure", ours=True, view_of="buffer", view="slot",
        cost="free", lies="buffer=view",
        doc="One buffer of an array, or one slice along the leading dimension of a single buffer.")
 define("buffer_slice", "buffer:Buffer offsets:int|#int* shape:#shape",

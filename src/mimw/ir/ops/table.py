@@ -52,6 +52,7 @@ class OpDef:
     word: str = ""
     lies: dict[str, str] = field(default_factory=dict)
     rule: str = ""
+    end: str = ""
     traits: frozenset[str] = frozenset()
     regions: tuple[str, ...] = ()
     hands_on: tuple[tuple[str, tuple[str, ...]], ...] = ()

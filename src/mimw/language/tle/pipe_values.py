@@ -1,14 +1,16 @@
-"""The values of a pipe, all first class: they go to helpers and partitions, through control flow and back."""
+"""The values of a pipe, all first class: they go to helpers and partitions, through control flow and back.
+
+Input: a `PipeRecord` and parts by name. Output: what a kernel holds of a pipe. For example, behind `result = reader.wait(k)`:
+
+    result.slot.x             the buffer of field x in the slot of chunk k
+    result.is_closed          an i1 scalar
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import triton.language.core as tl
 
-from ..core import identifier
-from .pipe_record import PipeRecord
+from ..parts import Parts
 
 
 class FieldDict(dict):
@@ -18,65 +20,21 @@ class FieldDict(dict):
         return super().__getitem__(name.value if isinstance(name, tl.constexpr) else name)
 
 
-@dataclass(frozen=True)
-class PartsType(tl.base_type):
-    """The type of a value that is made of others: `kind` is its class, `detail` what else tells it apart."""
-
-    kind: type
-    record: PipeRecord
-    names: tuple[str, ...]
-    parts: tuple[tl.base_type, ...]
-    detail: tuple = ()
-
-    def mangle(self) -> str:
-        return identifier(f"{self.kind.__name__}_{self.record.number}_{'_'.join(map(str, self.detail))}_{'_'.join(self.names)}")
-
-    def _flatten_ir_types(self, builder, out: list) -> None:
-        for part in self.parts:
-            part._flatten_ir_types(builder, out)
-
-    def _unflatten_ir(self, handles: list, cursor: int):
-        values = []
-        for part in self.parts:
-            value, cursor = part._unflatten_ir(handles, cursor)
-            values.append(value)
-        return self.kind(self.record, dict(zip(self.names, values, strict=True)), self.detail), cursor
-
-    def __str__(self) -> str:
-        return f"{self.kind.__name__}<{self.record.label}>"
-
-
-class Parts(tl.base_value):
-    """A value made of others, by name. Names with `_` in front are ours, the others the pipe's fields."""
-
-    def __init__(self, record: PipeRecord, parts: dict[str, Any], detail: tuple = ()):
-        super().__init__()
-        self._record, self._parts, self._detail = record, parts, detail
-        self.type = PartsType(type(self), record, tuple(parts), tuple(part.type for part in parts.values()), detail)
-
-    def _flatten_ir(self, handles: list) -> None:
-        for part in self._parts.values():
-            part._flatten_ir(handles)
-
-    def _set_name(self, builder, name: str) -> None:
-        for part, value in self._parts.items():
-            value._set_name(builder, f"{name}.{part.removeprefix('_')}")
-
-    def __str__(self) -> str:
-        return str(self.type)
+class PipeParts(Parts):
+    """A value of a pipe: parts whose names have no `_` in front are the pipe's fields."""
 
     @property
     def _fields(self) -> FieldDict:
         return FieldDict((name, part) for name, part in self._parts.items() if not name.startswith("_"))
 
 
-class Described(Parts):
+class Described(PipeParts):
     """What a pipe and its endpoints tell of themselves."""
 
     @property
     def capacity(self) -> int:
         """Chunks that fit in the pipe."""
-        return self._record.capacity
+        return self._owner.capacity
 
     @property
     def scope(self) -> str:
@@ -86,7 +44,7 @@ class Described(Parts):
     @property
     def name(self) -> str | None:
         """What the author called the pipe."""
-        return self._record.name
+        return self._owner.name
 
     @property
     def fields(self) -> FieldDict:
@@ -94,19 +52,20 @@ class Described(Parts):
         return self._fields
 
 
-class pipe_slot(Parts):
-    """One stage of a pipe: an attribute for each visible field, the buffer without its leading dimension.
-
-    The code generator looks names up in `fields` first, so that a field may have any legal name.
-    """
+class pipe_slot(PipeParts):
+    """One stage of a pipe: an attribute for each visible field, the buffer without its leading dimension."""
 
     @property
     def fields(self) -> FieldDict:
         """Name -> buffer."""
         return self._fields
 
+    @property
+    def _shown(self) -> FieldDict:
+        return self._fields
 
-class pipe_wait_result(Parts):
+
+class pipe_wait_result(PipeParts):
     """What `reader.wait` gives."""
 
     @property

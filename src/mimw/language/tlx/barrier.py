@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
+from ...ir import Barrier
 from ..core import capability, word
 from ..refuse import refuse
 from .arguments import index_handle, is_int, needs_hopper, positive_int, predicate_handle, single_barrier
@@ -15,7 +16,6 @@ __all__ = [
     "fence_async_shared",
 ]
 
-MOST_BYTES = (1 << 20) - 1  # PTX, mbarrier tx-count
 WARP = 32
 
 
@@ -69,8 +69,8 @@ def barrier_expect_bytes(bar, size: tl.constexpr, pred=None, _semantic=None) -> 
     handle = single_barrier("barrier_expect_bytes", bar, _semantic)
     if not is_int(size) or size < 0:
         refuse(ValueError, f"barrier_expect_bytes: size must be a constexpr number of bytes, got {size!r}")
-    if size > MOST_BYTES:
-        refuse(KernelError, f"barrier_expect_bytes: {size} bytes are more than the {MOST_BYTES} that a phase can count",
+    if size > Barrier.MOST_BYTES:
+        refuse(KernelError, f"barrier_expect_bytes: {size} bytes are more than the {Barrier.MOST_BYTES} that a phase can count",
                             mend="split the copies over several barriers")
     _semantic.builder.record("barrier_expect", handle, size, predicate_handle("barrier_expect_bytes", pred, _semantic))
 

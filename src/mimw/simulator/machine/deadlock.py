@@ -93,7 +93,7 @@ def _could_have_come(task, able: list[BarrierOp]) -> list[str]:
             owner += f", which {_state(others[-1 if one.task else 0])}" if others and (one.task or remote) else ""
             source = f"{BROUGHT[op.row.barrier]} could have come from {op.name}"
             if barrier.pipe is not None:
-                verb = barrier.pipe.verb(op.name)
+                verb = barrier.pipe.verb(op)
                 source = f"{'its data' if verb == 'copy' else 'it'} could have come from the {verb}"
             lines.append(f"      {source} at {op.site}, in {owner}")
     nothing = "arrives on that barrier" if barrier.pipe is None else f"calls {barrier.pipe.brings} for that slot"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...analysis import pipe_sides
 from ...analysis.barrier_ops import waits
 from ...ir import Block, Op, Program, Value
 from ...ir.types import I32
@@ -12,9 +11,7 @@ from ...ir.types import I32
 
 def verb_of_pipe(program: Program, site) -> str:
     """What a pipe's user calls the barrier waits at a source position: "wait" or "acquire"; "" if they are of no pipe."""
-    sides = pipe_sides(program)
-    found = (sides.get(wait.barrier.root) for wait in waits(program) if wait.op.site == site) if sides else ()
-    return next((side.verb("barrier_wait") for side in found if side is not None), "")
+    return next((wait.op.attrs["method"] for wait in waits(program) if wait.op.site == site and "method" in wait.op.attrs), "")
 
 
 def flipped_waits(program: Program, site) -> Program | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Protocol
 
 import triton.language.core as tl
 
@@ -12,20 +11,6 @@ from ...refuse import refuse
 from ...tlx import types as tlx
 from ...tlx.arguments import is_int
 from .pointers import local_ptr, logical_shape
-
-
-class PipeWindow(Protocol):
-    """What `semantic.builder.pipe_windows` holds between a pipe's acquire and its commit: loads into the slot's fields are then
-    the pipe's to start and to complete."""
-
-    def holds(self, buffer) -> bool:
-        """True if the buffer is a field of the slot."""
-
-    def load_tile(self, desc, offsets: tuple, buffer, semantic) -> None:
-        """Load a descriptor's block (offsets are i32 handles) into the buffer, complete at the reader's wait."""
-
-    def load_pointers(self, pointers, mask, buffer, semantic) -> None:
-        """Load the elements at a tile of pointers of the buffer's shape (`mask`: None for all) into the buffer."""
 
 
 @word
@@ -54,17 +39,6 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=No
         refuse(ValueError, "tle.gpu.copy: `offsets` belong to a tensor descriptor; pointers say themselves where they point")
     else:
         _by_pointers(loads, buffer, other, box, _semantic)
-
-
-def start_tile_load(desc, offsets: tuple, barrier, buffer, semantic) -> None:
-    """Start the TMA load of the block at `offsets` (i32 handles) into `buffer`; it completes its bytes on `barrier` (a handle)."""
-    policy = semantic.builder.get_cache_policy("none", "evict_normal")
-    semantic.builder.record("tma_load", desc.handle, offsets, barrier, buffer.handle, None, policy)
-
-
-def window_of(buffer, semantic) -> PipeWindow | None:
-    """The open pipe window that the buffer belongs to."""
-    return next((window for window in reversed(semantic.builder.pipe_windows) if window.holds(buffer)), None)
 
 
 def _check_operands(src, dst, barrier) -> None:
@@ -121,11 +95,7 @@ def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, sem
         builder.record("tma_store", desc.handle, places, buffer.handle, policy, "")
         builder.record("tma_store_wait", 0)
         return
-    window = window_of(buffer, semantic)
-    if window is not None:
-        window.load_tile(desc, places, buffer, semantic)
-    else:
-        builder.record("tma_fetch", desc.handle, places, buffer.handle, policy)
+    builder.record("tma_fetch", desc.handle, places, buffer.handle, policy)
 
 
 def _offset(offset, semantic):
@@ -150,10 +120,6 @@ def _by_pointers(loads: bool, buffer, pointers, box: tuple[int, ...], semantic) 
         if extent < tile[axis]:
             inside = semantic.less_than(axes[axis], extent)
             mask = inside if mask is None else semantic.and_(mask, inside)
-    window = window_of(buffer, semantic) if loads else None
-    if window is not None and tile == whole:
-        window.load_pointers(pointers, mask, buffer, semantic)
-        return
     if loads and tile == whole and tile and buffer.dtype != tl.int1:
         _start_and_wait(pointers, mask, buffer, semantic)
         return
