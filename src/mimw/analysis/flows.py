@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir import Barrier, Buffer, DescriptorSlots, Op, Program, Storage, Value
-from ..ir.flow import carries
+from ..ir.flow import carries, induction
 
 _PLACES = (Barrier, Buffer, DescriptorSlots, Storage)
 
@@ -103,7 +103,7 @@ def _carried(op: Op) -> Iterator[tuple[Value, Value]]:
     for carry in carries(op):
         yield carry.target, carry.source
     if op.name == "for":
-        yield op.blocks[0].args[0], op.start
+        yield induction(op), op.start
     elif op.name == "if":
         for result in op.results:
             yield result, op.condition

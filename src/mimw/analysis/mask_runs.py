@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from ..ir import Op, Tensor, Value
+from ..ir.flow import induction
 from .uses import Uses
 
 _MANY = 1 << 30
@@ -57,7 +58,7 @@ def _of_argument(uses: Uses, value: Value) -> int:
         if param.value is value:
             return dict(param.attrs).get("tt.divisibility", 1)
     place = uses.argument.get(value)
-    if place is not None and place.parent is not None and place.parent.name == "for" and value is place.block.args[0]:
+    if place is not None and place.parent is not None and place.parent.name == "for" and value is induction(place.parent):
         return gcd(*(_run(uses, bound).divisor for bound in (place.parent.start, place.parent.step)))
     return 1
 

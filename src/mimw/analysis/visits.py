@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir import Op, Value
-from ..ir.flow import loop_carry
+from ..ir.flow import induction, loop_carry
 from .barriers import Access
 from .constants import constant_of
 from .uses import Uses
@@ -130,7 +130,7 @@ def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value,
     if not isinstance(value, Value) or any(loop.name != "for" for loop in loops):
         return False
     inner = loops[-1]
-    if value is inner.blocks[0].args[0]:
+    if value is induction(inner):
         from_0_by_1 = (constant_of(uses, inner.start), constant_of(uses, inner.step)) == (0, 1)
         return step is _counts and first == 0 and len(loops) == 1 and from_0_by_1
     after: Value | None = None

@@ -83,6 +83,11 @@ def bounds(loop: Op) -> tuple[Value, Value, Value]:
     return loop.start, loop.end, loop.step
 
 
+def induction(loop: Op) -> Value:
+    """The induction variable of a `for`: the first argument of its block."""
+    return loop.blocks[0].args[0]
+
+
 def loop_carries(loop: Op) -> tuple[LoopCarry, ...]:
     """The values that a `for` or a `while` carries, in their order."""
     inits, first, last = loop.inits, loop.blocks[0], terminator(loop.blocks[-1])
@@ -99,7 +104,7 @@ def loop_carry(loop: Op, value: Value) -> LoopCarry | None:
 
 def entering(op: Op, argument: Value) -> Value | None:
     """What a block argument is when the block runs for the first time: the start of a `for` for its induction variable."""
-    if op.name == "for" and argument is op.blocks[0].args[0]:
+    if op.name == "for" and argument is induction(op):
         return op.start
     return next((carry.source for carry in carries(op) if carry.target is argument), None)
 
