@@ -10,8 +10,9 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw import errors
 from mimw.cli.conflicts import conflict_text
-from mimw.passes import drop_unused, expand_pipes
+from mimw.passes import check_pipes, drop_unused, expand_pipes
 from mimw.report import barrier_graph
+from mimw.target import target
 from tests.language.harness import Kernel
 
 from . import pipes
@@ -252,3 +253,58 @@ read_left --fan.free[2]--> spread (2 arrivals a phase)
 read_right --fan.free[2]--> spread (2 arrivals a phase)
 """
     assert "fan.tiles" in conflict_text(compiled)
+
+
+def test_readers_that_share_a_seat(kernel):
+    p = pipe(kernel, readers=("load", ("first", "second")))
+    assert p.readers == ("load", ("first", "second"))
+    for name in ("load", "first", "second"):
+        kernel(kernel(p.reader, name).release, 0)
+    free = next(op for op in expanded(kernel) if op.attrs.get("side") == "free")
+    assert free.arrive_count == 2 and free.attrs["readers"] == ("load", ("first", "second"))
+    with pytest.raises(ValueError, match="must be unique"):
+        pipe(kernel, readers=("first", ("first", "second")))
+
+
+def test_a_slot_that_is_held_costs_no_wait(kernel):
+    reader = kernel(pipe(kernel).reader)
+    kernel(reader.wait, 3)
+    slot = kernel(reader.held, 3)
+    kernel(tlx.local_store, slot.fields["x"], kernel.tensor("tile", tl.float16, 64))
+    assert list(slot.fields) == ["x", "y"] and names(kernel).count("barrier_wait") == 1
+    store = next(op for op in expanded(kernel) if op.name == "local_store")
+    assert store.buffer.type.shape == (64, )
+
+
+def test_a_release_under_a_predicate(kernel):
+    reader, when = kernel(pipe(kernel).reader), kernel.tensor("when", tl.int1)
+    kernel(reader.release, kernel.tensor("k", tl.int32), when)
+    ops = expanded(kernel)
+    arrive = next(op for op in ops if op.name == "barrier_arrive")
+    assert arrive.predicate is not None and arrive.attrs["method"] == "release"
+    assert [op.name for op in ops if op.name in ("add", "srem")] == ["add", "srem"]     # chunk -1 has a slot, too
+
+
+def test_a_pipe_over_another(kernel):
+    below = pipe(kernel, name="q")
+    above = kernel(tle.pipe, capacity=2, over=below, name="o", o=below.fields["x"])
+    kernel(kernel(below.writer).acquire, 0)
+    kernel(kernel(above.writer).acquire, 0)
+    kernel(kernel(above.reader).release, 1)
+    ops = expanded(kernel)
+    made = [(op.attrs["pipe"], op.attrs["side"], op.result) for op in ops if op.name == "alloc_barriers"]
+    assert [one[:2] for one in made] == [("q", "full"), ("q", "free"), ("o", "full")]
+    assert [op.name for op in ops if op.name in ("barrier_wait", "barrier_arrive")] == ["barrier_wait", "barrier_arrive"]
+    arrive = next(op for op in ops if op.name == "barrier_arrive")
+    assert next(op for op in ops if arrive.barrier in op.results).barrier is made[1][2]
+    with pytest.raises(ValueError, match="written over the chunks of another pipe"):
+        kernel(kernel(above.writer).close, 1)
+    with pytest.raises(ValueError, match="must have its capacity, 2, got 3"):
+        kernel(tle.pipe, capacity=3, over=below, o=buffer(kernel, 3, 64))
+    with pytest.raises(ValueError, match="one seat"):
+        kernel(tle.pipe, capacity=2, over=below, readers=("a", "b"), o=below.fields["x"])
+    with pytest.raises(ValueError, match="over must be a pipe"):
+        kernel(tle.pipe, capacity=2, over=3, o=below.fields["x"])
+    kernel(kernel(below.reader).release, 0)
+    with pytest.raises(errors.ProtocolError, match="pipe 'q': released by its own reader, though pipe 'o' is written over"):
+        check_pipes(kernel.program(), target("sm_90a"))

@@ -70,7 +70,7 @@ class _Expander:
     def pipe_make(self, op: Op) -> None:
         readers = op.attrs.get("readers") or ()
         parts = self.parts[op] = _Parts(self.barriers(op, "full", 1, readers))
-        if op.attrs.get("one_shot"):
+        if op.attrs.get("one_shot") or op.over is not None:
             return
         parts.free = self.barriers(op, "free", len(readers) or 1, readers)
         parts.never = self.writer.constant(False, I1, op.site)
@@ -115,10 +115,17 @@ class _Expander:
         self.views(op, slot)
         self.writer.env[op.results[-1]] = self.is_closed(op, slot)
 
+    def pipe_held(self, op: Op) -> None:
+        self.views(op, self.place(op)[0])
+
     def pipe_release(self, op: Op) -> None:
         slot, _ = self.place(op)
-        if self.parts[self.makes[op.pipe]].free is not None:
-            self.writer.emit("barrier_arrive", (self.barrier(op, "free", slot), 1, None), op.site, method="release", **_reader(op))
+        make = self.makes[op.pipe]
+        make = make if make.over is None else self.makes[make.over]
+        if self.parts[make].free is not None:
+            barrier = self.writer.emit("barrier_index", (self.parts[make].free, self.value(slot, op.site)), op.site)
+            predicate = self.writer.now(op.predicate)
+            self.writer.emit("barrier_arrive", (barrier, 1, predicate), op.site, method="release", **_reader(op))
 
     # ---- slots and their barriers -----------------------------------------------------------------------------------
 
@@ -128,6 +135,8 @@ class _Expander:
         if isinstance(chunk, int):
             return chunk % capacity, chunk // capacity % 2
         unsigned = op.attrs.get("unsigned", False)
+        if op.row.places.get("predicate") and op.predicate is not None and capacity > 1:
+            chunk = writer.by_constant("add", chunk, capacity, site)    # it may be -1, where nothing is released
 
         def i32(value: Value) -> Value:
             return writer.emit("int_cast", (value, I32, not unsigned), site) if unsigned or value.type != I32 else value

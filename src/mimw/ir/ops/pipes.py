@@ -22,10 +22,12 @@ def _slots(args, attrs):
     return args[0].type.slots
 
 
-define("pipe_make", "fields:Buffers* capacity:#int", _made, "none", "sync write", ours=True, mentions="fields", traits="pipe",
-       attrs="names:const readers:const? one_shot:#bool?", needs="mbarrier", word="tle.pipe",
-       doc="A pipe of `capacity` slots. attrs: names of the fields, one a buffer, whose leading dimension counts the slots; names "
-       "of the readers, each of which reads every chunk (none: one reader without a name); one_shot, if it carries one chunk.")
+define("pipe_make", "fields:Buffers* capacity:#int over:Pipe?", _made, "none", "sync write", ours=True, mentions="fields",
+       traits="pipe", attrs="names:const readers:const? one_shot:#bool?", needs="mbarrier", word="tle.pipe",
+       doc="A pipe of `capacity` slots; each chunk of a pipe `over` another is written over that one's chunk, which its release "
+       "gives back. attrs: names of the fields, one a buffer, whose leading dimension counts the slots; names of the readers, each "
+       "of which reads every chunk (a tuple of names: one of these reads it; none: one reader without a name); one_shot, if it "
+       "carries one chunk.")
 define("pipe_acquire", "pipe:Pipe chunk:int|#int", _slots, "none", "sync wait", ours=True, traits="pipe", end="writer",
        attrs="unsigned:#bool?",
        doc="Until every reader has released the chunk that was in the slot before: the slot's buffers, one a field. attrs, here "
@@ -39,5 +41,8 @@ define("pipe_wait", "pipe:Pipe chunk:int|#int", lambda args, attrs: (*_slots(arg
        traits="pipe", end="reader", attrs="unsigned:#bool? reader:#str?",
        doc="Until the chunk is committed or closed: the slot's buffers, one a field, and whether it is an end marker. attrs: "
        "reader, its name if it has one.")
-define("pipe_release", "pipe:Pipe chunk:int|#int", None, "none", "sync", ours=True, traits="pipe", end="reader", releases=True,
-       attrs="unsigned:#bool? reader:#str?", doc="Gives the chunk's slot back: this reader's reads of it are over.")
+define("pipe_held", "pipe:Pipe chunk:int|#int", _slots, "none", "pure", ours=True, traits="pipe", end="reader",
+       attrs="unsigned:#bool? reader:#str?", doc="The slot's buffers of a chunk that the reader has waited for and not released.")
+define("pipe_release", "pipe:Pipe chunk:int|#int predicate:i1?", None, "none", "sync", ours=True, traits="pipe", end="reader",
+       releases=True, attrs="unsigned:#bool? reader:#str?",
+       doc="Gives the chunk's slot back: this reader's reads of it are over. With a predicate the chunk may be -1.")

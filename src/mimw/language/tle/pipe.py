@@ -17,7 +17,7 @@ import triton.language.core as tl
 from ..core import word
 from ..refuse import refuse
 from ..tlx import types as tlx
-from ..tlx.arguments import is_int
+from ..tlx.arguments import is_int, predicate_handle
 from .gpu.types import buffered_tensor
 from .pipe_record import PipeHandleType, PipeRecord, chunk_of
 from .pipe_values import Described, pipe_slot, pipe_wait_result
@@ -25,13 +25,16 @@ from .pipe_values import Described, pipe_slot, pipe_wait_result
 
 @word
 def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.constexpr = None, readers: tl.constexpr = None,
-         one_shot: tl.constexpr = False, _semantic=None, **fields):
+         one_shot: tl.constexpr = False, over=None, _semantic=None, **fields):
     """Name the buffers that carry one chunk from a producer to its consumers, and make the barriers between them.
 
     args:      capacity - chunks that fit, int >= 1
                scope    - "cta"
                name     - (opt) for messages and reports
-               readers  - (opt) names of the consumers, each of which reads every chunk; without, there is one without a name
+               readers  - (opt) names of the consumers, each of which reads every chunk; without, there is one without a name.
+                          A tuple of names shares a seat: each chunk is read by one of them
+               over     - (opt) another pipe, over whose chunks those of this one are written: `acquire(i)` waits for nothing and is
+                          called behind the wait for chunk i of the other, whose slot `release(i)` of this one gives back
                one_shot - one chunk only: `acquire` and `release` do nothing
                fields   - name=buffer, at least one: arrays in shared memory of rank 2 or more whose first extent is `capacity`
     returns:   pipe_value
@@ -39,13 +42,15 @@ def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.conste
     lowers to: ttng.init_barrier
     """
     _check(capacity, scope, name, readers, one_shot, fields)
+    _check_over(over, capacity, readers, one_shot)
     builder = _semantic.builder
     readers, names = None if readers is None else tuple(readers), tuple(fields)
     told = {"readers": readers} if readers else {}
     told |= {"one_shot": True} if one_shot else {}
     buffers = tuple(buffer.handle for buffer in fields.values())
-    handle = builder.record("pipe_make", buffers, capacity, names=names, **told).results[0]
-    record = PipeRecord(name, capacity, names, readers, one_shot, builder, handle, builder.site)
+    below = () if over is None else (over._parts["_"].handle, )
+    handle = builder.record("pipe_make", buffers, capacity, *below, names=names, **told).results[0]
+    record = PipeRecord(name, capacity, names, readers, one_shot, builder, handle, builder.site, over is not None)
     value = pipe_value(record, {"_": PipeHandleType(record).value(handle), **fields})
     if name:
         value._set_name(builder, name)
@@ -62,7 +67,7 @@ def _check(capacity, scope, name, readers, one_shot, fields: dict) -> None:
     if not isinstance(one_shot, bool):
         refuse(ValueError, f"tle.pipe: one_shot must be a compile-time bool, got {one_shot!r}")
     if readers is not None:
-        _check_names("tle.pipe", "reader", readers)
+        _check_names("tle.pipe", "reader", seated(readers))
     if not fields:
         refuse(ValueError, "tle.pipe: at least one field is needed, `name=buffer`")
     _check_names("tle.pipe", "field", tuple(fields))
@@ -72,6 +77,27 @@ def _check(capacity, scope, name, readers, one_shot, fields: dict) -> None:
         if len(buffer.shape) < 2 or buffer.shape[0] != capacity:
             refuse(ValueError, f"tle.pipe: field {field!r} must have rank 2 or more and a first extent of {capacity}, the "
                              f"capacity; its shape is {list(buffer.shape)}")
+
+
+def seated(readers) -> Any:
+    """The names of all readers; those that share a seat are declared as a tuple."""
+    if not isinstance(readers, (list, tuple)):
+        return readers
+    return [name for seat in readers for name in (seat if isinstance(seat, (list, tuple)) and seat else (seat, ))]
+
+
+def _check_over(over, capacity: int, readers, one_shot: bool) -> None:
+    if over is None:
+        return
+    if not isinstance(over, pipe_value):
+        refuse(ValueError, f"tle.pipe: over must be a pipe, got {over}")
+    below = over._owner
+    if one_shot or below.one_shot or below.over:
+        refuse(ValueError, f"tle.pipe: neither a pipe over {below.label} nor that one may carry one chunk, or lie over a third")
+    if below.capacity != capacity:
+        refuse(ValueError, f"tle.pipe: a pipe over {below.label} must have its capacity, {below.capacity}, got {capacity}")
+    if len(readers or (None, )) != 1 or len(below.readers or (None, )) != 1:
+        refuse(ValueError, f"tle.pipe: a pipe over {below.label} and that one must have one seat of readers each")
 
 
 def _check_names(word_name: str, what: str, names: Any) -> None:
@@ -116,7 +142,7 @@ class pipe_value(Described):
         record.check_kernel(_semantic)
         if record.readers is None and name is not None:
             refuse(ValueError, f"{record.label} declares no readers, so its reader has no name; got {name!r}")
-        if record.readers is not None and name not in record.readers:
+        if record.readers is not None and name not in seated(record.readers):
             refuse(ValueError, f"{record.label} has the readers {list(record.readers)}; got {name!r}")
         parts = self._parts
         if fields is not None:
@@ -130,11 +156,11 @@ class pipe_value(Described):
 
 class _Endpoint(Described):
 
-    def _record(self, name: str, iter, semantic, **told):
+    def _record(self, name: str, iter, semantic, *more, **told):
         """Record the op `name` on the pipe's chunk `iter`; gives its results."""
         self._owner.check_kernel(semantic)
         chunk, unsigned = chunk_of(self._owner, iter, semantic)
-        return semantic.builder.record(name, self._parts["_"].handle, chunk, **unsigned, **told).results
+        return semantic.builder.record(name, self._parts["_"].handle, chunk, *more, **unsigned, **told).results
 
     def _slot(self, handles: list) -> pipe_slot:
         """The visible fields of the slot whose buffers, one a field of the pipe, are given."""
@@ -173,6 +199,8 @@ class pipe_writer(_Endpoint):
         """
         if self._owner.one_shot:
             refuse(ValueError, f"{self._owner.label} carries one chunk (one_shot), so it is never closed")
+        if self._owner.over:
+            refuse(ValueError, f"{self._owner.label} is written over the chunks of another pipe, so it is never closed")
         self._record("pipe_close", iter, _semantic)
 
 
@@ -194,14 +222,24 @@ class pipe_reader(_Endpoint):
         return pipe_wait_result(self._owner, {"_slot": self._slot(buffers), "_is_closed": tl.tensor(closed, tl.int1)})
 
     @word
-    def release(self, iter, _semantic=None) -> None:
+    def held(self, iter, _semantic=None) -> pipe_slot:
+        """The slot of a chunk that this reader has waited for and not released: its buffers, without a second wait.
+
+        not:       checked when compiling; the simulator finds a chunk that was not waited for, as a race
+        """
+        return self._slot(self._record("pipe_held", iter, _semantic, **self._told))
+
+    @word
+    def release(self, iter, pred=None, _semantic=None) -> None:
         """Give the stage of chunk `iter` back: this reader's reads of it are over.
 
+        args:      pred - (opt) an i1 scalar; where it is false nothing happens, and `iter` may be -1
         orders:    this partition's reads and writes before -> what the writer does after it has acquired the stage again
         errors:    ProtocolError if an `async_dot` that reads the slot is still under way
         lowers to: ttng.arrive_barrier
         """
-        self._record("pipe_release", iter, _semantic, **self._told)
+        when = predicate_handle("pipe.release", pred, _semantic)
+        self._record("pipe_release", iter, _semantic, *(() if when is None else (when, )), **self._told)
 
 
 __all__ = ["pipe", "pipe_reader", "pipe_slot", "pipe_value", "pipe_wait_result", "pipe_writer"]

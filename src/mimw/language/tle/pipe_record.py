@@ -31,6 +31,7 @@ class PipeRecord:
     builder: Recording
     handle: Any     # of the `pipe_make`
     site: Site
+    over: bool = False      # its chunks are written over those of another pipe
 
     @property
     def label(self) -> str:
