@@ -3,7 +3,7 @@
 Input: a way to lower a program to TTGIR, and the list of passes to run. Output: the module after the passes; or `OrderChanged`,
 which names the pass, the two ops and the user's lines. An example:
 
-    module = optimise_in_order(program, lambda: lower(...), lambda: nvidia_passes(90, 3, True))
+    module = optimise_in_order(program, lambda: lower(...), lambda: nvidia_passes(90, 3, True, True, False))
 
 Only a finished module is looked at; if its order looks wrong, the kernel is lowered once more and looked at after every pass,
 to find the pass. MLIR's own passes that go by effects (`_BY_EFFECTS`) may take loops and `if`s apart and join them in ways that

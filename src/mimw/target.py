@@ -37,6 +37,7 @@ FEATURES: dict[str, str] = {
 """What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
 that its op needs (`needs`)."""
 
+NVIDIA_WARP = 32  # lanes, on every chip of NVIDIA: for words that only these have
 _TENSOR_COLUMN_BYTES = 128 * 4  # PTX ISA, "Tensor Memory": lanes x 32 bits
 
 
@@ -90,7 +91,7 @@ class Target:
 
 
 def _nvidia(name: str, arch: int, shared_kib: int, mma: str, features: frozenset[str], **facts) -> Target:
-    return Target(name, "cuda", arch, warp_size=32, shared_bytes=shared_kib * 1024, assembly="ptx", mma=mma,
+    return Target(name, "cuda", arch, warp_size=NVIDIA_WARP, shared_bytes=shared_kib * 1024, assembly="ptx", mma=mma,
                   features=_EVERY_NVIDIA | features, **facts)
 
 

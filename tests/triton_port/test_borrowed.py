@@ -104,7 +104,8 @@ def test_values_and_blocks():
 
 # ---- passes and backends ------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("listed", [nvidia_passes(90, 3, True, True), nvidia_passes(100, 3, False, False), amd_passes("gfx942")],
+@pytest.mark.parametrize("listed", [nvidia_passes(90, 3, True, True, False), nvidia_passes(100, 3, False, False, True),
+                                    amd_passes("gfx942")],
                          ids=["sm_90", "sm_100", "gfx942"])
 def test_passes_can_be_added(listed):
     context = mlir.context()

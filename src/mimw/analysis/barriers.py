@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import Buffer, Descriptor, Op, Program, Task, Tensor, Value
+from ..target import NVIDIA_WARP
 from .pipe_words import PipeSide, pipe_side
 from .uses import Uses, uses_of
-
-WARP = 32  # threads; barriers on which each of them arrives exist on NVIDIA only
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _access(op: Op, index, uses: Uses) -> Access:
     count, size = 0, 0
     if row.barrier == "arrive":
         warps = task.num_warps if task is not None else uses.program.num_warps
-        count = op.count * (WARP * warps if op.barrier.type.per_thread else 1)
+        count = op.count * (NVIDIA_WARP * warps if op.barrier.type.per_thread else 1)
     elif row.barrier in ("expect", "announce"):
         count, size = int(row.barrier == "expect"), op.bytes
     elif row.barrier == "complete":

@@ -173,7 +173,8 @@ def optimised(kernel: Kernel, setting: Setting, feedback: Feedback, trial: bool)
         return module
 
     def listed():
-        return (nvidia_passes(chip.arch, setting.options.num_stages, may_pipeline(program), may_sink_reads(program))
+        return (nvidia_passes(chip.arch, setting.options.num_stages, may_pipeline(program), may_sink_reads(program),
+                              bool(chip.space("tmem")))
                 if chip.backend == "cuda" else amd_passes(chip.arch))
 
     return optimise(fresh(), listed(), setting.observer) if trial else optimise_in_order(program, fresh, listed, setting.observer)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..ir import Op, Tensor
 from ..ir.types import Buffer, Scalar
+from ..target import NVIDIA_WARP
 
 ISSUE = 2.0                   # a warp instruction leaves every couple of cycles
 SYNC = 20.0                   # an mbarrier operation is a round trip to shared memory
@@ -39,7 +40,7 @@ def cost(op: Op, num_warps: int) -> float:
     if work == "dot":
         return DOT_LATENCY + dot(op)
     factor = SLOW_FACTOR if work in ("special", "division") else 1.0
-    return ISSUE + factor * _elements(op) / (32.0 * num_warps)
+    return ISSUE + factor * _elements(op) / (NVIDIA_WARP * num_warps)
 
 
 def dot(op: Op) -> float:

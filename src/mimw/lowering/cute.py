@@ -2,7 +2,7 @@
 
 Input: a layout and a shape. Output: a text in CuTe's notation:
 
-    register_text(Blocked((1, ), (32, ), (4, ), (0, )), (256, ))        ((_128),_2):((_1),_128), lanes and warps apart
+    register_text(Blocked((1, ), (32, ), (4, ), (0, )), (256, ))        ((_32,_4),_2):((_1,_32),_128)
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def too_few_registers(program: Program, target: Target, message: str) -> TooFewR
     """The refusal, at the product with the largest accumulator a thread."""
     warps = total_warps(program)
     threads = f"the {warps} warps of the CTA share {target.registers_per_cta}"
-    largest = max(_products(program.body, program.num_warps), key=lambda pair: pair[1], default=None)
+    largest = max(_products(program.body, program.num_warps, target.warp_size), key=lambda pair: pair[1], default=None)
     held = f" The product at {largest[0].site} alone holds {largest[1]} of them for its sum." if largest else ""
     site = largest[0].site if largest else program.site
     if said := _SAID.search(message):
@@ -49,12 +49,12 @@ def too_few_registers(program: Program, target: Target, message: str) -> TooFewR
     return None
 
 
-def _products(block: Block, warps: int) -> Iterator[tuple[Op, int]]:
+def _products(block: Block, warps: int, warp_size: int) -> Iterator[tuple[Op, int]]:
     """(product, registers of its sum in each thread)."""
     for op in block.ops:
         if "dot" in op.row.traits and isinstance(op.results[0].type, Tensor):
             type_ = op.results[0].type
-            yield op, prod(type_.shape) * element_of(type_).bits // 32 // (32 * warps)
+            yield op, prod(type_.shape) * element_of(type_).bits // 32 // (warp_size * warps)
         tasks = op.attrs["tasks"] if op.name == "warp_specialize" else [None] * len(op.blocks)
         for inner, task in zip(op.blocks, tasks, strict=True):
-            yield from _products(inner, warps if task is None or task.is_default else task.num_warps)
+            yield from _products(inner, warps if task is None or task.is_default else task.num_warps, warp_size)

@@ -1,4 +1,9 @@
-"""How often a shared-memory access is held up because lanes meet in one bank, as Triton counts it."""
+"""How often a shared-memory access is held up because lanes meet in one bank, as Triton counts it.
+
+Input: the layouts of a tile and of a buffer, the shape, the bits of an element. Output: the excess accesses of one wavefront:
+
+    bank_conflicts([(tile, plain_rows, (32, 32), 32)], target)        [31] if all lanes of a warp read one bank
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,10 @@ from .builder import new_module, to_gluon
 from .codegen import mlir_context
 from .runtime import GPUTarget, make_backend
 
-Access = tuple[RegisterLayout, SharedLayout, tuple[int, ...], int]
+SharedAccess = tuple[RegisterLayout, SharedLayout, tuple[int, ...], int]
 
 
-def bank_conflicts(accesses: Iterable[Access], target: GPUTarget) -> list[int | None]:
+def bank_conflicts(accesses: Iterable[SharedAccess], target: GPUTarget) -> list[int | None]:
     """The excess accesses of one wavefront, 0 at best, for each (tile's layout, buffer's layout, shape, bits of an element).
 
     None for padded buffers, about which Triton cannot tell.

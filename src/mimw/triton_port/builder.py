@@ -1,4 +1,9 @@
-"""Triton's Gluon builder and module, and our layouts as its attributes."""
+"""Triton's Gluon builder and module, and our layouts as its attributes.
+
+Input: a layout of `ir.layouts`; a target's name and options. Output: Gluon's twin of the layout; a builder with an empty module:
+
+    to_gluon(Blocked((1, 8), (4, 8), (4, 1), (1, 0)))        BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Triton's AST walk and semantics, borrowed whole: types, promotion, broadcasting, constexpr, tuples, aggregates, helpers."""
+"""Triton's AST walk and semantics, borrowed whole: types, promotion, broadcasting, constexpr, tuples, aggregates, helpers.
+
+Input: nothing. Output: Triton's own names, and syntax trees and MLIR contexts for those who use them:
+
+    parse(kernel.fn)        the `ast.FunctionDef` of a JIT function, parsed once
+"""
 
 import ast
 import functools

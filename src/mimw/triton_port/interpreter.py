@@ -8,6 +8,10 @@ this is the only place that touches that private module. `TileBuilder` keeps wha
 * comparisons know NaN (`fcmpU*`, `fcmpONE`); casts to integers and to fp8 saturate, as `cvt` does;
 * dots round fp32 operands to tf32 when asked, and accumulate 8-bit integers exactly.
 
+Input: the name and the operands of an op. Output: its result, as the hardware has it:
+
+    TileBuilder().create_fadd(Handle(x, "bf16"), Handle(y, "bf16")).data        an array of ml_dtypes.bfloat16
+
 A method takes and gives handles with `.data` (a numpy array or scalar) and `.dtype` (a `tl.dtype`).
 """
 

@@ -1,5 +1,9 @@
 """What Triton's host code meets where there is no GPU: a driver that stands in, so that code around our kernels runs.
 
+Input: what host code asks of Triton's driver. Output: an answer without a GPU, or an error that names the question:
+
+    triton.runtime.driver.active.get_current_target()        GPUTarget("cuda", 90, 32)
+
 `triton.autotune` asks the active driver for a benchmarker before it calls any kernel. On the simulator time means nothing, so
 this one runs each configuration once and calls them equal; the first wins. Scripts ask it for the target to choose kernels by, and
 for the device to make their tensors on, which is the CPU. Anything that needs a real device says so.

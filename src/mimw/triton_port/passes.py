@@ -1,5 +1,9 @@
 """Triton's own passes over our TTGIR, in order, each with the reason it is there and why it cannot reorder our effects.
 
+Input: a TTGIR module. Output: the same module after the passes of a list; an observer may see it after each of them:
+
+    optimise(module, nvidia_passes(90, 3, True, True, False))
+
 The module arrives with a valid but naive layout on every tile. The first group makes layouts good, the second turns the
 remaining `tl` ops into what the hardware has, the third cleans up. Left out on purpose: Triton's automatic warp
 specialisation (the tasks are explicit), `fuse_nested_loops` and `prefetch` (they move work across our barriers).
@@ -22,13 +26,14 @@ from .numbers import number_of
 from .order import mark_reads
 
 
-def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: bool):
+def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: bool, tensor_memory: bool):
     """(name, how to add it) of each pass for an NVIDIA target.
 
     args:      capability  90, 100, ...
                num_stages  depth of Triton's own load pipelining
                pipeline    let Triton pipeline the loops that are not marked (`analysis.order.may_pipeline`)
                sink_reads  let Triton move reads of shared memory to their use (`analysis.order.may_sink_reads`)
+               tensor_memory  whether the chip has some
     """
     ttgpu, ttir, common, ttng = passes.ttgpuir, passes.ttir, passes.common, nvidia.passes.ttnvgpuir
     yield from _tidied()
@@ -54,7 +59,7 @@ def nvidia_passes(capability: int, num_stages: int, pipeline: bool, sink_reads: 
         yield "pipeline", lambda pm: ttgpu.add_pipeline(pm, num_stages, False)
         yield "canonicalizer", passes.gluon.add_canonicalizer
         yield from _joined("loop_aware_cse", ttir.add_loop_aware_cse)
-    if capability >= 100:
+    if tensor_memory:
         yield "remove_tmem_tokens", ttng.add_remove_tmem_tokens  # accelerate_matmul's; no later stage knows them
     yield "coalesce_async_copy", ttgpu.add_coalesce_async_copy  # cp.async in the widest pieces its buffer allows
     yield "remove_layout_conversions", ttgpu.add_remove_layout_conversions

@@ -1,4 +1,10 @@
-"""Triton's runtime as `jit` needs it: sources, compile, backends, drivers."""
+"""Triton's runtime as `jit` needs it: sources, compile, backends, drivers.
+
+Input: nothing. Output: Triton's own names, and small functions over its driver, its cache and its hooks:
+
+    gpu_is_active()                                        False on a machine without a GPU
+    keep_beside(compiled, "warnings.json", text)           in Triton's cache on disk; `kept_beside` reads it again
+"""
 
 from __future__ import annotations
 

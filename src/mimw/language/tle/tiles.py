@@ -68,9 +68,8 @@ def insert_tile(x, tile, index, _semantic=None):
     return _select(x, tile, grid, where, _semantic)
 
 
-for _method in (extract_tile, insert_tile):
-    setattr(tl.tensor, _method.__name__, _method)
-    setattr(buffered_tensor, _method.__name__, _method)
+tl.tensor.extract_tile = buffered_tensor.extract_tile = extract_tile
+tl.tensor.insert_tile = buffered_tensor.insert_tile = insert_tile
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import triton.language.core as tl
 
 from ...errors import KernelError
 from ...ir import Barrier
+from ...target import NVIDIA_WARP
 from ..core import capability, word
 from ..refuse import refuse
 from .arguments import index_handle, is_int, needs_hopper, positive_int, predicate_handle, single_barrier
@@ -16,7 +17,8 @@ __all__ = [
     "fence_async_shared",
 ]
 
-WARP = 32
+WARP = NVIDIA_WARP
+MOST_BYTES = (1 << 20) - 1  # PTX, mbarrier tx-count
 
 
 @word

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
+from ...target import NVIDIA_WARP
 from ..core import capability, word
 from ..refuse import refuse
 from .arguments import is_int
 
 __all__ = ["named_barrier_arrive", "named_barrier_wait"]
 
-LAST, WARP, MOST_THREADS = 15, 32, 1024
+LAST, WARP, MOST_THREADS = 15, NVIDIA_WARP, 1024
 
 
 @word

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...analysis import pipe_side
 from ...errors import BarrierMisuse, OutOfBounds, fail
+from ...target import NVIDIA_WARP
 from ..machine.operands import enabled, position
 from ..machine.table import handles
 from ..machine.tasks import Wait
@@ -44,7 +45,7 @@ def barrier_bytes(task, op):
 @handles("barrier_arrive", switches=True)
 def barrier_arrive(task, op):
     if enabled(task, op, op.predicate):
-        threads = 32 * task.num_warps if op.barrier.type.per_thread else 1
+        threads = NVIDIA_WARP * task.num_warps if op.barrier.type.per_thread else 1
         single(task, op, op.barrier).arrive(threads * position(task, op, op.count), task, op)
         task.machine.polls = 0
 

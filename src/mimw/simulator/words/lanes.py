@@ -13,10 +13,11 @@ import numpy as np
 
 from ...errors import SimulatorMisuse, fail
 from ...ir import Block, Op, Tensor
+from ...target import NVIDIA_WARP
 from ..machine.guarded import PerThread
 from ..memory.values import numpy_type
 
-WARP = 32
+WARP = NVIDIA_WARP  # votes and thread numbers of words that exist on NVIDIA only
 
 
 

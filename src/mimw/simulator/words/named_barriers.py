@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from ...errors import BarrierMisuse, fail
 from ...ir import Op
+from ...target import NVIDIA_WARP
 from ..machine.table import handles
 from ..machine.tasks import Task, Wait
 
-WARP = 32
+WARP = NVIDIA_WARP
 
 
 @dataclass(eq=False)

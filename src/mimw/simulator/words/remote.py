@@ -11,6 +11,7 @@ import numpy as np
 
 from ...costs.abstract import COPY_LATENCY, TMA_LATENCY
 from ...memory_model import ASYNC, GENERIC
+from ...target import NVIDIA_WARP
 from ..machine.operands import enabled, offsets_of, position
 from ..machine.table import handles
 from ..machine.tasks import Cta, InFlight, Task
@@ -49,7 +50,7 @@ def remote_arrive(task, op):
         return
     task.release()
     cta = peer(task, op, op.rank)
-    threads = 32 * task.num_warps if op.barrier.type.per_thread else 1
+    threads = NVIDIA_WARP * task.num_warps if op.barrier.type.per_thread else 1
     barrier_of(cta, single(task, op, op.barrier), task, op).arrive(threads * position(task, op, op.count), task, op)
     task.machine.polls = 0
 
