@@ -1,4 +1,8 @@
-"""What a simulated run looked like: one event per stretch of time that a task, a copy or a dot was busy or waiting.
+"""What a run looked like in time: one event per stretch of time in which a task, a copy or a dot was busy or waiting.
+
+Input: events, from a simulated, predicted or measured run. Output: lanes and their events, for reports. For example:
+
+    Trace([Event(0, "load", "wait", 120.0, 480.0, "'free'[0] parity 1")]).lanes()      [(0, "load")]
 
 Times are in `Trace.unit`: the simulator's abstract cycles, or microseconds of a prediction or a measurement. Events of one lane
 never overlap; lanes are tasks (`cta 0 / load`) and the units that work on their own (`cta 0 / TMA`, `cta 0 / tensor core`).

@@ -144,8 +144,8 @@ class Plain:
 
     def __init__(self, machine):
         self.machine, self.random, self.due, self.steps = machine, Random(), [], []
-        start, land, pick = machine.start, machine.land, machine._pick
-        machine.start, machine.land, machine._pick = self.started(start), self.landed(land), self.picked(pick)
+        start, land, pick = machine.start, machine.land, machine._next_task
+        machine.start, machine.land, machine._next_task = self.started(start), self.landed(land), self.picked(pick)
         self.flying = []
 
     def started(self, start):

@@ -75,11 +75,11 @@ def test_where_the_tasks_are_is_told():
 
     def slowly():
         from mimw.simulator.machine.machine import Machine
-        step, Machine._pick = Machine._pick, lambda machine: time.sleep(0.02) or step(machine)
+        step, Machine._next_task = Machine._next_task, lambda machine: time.sleep(0.02) or step(machine)
         try:
             return mimw.simulate(kernel, grid, *args, **meta)
         finally:
-            Machine._pick = step
+            Machine._next_task = step
 
     watched_simulation(Launch(kernel, args, meta, grid), 0.3, slowly, ended=lambda: ended.append(True), say=said.append)
     assert ended == [True] and (args[0] == args[1]).all()

@@ -1,8 +1,14 @@
-"""Accesses to memory held against each other: each is checked against what went before on the same bytes (FastTrack: Flanagan and
-Freund, PLDI 2009), over cells of `shadow`, of which many are in one `State`.
+"""Accesses to memory held against each other: each access is checked against the earlier ones to the same bytes (FastTrack:
+Flanagan and Freund, PLDI 2009).
 
-What is kept is what bytes that can still be reached are in: neither the number of accesses nor that of CTAs makes it grow, but for
-what reads the same bytes without any order.
+Input: an access: actor, op, the bytes as a numpy view or as offsets, read or write, proxy. Output: nothing, or a `DataRace`. For
+example:
+
+    order.touch(task, op, view, "'tiles'[0]", write=True)      compared with all reads and writes of these bytes that still count
+
+A memory is divided into cells (`shadow`), and each cell is in a `State` (`states`): the accesses that later ones have to come
+after. Many cells share one state. Only states of bytes that can still be reached are kept, so neither more accesses nor more CTAs
+make the tables grow; only reads of the same bytes without any order among them do.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ _SMALL = 32                 # cells that are looked at one by one
 
 
 @dataclass(eq=False, slots=True)
-class Access:
+class MemoryAccess:
     """One access, as it is remembered and reported."""
 
     strand: Any
@@ -85,12 +91,12 @@ class AccessOrder:
         """No more accesses come. A shadow knows how to leave this collection, so it would stay with it."""
         self._shadows.clear()
 
-    def _access(self, actor, op: Op, name: str, write: bool, proxy: str, scope: str, space: str, extent) -> Access:
+    def _access(self, actor, op: Op, name: str, write: bool, proxy: str, scope: str, space: str, extent) -> MemoryAccess:
         if self._states.full:
             self._states.sweep(shadow for (_, use), shadow in self._shadows.items() if use == "accesses")
         self.operations += 1
         strand = actor.strand
-        return Access(strand, strand.epoch, op, name, write, proxy, scope, space, extent, self.operations)
+        return MemoryAccess(strand, strand.epoch, op, name, write, proxy, scope, space, extent, self.operations)
 
     def _shadow(self, memory: np.ndarray, use: str = "accesses") -> Shadow:
         key = id(memory), use
@@ -104,7 +110,7 @@ class AccessOrder:
             found = self._shadows[key] = Shadow(memory, gone)
         return found
 
-    def _note(self, shadow: Shadow, cells: np.ndarray, access: Access, size: int | None) -> None:
+    def _note(self, shadow: Shadow, cells: np.ndarray, access: MemoryAccess, size: int | None) -> None:
         """An access to a view of the cells of a shadow, `size` bytes if that is known."""
 
         def span(number: int) -> tuple[int, int]:
@@ -124,7 +130,7 @@ class AccessOrder:
                for number in sorted(set(numbers), key=self._age)}
         cells[...] = np.array([new[number] for number in numbers], np.int32).reshape(cells.shape)
 
-    def _renumbered(self, cells: np.ndarray, access: Access, grain: int | None, span):
+    def _renumbered(self, cells: np.ndarray, access: MemoryAccess, grain: int | None, span):
         """The numbers that take the place of those of `cells`, in which no cell is twice if its `grain` is given."""
         first = int(cells.flat[0])
         if (cells == first).all():
@@ -137,7 +143,7 @@ class AccessOrder:
     def _age(self, number: int) -> int:
         return self._states[number].born
 
-    def _next(self, number: int, access: Access, size: int | None, span) -> int:
+    def _next(self, number: int, access: MemoryAccess, size: int | None, span) -> int:
         """Check `access` against the state of some cells, `size` bytes of them; the number of their next state."""
         state = self._states[number]
         for earlier in state.writes:
@@ -160,7 +166,7 @@ class AccessOrder:
         reads[cluster] = (*reads.get(cluster, ()), access)
         return self._put(number, state, size, state.writes, reads, access)
 
-    def _put(self, number: int, state: State, size: int | None, writes: tuple, reads: dict, last: Access | None) -> int:
+    def _put(self, number: int, state: State, size: int | None, writes: tuple, reads: dict, last: MemoryAccess | None) -> int:
         """`size` bytes leave `state` for a new one: it becomes that, if there are no others in it."""
         self._born += 1
         if number and size is not None and state.owned == size:
@@ -170,7 +176,7 @@ class AccessOrder:
             state.owned = None if size is None else state.owned - size
         return self._states.add(State(writes, reads, last, size, self._born))
 
-    def _check(self, earlier: Access, later: Access, number: int, span) -> None:
+    def _check(self, earlier: MemoryAccess, later: MemoryAccess, number: int, span) -> None:
         clock, epoch = later.strand.clock, earlier.epoch
         if clock.get(epoch.strand, 0) >= epoch.tick:
             if later.proxy is GENERIC or earlier.proxy is ASYNC:
@@ -185,7 +191,7 @@ class AccessOrder:
         raise race(self.machine, earlier, later, span(number))
 
 
-def _not_superseded(some: tuple[Access, ...], later: Access) -> tuple[Access, ...]:
+def _not_superseded(some: tuple[MemoryAccess, ...], later: MemoryAccess) -> tuple[MemoryAccess, ...]:
     """Without those that need not be remembered beside `later`: what comes after it comes after them, and is fenced from them if it
     is from it."""
     if not some:
@@ -195,7 +201,7 @@ def _not_superseded(some: tuple[Access, ...], later: Access) -> tuple[Access, ..
                   clock.get(one.epoch.strand, 0) < one.epoch.tick and not (one.epoch.strand == strand and one.epoch.tick <= tick)])
 
 
-def _between_proxies(earlier: Access, later: Access) -> int | None:
+def _between_proxies(earlier: MemoryAccess, later: MemoryAccess) -> int | None:
     """Which fence a generic access and a later asynchronous one to the same bytes need, as an aspect of clocks; None if none."""
     if later.space == "shared":
         if later.write:

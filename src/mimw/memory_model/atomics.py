@@ -1,4 +1,11 @@
-"""What atomic accesses to global memory do to the order: each element is a synchronising object, by order and scope."""
+"""What atomic accesses to global memory do to the order: each element is a synchronising object, by the op's order and scope.
+
+Input: the elements that an atomic op of a task accesses, with its order and scope. Output: clocks of the task and of the elements
+that know more. For example:
+
+    atomic_rmw ADD, release, gpu     the element carries what the task knows, for all CTAs
+    atomic_load, acquire, gpu        the task that reads the element knows what the element carries
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,14 @@
-"""What an mbarrier does to the order: arrivals release, a completed phase is what a wait acquires.
+"""What an mbarrier does to the order: an arrival releases, and a wait acquires what the completed phase carries.
 
-Two hazards of barriers themselves show here, too. A phase whose end does not wait for everybody who waits for the phase
-before lets the parity come round unseen; and a barrier may be used where nothing orders its initialisation before.
+Input: what happens at barriers: `made`, `used`, `arrives`, `land`, `looked`, `phase`. Output: clocks that know more, or one of
+two errors about barriers themselves. For example:
+
+    order.arrives(load, full)                    the current phase of `full` carries what the task `load` knows
+    order.phase(full, load, op)                  the phase is complete
+    order.looked(mma, wait, full, parity=0)      the task `mma` has waited for the phase, and knows what it carries
+
+`PhaseMissed`: the next phase may complete before a task that waits for this one has looked, so the task finds the parity come
+round. `BarrierNotReady`: a barrier is used, and nothing orders its initialisation before the use.
 """
 
 from __future__ import annotations
@@ -118,12 +125,12 @@ class BarrierOrder:
     def _missed(self, barrier, waiter, wait: Op, task, op: Op) -> PhaseMissed:
         before, now = barrier.phase - 1, barrier.phase
         if barrier.pipe is not None:
-            here, there = barrier.pipe.verb(op), barrier.pipe.verb(wait)
-            return fail(PhaseMissed, task, op, f"the {here} of {barrier.name} may come before the {there} of {waiter.where} at "
+            bring, look = barrier.pipe.verb(op), barrier.pipe.verb(wait)
+            return fail(PhaseMissed, task, op, f"the {bring} of {barrier.name} may come before the {look} of {waiter.where} at "
                         f"{wait.site} has looked at the slot: nothing orders the two. Had that task been slower, it would have "
                         "waited for another chunk", wait.site, barrier.made,
-                        hint=f"let the writer and every reader go through the chunks 0, 1, 2, ... in order, and call {here} once a "
-                        f"chunk, behind its {'acquire' if here == 'commit' else 'wait'}")
+                        hint=f"let the writer and every reader go through the chunks 0, 1, 2, ... in order, and call {bring} once "
+                        f"a chunk, behind its {'acquire' if bring == 'commit' else 'wait'}")
         what = f"phase {before} (parity {before & 1})" if before >= 0 else "the phase before the first (parity 1)"
         return fail(PhaseMissed, task, op, f"{op.name} completes phase {now} (parity {now & 1}) of {barrier.name}, and nothing "
                     f"orders that after the wait of {waiter.where} at {wait.site}, which passed because {what} was over. Had "

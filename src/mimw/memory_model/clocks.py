@@ -1,9 +1,13 @@
-"""Vector clocks: for each strand the last tick of it that is known to be over, and what of it the asynchronous proxy may rely on.
+"""Vector clocks: for each strand the last tick that is known to be over, and how far its accesses are fenced for other proxies.
 
-    clock = {8: 5, 9: 3}      strand 8 is known up to tick 5, and its shared memory accesses up to tick 3 are fenced for reading
+Input: clocks, which are dictionaries from keys of strands to ticks. Output: the same clocks, which know more. For example:
 
-Each strand has ASPECTS keys of its own, the strand's number and those behind it. All aspects travel together: whoever joins a clock
-knows what is ordered and what has been fenced, so a fence may stand on either side of a barrier.
+    clock = {8: 5, 9: 3}      strand 8 is known up to tick 5; its shared memory accesses up to tick 3 are fenced for reading
+    join(clock, {8: 6})       {8: 6, 9: 3}
+    fence(clock, FENCED)      {8: 6, 9: 6}
+
+Each strand has ASPECTS keys of its own, the strand's number and the numbers behind it. All aspects travel together: a task that
+joins a clock learns at once what is ordered and what has been fenced, so a fence may stand on either side of a barrier.
 """
 
 from __future__ import annotations

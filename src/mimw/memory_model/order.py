@@ -1,20 +1,27 @@
-"""Happens-before: which accesses are ordered by the program, whatever the order in which they happened to run.
+"""Happens-before: which accesses of a run the program orders, whatever the order in which the run happened to make them.
 
-Every task is a strand with a vector clock. Releasing copies the clock into what is released, acquiring joins it; an access
-is ordered after an earlier one if the clock of its strand has reached the earlier one's tick (`accesses_in_order`). An
-asynchronous operation acts with its issuer's clock, on a tick that nobody has reached until a wait for its group, or the barrier
-phase on which it landed, hands that on.
+Input: what the handlers of ops tell of each access, release, acquire and asynchronous operation. Output: nothing while all
+conflicting accesses are ordered, and a `DataRace` (or a kind of it) at the access that is not. For example:
 
-Proxies: a clock also says of every strand what of it has been fenced for the asynchronous proxy, in three aspects (`clocks`):
-generic writes to shared memory for reading, generic accesses to it for overwriting, generic writes to global memory for reading.
+    order.touch(load, op, tile, "'tiles'[0]", write=True)      the task `load` writes a buffer,
+    order.release(load, key); order.acquire(mma, key)          and tells the task `mma` by a barrier;
+    order.touch(mma, op, tile, "'tiles'[0]", write=False)      so this read comes after the write: no race
 
-What handlers of ops say (a task or an `InFlight` is an actor):
+Every task is a strand: a line of ticks with a vector clock, which says up to which tick of each strand the task knows all to be
+over (`clocks`). A release copies the task's clock into the object that is released, an acquire joins the object's clock to the
+task's. An access comes after an earlier one if its strand's clock has reached the tick of the earlier one (`accesses`).
 
-    issue, commit, wait_group, land           asynchronous operations and what finishes them
-    touch(actor, op, data, name, write=...)   an access to a numpy view of shared or global memory
-    scatter(actor, op, region, offsets, ...)  the same for elements at byte offsets of a region
-    release, acquire, publish                 a synchronising object, which is any hashable thing
-    fork, join, fence, atomic, looked, phase  see there
+An asynchronous operation acts with the clock that its issuer had at the issue, on a tick of a strand of its own. No clock reaches
+that tick before the operation is finished: by a wait of the issuer for the operation's group, or by the barrier phase on which
+the operation lands. The wait, or the phase, then hands the tick on.
+
+An actor is a task or an operation in flight. What handlers tell:
+
+    issue, commit, wait_group, land           an asynchronous operation starts; its group is closed, is waited for; it lands
+    touch(actor, op, data, name, write=...)   the actor accesses a numpy view of shared or global memory
+    scatter(actor, op, region, offsets, ...)  the actor accesses elements at byte offsets of a region
+    release, acquire, publish                 a task tells, or hears, by a synchronising object, which is any hashable key
+    fork, join, fence, atomic, looked, phase  their docstrings say
 """
 
 from __future__ import annotations
@@ -44,7 +51,7 @@ class Strand:
     issued: Epoch | None = None             # of an operation: the issuer's epoch
     kind: str = ""                          # of an operation: "TMA load", ...
     group: str = ""                         # of an operation: which waits are for it, "" if a barrier tells of its landing
-    home: Any = None                        # of an operation: the CTA whose memory it writes, if that is another one's
+    lands_in: Any = None                    # of an operation: the CTA whose memory it writes, if that is another one's
     published: Clock = field(default_factory=dict)      # the clock at the last fence of device scope
     heard: Clock = field(default_factory=dict)          # read by relaxed atomics; counts from the next such fence on
     groups: dict[str, list[int]] = field(default_factory=dict)      # of its operations by kind: [strand, closed groups]
@@ -132,16 +139,16 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         issuer = operation.task.strand
         strand, closed = self._group(operation.task, group)
         operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), issuer.epoch, operation.kind,
-                                  group, operation.home, _NOTHING, _NOTHING, _NOTHING)
+                                  group, operation.lands_in, _NOTHING, _NOTHING, _NOTHING)
         if group not in ("wgmma", "remote"):
-            home = operation.home or operation.task.cta
-            copies = self._copies.setdefault(home, [])
+            cta = operation.lands_in or operation.task.cta
+            copies = self._copies.setdefault(cta, [])
             copies.append(operation)
-            if len(copies) > self._many.get(home, COPIES):
+            if len(copies) > self._many.get(cta, COPIES):
                 # What one of its tasks knows to be over, its last task will know.
-                clocks_ = [task.strand.clock for task in home.tasks]
+                clocks_ = [task.strand.clock for task in cta.tasks]
                 copies[:] = [one for one in copies if not any(one.strand.epoch.before(clock) for clock in clocks_)]
-                self._many[home] = COPIES + 2 * len(copies)
+                self._many[cta] = COPIES + 2 * len(copies)
 
     def exit(self, task) -> None:
         """`task`, which knows all that its CTA has done, is the last of it to end."""

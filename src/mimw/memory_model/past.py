@@ -1,13 +1,17 @@
-"""What has been done to one synchronising object so far, joined by kind: a step is held against a few things, not all past steps.
+"""What has been done to one synchronising object so far, joined by kind: a step is held against a few summaries, not all past
+steps.
+
+Input: the steps that touch an object, each with a mode, a barrier's phase and the steps before it. Output: which of them a
+further step comes after, and which of them it could have come before. For example:
 
     thing = Thing()
-    thing.add(ARRIVE, 0, Past(clock=0b1011, last=3, actor="load"))      # step 3 arrives in phase 0, behind steps 0 and 1
-    [past.clock for past in thing.dependent(WAIT, 1)]                   # what a wait in phase 1 comes after: [0b1011]
+    thing.add(ARRIVE, 0, Past(clock=0b1011, last=3, actor="load"))      step 3 arrives in phase 0, behind steps 0 and 1
+    [past.clock for past in thing.dependent(WAIT, 1)]                   what a wait in phase 1 comes after: [0b1011]
 
 Two actions on an object are dependent if their order makes a difference: all pairs but waits with waits, reads with reads, and
-arrivals in one phase with each other. An earlier one is reversible if the later one could have come first: all dependent ones are,
-but a wait that passes in phase n cannot come before the arrivals of phase n - 1, which let it pass, and may come on either side of
-those of phase n, unless it ends.
+arrivals in one phase with each other. An earlier action is reversible if the later one could have come first. All dependent
+actions are reversible, but for one pair: a wait that passes in phase n cannot come before the arrivals of phase n - 1, which let
+it pass; it may come on either side of the arrivals of phase n, unless the last of these ends the phase.
 """
 
 from __future__ import annotations

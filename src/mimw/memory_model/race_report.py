@@ -1,4 +1,12 @@
-"""What to say of two accesses that nothing orders: both of them, the edge that is missing, and the least change that adds it."""
+"""The error for two accesses that nothing orders: both accesses, the edge that is missing, and the least change that adds it.
+
+Input: the earlier and the later access, and the bytes in which they conflict. Output: a `DataRace` of the kind that fits. For
+example:
+
+    'tiles'[0], bytes 0 to 8191: two accesses, and no arrival of task 'mma' ... is waited for by task 'load' ... before its own
+      task 'mma' of CTA (0, 0, 0): async_dot at gemm.py:31 reads 'tiles'[0], bytes 0 to 8191 of its memory (async proxy, ...)
+      task 'load' of CTA (0, 0, 0): tma_load at gemm.py:20 writes 'tiles'[0], bytes 0 to 8191 of its memory (async proxy, ...)
+"""
 
 from __future__ import annotations
 
@@ -171,10 +179,11 @@ def _unfinished(machine, earlier, later):
     """The later access comes after the start of an operation, but not after its end."""
     first, other = earlier.strand, later.strand.task
     wait = _FINISHED_BY.get(first.group)
-    if wait is None and first.home not in (None, other.cta):
-        return (f"the second comes after the start of the {first.kind}, not after its landing in CTA {first.home.index}",
-                f"let CTA {first.home.index} wait for the phase that the {first.kind} completes and then call barrier_arrive(..., "
-                f"remote_cta_rank={other.cta.rank}) on a barrier for which {other.name!r} waits before {later.op.site}", ())
+    if wait is None and first.lands_in not in (None, other.cta):
+        return (f"the second comes after the start of the {first.kind}, not after its landing in CTA {first.lands_in.index}",
+                f"let CTA {first.lands_in.index} wait for the phase that the {first.kind} completes and then call "
+                f"barrier_arrive(..., remote_cta_rank={other.cta.rank}) on a barrier for which {other.name!r} waits before "
+                f"{later.op.site}", ())
     if wait is None and _pipe_of(machine, earlier.op) is not None:
         mend = (f"fill each field of a slot in one way, between acquire and commit, and leave it alone at {later.op.site}"
                 if first.task is other else f"let {other.name!r} call its reader's wait for the chunk before {later.op.site}")

@@ -1,11 +1,13 @@
-"""What is known about each byte of a memory, beside its value: a number per cell, found from any numpy view of it.
+"""The shadow of a memory: a number for each cell of its bytes, which any numpy view of the memory leads to.
 
-A memory is a numpy array that owns its bytes; views, slices, transposes and reinterpretations of it lead to the same
-shadow. Cells are as wide as what has been accessed so far allows, tiles and rows of tiles as a rule, and are split when a narrower
-or unaligned access comes.
+Input: a numpy array that owns its bytes; then views of it. Output: the cells under a view, as a view of the array of numbers. For
+example:
 
-    shadow = Shadow(memory, gone)                   gone() is called when the memory is
-    cells, (low, high), size = shadow.view(data)    the cells under `data` as a view, and its bytes: from, to, how many
+    shadow = Shadow(memory, gone)                   `gone()` is called when the memory is freed
+    cells, (low, high), size = shadow.view(data)    the cells under `data`; its first byte, the one behind its last; how many bytes
+
+Views, slices, transposes and reinterpretations of a memory share its shadow. Cells are as wide as the accesses so far allow,
+tiles and rows of tiles as a rule; a narrower or unaligned access splits them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What stands behind the numbers of shadows: things by number, whose numbers are given again once no shadow holds them.
+"""What the numbers in shadows stand for: states of cells, kept by number; a number is given again once no shadow holds it.
+
+Input: states to number, and the shadows that hold numbers. Output: numbers. For example:
 
     numbers = Numbers(nothing)             number 0 stands for `nothing`
-    numbers.add(thing)                     its number from here on
-    numbers.drop(shadow.cells)             that shadow is gone, and the numbers of no other one are in it
-    numbers.sweep(shadows)                 now and then: what no cell of these holds is let go of
-
-    State(writes, reads)                   the accesses to some cells that later ones have to come after
+    numbers.add(State(writes, reads))      the number of that state from here on
+    numbers.drop(shadow.cells)             that shadow's memory is freed; no other shadow holds numbers of these cells
+    numbers.sweep(shadows)                 now and then: states whose number is in no cell of these shadows are forgotten
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Search:
         finally:
             watching.reset(token)
             for machine in machines:
-                vars(machine).pop("_pick", None)    # no cycles of references: its memory is free at once
+                vars(machine).pop("_next_task", None)    # no cycles of references: its memory is free at once
                 vars(machine).pop("code", None)
 
     def _tile_data(self, launch: Launch) -> TileData:
@@ -145,7 +145,7 @@ class Search:
     def _look_often(self, machine, ctas: int) -> None:
         """Between the steps of a run of so many CTAs, see whether it is time to start copies of this process, or to say how far it
         is."""
-        pick, crew, meter = machine._pick, self.crew, self.progress if isinstance(self.progress, Meter) else None
+        pick, crew, meter = machine._next_task, self.crew, self.progress if isinstance(self.progress, Meter) else None
         if crew is None and meter is None:
             return
 
@@ -155,10 +155,10 @@ class Search:
             if meter is not None:
                 meter.inside(machine, ctas, self.planned)
             elif crew is None or crew.next_look == math.inf:
-                vars(machine).pop("_pick", None)
+                vars(machine).pop("_next_task", None)
             return pick()
 
-        machine._pick = looking
+        machine._next_task = looking
 
     def _crew(self, count: int, one: Callable[[int], object]) -> Crew:
         jobs = self.jobs if self.watcher is None else 1      # who watches machines would not see those of other processes

@@ -234,9 +234,9 @@ class _Walk:
                 else:
                     boxes, block = [[int(value(offset)) for offset in op.offsets]], None
                 for box in boxes:
-                    _, here = descriptor._inside(self.memory, box, block or descriptor.block, task, op, "writes")
-                    if here is not None:
-                        self._own_box(here, op, atomic)
+                    _, part = descriptor.part_inside(self.memory, box, block or descriptor.block, task, op, "writes")
+                    if part is not None:
+                        self._own_box(part, op, atomic)
             elif "bytes" in row.places:
                 size = int(value(op.bytes))
                 address = int(np.asarray(value(op.pointer)).reshape(-1)[0])
@@ -249,18 +249,18 @@ class _Walk:
         except SimulationError as error:
             raise _Unknown(f"{error.kind} at {op.site}, in CTA {task.cta.index}") from error
 
-    def _own_box(self, here: np.ndarray, op: Op, atomic: bool) -> None:
-        address = address_of(here)
+    def _own_box(self, part: np.ndarray, op: Op, atomic: bool) -> None:
+        address = address_of(part)
         region = self.memory.region(address, address + 1)
         owners, offset = self._owners(region), address - region.start
-        if here.itemsize == region.item and not offset % region.item and not any(step % region.item for step in here.strides):
-            steps = tuple(step // region.item * owners.itemsize for step in here.strides)
-            self._own(np.ndarray(here.shape, owners.dtype, owners, offset // region.item * owners.itemsize, steps), ..., op, atomic)
+        if part.itemsize == region.item and not offset % region.item and not any(step % region.item for step in part.strides):
+            steps = tuple(step // region.item * owners.itemsize for step in part.strides)
+            self._own(np.ndarray(part.shape, owners.dtype, owners, offset // region.item * owners.itemsize, steps), ..., op, atomic)
             return
-        flat = np.full(here.shape, offset, np.int64)
-        for axis, (size, step) in enumerate(zip(here.shape, here.strides)):
-            flat += (np.arange(size) * step).reshape([-1 if one == axis else 1 for one in range(here.ndim)])
-        self._own(owners, _items(flat.reshape(-1), here.itemsize, region.item), op, atomic)
+        flat = np.full(part.shape, offset, np.int64)
+        for axis, (size, step) in enumerate(zip(part.shape, part.strides)):
+            flat += (np.arange(size) * step).reshape([-1 if one == axis else 1 for one in range(part.ndim)])
+        self._own(owners, _items(flat.reshape(-1), part.itemsize, region.item), op, atomic)
 
     def _own_elements(self, task: Task, op: Op, pointer, mask, atomic: bool) -> None:
         size = numpy_type(element_of(op.pointer.type).pointee, op.site).itemsize
@@ -281,10 +281,10 @@ class _Walk:
 
     def _own(self, owners: np.ndarray, where, op: Op, atomic: bool) -> None:
         """`op` of this cluster stores to the elements there: others may have done so only if both are atomic."""
-        mine, here = self.number + 1, owners[where]
-        others = (here > 0) & (here != mine) if atomic else (here != 0) & (np.abs(here) != mine)
+        mine, found = self.number + 1, owners[where]
+        others = (found > 0) & (found != mine) if atomic else (found != 0) & (np.abs(found) != mine)
         if others.any():
-            self._suspect((int(abs(here[others].flat[0])) - 1, self.number), op)
+            self._suspect((int(abs(found[others].flat[0])) - 1, self.number), op)
         owners[where] = -mine if atomic else mine
 
     def _suspect(self, clusters: tuple[int, ...], op: Op) -> None:

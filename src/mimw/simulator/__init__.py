@@ -1,4 +1,12 @@
-"""The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler."""
+"""The same program on numpy: tasks, buffers, barriers, copies and dots under a deterministic scheduler.
+
+Input: a program of the IR, a grid, arguments. Output: the arrays as a GPU would leave them, or an error with the lines of the
+kernel.
+
+    from mimw.simulator import run; run(program, grid, args, seed=1)
+
+Wings, each of which imports only those before it: `machine`, `memory`, `words`, `search`, `clock`.
+"""
 
 from ..trace import Event, Trace
 from . import words  # noqa: F401  the handlers of all ops

@@ -1,4 +1,9 @@
-"""One simulated launch."""
+"""One simulated launch.
+
+Input: a program, a grid, and the launch's arguments. Output: a `Run`; the arrays among the arguments are written. For example:
+
+    run(program, (8, ), {(0, ): source, (1, ): target}, seed=3, races=True).cycles
+"""
 
 from __future__ import annotations
 

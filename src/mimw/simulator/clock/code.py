@@ -1,4 +1,9 @@
-"""Makes blocks ready for the machine with a clock: each op with what it takes, and without the data that nobody needs."""
+"""Blocks made ready for the machine with a clock: each op with what it takes, and without data that decide nothing.
+
+Input: a block and the warps of its task. Output: `Code`, whose steps are (op, function, mode, cycles). For example:
+
+    fadd %x %y      on tiles: "issue" for so many cycles; the sum itself only if `analysis.needed` names it
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,13 @@
-"""Copies, loads and stores on the machine with a clock: when they land, without what they carry.
+"""Copies, loads and stores on the machine with a clock: when their data are there, mostly without the data.
 
-Only numbers that decide the course of the kernel really move: those that go through shared memory from task to task, and
-atomics on single addresses.
+Input: a timed task at an op that moves data. Output: units that are busy, and an operation in flight or a later clock of the
+task. For example:
+
+    tma_load      takes its part of "inbound", "L2" and "DRAM", lands `tma.load_ns` later, and completes its bytes on the barrier
+    local_load    takes "shared"; the task goes on `shared.latency` later
+
+Data move only where the course of the kernel depends on them: values that `analysis.needed` names, which tasks hand on through
+shared memory or global memory, and atomics on single addresses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Dots and waits on the machine with a clock."""
+"""Dots, foreign code and waits on the machine with a clock.
+
+Input: a timed task at such an op. Output: busy tensor cores, or a task that goes on when what it waits for is done, and later by
+what waking takes. For example:
+
+    async_dot        takes "tensor" for m * n * k / rate; the task goes on when the dot issued before this one is done
+    barrier_wait     as on the other machine, then `barrier.wake` if the task had to wait
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,14 @@
-"""The machine with a clock: who is earliest goes on, and things end when the cost model says.
+"""The machine with a clock: the earliest task goes on, and things end when the cost model says.
 
-What decides the course of the kernel (loop bounds, phases, indices, offsets) is computed as ever; the tiles themselves are
-not, unless something depends on them. So a launch of full size takes seconds. The CTAs simulated are those of one SM, or of a
-cluster's SMs, which get their share of the L2 cache and of DRAM.
+Input: a program, its arguments, a chip's `Model` and `Conditions`, and the clusters to run, so many at a time. Output: a trace in
+cycles, and how long each unit of each SM was busy. For example:
+
+    machine = TimedMachine(program, grid, arguments, memory, model, Conditions(1755, 132), needed, order, slots=1)
+    machine.run(); machine.end                   cycles
+
+What decides the course of the kernel (loop bounds, phases, indices, offsets) is computed as on the other machine. Tiles are not
+computed, unless something depends on them, so a launch of full size takes seconds. The CTAs that are simulated are those of one
+SM, or of the SMs of one cluster; these SMs get their share of the L2 cache and of DRAM.
 """
 
 from __future__ import annotations
@@ -163,7 +169,7 @@ class TimedMachine(Machine):
         self._push(operation.end, operation)
         return operation
 
-    def _pick(self) -> Task:
+    def _next_task(self) -> Task:
         last, self._last = self._last, None
         if last is not None and not last.finished and last not in self.blocked:
             self._push(last.clock, last)
@@ -192,13 +198,13 @@ class TimedMachine(Machine):
         """The bytes there are about to be changed."""
         region = self.memory.region(int(address), int(address) + size, "writes")
         if region is not None:
-            here = region.bytes[int(address) - region.start:][:size]
-            self._changed.append((here, here.copy()))
+            part = region.bytes[int(address) - region.start:][:size]
+            self._changed.append((part, part.copy()))
 
     def undo(self) -> None:
         """Leave the arrays of the launch as they were."""
-        for here, before in reversed(self._changed):
-            here[...] = before
+        for part, before in reversed(self._changed):
+            part[...] = before
         self._changed.clear()
 
     # ---- what things take -------------------------------------------------------------------------------------------

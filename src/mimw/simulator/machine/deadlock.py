@@ -1,4 +1,11 @@
-"""What to say when no task can go on: who waits for what, in which phase, and who could have brought it."""
+"""The error for a launch in which no task can go on: which task waits for what, in which phase, and which ops could have helped.
+
+Input: a machine whose tasks are all blocked, or look at memory for ever. Output: a `Deadlock` of the kind that fits. For example:
+
+    WaitCycle: no task can go on, and nothing is in flight.
+      task 'mma' of CTA (0, 0, 0) waits at gemm.py:22 for parity 0 of 'full'[0]: it is in phase 0 (parity 0) with 0 ...
+          an arrival and its bytes could have come from barrier_expect at gemm.py:17, in task 'load', which is blocked at gemm.py:16
+"""
 
 from __future__ import annotations
 

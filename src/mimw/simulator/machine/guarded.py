@@ -1,4 +1,10 @@
-"""Values that not every op may take: dots that are still running, and numbers that differ between the threads of a task."""
+"""Values that not every op may take: dots that are still running, and numbers that differ between the threads of a task.
+
+Input: an op that reads such a value (`Task.read`). Output: the value, or the error that names the line where it came from. For
+example:
+
+    PendingDot(op).refuse(task, add)       AsyncDotReadEarly: the result of the async_dot is read before a wait has finished it
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,13 @@
-"""A schedule that is written down, in place of a random one: who goes on at each step.
+"""A schedule that is written down, in place of a random one: which actor goes on at each step.
 
-The default is the plainest: a task goes on until it blocks, then the next one; what is in flight lands when nobody can go on.
-A schedule is where a run departs from that, as pairs (step, choice), so the empty schedule is one and short ones stay short.
-What each step touched of barriers and atomics is kept, for the search in `explore`.
+Input: a schedule, pairs (step, choice) at which a run departs from the plainest one. Output: the actor of each step, and a record
+of each step. For example:
+
+    Guide(())                    a task goes on until it blocks, then the next one; operations land when no task can go on
+    Guide(((12, 1), ))           the same, but at step 12 the actor with index 1 goes on
+
+So the empty schedule is one, and short ones stay short. Each step keeps which barriers and atomics it touched, for
+`search.explore`.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ class Guide:
         self._operations: list[int] = []
         self._enabled: list[int] = []
 
-    def pick(self, machine):
+    def choose(self, machine):
         """The task to go on, or the operation to land; None if there is neither."""
         self._look(machine)
         count = len(self._enabled)

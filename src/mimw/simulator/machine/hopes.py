@@ -1,9 +1,13 @@
 """Which blocked task has waited longest for something that is in flight.
 
-    hopes.add(task)       a task that is blocked, and something that it waits for has started; told whenever that happens
-    hopes.first()         an operation that the longest blocked of these waits for, and that can land now; None if there is none
+Input: tasks that block, and tasks for which something that they wait for has started. Output: the operation to land next. For
+example:
 
-The order is that of blocking. Tasks that went on, or whose operations have landed, are left out when their turn comes.
+    hopes.add(task)       the task is blocked, and an operation that it waits for is in flight
+    hopes.first()         an operation that can land now, and for which the longest blocked of these waits; None if there is none
+
+Tasks are in the order in which they were blocked. A task that went on, or whose operations have landed, is dropped when its turn
+comes.
 """
 
 from __future__ import annotations

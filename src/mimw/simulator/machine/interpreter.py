@@ -1,7 +1,12 @@
 """Walks blocks: each op in order, through its handler.
 
-A block in which others may be scheduled is walked by a generator; any other, a plain loop of arithmetic for instance,
-by plain calls, which is several times as fast. Which one it is is found once per block.
+Input: a block and the task that runs it. Output: changes of the task's environment and clock; a generator yields wherever the
+scheduler may let others go first. For example:
+
+    task.steps = run_block(task, block); next(task.steps)
+
+A block in which others may be scheduled is walked by a generator. Any other block, a plain loop of arithmetic for instance, is
+walked by plain calls, which is several times as fast. Which kind a block is, is found once (`prepare`).
 """
 
 from __future__ import annotations

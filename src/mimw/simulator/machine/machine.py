@@ -1,11 +1,16 @@
-"""The machine: CTAs, their tasks, what is in flight between them, and the scheduler that interleaves it all.
+"""The machine: CTAs, their tasks, operations in flight between them, and the scheduler that interleaves them all.
 
-Everything is a step of one loop. A seeded generator picks which task goes on and when an asynchronous operation
-lands, so one seed is one run. Clocks only follow: a task that waits takes the time of what it waited for, so the
-timeline is consistent whatever the order of the steps.
+Input: a program, its grid and arguments, and a seed or a `Guide`. Output: arrays that the kernel has written, and a trace. For
+example:
 
-How late things land is part of the seed too. Seed 0 lands an operation only when nobody can go on without it, which
-is the harshest for code that does not wait; other seeds draw how eager the machine is.
+    Machine(program, (8, 1, 1), arguments, memory, seed=0, trace=False, check_unwritten=True).run()
+
+Everything is a step of one loop. A seeded generator picks which task goes on and when an asynchronous operation lands, so one
+seed is one run. Clocks only follow: a task that waits takes the time at which the awaited thing was done, so the timeline is
+consistent whatever the order of the steps.
+
+How late things land is part of the seed too. Seed 0 lands an operation only when no task can go on without it, which is the
+harshest for code that does not wait; other seeds draw how eager the machine is.
 """
 
 from __future__ import annotations
@@ -117,7 +122,7 @@ class Machine:
         waiting = self.launch_order()
         living = sum(self._admit(waiting) for _ in range(max(1, self.resident // self.program.cluster_size)))
         while living:
-            task = self._pick()
+            task = self._next_task()
             self.step += 1
             polls = self.polls
             try:
@@ -197,11 +202,11 @@ class Machine:
 
     # ---- scheduling -------------------------------------------------------------------------------------------------
 
-    def _pick(self) -> Task:
+    def _next_task(self) -> Task:
         while True:
             spinning = self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable)
             if self.guide is not None and not (spinning and not self.inflight):
-                actor = self.guide.pick(self)
+                actor = self.guide.choose(self)
                 if actor is not None and actor.task is not actor:
                     self.land(actor)
                     continue

@@ -1,7 +1,13 @@
 """One thread for numpy's matrix products while a launch is simulated.
 
-They are small, so a second thread gains next to nothing, and on a busy machine the threads of OpenBLAS wait for each other by
-spinning: ten times the time was measured. Wheels of numpy bring an OpenBLAS of their own; other libraries are left alone.
+Input: nothing. Output: OpenBLAS limited to one thread, inside a `with`. For example:
+
+    with one_thread():
+        a @ b
+
+The products are small, so a second thread gains next to nothing, and on a busy machine the threads of OpenBLAS wait for each
+other by spinning: ten times the time was measured. Wheels of numpy bring an OpenBLAS of their own; other libraries are left
+alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Operands of ops as Python numbers."""
+"""Operands of ops as Python numbers.
+
+Input: a task, the op, and an operand: a Python constant or a value in the task's environment. Output: ints and bools. For
+example:
+
+    position(task, op, op.index)       2
+    enabled(task, op, op.predicate)    True, also where the op has no predicate
+"""
 
 from __future__ import annotations
 

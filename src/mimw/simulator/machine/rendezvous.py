@@ -3,8 +3,8 @@
 Input: a task at the op that meets, and the `Rendezvous`. Output: the task goes on when the barrier has opened, and then knows what
 all others did before they came. For example:
 
-    yield from meet(task, op, cluster.barrier)              all warps of all CTAs of a cluster that have not left
-    yield from meet(task, op, Meeting("the grid", ctas))    one task of each CTA
+    yield from arrive_and_wait(task, op, cluster.barrier)              all warps of all CTAs of a cluster that have not left
+    yield from arrive_and_wait(task, op, Meeting("the grid", ctas))    one task of each CTA
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Meeting(Rendezvous):
         return f"the barrier of {self.what}, to which {names}{more} have not come"
 
 
-def meet(task: Task, op: Op, barrier: Rendezvous, count: int = 1) -> Iterator:
+def arrive_and_wait(task: Task, op: Op, barrier: Rendezvous, count: int = 1) -> Iterator:
     """`task` comes with `count` arrivals, and stays until the barrier has opened."""
     yield None
     task.release()

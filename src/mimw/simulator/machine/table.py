@@ -1,12 +1,18 @@
-"""The meaning of every op: one handler a row, put here by the files of the op families.
+"""The meaning of every op: one handler a row, put here by the files of the op families in `words`.
 
-A handler is called as `run(task, op)`; it reads `task.env` and writes the op's results there.
+Input: a function and the names of its ops. Output: entries of `HANDLERS`. For example:
+
+    @handles("make_range")
+    def make_range(task, op):
+        task.env[op.result] = np.arange(op.start, op.end, dtype=...)
+
+A handler is called as `run(task, op)`; it reads `task.env` and writes the op's results there. It is of one of three kinds:
 
     plain       runs at once
-    switching   runs at once, but the scheduler may let others go first: whatever other tasks can see or change
+    switching   runs at once, but the scheduler may let others go first: for effects that other tasks can see
     generator   may block: it yields a `Wait` for as long as it cannot go on, None to let others go first
 
-What an op needs to know of itself may be found once for all its runs: see `made_for`.
+A family that can find facts about an op once for all its runs gives the op a faster handler of its own: see `made_for`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""What runs and what is under way: CTAs, their tasks, why a task is blocked, and operations in flight."""
+"""What runs and what is under way: CTAs, their tasks, why a task is blocked, and operations in flight.
+
+Input: the machine makes them. Output: plain objects with the state of a run. For example:
+
+    Task(machine, cta, "load", env, num_warps=1, first_warp=4, clock=0.0)
+    machine.start(InFlight("TMA load", task, op, end=1200.0, land=write_the_tile))
+"""
 
 from __future__ import annotations
 
@@ -49,7 +55,7 @@ class InFlight:
     follows: InFlight | None = None         # lands before this one can
     followed_by: InFlight | None = None     # that waits for this one to land
     group: str = ""
-    home: Cta | None = None         # whose shared memory it writes or reads last, if not the issuer's
+    lands_in: Cta | None = None     # whose shared memory it writes or reads last, if not the issuer's
     strand: Any = None
     number: int = 0                 # of its start
 

@@ -1,7 +1,12 @@
-"""From what the host passes to what the kernel's parameters hold.
+"""From the arguments that the host passes to the values that the kernel's parameters hold.
 
-Run-time parameters are flat; `Param.path` says where in the Python signature each one comes from. A pointer takes an
-array, a scalar a number, and a tensor descriptor fills one Descriptor parameter, then its shape, then its strides.
+Input: host objects by `Param.path`, their place in the Python signature. Output: the environment in which every CTA starts, and
+arrays registered in the global memory. For example:
+
+    bind(program, {(0, ): array, (1, ): 64}, memory)      {%pointer: uint64(address), %n: int32(64)}
+
+Run-time parameters are flat: a pointer takes an array, a scalar a number; a tensor descriptor fills one Descriptor parameter,
+then its shape, then its strides.
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
 """Global memory: the arrays given to the launch, at their real addresses, and nothing else.
 
-Pointers are numbers, as on the GPU. Every access is checked against the arrays of the launch, so a wrong address, or a write
-into an array that numpy marks read-only, is an error that names the array instead of a crash; elements whose mask is false
-are not looked at.
+Input: arrays to register; then addresses, masks and values. Output: the elements there, or an error that names the array. For
+example:
+
+    address = memory.register(array, "x")
+    memory.read(addresses, mask, np.dtype(np.float32), None, task, op)
+
+Pointers are numbers, as on the GPU. Every access is checked against the arrays of the launch: a wrong address, or a write into an
+array that numpy marks read-only, is an error instead of a crash. Elements whose mask is false are not looked at.
 """
 
 from __future__ import annotations
@@ -133,8 +138,8 @@ class GlobalMemory:
     def touch_box(self, actor, op, address: int, like: np.ndarray, *, write: bool) -> None:
         """Note an access of `actor`, in the asynchronous proxy, to consecutive elements as many as `like` has."""
         if actor.machine.order.active:
-            here = self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
-            actor.machine.order.touch(actor, op, here, self.name_at(address), write=write, proxy="async", space="global")
+            part = self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
+            actor.machine.order.touch(actor, op, part, self.name_at(address), write=write, proxy="async", space="global")
 
     def _parts(self, addresses: np.ndarray, size: int, task, op, what: str):
         """(region, selection) pairs that cover `addresses`; one pair if, as nearly always, one region has them all."""

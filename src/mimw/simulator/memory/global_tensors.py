@@ -1,4 +1,9 @@
-"""Tensors in global memory as TMA descriptors see them: blocks, padded where they reach over the tensor's edge."""
+"""Tensors in global memory as TMA descriptors see them: blocks, padded where they reach over the tensor's edge.
+
+Input: a descriptor's fields; then offsets of a block. Output: the block's elements, read or written. For example:
+
+    tensor.read(memory, [0, 64], task, op)      a block; elements outside of the tensor are 0 or NaN, whatever lies there
+"""
 
 from __future__ import annotations
 
@@ -29,32 +34,32 @@ class GlobalTensor:
         """The block at `offsets`, padded."""
         block = block or self.block
         fill = np.nan if self.nan else 0
-        inside, here = self._inside(memory, offsets, block, task, op, "reads")
-        if here is None:
+        inside, part = self.part_inside(memory, offsets, block, task, op, "reads")
+        if part is None:
             return np.full(block, fill, self.dtype)
-        here = round_f32_to_tf32(here) if self.rounds else here
-        if here.shape == tuple(block):
-            return here.copy()
+        part = round_f32_to_tf32(part) if self.rounds else part
+        if part.shape == tuple(block):
+            return part.copy()
         result = np.full(block, fill, self.dtype)
-        result[inside] = here
+        result[inside] = part
         return result
 
     def write(self, memory: GlobalMemory, offsets, tile: np.ndarray, reduce: str, task, op, block=None) -> None:
         """Write the part of `tile` that is inside; with `reduce`, combine it with what is there."""
-        inside, here = self._inside(memory, offsets, block or self.block, task, op, "writes")
-        if here is not None:
-            here[...] = combine(reduce, here, tile[inside], self.signed) if reduce else tile[inside]
+        inside, part = self.part_inside(memory, offsets, block or self.block, task, op, "writes")
+        if part is not None:
+            part[...] = combine(reduce, part, tile[inside], self.signed) if reduce else tile[inside]
 
     def touch(self, actor, op, memory: GlobalMemory, offsets, *, write: bool, scope: str = "", block=None) -> None:
         """Note an access to what lies inside; `scope` for one that combines atomically."""
         order = actor.machine.order
         if order.active:
-            _, here = self._inside(memory, offsets, block or self.block, actor.task, op, "reaches")
-            if here is not None:
-                name = memory.name_at(address_of(here))
-                order.touch(actor, op, here, name, write=write, proxy=ASYNC, scope=scope, space="global")
+            _, part = self.part_inside(memory, offsets, block or self.block, actor.task, op, "reaches")
+            if part is not None:
+                name = memory.name_at(address_of(part))
+                order.touch(actor, op, part, name, write=write, proxy=ASYNC, scope=scope, space="global")
 
-    def _inside(self, memory, offsets, block, task, op, what):
+    def part_inside(self, memory, offsets, block, task, op, what):
         """(where in the block, the memory it stands for) of the part of the block that lies in the tensor."""
         low = [max(0, -offset) for offset in offsets]
         high = [min(size, extent - offset) for size, extent, offset in zip(block, self.shape, offsets)]
@@ -62,8 +67,8 @@ class GlobalTensor:
             return None, None
         start = sum((offset + first) * stride for offset, first, stride in zip(offsets, low, self.strides))
         shape = tuple(last - first for first, last in zip(low, high))
-        here = memory.box(self.address + start * self.dtype.itemsize, shape, self.strides, self.dtype, task, op, what)
-        return tuple(slice(first, last) for first, last in zip(low, high)), here
+        part = memory.box(self.address + start * self.dtype.itemsize, shape, self.strides, self.dtype, task, op, what)
+        return tuple(slice(first, last) for first, last in zip(low, high)), part
 
 
 REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,

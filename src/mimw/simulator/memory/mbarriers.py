@@ -1,9 +1,14 @@
 """mbarriers: phases that complete after so many arrivals and so many bytes (PTX ISA, "mbarrier").
 
-A barrier is always in some phase. The phase completes when as many arrivals have come as the barrier was made for and
-no bytes are pending; at that moment the next phase begins. A wait names a phase by its parity and passes when the
-current phase has the other one. A barrier that has just been made is in phase 0, so waiting for parity 1 passes at
-once.
+Input: arrivals of tasks, and copies that complete bytes. Output: completed phases, and tasks that are woken. For example:
+
+    barrier.arrive(1, task, op, size=8192)      one arrival; the phase waits for 8192 bytes
+    barrier.complete(copy, 8192)                they have landed: phase 0 is over
+    barrier.completed(parity=0)                 True
+
+A barrier is always in some phase. The phase completes when as many arrivals have come as the barrier was made for and no bytes
+are pending; at that moment the next phase begins. A wait names a phase by its parity and passes when the current phase has the
+other one. A barrier that has just been made is in phase 0, so a wait for parity 1 passes at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Other CTAs of a cluster: the same barrier, or the same part of the same buffer, in the CTA of a given rank."""
+"""Other CTAs of a cluster: the same barrier, or the same part of the same buffer, in the CTA of a given rank.
+
+Input: a task, a rank, and a barrier or a view of the task's own CTA. Output: that of the other CTA, or an error if that CTA has
+left.
+
+    view_of(peer(task, op, op.rank), task.env[op.buffer], task, op)      the same elements there
+"""
 
 from __future__ import annotations
 

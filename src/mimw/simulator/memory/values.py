@@ -1,10 +1,14 @@
 """What the environment of a task holds for each type of the IR.
 
+Input: an IR type, a Python number. Output: numpy's type, numbers and tiles. For example:
+
+    filled(0, Tensor(F32, (4, )))      array([0, 0, 0, 0], dtype=float32)
+
     Scalar, Pointer    a numpy scalar; a pointer is its address as uint64
-    Tensor             a numpy array that nobody writes to once it is in the environment
-    Buffer             a `shared.View`
-    Barrier            a tuple of `barrier.Mbarrier`, or one
-    Descriptor         a `descriptor.GlobalTensor`
+    Tensor             a numpy array, which no op writes to once it is in the environment
+    Buffer             a `views.View`
+    Barrier            a tuple of `mbarriers.Mbarrier`, or one
+    Descriptor         a `global_tensors.GlobalTensor`
     Token              None
 
 An asynchronous dot that no wait has finished is a `PendingDot` in place of its array.

@@ -1,5 +1,10 @@
 """Shared memory: allocations, and views of buffers.
 
+Input: the types and places of allocations. Output: views, with the elements' data and marks. For example:
+
+    view = allocate("tiles", buffer_type, site).part(0, "[0]")
+    view.read(task, op)      the elements; an error for an element that no op has written
+
 Each byte knows whether it has been written. A copy in flight marks its destination until the copy lands, so a read that comes
 before the data is an error, with the barrier or group for which the reader should have waited. Views are numpy views of data and
 marks alike.
@@ -26,7 +31,7 @@ class Allocation:
 
     name: str
     coming: list[InFlight] = field(default_factory=list)
-    home: str = ""            # whose memory it is, for messages, where CTAs share theirs
+    owner: str = ""           # whose memory it is, for messages, where CTAs share theirs
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +90,7 @@ class View:
         order = actor.machine.order
         if not order.active:
             return
-        name = self.name + self.allocation.home
+        name = self.name + self.allocation.owner
         if where is None:
             order.touch(actor, op, self.data, name, write=write, proxy=proxy)
             return

@@ -1,4 +1,9 @@
-"""The same program with one thing changed, to see whether that is what was wrong; and what its author calls that thing."""
+"""The same program with one thing changed, to see whether that is what was wrong; and what its author calls that thing.
+
+Input: a program and a source position. Output: the changed program, or a word. For example:
+
+    flipped_waits(program, site)      the barrier waits at that line name the other parity
+"""
 
 from __future__ import annotations
 

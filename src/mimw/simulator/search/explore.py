@@ -1,12 +1,16 @@
 """Every interleaving that can matter, once: partial-order reduction over the schedules of a launch.
 
-Two steps are dependent if they act on one barrier or atomic in a way that does not commute. After a run, each pair of
-dependent steps that nothing orders is tried the other way round in a further run (Flanagan and Godefroid, "Dynamic
-partial-order reduction", POPL 2005). Plain accesses need no trying: if they are not ordered, that is a `DataRace` in any
-run. So a kernel that synchronises by barriers alone, and is right, takes one run.
+Input: a function that runs the launch by a `Guide`, and how many runs there may be. Output: the guide of each run. For example:
+
+    for guide in explore(run, 100): ...      () first, then ((12, 1), ), ...
+
+Two steps are dependent if they act on one barrier or atomic in a way that does not commute. After a run, each pair of dependent
+steps that nothing orders is tried the other way round in a further run (Flanagan and Godefroid, "Dynamic partial-order
+reduction", POPL 2005). Plain accesses need no trying: two that are not ordered are a `DataRace` in any run. So a kernel that
+synchronises by barriers alone, and is right, takes one run.
 
 Schedules that depart least from the usual one come first (as in context bounding: Musuvathi and Qadeer, PLDI 2007), since most
-mistakes need few departures; so a search that its limit cuts short has seen what is likeliest to show one.
+mistakes need few departures. So a search that its limit cuts short has tried the likeliest schedules.
 """
 
 from __future__ import annotations
@@ -76,9 +80,9 @@ def _reversals(steps: list[Step]) -> Iterator[tuple[int, int]]:
             for past in thing.dependent(mode, phase):
                 clock |= past.clock
         clock |= 1 << index
-        here = Past(clock, index, actor)
+        this = Past(clock, index, actor)
         for name, mode, phase in step.touched:
-            things[name].add(mode, phase, here)
+            things[name].add(mode, phase, this)
         known[actor] = clock
 
 

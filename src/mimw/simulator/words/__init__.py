@@ -1,4 +1,7 @@
-"""What each op means: one handler an op, in a file of the op's family."""
+"""What each op means: one handler an op, in a file of the op's family.
+
+Input: the families are imported. Output: the table `machine.table.HANDLERS`. For example, `HANDLERS["local_load"].run(task, op)`.
+"""
 
 # Importing the families puts their handlers into the table.
 from . import (  # noqa: F401

@@ -1,4 +1,9 @@
-"""Barriers within a CTA, and fences."""
+"""mbarriers and fences: what their ops do.
+
+Input: a task at an op of `ir/ops/barriers.py`. Output: an mbarrier with more arrivals or bytes, or a task that waits for a phase.
+
+    barrier_wait %full[0] %phase      the task goes on when the phase of that parity has completed
+"""
 
 from __future__ import annotations
 

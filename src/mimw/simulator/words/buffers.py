@@ -1,7 +1,8 @@
-"""Shared memory: buffers, views of them, and plain reads and writes.
+"""Shared memory: allocations, views, and plain reads and writes.
 
-Each byte knows whether it has been written. A copy in flight marks its destination until it lands, so a read that comes
-before the data is an error, with what the reader should have waited for. Views are numpy views of data and marks alike.
+Input: a task at an op of `ir/ops/buffers.py`. Output: views in the task's environment, tiles read from them, elements written.
+
+    local_load %tiles[0]      a copy of the buffer's elements; an error if one of them has not been written
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def local_alloc(task, op):
     view = allocate(name, op.result.type, op.site) if place is None else task.env[op.reuse].array(
         name, op.result.type, place, op.site)
     if len(task.cta.cluster.ctas) > 1:
-        view.allocation.home = f" of CTA {task.cta.index}"
+        view.allocation.owner = f" of CTA {task.cta.index}"
     task.env[op.result] = task.cta.memory[op.result] = view
 
 

@@ -1,4 +1,9 @@
-"""Bulk copies of consecutive bytes: they move when they land, as all copies do."""
+"""Bulk copies of consecutive bytes; as all copies, they move the bytes when they land.
+
+Input: a task at a `bulk_load` or `bulk_store`. Output: an operation in flight. For example:
+
+    bulk_load %pointer %full[0] %tile 4096      4096 bytes land in the tile, and are completed on the barrier
+"""
 
 from __future__ import annotations
 

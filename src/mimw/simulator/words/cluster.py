@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine.rendezvous import Meeting, meet
+from ..machine.rendezvous import Meeting, arrive_and_wait
 from ..machine.table import handles
 
 
@@ -25,7 +25,7 @@ def cluster_size_1d(task, op):
 
 @handles("cluster_barrier")
 def cluster_barrier(task, op):
-    yield from meet(task, op, task.cta.cluster.barrier, task.num_warps)
+    yield from arrive_and_wait(task, op, task.cta.cluster.barrier, task.num_warps)
 
 
 @handles("fence_mbarrier_init")
@@ -37,7 +37,7 @@ def fence_mbarrier_init(task, op):
 @handles("group_barrier")
 def group_barrier(task, op):
     if task.cta.rank in op.attrs["ranks"]:
-        yield from meet(task, op, task.cta.cluster.meeting(op.attrs["ranks"]))
+        yield from arrive_and_wait(task, op, task.cta.cluster.meeting(op.attrs["ranks"]))
 
 
 @handles("grid_barrier")
@@ -46,4 +46,4 @@ def grid_barrier(task, op):
     if machine.grid_meeting is None:
         machine.grid_meeting = Meeting("the grid", list(machine.ctas.values()))
     machine.order.mix()
-    yield from meet(task, op, machine.grid_meeting)
+    yield from arrive_and_wait(task, op, machine.grid_meeting)

@@ -1,6 +1,10 @@
 """Control flow: `if`, `for`, `while`, and the tasks of `warp_specialize`.
 
-Values move between regions as they are: an asynchronous dot may be carried through loops without being waited for.
+Input: a task at an op with regions. Output: the regions' blocks run, and the values that they hand on, as the op's row says.
+
+    %end = for %0 %n %1 (%init)      the body runs n times; its yield becomes the next %acc, then %end
+
+Values move between regions as they are, so a loop may carry an asynchronous dot that no wait has finished.
 """
 
 from __future__ import annotations

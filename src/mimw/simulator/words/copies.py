@@ -1,7 +1,11 @@
 """Asynchronous copies: TMA loads and stores, and cp.async.
 
-Nothing is read or written when a copy is issued; the data move at the moment it lands, which may be much later. So a
-source that is overwritten too early, or a destination that is read too early, shows.
+Input: a task at an op of `ir/ops/copies.py`. Output: an operation in flight, which moves the data when it lands. For example:
+
+    tma_load %descriptor (%row, %column) %full[0] %tile      the block lands in the tile, maybe much later, and completes its bytes
+
+Nothing is read or written when a copy is issued. So a source that is overwritten too early, or a destination that is read too
+early, shows.
 """
 
 from __future__ import annotations

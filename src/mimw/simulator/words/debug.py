@@ -1,4 +1,9 @@
-"""Prints, assertions, hints, and the stamps of profiles and of the watchdog."""
+"""Prints, assertions, hints, and the stamps of profiles and of the watchdog.
+
+Input: a task at an op of `ir/ops/debug.py`. Output: a printed line, an error, or nothing. For example:
+
+    assert %condition "m is a multiple of 64"      SimulationError if the condition is false in any element
+"""
 
 from __future__ import annotations
 

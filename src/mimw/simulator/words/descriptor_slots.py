@@ -1,7 +1,11 @@
-"""Descriptor slots: places in global memory that hold one descriptor each, for whoever looks at them next.
+"""Descriptor slots: places in global memory that hold one descriptor each.
 
-What a slot holds is visible to all tasks at once, so a missing barrier between maker and user shows as a slot that is still empty
-or holds an older descriptor.
+Input: a task at an op on slots. Output: a descriptor put into a slot, or found there. For example:
+
+    view_descriptor_slot %slots[0]      the descriptor that was made there last; UnwrittenRead if there is none
+
+What a slot holds is visible to all tasks at once. So a missing barrier between the task that makes a descriptor and the task that
+uses it shows: the slot is still empty, or holds an older descriptor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""TMA descriptors: a tensor in global memory seen in blocks, and the synchronous accesses of `tl`'s descriptors.
+"""TMA descriptors made in the kernel, and the synchronous accesses of `tl`'s descriptors.
 
-Elements outside the tensor read as the padding (0 or NaN) and are not written, whatever lies at their addresses.
+Input: a task at an op of `ir/ops/descriptors.py`. Output: a descriptor, a tile, or memory that is written. For example:
+
+    %tile = descriptor_load %descriptor (%row, %column)      the block there, padded with 0 or NaN outside of the tensor
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Division of whole numbers by zero: an error where it is one number for the whole tile.
+"""Division of whole numbers by zero: an error where the divisor is one number for the whole tile.
+
+Input: a division or remainder, and the task. Output: nothing, or a `DivisionByZero`. For example:
 
     x // n              refused for n = 0, whether x is a number or a tile
-    x // tl.load(...)   zeros among the elements are not looked at: they may belong to lanes that a mask takes out later
+    x // tl.load(...)   zeros among the elements are let be: they may belong to lanes that a mask takes out later
 """
 
 from __future__ import annotations

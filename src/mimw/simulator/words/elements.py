@@ -1,7 +1,11 @@
 """Accesses to picked elements of a flat buffer: masked stores and atomics.
 
-An atomic is one step of the scheduler; equal elements take turns in row-major order, on hardware in any. Atomics order nothing,
-and do not race with each other.
+Input: a task at such an op, with tiles of indices. Output: elements that are changed; of an atomic, what was there. For example:
+
+    %old = local_atomic_rmw ADD %buffer %value %indices %mask
+
+An atomic op is one step of the scheduler; equal elements take turns in row-major order, on hardware in any. Atomics order
+nothing, and do not race with each other.
 """
 
 from __future__ import annotations

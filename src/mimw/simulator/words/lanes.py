@@ -1,10 +1,14 @@
-"""Scalars that differ between the threads of a task, and code that only some of them run.
+"""Numbers that differ between the threads of a task, and code that only some of the threads run.
 
-A task is simulated as a whole, except where `thread_id` tells its threads apart. What is computed from it is a `PerThread`
-array, one element a thread, until it turns out equal in all; an `if` on one runs its branches for the threads that take
-them (`Task.active`). Such a thread writes the elements of a tile that it owns: element `e`, counted row by row, belongs to
-thread `e % threads`, as in the layout that tiles have by default (a GPU may give a thread up to 16 neighbouring bytes of a
-tile that has more elements than threads). A scalar is stored by the task's first thread.
+Input: a task at an op with such a number. Output: the op's results for the threads that run it. For example:
+
+    if thread_id(0) == 0: tl.store(flag, 1)      only the first thread's store is made
+
+A task is simulated as a whole, except where `thread_id` tells its threads apart. A number computed from it is a `PerThread`
+array, one element a thread, until it turns out equal in all of them. An `if` on such a number runs each branch for the threads
+that take it (`Task.active`). A thread writes the elements of a tile that it owns: element `e`, counted row by row, belongs to
+thread `e % threads`, as in the layout that tiles have by default. (A GPU may give a thread up to 16 neighbouring bytes of a tile
+that has more elements than threads.) A scalar is stored by the task's first thread.
 """
 
 from __future__ import annotations
@@ -56,25 +60,25 @@ def running(task, type_) -> np.ndarray | None:
 def load(task, op: Op, pointer, mask, other):
     """What each running thread reads at its own address."""
     type_ = op.result.type
-    here = running(task, type_)
+    runs = running(task, type_)
     if not isinstance(type_, Tensor):
         pointer = np.broadcast_to(pointer, threads(task))
-    if mask is not None or here is not None:
+    if mask is not None or runs is not None:
         mask = np.broadcast_to(True if mask is None else mask, np.shape(pointer))
-        mask = mask if here is None else mask & here
+        mask = mask if runs is None else mask & runs
     task.machine.memory.touch(task, op, pointer, mask, numpy_type(type_, op.site).itemsize, write=False)
     return settle(op.result, task.machine.memory.read(pointer, mask, numpy_type(type_, op.site), other, task, op))
 
 
 def store(task, op: Op, pointer, value, mask) -> None:
     """A tile by the running owners of its elements, a scalar by the first thread if that runs."""
-    here = running(task, op.pointer.type)
+    runs = running(task, op.pointer.type)
     if not isinstance(op.pointer.type, Tensor):
-        if here is not None and not here[0]:
+        if runs is not None and not runs[0]:
             return
         pointer, value, mask = (arg[0] if arg.__class__ is PerThread else arg for arg in (pointer, value, mask))
-    elif here is not None:
-        mask = here if mask is None else here & mask
+    elif runs is not None:
+        mask = runs if mask is None else runs & mask
     task.machine.memory.touch(task, op, pointer, mask, np.asarray(value).dtype.itemsize, write=True)
     task.machine.memory.write(np.asarray(pointer)[()], np.asarray(value)[()], mask, task, op)
 

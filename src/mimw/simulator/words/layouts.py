@@ -1,4 +1,9 @@
-"""Layouts do not exist here: what an author says about them changes no number."""
+"""What an author says about the layout of a tile: it changes no number.
+
+Input: a task at an op of `ir/ops/layouts.py`. Output: the same tile.
+
+    %pinned = require_layout %tile layout      %tile
+"""
 
 from __future__ import annotations
 

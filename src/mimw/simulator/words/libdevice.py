@@ -1,4 +1,9 @@
-"""`extern_elementwise`: the mathematical functions of NVIDIA's and AMD's device libraries that numpy has, too."""
+"""`extern_elementwise`: the mathematical functions of NVIDIA's and AMD's device libraries that numpy has, too.
+
+Input: a library's symbol. Output: numpy's function, or None. For example:
+
+    function("__nv_expf")      numpy.exp
+"""
 
 from __future__ import annotations
 

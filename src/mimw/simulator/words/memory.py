@@ -1,7 +1,12 @@
 """Loads, stores and atomics on global memory.
 
-An atomic is one step of the scheduler. One that changes nothing, and a volatile load, count as a round of a spin:
-when all that goes on is spinning, the machine says so instead of going on for ever.
+Input: a task at an op of `ir/ops/memory.py`. Output: elements read or written; each access is told to the order of accesses. For
+example:
+
+    %old = atomic_rmw ADD %pointer %value      one step of the scheduler
+
+An atomic op that changes nothing, and a volatile load, count as a round of a spin. When spinning is all that goes on, the machine
+says so instead of going on for ever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
-"""Dots: `tl.dot` at once, `async_dot` later.
+"""Asynchronous dots, and the wait for them; `tl.dot` is in `tiles`.
 
-An asynchronous dot reads its shared-memory operands when it completes, in the order of issue within its task: an
-operand that is overwritten before the wait gives wrong numbers here as it does on the GPU.
+Input: a task at an op of `ir/ops/mma.py`. Output: a `PendingDot` in the task's environment, and its array once a wait has
+finished it.
+
+    %pending = async_dot %a %b %acc; %product = async_dot_wait 0 %pending
+
+An asynchronous dot reads its shared-memory operands when it completes, in the order of issue within its task. An operand that is
+overwritten before the wait gives wrong numbers here as it does on the GPU.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
-"""The numbered hardware barriers of a CTA (PTX ISA, "bar"): they open when so many threads have come, and start again.
+"""The numbered hardware barriers of a CTA (PTX ISA, "bar"): one opens when so many threads have come, and starts again.
 
-What comes is a warp, with its 32 threads. A task whose warps find room in one round comes as a whole; otherwise its warps fill one
-round after the other, and a wait of the task is over with the last of them. Four warps at `named_barrier_wait(14, 32)` are four
-rounds of one warp each, in which nobody waits for anybody.
+Input: a task that comes with all its warps, each of 32 threads. Output: the task goes on when the rounds that its warps are in
+are over. For example:
+
+    named_barrier_wait(14, 32) with four warps      four rounds of one warp each, in which no warp waits for another
+
+A task whose warps find room in one round comes as a whole. Otherwise its warps fill one round after the other, and a wait of the
+task is over with the last of these rounds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
 """Other CTAs' barriers and shared memory: arrivals, stores, copies and multicast loads.
 
-A handle names the same place in every CTA. Ordinary stores to another CTA may land late, at the latest when the task that
-issued them releases; asynchronous ones land when the seed says, and complete their bytes on the receiver's barrier. A CTA
-that has left cannot be touched.
+Input: a task at an op of `ir/ops/cluster.py` that names ranks. Output: arrivals there, and operations in flight to there. For
+example:
+
+    remote_arrive %free 1 %rank      one arrival on the same barrier of the CTA with that rank
+
+A handle names the same place in every CTA. Ordinary stores to another CTA may land late, at the latest when the task that issued
+them releases. Asynchronous ones land when the seed says, and complete their bytes on the receiver's barrier. A CTA that has left
+cannot be touched.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view:
         view.arrive(copy, tile())
         barrier.complete(copy, size)
 
-    copy = issue(task, op, kind, unit, size, latency, land, view.name, destination=view, home=cta,
+    copy = issue(task, op, kind, unit, size, latency, land, view.name, destination=view, lands_in=cta,
                  lands_by=f"barrier {barrier.name} of CTA {cta.index}, phase {barrier.phase} (parity {barrier.phase & 1})")
     view.touch(copy, op, write=True, proxy=proxy)
     barrier.expect(copy)

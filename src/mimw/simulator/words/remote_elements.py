@@ -1,4 +1,13 @@
-"""Accesses to picked elements of other CTAs' shared memory. Atomics on one element are atomic whoever does them."""
+"""Loads, stores and atomics on picked elements of other CTAs' shared memory.
+
+Input: an op of `ir/ops/cluster.py` whose tiles name for each lane a rank and a row-major position in the same buffer there.
+Output: the elements read, or changed, in the CTAs of these ranks. For example:
+
+    remote_load %buffer %position %rank      result[i] = %buffer[%position[i]] of the CTA with rank %rank[i]
+
+Each CTA that any lane names is handled in turn. An atomic op on an element is one step of the scheduler, whichever CTAs work on
+that element, so atomics of several CTAs on one element never mix.
+"""
 
 from __future__ import annotations
 

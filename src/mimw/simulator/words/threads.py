@@ -1,4 +1,9 @@
-"""Program ids, hardware threads, votes of a warp, the clock."""
+"""Program ids, hardware threads, votes of a warp, the clock.
+
+Input: a task at an op of `ir/ops/threads.py`. Output: a number in the task's environment. For example:
+
+    %x = thread_id 0      0 to 127 in a task of four warps that starts at warp 0: a `PerThread`
+"""
 
 from __future__ import annotations
 

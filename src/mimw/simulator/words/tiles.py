@@ -1,4 +1,9 @@
-"""Tile arithmetic: passed on to the builder of `triton_port`, whose methods are called as the ops are."""
+"""Tile arithmetic: passed on to the builder of `triton_port`, whose methods are called as the ops are.
+
+Input: a task at an op of `ir/ops/tiles.py`. Output: numbers and tiles in the task's environment. For example:
+
+    %sum = fadd %a %b      the builder's create_fadd on two arrays; two tiles of fp32 go to numpy.add at once
+"""
 
 from __future__ import annotations
 
