@@ -7,7 +7,7 @@ Input: a program, or the def-use index of one. Output: facts as plain data. For 
     constant_of(uses, value)            the number that a value always is, or None
 """
 
-from .barriers import Access, BarrierArray, barrier_arrays
+from .barriers import BarrierAccess, BarrierArray, barrier_arrays
 from .clusters import crosses_ctas, forms_clusters
 from .constants import constant_of, first_value, never_runs
 from .peers import barriers_of_each_cta
@@ -17,11 +17,11 @@ from .remarks import Remark, register_remarks
 from .resources import TaskResources, task_resources
 from .symbols import Symbols
 from .trips import Loop, loops_of, rounds
-from .uses import Place, Use, Uses, task_label, uses_of
+from .uses import Location, Use, Uses, task_label, uses_of
 from .visits import ring_of_filler, ring_of_wait, split_offset
 
 __all__ = [
-    "Access", "BarrierArray", "Loop", "PipeSide", "Place", "Remark",
+    "BarrierAccess", "BarrierArray", "Loop", "PipeSide", "Location", "Remark",
     "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays",
     "barriers_of_each_cta", "constant_of", "crosses_ctas", "first_value", "forms_clusters", "launch_registers",
     "loops_of", "never_runs", "pipe_side", "pipe_sides", "register_plan", "register_remarks", "ring_of_filler", "ring_of_wait",

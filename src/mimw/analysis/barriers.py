@@ -1,9 +1,9 @@
 """What each task does with each array of barriers: the facts behind arrival counts, byte counts and the barrier graph.
 
-Input: a program. Output: a `BarrierArray` for each `alloc_barriers`, with an `Access` for each op on its barriers:
+Input: a program. Output: a `BarrierArray` for each `alloc_barriers`, with an `BarrierAccess` for each op on its barriers:
 
-    barrier_arrive %free.2 1       Access("arrive", op, task "mma", index=2, count=1)
-    tma_load .. %full.0 ..         Access("complete", op, task "load", index=0, bytes=16384)
+    barrier_arrive %free.2 1       BarrierAccess("arrive", op, task "mma", index=2, count=1)
+    tma_load .. %full.0 ..         BarrierAccess("complete", op, task "load", index=0, bytes=16384)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .uses import Uses, uses_of
 
 
 @dataclass(frozen=True)
-class Access:
+class BarrierAccess:
     """One op on a barrier of an array.
 
     `kind`: `wait`; `arrive` (`count` arrivals); `expect` (one arrival, and `bytes` more to wait for); `announce` (`bytes` more,
@@ -47,7 +47,7 @@ class BarrierArray:
     name: str
     count: int
     arrive_count: int
-    accesses: tuple[Access, ...]
+    accesses: tuple[BarrierAccess, ...]
     escapes: bool
     ranks: tuple[int, ...] = ()
 
@@ -60,7 +60,7 @@ class BarrierArray:
         """What the barriers are to the pipe that made them; None if the author allocated them."""
         return pipe_side(self.op)
 
-    def of_kind(self, *kinds: str) -> tuple[Access, ...]:
+    def of_kind(self, *kinds: str) -> tuple[BarrierAccess, ...]:
         """The accesses of these kinds, in program order."""
         return tuple(access for access in self.accesses if access.kind in kinds)
 
@@ -74,7 +74,7 @@ def barrier_arrays(program: Program, uses: Uses | None = None) -> tuple[BarrierA
 
 def _array(op: Op, number: int, uses: Uses) -> BarrierArray:
     root = op.result
-    accesses: list[Access] = []
+    accesses: list[BarrierAccess] = []
     escapes = False
     whole = 0 if root.type.count <= 1 else None
     pending: list[tuple[Value, Value | int | None]] = [(root, whole)]
@@ -93,7 +93,7 @@ def _array(op: Op, number: int, uses: Uses) -> BarrierArray:
     return BarrierArray(root, op, root.name or f"barriers{number}", root.type.count, op.arrive_count, tuple(accesses), escapes)
 
 
-def _access(op: Op, index, uses: Uses) -> Access:
+def _access(op: Op, index, uses: Uses) -> BarrierAccess:
     row, task = op.row, uses.task(op)
     count, size = 0, 0
     if row.barrier == "arrive":
@@ -104,7 +104,7 @@ def _access(op: Op, index, uses: Uses) -> Access:
     elif row.barrier == "complete":
         size = _brought(getattr(op, row.brings))
     peers = getattr(op, row.peers) if row.peers else None
-    return Access(row.barrier, op, task, index, op.predicate if "predicate" in row.places else None, count, size,
+    return BarrierAccess(row.barrier, op, task, index, op.predicate if "predicate" in row.places else None, count, size,
                   peers if peers is None or isinstance(peers, tuple) else (peers, ))
 
 

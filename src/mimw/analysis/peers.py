@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from ..ir import Op, Program, Value
 from ..ir.flow import bounds, loop_carry
-from .barriers import Access, BarrierArray, barrier_arrays
+from .barriers import BarrierAccess, BarrierArray, barrier_arrays
 from .constants import constant_of
 from .uses import Uses, uses_of
 
@@ -42,13 +42,13 @@ class _Cluster:
             return (array, )
         if not all(self.followed(one) for one in array.accesses):
             return (replace(array, escapes=True), )
-        views: dict[tuple[Access, ...], list[int]] = {}
+        views: dict[tuple[BarrierAccess, ...], list[int]] = {}
         for rank in self.ranks:
             views.setdefault(tuple(view for one in array.accesses for view in self.seen(one, rank)), []).append(rank)
         return tuple(replace(array, accesses=accesses, ranks=tuple(ranks) if len(views) > 1 else ())
                      for accesses, ranks in views.items())
 
-    def followed(self, one: Access) -> bool:
+    def followed(self, one: BarrierAccess) -> bool:
         """Whether it is known which CTAs pass an access, how often compared with each other, and on which barrier."""
         for parent in self.uses.parents(one.op):
             if parent.name == "if" and not self.decided(parent.condition):
@@ -63,7 +63,7 @@ class _Cluster:
 
     # ---- one access ---------------------------------------------------------------------------------------------------------
 
-    def seen(self, one: Access, rank: int) -> list[Access]:
+    def seen(self, one: BarrierAccess, rank: int) -> list[BarrierAccess]:
         """The access on the barriers of CTA `rank`, once for each barrier that it may be: none, if it never gets there."""
         sources = (rank, ) if one.peers is None else self.ranks
         groups: dict[Value | int | None, list[bool | None]] = {}
@@ -74,7 +74,7 @@ class _Cluster:
                 groups.setdefault(index, []).append(reaches)
         return [self.together(one, index, found) for index, found in groups.items()]
 
-    def together(self, one: Access, index, found: list[bool | None]) -> Access:
+    def together(self, one: BarrierAccess, index, found: list[bool | None]) -> BarrierAccess:
         """What the CTAs bring that certainly (True) or perhaps (None) reach a barrier. Perhaps counts as an arrival: more than come
         are no ground for a refusal. A number of bytes is then unknown."""
         certain, times = all(found), len(found)
@@ -83,12 +83,12 @@ class _Cluster:
         return replace(one, index=index, count=one.count * times, times=times, bytes=0 if one.bytes == 0 else size,
                        predicate=one.predicate if unknown else None)
 
-    def taken(self, one: Access) -> bool | None:
+    def taken(self, one: BarrierAccess) -> bool | None:
         """True if the predicate holds wherever it is not known to fail."""
         numbers = [constant_of(self.uses, one.predicate, rank) for rank in self.ranks]
         return None if None in numbers else True
 
-    def reaches(self, one: Access, source: int, rank: int) -> bool | None:
+    def reaches(self, one: BarrierAccess, source: int, rank: int) -> bool | None:
         """Whether the access, as CTA `source` makes it, is on the barriers of CTA `rank`; None if that is not known."""
         if not self.runs(one.op, source):
             return False

@@ -25,7 +25,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where an op or block argument stands: in `block`, number `index` of those of `parent` (None: the kernel's body)."""
 
     block: Block
@@ -52,12 +52,12 @@ class Uses:
         self.position: dict[Op, int] = {}
         self.last: dict[Op, int] = {}
         self.definition: dict[Value, Op | None] = {param.value: None for param in program.params}
-        self.argument: dict[Value, Place] = {}
-        self.place: dict[Op, Place] = {}
+        self.argument: dict[Value, Location] = {}
+        self.place: dict[Op, Location] = {}
         self._uses: dict[Value, list[Use]] = defaultdict(list)
-        self._index(Place(program.body, None, 0))
+        self._index(Location(program.body, None, 0))
 
-    def _index(self, place: Place) -> None:
+    def _index(self, place: Location) -> None:
         for arg in place.block.args:
             self.definition[arg], self.argument[arg] = None, place
         for op in place.block.ops:
@@ -69,7 +69,7 @@ class Uses:
             for result in op.results:
                 self.definition[result] = op
             for index, block in enumerate(op.blocks):
-                self._index(Place(block, op, index))
+                self._index(Location(block, op, index))
             self.last[op] = len(self.ops) - 1
 
     def of(self, value: Value) -> tuple[Use, ...]:

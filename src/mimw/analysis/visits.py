@@ -1,6 +1,6 @@
 """Waits that certainly need one more completed phase each time they come back to a barrier.
 
-Input: the def-use index and a wait, as an `Access`. Output: the number of barriers that the wait goes round, or None
+Input: the def-use index and a wait, as an `BarrierAccess`. Output: the number of barriers that the wait goes round, or None
 where that is not certain. For example:
 
     for i in range(n): barrier_wait(full[i % 4], (i // 4) & 1)            ring_of_wait: 4
@@ -18,12 +18,12 @@ from collections.abc import Callable
 
 from ..ir import Op, Value
 from ..ir.flow import induction, loop_carry
-from .barriers import Access
+from .barriers import BarrierAccess
 from .constants import constant_of
 from .uses import Uses
 
 
-def ring_of_wait(uses: Uses, wait: Access) -> int | None:
+def ring_of_wait(uses: Uses, wait: BarrierAccess) -> int | None:
     """The number of barriers that the wait goes round, if visit `v` to each certainly needs `v + 1` completed phases.
 
     None where that is not certain. Recognised are, in loops and outside of conditions:
@@ -33,7 +33,7 @@ def ring_of_wait(uses: Uses, wait: Access) -> int | None:
     return _ring(uses, wait, _plain(uses, wait.op.phase), 0)
 
 
-def ring_of_filler(uses: Uses, wait: Access) -> int | None:
+def ring_of_filler(uses: Uses, wait: BarrierAccess) -> int | None:
     """As `ring_of_wait`, for who fills empty slots: visit `v` certainly needs `v` completed phases, so the first one passes at
     once. Recognised are the same phases, flipped: `((x // n) & 1) ^ 1`, `1 - (x & 1)`, a flag that starts at 1."""
     phase = _plain(uses, wait.op.phase)
@@ -45,7 +45,7 @@ def ring_of_filler(uses: Uses, wait: Access) -> int | None:
     return _ring(uses, wait, phase, 1)
 
 
-def _ring(uses: Uses, wait: Access, phase, first: int) -> int | None:
+def _ring(uses: Uses, wait: BarrierAccess, phase, first: int) -> int | None:
     """The ring of a wait whose flag, if it carries one, starts at `first`, and whose counter, if that is what it has, at 0."""
     if wait.predicate is not None or uses.conditional(wait.op) or wait.index is None:
         return None
@@ -121,7 +121,7 @@ def _flips(uses: Uses, carried: Value, after: Value) -> bool:
     return _binary(uses, after, "xor") == (carried, 1)
 
 
-def _through_loops(uses: Uses, wait: Access, value, step: Callable[[Uses, Value, Value], bool], first: int = 0) -> bool:
+def _through_loops(uses: Uses, wait: BarrierAccess, value, step: Callable[[Uses, Value, Value], bool], first: int = 0) -> bool:
     """True if `value` starts at `first`, takes one `step` in every round of the innermost loop around the wait, and is handed
     on through all loops around that one."""
     loops = uses.loops(wait.op)

@@ -1,5 +1,7 @@
 """The type rules of the op table: from an op's arguments and attributes to the types of its results.
 
+Input: what a rule is about, such as the place of an operand. Output: a function, the rule of a row. For example:
+
     as_operand(0)(args, attrs)     the type of the first operand, as of `add`
     given(1)(args, attrs)          the type that is the second argument, as of `constant`
 """

@@ -1,5 +1,7 @@
 """The types of IR values. None of them has a layout: where elements live is solved later.
 
+Input: elements, shapes and counts. Output: frozen values that print as IR text writes them:
+
     Scalar      one number                        i32, bf16, fp8e4nv
     Pointer     an address in global memory       *bf16                         or shared *bf16
     Tensor      a tile of scalars or pointers     bf16[128, 64]

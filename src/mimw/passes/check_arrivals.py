@@ -14,7 +14,7 @@ and then never again.
 from __future__ import annotations
 
 from ..analysis import (
-    Access,
+    BarrierAccess,
     BarrierArray,
     Symbols,
     Uses,
@@ -54,15 +54,15 @@ def check_arrivals(program: Program, target: Target) -> None:
             _unreleased(uses, array, wait)
 
 
-def _arriving(uses: Uses, array: BarrierArray) -> list[Access]:
+def _arriving(uses: Uses, array: BarrierArray) -> list[BarrierAccess]:
     return [one for one in array.of_kind("arrive", "expect") if not _never(uses, one)]
 
 
-def _never(uses: Uses, access: Access) -> bool:
+def _never(uses: Uses, access: BarrierAccess) -> bool:
     return access.predicate is not None and constant_of(uses, access.predicate) == 0
 
 
-def _first_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] | None:
+def _first_phase(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> list[BarrierAccess] | None:
     """All arrivals that the wait's first phase can ever get, if each is passed at most once in the kernel; else None."""
     if wait.predicate is not None and constant_of(uses, wait.predicate) is None:
         return None
@@ -82,12 +82,12 @@ def _first_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] 
     return found
 
 
-def _every_phase(uses: Uses, array: BarrierArray, wait: Access) -> list[Access] | None:
+def _every_phase(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> list[BarrierAccess] | None:
     """The arrivals at the wait's barrier in each round, if they go round with the wait through the same slots; else None."""
     return _with_the_wait(uses, array, wait, ring_of_wait(uses, wait))
 
 
-def _with_the_wait(uses: Uses, array: BarrierArray, wait: Access, ring: int | None) -> list[Access] | None:
+def _with_the_wait(uses: Uses, array: BarrierArray, wait: BarrierAccess, ring: int | None) -> list[BarrierAccess] | None:
     symbols = Symbols(uses)
     rounds = symbols.loops(wait.op)
     if rounds is None or ring is None:
@@ -106,7 +106,7 @@ def _with_the_wait(uses: Uses, array: BarrierArray, wait: Access, ring: int | No
     return found
 
 
-def _unreleased(uses: Uses, array: BarrierArray, wait: Access) -> None:
+def _unreleased(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> None:
     """Refuse a ring whose slots get fewer arrivals a round than a phase takes, unless it is certainly used only once round."""
     ring = ring_of_filler(uses, wait)
     if ring is None or not uses.loops(wait.op):
@@ -128,7 +128,7 @@ def _unreleased(uses: Uses, array: BarrierArray, wait: Access) -> None:
         hint="let who has used a slot arrive on its barrier, or leave the wait out if every slot is used once.")
 
 
-def _unreleased_slots(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+def _unreleased_slots(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:
     """The same of a pipe's slots, in its user's words."""
     pipe, sites = array.pipe, [one.op.site for one in arrivals]
     come = f"only {len(arrivals)} of the {array.arrive_count} readers" if arrivals else "no reader"
@@ -139,7 +139,7 @@ def _unreleased_slots(array: BarrierArray, wait: Access, arrivals: list[Access])
         hint="let every reader call release(k) for each chunk k, behind its last use of the slot.")
 
 
-def _rounds(uses: Uses, access: Access) -> int | None:
+def _rounds(uses: Uses, access: BarrierAccess) -> int | None:
     """How often an op in one loop is passed, if that is certain."""
     loops = uses.loops(access.op)
     if len(loops) != 1 or loops[0].name != "for":
@@ -148,7 +148,7 @@ def _rounds(uses: Uses, access: Access) -> int | None:
     return None if None in (start, end, step) or step <= 0 else max(0, -(-(end - start) // step))
 
 
-def _slot(uses: Uses, symbols: Symbols, access: Access) -> tuple[tuple | None, int]:
+def _slot(uses: Uses, symbols: Symbols, access: BarrierAccess) -> tuple[tuple | None, int]:
     """Which barrier of its ring an access is at, comparable (None: unknown), and where in the array the ring starts."""
     if access.index is None:
         return None, 0
@@ -167,7 +167,7 @@ def _too_many(uses: Uses, array: BarrierArray) -> None:
                 f"allocate with arrive_count={at_once}, or arrive {_times(array.arrive_count)}.")
 
 
-def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+def _too_few(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:
     if array.pipe is not None:
         _too_few_of_pipe(array, wait, arrivals)
     come = sum(one.count for one in arrivals)
@@ -181,7 +181,7 @@ def _too_few(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
                          array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=hint)
 
 
-def _too_few_of_pipe(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+def _too_few_of_pipe(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:
     pipe, awaits = array.pipe, array.pipe.verb(wait.op)
     if awaits == "wait":
         facts, mend = f"no writer commits a chunk to {pipe.pipe}", "call commit(k) behind acquire(k) in the writer."
@@ -193,7 +193,7 @@ def _too_few_of_pipe(array: BarrierArray, wait: Access, arrivals: list[Access]) 
                          array.op.site, wait.op.site, *(one.op.site for one in arrivals), hint=mend)
 
 
-def _what(one: Access) -> str:
+def _what(one: BarrierAccess) -> str:
     each = one.count // one.times
     what = "one expect" if one.kind == "expect" else "one arrive" if each == 1 else f"one arrive of {each}"
     return what if one.times == 1 else f"{what} from each of {one.times} CTAs"

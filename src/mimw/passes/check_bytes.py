@@ -12,7 +12,7 @@ whole kernel.
 
 from __future__ import annotations
 
-from ..analysis import Access, BarrierArray, Uses, barriers_of_each_cta, constant_of, task_label, uses_of
+from ..analysis import BarrierAccess, BarrierArray, Uses, barriers_of_each_cta, constant_of, task_label, uses_of
 from ..errors import BytesNeverSent, BytesNotExpected
 from ..ir import Program
 from ..target import Target
@@ -37,7 +37,7 @@ def check_bytes(program: Program, target: Target) -> None:
                 _refuse(array, group, expected, copied)
 
 
-def _certain(uses: Uses, array: BarrierArray) -> list[Access] | None:
+def _certain(uses: Uses, array: BarrierArray) -> list[BarrierAccess] | None:
     """Every expect and copy on the array, or None if one of them is of unknown size or may be skipped."""
     traffic = []
     for one in array.of_kind("expect", "announce", "complete"):
@@ -49,7 +49,7 @@ def _certain(uses: Uses, array: BarrierArray) -> list[Access] | None:
     return traffic
 
 
-def _groups(uses: Uses, traffic: list[Access]) -> list[list[Access]]:
+def _groups(uses: Uses, traffic: list[BarrierAccess]) -> list[list[BarrierAccess]]:
     """By barrier where every index is a number, else all together: a ring may be filled a round ahead of its expect."""
     numbers = [constant_of(uses, one.index) for one in traffic]
     if None in numbers:
@@ -57,11 +57,11 @@ def _groups(uses: Uses, traffic: list[Access]) -> list[list[Access]]:
     return [[one for one, other in zip(traffic, numbers) if other == number] for number in sorted(set(numbers))]
 
 
-def _in_one_line(uses: Uses, traffic: list[Access]) -> bool:
+def _in_one_line(uses: Uses, traffic: list[BarrierAccess]) -> bool:
     return len({id(uses.place[one.op].block) for one in traffic}) == 1
 
 
-def _refuse(array: BarrierArray, group: list[Access], expected: int, copied: int) -> None:
+def _refuse(array: BarrierArray, group: list[BarrierAccess], expected: int, copied: int) -> None:
     expects = [one for one in group if one.kind != "complete"]
     copies = [one for one in group if one.kind == "complete"]
     first = (expects or copies)[0]
@@ -78,7 +78,7 @@ def _refuse(array: BarrierArray, group: list[Access], expected: int, copied: int
         "start the copy on this barrier, or arrive with barrier_arrive, which expects no bytes.")
 
 
-def _sum(group: list[Access]) -> str:
+def _sum(group: list[BarrierAccess]) -> str:
     if len(group) == 1 and group[0].times > 1:
         return f"{group[0].bytes // group[0].times} bytes from each of {group[0].times} CTAs"
     parts = [str(one.bytes) if one.times == 1 else f"{one.times} x {one.bytes // one.times}" for one in group]

@@ -11,7 +11,7 @@ finds those.
 
 from __future__ import annotations
 
-from ..analysis import Access, BarrierArray, Uses, barriers_of_each_cta, constant_of, first_value, task_label, uses_of
+from ..analysis import BarrierAccess, BarrierArray, Uses, barriers_of_each_cta, constant_of, first_value, task_label, uses_of
 from ..errors import WaitCycle
 from ..ir import Program
 from ..target import Target
@@ -29,23 +29,23 @@ def check_waits(program: Program, target: Target) -> None:
                 _refuse(array, wait, arrivals)
 
 
-def _first_phase(uses: Uses, wait: Access) -> bool:
+def _first_phase(uses: Uses, wait: BarrierAccess) -> bool:
     """Whether the wait is reached for certain, and is for the first phase the first time."""
     return not uses.conditional(wait.op) and wait.predicate is None and first_value(uses, wait.op.phase) == 0
 
 
-def _could_come(uses: Uses, array: BarrierArray, wait: Access) -> list[Access]:
+def _could_come(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> list[BarrierAccess]:
     """The arrivals on what may be the barrier that is waited for first."""
     slot = first_value(uses, wait.index)
     numbers = [(one, constant_of(uses, one.index)) for one in array.of_kind("arrive", "expect")]
     return [one for one, number in numbers if slot is None or number is None or number == slot]
 
 
-def _behind(uses: Uses, wait: Access, one: Access) -> bool:
+def _behind(uses: Uses, wait: BarrierAccess, one: BarrierAccess) -> bool:
     return one.task is wait.task and uses.position[one.op] > uses.position[wait.op]
 
 
-def _refuse(array: BarrierArray, wait: Access, arrivals: list[Access]) -> None:
+def _refuse(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:
     places = ", ".join(dict.fromkeys(str(one.op.site) for one in arrivals))
     if array.pipe is not None:
         awaits, brings = array.pipe.verb(wait.op), array.pipe.brings

@@ -68,7 +68,7 @@ def order_change(before: Sequence, after: Sequence, fixed: Collection[int]) -> C
     now = _nodes(after, fixed, {number for node in was for number in node.structures()})
     alive = frozenset(_identity(node) for top in after for node in top.walk() if node.kind != "op")
     times = Counter(inner.number for node in now for inner in node.accesses())
-    places: dict[int, list[_Place]] = {}
+    places: dict[int, list[_Spot]] = {}
     ifs = frozenset(_identity(node) for top in after for node in top.walk() if node.kind == "if")
     _place_all(was, (), (), False, alive, ifs, times, places)
     _place_joined(now, alive, places)
@@ -107,7 +107,7 @@ class _Around:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Spot:
     """Where a node stood: the structures around it, outermost first, and its position at each level."""
 
     around: tuple[_Around, ...]
@@ -121,7 +121,7 @@ def _place_all(nodes: list[_Node], around: tuple[_Around, ...], key: Key, repeat
     for node in nodes:
         place = (*key, 2 * position + node.fixed)
         position += node.fixed
-        places.setdefault(node.number, []).append(_Place(around, place))
+        places.setdefault(node.number, []).append(_Spot(around, place))
         unrolled = node.kind == "loop" and (node.number not in alive or any(times[inner.number] > 1 for inner in node.accesses()))
         for side, block in enumerate(node.blocks):
             gone = node.number not in alive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..analysis import Access, BarrierArray, barrier_arrays, task_label
+from ..analysis import BarrierAccess, BarrierArray, barrier_arrays, task_label
 from ..ir import Program
 from . import svg
 
@@ -46,14 +46,14 @@ def _edges(array: BarrierArray) -> list[BarrierEdge]:
             for source, accesses in (sources or {"nobody": []}).items() for target in targets or {"nobody": []}]
 
 
-def _by_task(accesses: tuple[Access, ...]) -> dict[str, list[Access]]:
-    found: dict[str, list[Access]] = {}
+def _by_task(accesses: tuple[BarrierAccess, ...]) -> dict[str, list[BarrierAccess]]:
+    found: dict[str, list[BarrierAccess]] = {}
     for access in accesses:
         found.setdefault(task_label(access.task), []).append(access)
     return found
 
 
-def _note(array: BarrierArray, accesses: list[Access]) -> str:
+def _note(array: BarrierArray, accesses: list[BarrierAccess]) -> str:
     sizes = sorted({access.bytes or 0 for access in accesses if access.kind == "expect"})
     parts = [f"expect {' or '.join(map(str, sizes))} B"] if sizes else []
     parts += dict.fromkeys(_copy(access) for access in accesses if access.kind == "complete")
@@ -65,7 +65,7 @@ def _note(array: BarrierArray, accesses: list[Access]) -> str:
     return note
 
 
-def _copy(access: Access) -> str:
+def _copy(access: BarrierAccess) -> str:
     """What brings the bytes, and to whom if not only to the own CTA."""
     if access.op.row.copy == "peer":
         return "copies to other CTAs"
