@@ -93,8 +93,8 @@ MISTAKES = [
      ("acquire", )),
     ("", "no release", 2, "TooFewArrivals", "only 1 of the 2 readers of pipe 'ring' gives slots back", "call release(k)",
      ("acquire", )),
-    ("", "some releases", 1, "WaitCycle", "slot 1 of pipe 'ring' to be given back: it has been given back 0 times", "",
-     ("wait", "acquire")),
+    ("", "some releases", 1, "WaitCycle", "pipe 'ring', chunk 3: the writer waits for the release of slot 1 by the reader; it has "
+     "been given back 0 times", "", ("wait", "acquire")),
     ("", "some releases", 2, "TooFewArrivals", "it has been given back 0 times, and since then released by 1 of its 2 readers", "",
      ("acquire", )),
     ("", "late read", 1, "SlotReusedEarly", "though pipe 'ring' goes from the one to the other", "the release at",
@@ -143,3 +143,41 @@ def test_barriers_of_the_authors_own_keep_their_words():
     assert told == {("barrier_expect", "commit"), ("barrier_wait", "acquire"), ("barrier_wait", "wait"),
                     ("barrier_arrive", "release"), ("tma_load", None)}
     assert {sides["full"].verb(op) for op in program.walk() if op.name == "tma_load"} == {"copy"}
+
+
+@mimw.jit
+def shared_by_two(x_desc, y_ptr, steps):
+    """The second reader gives no slot of an odd chunk back."""
+    kv = tle.pipe(capacity=2, readers=("first", "second"), x=tle.gpu.alloc([2, 16, 32], tl.float32))
+    tle.gpu.warp_specialize([(take, (kv.reader("first"), y_ptr, steps, "")), (give, (kv.writer(), x_desc, steps, "")),
+                             (take, (kv.reader("second"), y_ptr + 6 * 512, steps, "some releases"))], [1, 4], [24, 24])
+
+
+def test_a_deadlock_names_pipe_chunk_and_reader():
+    with pytest.raises(errors.Deadlock) as caught:
+        mimw.simulate(shared_by_two, (1, ), *arguments(), 6)
+    told = str(caught.value)
+    assert "pipe 'kv', chunk 3: the writer waits for the release of slot 1 by readers 'first' and 'second'; it has been given " \
+        "back 0 times, and since then released by 1 of its 2 readers" in told
+    assert "pipe 'kv', chunk 3: reader 'second' waits for the writer's commit to slot 1; 1 chunk has been committed there" in told
+    assert len(re.findall(r"  task 'take\S*' of CTA \(0, 0, 0\) waits at ", told)) == 2, told
+    assert not BARRIERS.search(re.sub(r"/\S+", "", caught.value.message))
+
+
+def test_a_timeline_names_pipe_chunk_and_reader():
+    x, y = arguments()
+    trace = mimw.simulate(ring, (1, ), x, y, 6, WRITER="", READER="", READERS=2, trace=True).trace
+    waits = {event.label for event in trace.events if event.kind == "wait"}
+    text = r"pipe 'ring', chunk \d: reader 'first' waits for the writer's commit to slot \d"
+    assert any(re.fullmatch(text, label) for label in waits), waits
+    text = "pipe 'ring', chunk 4: the writer waits for the release of slot 0 by readers 'first' and 'second'"
+    assert text in waits, waits
+
+
+def test_where_a_launch_may_wait():
+    from mimw.simulate import prepare
+    from mimw.watchdog.report import lines_that_wait
+    x, y = arguments()
+    told = lines_that_wait(prepare(ring, (1, ), (x, y, 6), dict(WRITER="", READER="", READERS=1)).program)
+    assert "acquire on pipe 'ring', in task 'give'" in told and "wait on pipe 'ring', in task 'take'" in told
+    assert "barrier_wait" not in told

@@ -247,10 +247,10 @@ def test_reports_know_pipes():
         pipes.fan_out, {"x_desc": "tensordesc<fp32[16,32]>", "x_ptr": "*fp32", "y_ptr": "*fp32", "z_ptr": "*fp32", "steps": "i32"},
         dict(N=16, M=32, WIDE=False))
     assert barrier_graph(compiled.program) == """\
-spread --fan.full[2]--> read_left (expect 2048 B + TMA)
-spread --fan.full[2]--> read_right (expect 2048 B + TMA)
-read_left --fan.free[2]--> spread (2 arrivals a phase)
-read_right --fan.free[2]--> spread (2 arrivals a phase)
+spread --pipe 'fan' commit[2]--> read_left (expect 2048 B + TMA)
+spread --pipe 'fan' commit[2]--> read_right (expect 2048 B + TMA)
+read_left --pipe 'fan' release[2]--> spread (2 arrivals a phase)
+read_right --pipe 'fan' release[2]--> spread (2 arrivals a phase)
 """
     assert "fan.tiles" in conflict_text(compiled)
 

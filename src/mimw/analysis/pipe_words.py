@@ -4,6 +4,7 @@ Input: an `alloc_barriers` op. Output: a `PipeSide`, or None if the author alloc
 
     side = pipe_side(op)
     side.slot(1)                         "slot 1 of pipe 'ring'"
+    side.wanted(op, 1, 3)                "pipe 'ring', chunk 3: the reader waits for the writer's commit to slot 1"
     side.verb(op)                        "release", of an arrival at the barriers that say that a slot is free
 
 A pipe has two arrays of barriers, one of a slot each: `full` ones, which `commit` completes and `wait` looks at, and
@@ -23,11 +24,12 @@ _BRINGS = {FULL: "commit", FREE: "release"}
 
 @dataclass(frozen=True)
 class PipeSide:
-    """One array of a pipe's barriers. `readers` is how many releases give a slot back."""
+    """One array of a pipe's barriers. `readers` is how many releases give a slot back, `names` those of the readers as declared."""
 
     pipe: str
     side: str
     readers: int
+    names: tuple = ()
 
     def slot(self, index: int | None) -> str:
         """The slot of barrier number `index`; None: whichever."""
@@ -42,9 +44,20 @@ class PipeSide:
         """The method that completes a slot's phase."""
         return _BRINGS[self.side]
 
-    def wanted(self, index: int) -> str:
-        """What a wait is for."""
-        return f"a chunk in {self.slot(index)}" if self.side == FULL else f"{self.slot(index)} to be given back"
+    def wanted(self, op: Op, index: int, chunk: int | None = None) -> str:
+        """Who waits for what: "pipe 'kv', chunk 3: reader 'p' waits for the writer's commit to slot 1"."""
+        name = op.attrs.get("reader")
+        caller = "the writer" if self.side == FREE else f"reader {name!r}" if name else "the reader"
+        number = "a chunk" if chunk is None else f"chunk {chunk}"
+        what = f"the writer's commit to slot {index}"
+        if self.side == FREE:
+            what = f"the release of slot {index} by {self._releasing()}"
+        return f"{self.pipe}, {number}: {caller} waits for {what}"
+
+    def _releasing(self) -> str:
+        """The readers whose releases give a slot back; those that share a seat take turns."""
+        seats = [repr(seat) if isinstance(seat, str) else " or ".join(map(repr, seat)) for seat in self.names]
+        return f"reader{'s' * (len(seats) > 1)} {' and '.join(seats)}" if seats else "the reader"
 
     def state(self, phase: int, arrived: int, pending: int) -> str:
         """Where a slot stands after so many phases, arrivals of this one, and bytes that are to come."""
@@ -70,7 +83,7 @@ def _times(count: int, noun: str) -> str:
 def pipe_side(op: Op) -> PipeSide | None:
     """What the barriers of an `alloc_barriers` op are to their pipe; None if the author allocated them."""
     side = op.attrs.get("side")
-    return PipeSide(label_of(op.attrs["pipe"], op.site), side, op.arrive_count) if side is not None else None
+    return PipeSide(label_of(op.attrs["pipe"], op.site), side, op.arrive_count, op.attrs["readers"]) if side is not None else None
 
 
 def pipe_sides(program: Program) -> dict[Value, PipeSide]:

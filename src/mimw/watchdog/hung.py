@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+from ..analysis import pipe_side
 from ..analysis.barrier_ops import task_names
 from ..ir import Op, Program
 from ..passes.stamp_waits import ENDS, LOOPS, WAITS, Stamp, barrier_rows, stamps
@@ -49,6 +50,9 @@ class HungBarrier(Mbarrier):
             return "nobody has looked at its word"
         if not self.word.count:
             return "its word read as 0, so this chip does not show its phase and counts"
+        if self.pipe is not None:
+            return (f"of this round {self.arrived} of {self.count} {self.pipe.brings}s have come, and {self.pending_bytes} bytes "
+                    "are missing")
         return (f"it is in a phase of parity {self.phase & 1} with {self.arrived} of {self.count} arrivals and "
                 f"{self.pending_bytes} bytes pending")
 
@@ -112,7 +116,7 @@ class Hung:
         for row, (alloc, index) in enumerate(barrier_rows(self.program)):
             value = seen.words[row] or (waits[row].word if row in waits else seen.words[row])
             word = taken_apart(value) if value is not None else None
-            barrier = HungBarrier(alloc.result, index, alloc.arrive_count, alloc.site, word=word)
+            barrier = HungBarrier(alloc.result, index, alloc.arrive_count, alloc.site, pipe=pipe_side(alloc), word=word)
             if word is not None:
                 barrier.phase = waited.get(row, word.parity)
                 barrier.arrived, barrier.pending_bytes = word.count - word.pending, word.pending_bytes
@@ -156,7 +160,8 @@ class Hung:
             where = f"at {slot.address:#x} in shared memory, where the kernel has made none"
             return Wait(op, "mbarrier", None, lambda: f"parity {slot.parity} of an mbarrier {where}")
         barrier = cta.barriers[row]
-        return Wait(op, "barrier", barrier, lambda: f"parity {slot.parity} of {barrier.name}: {barrier.state()}")
+        chunk = op.chunk if isinstance(op.chunk, int) else None     # a number that the kernel works out is not in the table
+        return Wait(op, "barrier", barrier, lambda: barrier.awaited(slot.parity, op, chunk))
 
     def _other(self, cta: SimpleNamespace, op: Op) -> str:
         """What a wait is for that is not for an mbarrier."""

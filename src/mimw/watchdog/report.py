@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from ..analysis import pipe_sides
 from ..analysis.barrier_ops import signals
 from ..analysis.barrier_ops import waits as barrier_waits
 from ..errors import Deadlock, excerpt
@@ -92,8 +93,11 @@ def lines_that_wait(program: Program) -> str:
     for op in program.walk():
         if op in about:
             one = about[op]
-            name = one.barrier.root.name or "a barrier"
-            lines.append(f"  {op.site}: barrier_wait on {name!r}" + (f", in task {one.task!r}" if one.task else ""))
+            pipe = pipe_sides(program).get(one.barrier.root)
+            word, name = ("barrier_wait", repr(one.barrier.root.name or "a barrier"))
+            if pipe is not None:
+                word, name = pipe.verb(op), pipe.pipe
+            lines.append(f"  {op.site}: {word} on {name}" + (f", in task {one.task!r}" if one.task else ""))
         elif op.row.blocks:
             lines.append(f"  {op.site}: {op.name}")
         elif op.name == "while":

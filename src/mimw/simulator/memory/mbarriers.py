@@ -99,10 +99,15 @@ class Mbarrier:
         return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals "
                 f"and {self.pending_bytes} bytes pending")
 
-    def awaited(self, parity: int) -> str:
+    def wanted(self, parity: int, op, chunk: int | None) -> str:
+        """What a wait for `parity` is for: of a pipe's barriers, for its chunk."""
+        return f"{self.name} parity {parity}" if self.pipe is None else self.pipe.wanted(op, self.index, chunk)
+
+    def awaited(self, parity: int, op, chunk: int | None) -> str:
         """What a wait for `parity` is for, and where that stands."""
-        wanted = f"parity {parity} of {self.name}" if self.pipe is None else self.pipe.wanted(self.index)
-        return f"{wanted}: {self.state()}"
+        if self.pipe is not None:
+            return f"{self.wanted(parity, op, chunk)}; {self.state()}"
+        return f"parity {parity} of {self.name}: {self.state()}"
 
 
 def single(task: Task, op, value) -> Mbarrier:

@@ -64,11 +64,12 @@ def barrier_wait(task, op):
     if parity not in (0, 1):
         raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; phases go by parity, 0 or 1",
                    hint="take the phase & 1")
+    chunk = position(task, op, op.chunk) if op.chunk is not None else None
     while not barrier.completed(parity):
         barrier.waiters.append(task)
-        yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity), lambda: barrier.coming)
+        yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity, op, chunk), lambda: barrier.coming)
     task.machine.order.looked(task, op, barrier, parity)
-    task.wait_until(barrier.completed_at[parity], op, f"{barrier.name} parity {parity}")
+    task.wait_until(barrier.completed_at[parity], op, barrier.wanted(parity, op, chunk))
 
 
 @handles("fence")
