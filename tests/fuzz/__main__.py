@@ -11,7 +11,7 @@ from . import rows
 from .families import FAMILIES
 from .workers import Died, cores, run_all
 
-STAGES = ("sim", "check", "compile", "gpu")
+STAGES = ("sim", "check", "text", "compile", "gpu")
 
 
 def parsed(arguments=None) -> argparse.Namespace:
@@ -19,7 +19,9 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument(
-        "--stages", default="sim,check", help="of sim, check, compile (all chips), 'compile sm_90a' (one), gpu"
+        "--stages",
+        default="sim,check",
+        help="of sim, check, text (IR printed and read back), compile (all chips), 'compile sm_90a' (one), gpu",
     )
     parser.add_argument("--family", choices=list(FAMILIES))
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")

@@ -181,6 +181,19 @@ def checked(program: Program, kernel, seeds: int = 3) -> Outcome:
     return Outcome("check", f"alarm {report.findings[0].kind}", str(report.findings[0])[:900])
 
 
+def read_back(program: Program, kernel) -> Outcome:
+    """As text and back: the recorded program and the one that runs."""
+    import importlib
+
+    import mimw
+    from tests.ir.same import same_text
+
+    prepare = importlib.import_module("mimw.simulate").prepare
+    arguments = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
+    same_text(prepare(kernel, program.launched, arguments, launch_meta(program)))
+    return Outcome("text", "ok")
+
+
 def launch_meta(program: Program) -> dict:
     meta = dict(program.meta)
     if program.cluster > 1 and not program.meshed and not program.whole_grid:
@@ -259,6 +272,8 @@ def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[O
         return [unless_too_large(guarded("gpu", lambda: on_gpu(program, kernel, want)))]
     if stage == "sim":
         return [guarded("sim", lambda: simulated(program, kernel, want))]
+    if stage == "text":
+        return [guarded("text", lambda: read_back(program, kernel))]
     if stage == "check":
         return [unless_too_large(guarded("check", lambda: checked(program, kernel)))]
     chips = TARGETS if stage == "compile" else (stage.removeprefix("compile "),)

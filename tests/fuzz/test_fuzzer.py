@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from mimw.errors import OutOfSharedMemory, TooFewRegisters, TooManyWarps
+from mimw.ir import print_program
 from mimw.simulator.machine.table import HANDLERS, Handler
 from tests.fuzz.__main__ import main
 from tests.fuzz.draws import Draws
 from tests.fuzz.families import FAMILIES, program_of
-from tests.fuzz.launch import reference, run_program
+from tests.fuzz.launch import load, reference, run_program, run_stage
 from tests.fuzz.mutants import LEFT_ALONE, ROLES, mutants
 from tests.fuzz.reproduction import written
 from tests.fuzz.shrink import Failure, shrunk
@@ -25,6 +26,17 @@ ROOT = Path(__file__).parents[2]
 
 
 # ---- programs ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_stage_text(tmp_path):
+    """IR of a program is read back; a printer that loses something is found."""
+    program, _ = program_of(5)
+    (outcome, ) = run_stage(program, "text", tmp_path, None, load(program, tmp_path))
+    assert outcome.kind == "ok"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.ir.same.print_program", lambda program, sites=True: print_program(program, sites=False))
+        (outcome, ) = run_stage(program, "text", tmp_path, None, load(program, tmp_path))
+    assert outcome.bad and "sites Site(" in outcome.detail
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,10 +1,18 @@
-"""Whether two programs are equal: the same ops on corresponding values, with the same names, numbers, types and sites."""
+"""Whether two programs are equal: the same ops on corresponding values, with the same names, numbers, types and sites; and whether
+a program is equal to the one that is read from its text.
+
+    differences(program, other)         ["add at k.py:7: sites ..."], or nothing
+    same_text(launch)                   the launch's program, read back; AssertionError where anything differs
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mimw.ir import Op, Program, Value
+from mimw.ir import Op, Program, Value, parse_program, print_program, verify
+from mimw.passes import run_passes
+from mimw.target import target
+from mimw.triton_port.enumerations import enumeration_member
 
 
 def differences(one: Program, other: Program, numbers: bool = True) -> list[str]:
@@ -73,3 +81,23 @@ def _same_kind(one, other) -> bool:
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(_same_kind, one, other))
     return type(one) is type(other)
+
+
+def read_back(program: Program) -> Program:
+    """The program as its text has it, after all comparisons of the two."""
+    for sites in (True, False):
+        text = print_program(program, sites)
+        again = parse_program(text, "k.ir", enumeration_member)
+        verify(again)
+        assert print_program(again, sites) == text
+    return parse_program(print_program(program), "k.ir", enumeration_member)
+
+
+def same_text(launch) -> Program:
+    """The recorded program and the one that runs are read back equal; gives the latter."""
+    again = read_back(launch.program)
+    found = [*differences(launch.recorded, read_back(launch.recorded)), *differences(launch.program, again, numbers=False)]
+    assert not found, "read back with other " + "\n".join(found[:3])
+    passed = run_passes(read_back(launch.recorded), target("sm_90a"), remark=lambda one: None)
+    assert print_program(passed) == print_program(launch.program)       # passes see no difference either
+    return again

@@ -12,17 +12,15 @@ import pytest
 
 import mimw
 from mimw.compile import Kernel, gpu_target
-from mimw.ir import ALONE, parse_program, print_program, verify
-from mimw.passes import run_passes
+from mimw.ir import ALONE
 from mimw.simulator import run
 from mimw.target import target
 from mimw.triton_port.codegen import mlir_context
-from mimw.triton_port.enumerations import enumeration_member
 from mimw.triton_port.runtime import make_backend
 from tests.fuzz.families import program_of
 from tests.fuzz.fixed import SEEDS
 from tests.fuzz.launch import arrays_of, bound, launch_meta, load
-from tests.ir.same import differences
+from tests.ir.same import read_back, same_text
 from tests.kernels import test_attention, test_gemm, test_moe_align, test_sparse_mla, test_topk
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -54,26 +52,6 @@ LIBRARY = {
     "moe_align": lambda machine: test_moe_align.run(machine, test_moe_align.zipf(100, 8), 8, 16, test_moe_align.FORMS["grid"]),
     "sparse_mla": lambda machine: test_sparse_mla.run(machine, test_sparse_mla.problem(topk=128)),
 }
-
-
-def read_back(program):
-    """The program as its text has it, after all comparisons of the two."""
-    for sites in (True, False):
-        text = print_program(program, sites)
-        again = parse_program(text, "k.ir", enumeration_member)
-        verify(again)
-        assert print_program(again, sites) == text
-    return parse_program(print_program(program), "k.ir", enumeration_member)
-
-
-def same_text(launch):
-    """The recorded program and the one that runs are read back equal; gives the latter."""
-    assert differences(launch.recorded, read_back(launch.recorded)) == []
-    again = read_back(launch.program)
-    assert differences(launch.program, again, numbers=False) == []
-    passed = run_passes(read_back(launch.recorded), target("sm_90a"), remark=lambda one: None)
-    assert print_program(passed) == print_program(launch.program)       # passes see no difference either
-    return again
 
 
 def same_results(launch, again) -> None:
