@@ -7,24 +7,16 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
-import tempfile
 from pathlib import Path
-
-import numpy as np
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
+import page  # noqa: E402
 import tle_probes  # noqa: E402
-import tlx as words  # noqa: E402
-import triton  # noqa: E402
 
-import mimw  # noqa: E402
 import mimw.tle as tle  # noqa: E402
-from mimw.compile import compile_kernel  # noqa: E402
-from mimw.target import target as chip  # noqa: E402
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950")
 PREFACE = """# TLE: what works where
@@ -41,15 +33,8 @@ def cells_of(name: str) -> list[str]:
     """What the table says of a probe: one cell for each chip, and the simulator's."""
     kernel = tle_probes.PROBES[name]
     signature = {parameter: tle_probes.SIGNATURE[parameter] for parameter in kernel.arg_names}
-    made = {"x": np.zeros(4096, np.float32), "y": np.zeros(4096, np.float32), "i": np.zeros(4096, np.int32),
-            "d": mimw.TensorDescriptor.from_tensor(np.zeros((64, 64), np.float16), [64, 64])}
-
-    def compiled(target):
-        return lambda: compile_kernel(kernel, signature, target=target, options={"num_warps": 128 // chip(target).warp_size})
-
     grid = (2, ) if name.endswith("grid") else (1, )
-    return [words._answer(compiled(target), name, target) for target in TARGETS] + [
-        words._answer(lambda: mimw.simulate(kernel, grid, *(made[one] for one in kernel.arg_names)), name, "the simulator")]
+    return [page.works(name, kernel, signature, target) for target in TARGETS] + [page.simulates(name, kernel, grid)]
 
 
 def _first_line(item) -> str:
@@ -83,17 +68,7 @@ def table(cells_of=cells_of) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    page = HERE.parent / "tle.md"
-    with tempfile.TemporaryDirectory() as cache:
-        triton.knobs.cache.dir = cache
-        os.environ["MIMW_SIMULATE"] = "1"
-        text = table()
-    if arguments == ["--check"]:
-        stale = not page.exists() or page.read_text() != text
-        print("docs/tle.md is stale: run python docs/support/tle.py" if stale else "docs/tle.md is up to date")
-        return int(stale)
-    page.write_text(text)
-    return 0
+    return page.write_or_check(page.PAGES / "tle.md", table, "tle.py", arguments)
 
 
 if __name__ == "__main__":

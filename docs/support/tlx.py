@@ -6,33 +6,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
-import os
 import sys
-import tempfile
 from enum import Enum
 from pathlib import Path
-
-import numpy as np
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
+import page  # noqa: E402
 import probes  # noqa: E402
-import triton  # noqa: E402
 
-import mimw  # noqa: E402
 import mimw.tlx as tlx  # noqa: E402
-from mimw.compile import compile_kernel  # noqa: E402
-from mimw.errors import NotYet, TargetError  # noqa: E402
 from mimw.passes.check_target import word_targets  # noqa: E402
-from mimw.target import target as chip  # noqa: E402
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950", "gfx1250")
-YES, NO, LATER = "yes", "-", "NotYet"
-_OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-capable")
 
 FAMILIES = {
     "Tasks": "async_tasks async_task async_task_replica_id",
@@ -95,45 +83,13 @@ NOTES = """## Said once
 """
 
 
-def works(name: str, target: str) -> str:
-    """One cell of the table."""
+def cells_of(name: str) -> list[str]:
+    """What the table says of a probe: one cell for each chip, and the simulator's."""
     kernel = probes.PROBES[name]
     signature = {parameter: probes.SIGNATURE[parameter] for parameter in kernel.arg_names if parameter in probes.SIGNATURE}
-    options = {"num_warps": 128 // chip(target).warp_size}
-    if probes.CLUSTERED.get(name):
-        options["ctas_per_cga"] = (2, 1, 1)
-    return _answer(lambda: compile_kernel(kernel, signature, target=target, options=options), name, target)
-
-
-def simulates(name: str) -> str:
-    kernel = probes.PROBES[name]
-    made = {"x": np.zeros(4096, np.float32), "y": np.zeros(4096, np.float32), "h": np.zeros(4096, np.float16), "n": 64,
-            "d": mimw.TensorDescriptor.from_tensor(np.zeros((64, 64), np.float16), [64, 64])}
     options = {"ctas_per_cga": (2, 1, 1)} if probes.CLUSTERED.get(name) else {}
-    arguments = [made[parameter] for parameter in kernel.arg_names if parameter in made]
-    return _answer(lambda: mimw.simulate(kernel, (2, ), *arguments, **options), name, "the simulator")
-
-
-def _answer(attempt, name: str, where: str) -> str:
-    """What an attempt says; an error that is no refusal is a mistake of the probe, and goes up."""
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):  # dump_layout
-            attempt()
-    except Exception as error:
-        causes = list(_causes(error))
-        if any(isinstance(cause, NotYet) for cause in causes):
-            return LATER
-        if any(isinstance(cause, (TargetError, NotImplementedError)) or any(text in str(cause) for text in _OTHER_CHIP)
-               for cause in causes):
-            return NO
-        raise RuntimeError(f"the probe {name} failed on {where}, and not because the chip lacks the word") from error
-    return YES
-
-
-def _causes(error: BaseException | None):
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
+    return [page.works(name, kernel, signature, target, **options) for target in TARGETS] + [
+        page.simulates(name, kernel, (2, ), **options)]
 
 
 def parameters(name: str) -> str:
@@ -160,11 +116,6 @@ def _value(value) -> str:
     return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value).replace("triton.language", "tl")
 
 
-def cells_of(name: str) -> list[str]:
-    """What the table says of a probe: one cell for each chip, and the simulator's."""
-    return [works(name, target) for target in TARGETS] + [simulates(name)]
-
-
 def table(cells_of=cells_of) -> str:
     """The whole page; `cells_of(probe)` are the cells of its row."""
     lines = [PREFACE]
@@ -189,17 +140,7 @@ def table(cells_of=cells_of) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    page = HERE.parent / "tlx.md"
-    with tempfile.TemporaryDirectory() as cache:
-        triton.knobs.cache.dir = cache
-        os.environ["MIMW_SIMULATE"] = "1"
-        text = table()
-    if arguments == ["--check"]:
-        stale = not page.exists() or page.read_text() != text
-        print("docs/tlx.md is stale: run python docs/support/tlx.py" if stale else "docs/tlx.md is up to date")
-        return int(stale)
-    page.write_text(text)
-    return 0
+    return page.write_or_check(page.PAGES / "tlx.md", table, "tlx.py", arguments)
 
 
 if __name__ == "__main__":
