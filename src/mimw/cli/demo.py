@@ -114,7 +114,7 @@ def _draw(trace, out: Path) -> None:
 
 
 def _launch() -> int:
-    from ..testing.machine import gpu_available, gpus
+    from ..testing.gpus import gpu_available, gpus
 
     if not gpus():
         print("4  Launch: no GPU here, skipped")

@@ -37,7 +37,7 @@ def _installed() -> list[tuple[str, str]]:
     from triton import knobs
 
     from .. import __version__
-    from ..testing.machine import gpus
+    from ..testing.gpus import gpus
 
     rows = [("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")]
     rows += [("mimw", __version__)]
@@ -99,7 +99,7 @@ def _compile(chip: str, kernel: str) -> str:
 
 
 def _launch() -> str:
-    from ..testing.machine import gpu_available, gpus
+    from ..testing.gpus import gpu_available, gpus
 
     if not gpus():
         return "no: needs a GPU"

@@ -21,7 +21,7 @@ from ..triton_port.codegen import (
 from .generator import KernelGenerator
 from .recorder import Recorder
 
-_TOLD = ("message", "sites", "hint", "required", "limit", "name")  # what an error of ours says beside its text
+_FACTS = ("message", "sites", "hint", "required", "limit", "name")  # attributes of an error of ours, beside its text
 
 
 class KernelCompilationError(CompilationError):
@@ -41,8 +41,8 @@ class KernelCompilationError(CompilationError):
 
     def __reduce__(self):
         ours = next((base for base in type(self).__bases__ if issubclass(base, MimwError)), None)
-        told = {name: value for name, value in vars(self).items() if name in _TOLD}
-        return _again, (_is_about_the_configuration(self), ours, (self.src, None, self.error_message, self.text), told)
+        facts = {name: value for name, value in vars(self).items() if name in _FACTS}
+        return _again, (_is_about_the_configuration(self), ours, (self.src, None, self.error_message, self.text), facts)
 
 
 class ConfigurationRefused(KernelCompilationError, CompileTimeAssertionFailure):
@@ -59,17 +59,17 @@ def compilation_error(fn, error: Exception) -> KernelCompilationError:
     about, root, site = _is_about_the_configuration(error), origin(error), getattr(error, "mimw_site", None)
     where = f"{excerpt(site)}\n" if site else ""
     if isinstance(root, MimwError):
-        told = {name: getattr(root, name) for name in _TOLD if hasattr(root, name)}
+        facts = {name: getattr(root, name) for name in _FACTS if hasattr(root, name)}
         if isinstance(root, ResourceError):
-            told["name"] = root.kind
-        return _again(about, type(root), (fn.src, None, None, str(root) if told.get("sites") else f"{where}{root}"), told)
+            facts["name"] = root.kind
+        return _again(about, type(root), (fn.src, None, None, str(root) if facts.get("sites") else f"{where}{root}"), facts)
     text = f"{where}{_message(error, root)}" if site else str(error)
     return _again(about, None, (error.src, error.node, error.error_message, text), {})
 
 
-def _again(about_the_configuration: bool, ours: type | None, arguments: tuple, told: dict) -> KernelCompilationError:
+def _again(about_the_configuration: bool, ours: type | None, arguments: tuple, facts: dict) -> KernelCompilationError:
     found = _kind(about_the_configuration, ours)(*arguments)
-    vars(found).update(told)
+    vars(found).update(facts)
     return found
 
 

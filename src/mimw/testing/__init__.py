@@ -2,6 +2,6 @@
 
 from .compare import compare
 from .golden import Golden
-from .machine import gpu_available
+from .gpus import gpu_available
 
 __all__ = ["Golden", "compare", "gpu_available"]

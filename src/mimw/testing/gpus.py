@@ -1,4 +1,10 @@
-"""What this machine has, asked of the CUDA driver itself, so that no torch is needed."""
+"""The GPUs of this machine, asked of the CUDA driver itself, so that no torch is needed.
+
+    gpus()              (Device("NVIDIA H200", (9, 0)), ); empty without a driver
+    gpu_available()     True where torch can launch there
+
+Input: nothing. Output: the devices. Where one test case runs, on the simulator or on such a device, is machines.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ _COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76
 
 
 @dataclass(frozen=True)
-class Gpu:
+class Device:
     """One CUDA device as its driver describes it; `capability` is (9, 0) on an H100 or H200."""
 
     name: str
@@ -30,7 +36,7 @@ def gpu_available() -> bool:
 
 
 @cache
-def gpus() -> tuple[Gpu, ...]:
+def gpus() -> tuple[Device, ...]:
     """The CUDA devices of this machine; empty without a driver."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -42,7 +48,7 @@ def gpus() -> tuple[Gpu, ...]:
     return tuple(_describe(cuda, index) for index in range(count.value))
 
 
-def _describe(cuda: ctypes.CDLL, index: int) -> Gpu:
+def _describe(cuda: ctypes.CDLL, index: int) -> Device:
     device, name, value = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_int()
     cuda.cuDeviceGet(ctypes.byref(device), index)
     cuda.cuDeviceGetName(name, len(name), device)
@@ -50,4 +56,4 @@ def _describe(cuda: ctypes.CDLL, index: int) -> Gpu:
     for attribute in (_COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR):
         cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
         numbers.append(value.value)
-    return Gpu(name.value.decode(), tuple(numbers))
+    return Device(name.value.decode(), tuple(numbers))
