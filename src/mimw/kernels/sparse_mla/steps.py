@@ -1,4 +1,4 @@
-"""What both forms of the kernel are made of: gathered rows into a pipe's slot, one step of softmax, the results out.
+"""Steps that both forms of the kernel share: gathered rows into a pipe's slot, one step of softmax, the results out.
 
 Input: tiles in registers or pipes' slots. Output: tiles, or filled slots. A tile of BK listed rows of KV has three parts, each in
 a buffer of its own: the left and the right half of the DV columns that are both key and value, and the tail, key only:
@@ -34,8 +34,8 @@ def listed(indices, first, length, query, SKV, CAUSAL: tl.constexpr, BK: tl.cons
 
 @mimw.jit
 def gather(buffer, rows, ok, column: tl.constexpr, PIECE: tl.constexpr):
-    """Fill a (BK, N) buffer with columns column .. column + N of the rows at the pointers `rows`, PIECE at a time; zeros for those
-    that are not `ok`: what nobody listed may be NaN, and 0 * NaN is."""
+    """Fill a (BK, N) buffer with columns column .. column + N of the rows at the pointers `rows`, PIECE at a time; rows that are
+    not `ok` become zeros: a row that no list names may hold NaN, and 0 * NaN is NaN."""
     BK: tl.constexpr = buffer.shape[0]
     COLUMNS: tl.constexpr = buffer.shape[1]
     number, part = tl.arange(0, BK)[:, None], tl.arange(0, PIECE)[None, :]
