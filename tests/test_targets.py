@@ -7,7 +7,7 @@ from triton.compiler.errors import CompilationError
 
 from mimw.errors import TargetError
 from mimw.passes.check_target import word_targets
-from mimw.target import TARGETS
+from mimw.target import FEATURES, TARGETS
 from tests.lowering.words import ANYWHERE, CASES
 
 _BINARY = {"sm": "cubin", "gf": "hsaco"}
@@ -38,3 +38,22 @@ def test_the_table_for_the_documentation():
     assert table["tmem"] == ("sm_100a", "sm_103a")
     assert table["desc.load"] == tuple(name for name, chip in TARGETS.items() if chip.has("tma"))
     assert "local_alloc" not in table  # every target has it
+
+
+@pytest.mark.parametrize("name, mma, warp, tensor_memory, features", [
+    ("sm_80", "mma", 32, 0, {"zero_fill"}), ("sm_90a", "wgmma", 32, 0, {"tma", "wgmma", "clusters"}),
+    ("sm_100a", "tcgen05", 32, 512 * 128 * 4, {"tma", "preferred_cluster"}),
+    ("sm_120a", "mma", 32, 0, {"tma", "preferred_cluster"}),
+    ("gfx942", "mfma", 64, 0, set()), ("gfx1250", "wmma", 32, 0, set())])
+def test_what_a_chip_has(name, mma, warp, tensor_memory, features):
+    """Blackwell's sm_120 has no tensor memory, and wgmma is Hopper's alone."""
+    chip = TARGETS[name]
+    assert (chip.mma, chip.warp_size, chip.space("tmem")) == (mma, warp, tensor_memory)
+    assert {feature for feature in ("tma", "wgmma", "clusters", "preferred_cluster", "zero_fill") if chip.has(feature)} >= features
+    assert chip.has("wgmma") == (mma == "wgmma") and chip.has("zero_fill") == (chip.assembly == "ptx")
+    assert chip.features <= set(FEATURES) and chip.space("smem") == chip.shared_bytes
+
+
+def test_no_such_feature():
+    with pytest.raises(ValueError, match="no feature is named 'tmaa'; there are tasks, mbarrier, tma"):
+        TARGETS["sm_90a"].has("tmaa")
