@@ -62,7 +62,8 @@ def compilation_error(fn, error: Exception) -> KernelCompilationError:
         facts = {name: getattr(root, name) for name in _FACTS if hasattr(root, name)}
         if isinstance(root, ResourceError):
             facts["name"] = root.kind
-        return _again(about, type(root), (fn.src, None, None, str(root) if facts.get("sites") else f"{where}{root}"), facts)
+        says_where = isinstance(root, KernelError) and facts.get("sites")
+        return _again(about, type(root), (fn.src, None, None, str(root) if says_where else f"{where}{root}"), facts)
     text = f"{where}{_message(error, root)}" if site else str(error)
     return _again(about, None, (error.src, error.node, error.error_message, text), {})
 
