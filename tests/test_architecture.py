@@ -302,3 +302,15 @@ def test_accepts(module, source):
 def test_refuses(module, source, expected):
     (problem,) = [complaint(one, {"install_aliases"}) for one in imports_of(source, module)]
     assert expected in problem
+
+
+@pytest.mark.parametrize("room", ["simulator", "memory_model", "search", "timing", "costs"])
+def test_module_docstrings_name_input_and_output(room):
+    """And an example, which is indented."""
+    without = []
+    for module, path in _modules():
+        page = ast.get_docstring(ast.parse(path.read_text())) or ""
+        if module.split(".")[1:2] == [room] and path.name != "__init__.py":
+            if not ("Input: " in page and "Output: " in page and "\n    " in page):
+                without.append(str(path.relative_to(_ROOT)))
+    assert without == []

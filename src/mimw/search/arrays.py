@@ -1,8 +1,10 @@
 """The arrays of a launch: put back before each run, and whether processes may write them apart from each other.
 
+Input: the launch's arguments. Output: the same arrays with the contents that they had at first. For example:
+
     arrays = Arrays(launch.values.values())
     arrays.restore()                contents as they were when `arrays` was made
-    arrays.shared()                 whether what one process writes the others would see
+    arrays.shared()                 whether other processes would see what one process writes
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""How far a check is: a line for whoever waits, no sooner than after two seconds and no oftener than once a second.
+"""How far a check is: a line of text, no sooner than after two seconds and no oftener than once a second.
+
+Input: runs that end, and how many there are. Output: lines for a function such as `print`. For example:
 
     meter = Meter(print)                        mimw.check(..., progress=meter)
     # 3 of 8 runs, 12,100 operations/s, about 14 s left

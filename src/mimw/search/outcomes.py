@@ -1,6 +1,8 @@
-"""What one run has shown, as plain data: it goes from a worker process to the one that reports.
+"""What one run has shown, as plain data that a worker process hands to the process that reports.
 
-    outcome_of(error, seed, grid, ops)      error: what the run ended in, or None
+Input: the error in which a run ended, or None. Output: an outcome, and findings. For example:
+
+    outcome_of(error, seed, grid, ops)
     same(error)                             equal for errors that are one finding
 """
 

@@ -1,14 +1,17 @@
 """Runs side by side in forked processes, their results in order.
 
+Input: a function of a run's number, and how many runs and processes there are. Output: the results, in the order of the numbers.
+
     crew = Crew(8, run, jobs=2)             run(0) ... run(7), each in this process or in a copy of it
-    for result in crew: ...                 in the order of the numbers, whoever was first
+    for result in crew: ...                 in the order of the numbers, whichever run ended first
     crew.look()                             called often inside of `run`: the moment at which copies are worth it may be in a run
 
-Nothing is forked before the runs have taken a while (START), so small checks stay in one process. From then on this process
+No process is forked before the runs have taken a while (START), so small checks stay in one process. From then on this process
 and `jobs - 1` copies each take the next number, until none is left. A copy has everything that this process has (the recorded
-program, the arrays, which it writes for itself alone), and hands back what pickles. What a run prints comes out in order, too.
+program, the arrays, which it writes for itself alone), and hands back results that pickle. What a run prints comes out in order,
+too.
 
-Where something goes wrong in a copy (an error that is no result, no memory, an end by a signal) its run is made again here, so
+A run that goes wrong in a copy (an error that is no result, no memory, an end by a signal) is made again in this process, so
 errors are raised where they would be in one process, and with their traceback. Copies do not hear the keyboard's interrupt; they
 are ended with the iteration, however it ends.
 """

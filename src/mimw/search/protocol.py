@@ -1,13 +1,16 @@
-"""Runs without tile data: zeros stand for what decides nothing, so a run costs what its protocol costs.
+"""Runs without tile data: zeros stand for tiles that decide nothing, so a run costs what its protocol costs.
+
+Input: a launch, and a machine for it. Output: the machine takes the same steps in the same order, by the same seed. For example:
 
     data = TileData(launch)
-    data.leave_out(machine)         before it runs: the same steps in the same order, by the same seed
+    data.leave_out(machine)         before the machine runs
 
-What decides is computed as ever: conditions and bounds, phases, predicates, addresses, masks and indices, all that atomics take,
-and whatever these come from: arithmetic, products, shared memory with what is put there by tasks and other CTAs, global memory with
-what this launch stores there. Copies move their bytes, accesses are accesses, a product is still started, waited for, and refused
-to who reads it early; only its numbers, and those of arithmetic on tiles, are not computed. So findings are those of a full run
-with the same seed, less what is about values: assertions on tiles, and division by zero.
+Values that decide something are computed as ever: conditions and bounds, phases, predicates, addresses, masks and indices, all
+operands of atomics, and whatever these values come from: arithmetic, products, shared memory with what tasks and other CTAs put
+there, global memory with what this launch stores there. Copies move their bytes, and accesses are accesses. A product is still
+started and waited for, and a task that reads it early is refused; only its numbers, and those of arithmetic on tiles, are not
+computed. So findings are those of a full run with the same seed, less those about values: assertions on tiles, and division by
+zero.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""Which CTAs of a grid run: all, a few clusters, or those that are named.
+"""Which CTAs of a grid run: all, a few clusters, or named ones.
+
+Input: what `mimw.check(ctas=...)` asks for, and the launch. Output: a function of seed and launch that gives the clusters. For
+example:
 
     choice = chosen("sample", launch)           first, last and one more, which the seed draws
     choice(seed, launch)                        ((program ids of a cluster's CTAs), ...), or () for all of the grid
 
-A sample runs in the grid as it is: program ids and the number of programs are those of the whole. Sound is that only for kernels
-whose CTAs have nothing to do with each other while they run (`across`).
+A sample runs in the grid as it is: program ids and the number of programs are those of the whole. A sample is sound only for
+kernels whose CTAs have nothing to do with each other while they run (`across`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The order of a check: seeds, schedules, smaller launches; then what was found, each once, as small as can be.
+"""The order of a check: seeds, schedules, smaller launches; then what was found, each finding once, as small as can be.
 
-    Search(launch).all(range(8), "random", 200, shrink=True)         a Report
+Input: a launch and the seeds, or the limit of a systematic search. Output: a `Report`. For example:
 
-Runs of seeds and of smaller launches have nothing to do with each other, so they are shared out among processes; a systematic
-search learns from each run which to make next, and shrinking likewise, so these stay in one.
+    Search(launch).all(range(8), "random", 200, shrink=True)
+
+Runs of seeds and of smaller launches do not depend on each other, so they are shared out among processes. A systematic search
+learns from each run which run to make next, and shrinking likewise, so these stay in one process.
 """
 
 from __future__ import annotations

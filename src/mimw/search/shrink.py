@@ -1,6 +1,8 @@
 """The smallest launch that shows a finding: extents of the grid and integer arguments halved for as long as it does.
 
-    Shrinker(attempt, over).shrunk(launch, what, finding)       (finding, launch), the smallest of SHRINK_RUNS tried
+Input: a launch and its finding. Output: the finding as the smallest launch shows it, and that launch. For example:
+
+    Shrinker(attempt, over, ctas).shrunk(given, best, what, finding)       (finding, launch), the smallest of SHRINK_RUNS tried
 """
 
 from __future__ import annotations

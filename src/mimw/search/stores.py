@@ -1,12 +1,14 @@
 """Whether stores of different clusters meet, by their addresses alone, for a whole grid of which only a part runs.
 
+Input: a launch. Output: clusters to run together, and what was compared. For example:
+
     found = meeting_stores(launch)
-    found.suspects          clusters to run together: their stores meet, or one stores outside of all arrays
+    found.suspects          clusters whose stores meet, or of which one stores outside of all arrays
     found.says              what was compared, or why it was not
 
 Addresses are evaluated for each CTA where they, their masks and the control flow around them are arithmetic on program ids,
-arguments and constants; everything else (copies, products, barriers, tile data) is left out, so a CTA takes milliseconds. Nothing
-is reported from here: suspects are run on the simulator, which finds the race itself, with its full message.
+arguments and constants. Everything else (copies, products, barriers, tile data) is left out, so a CTA takes milliseconds. This
+file reports no race: suspects are run on the simulator, which finds the race itself, with its full message.
 """
 
 from __future__ import annotations

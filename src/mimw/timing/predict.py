@@ -1,8 +1,12 @@
 """`mimw.predict`: the timeline and the time of a launch, without a GPU.
 
+Input: a kernel, a grid, arguments, and a chip with a cost model. Output: a `Prediction`. For example:
+
+    print(mimw.predict(gemm, (132, ), a, b, c, 4096))      312.4 us at 1,530 MHz, bound by tensor cores, busy 91 % of the time, ...
+
 The CTAs of one SM (of one cluster's SMs) are run by the machine with a clock (simulator/clock/machine.py), with the launch's own
-trip counts. What the other SMs do enters as this SM's share of L2 and DRAM. A short run of all CTAs that are resident at the start
-counts which loads are of the same bytes; one at the boost clock says how busy the tensor cores are, and those after it are at the
+trip counts. The other SMs enter by this SM's share of L2 and DRAM. A short run of all CTAs that are resident at the start counts
+which loads are of the same bytes. One run at the boost clock says how busy the tensor cores are; the runs after it are at the
 clock that the power limit leaves at that load.
 """
 

@@ -1,4 +1,10 @@
-"""What a predicted and a measured timeline have in common: a trace, its time, its tables and pictures."""
+"""What a predicted and a measured timeline have in common: a trace, its time, its tables and pictures.
+
+Input: a trace in microseconds. Output: shares, waits, JSON and pictures. For example:
+
+    timeline.bubbles()[0]                 the longest waits: of which task, for what, at which line
+    timeline.write("timeline.html")
+"""
 
 from __future__ import annotations
 

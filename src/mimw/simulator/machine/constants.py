@@ -1,8 +1,10 @@
 """Values that are the same whenever and wherever they are computed: evaluated once a program, not by every task in every trip.
 
-    values, ops = constants(program)     {value: number or tile}, and the ops that need not run any more
+Input: a program. Output: its constant values, and the ops that made them and need not run any more. For example:
 
-Only ops that take no time are among them, so that no clock goes otherwise. They count as if they had run.
+    values, ops = constants(program)     {value: number or tile}, {op, ...}
+
+Only ops that take no time are among them, so no clock goes otherwise. They count as if they had run.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Operations in flight, by what the scheduler asks about them: whose time has come, and which can land.
 
-    flights.start(operation, due=120)      flies from here on, at the latest until step 120
+Input: operations that start and land. Output: the operation to land next. For example:
+
+    flights.start(operation, due=120)      in flight from now on, at the latest until step 120
     flights.overdue(120)                   an operation whose time has come and that can land, if there is one
     flights.able                           how many can land; flights.nth(k) is the k-th of them in the order of their start
-    flights.land(operation)                is over
+    flights.land(operation)                the operation is over
 
-What is asked at each step costs the same however many fly, and of what has landed nothing is kept.
+Each question costs the same however many operations are in flight, and nothing is kept of those that have landed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """How many trips of loops a task may take before its loop counts as endless.
 
+Input: the trips of a task's loops. Output: nothing, or an `EndlessLoop`. For example:
+
     limit = trip_limit()                 # MIMW_MAX_TRIPS, or TRIPS
     count(task, op, trips)               # raises EndlessLoop, with the lines of `op` and of the loops around it
 
 A `for` loop knows its trips before the first one, so it is refused at once; a `while` loop counts each. A `while` loop that
-changes nothing, in which nobody else gets a turn, is found as soon as it is looked at, every LOOK trips.
+changes nothing, in which no other task gets a turn, is found as soon as it is looked at, every LOOK trips.
 """
 
 from __future__ import annotations

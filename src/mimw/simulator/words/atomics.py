@@ -1,5 +1,7 @@
 """What atomics do to many places at once: equal places take turns in the order of the lanes.
 
+Input: a function, and for each lane a place and operands. Output: what each lane finds there, and what it leaves. For example:
+
     old, new = in_turns(KINDS["ADD"], places, start, values)
 
     places   an integer a lane: [7, 3, 7]         start    what was there before, a lane: [10, 20, 10]
