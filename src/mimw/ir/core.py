@@ -95,6 +95,8 @@ class Op:
 
     def with_blocks(self, change: Callable[[Block], Block]) -> Op:
         """The op with `change` of each of its blocks; the same object where none changes."""
+        if not self.blocks:
+            return self
         blocks = tuple(map(change, self.blocks))
         return self if all(new is old for new, old in zip(blocks, self.blocks)) else replace(self, blocks=blocks)
 

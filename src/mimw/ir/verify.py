@@ -21,6 +21,7 @@ from .ops import OPS, result_types
 from .printer import print_op
 from .types import Type
 
+_TERMINATORS = frozenset(name for name, row in OPS.items() if "terminator" in row.traits)
 _RIGHT: WeakSet[Program] = WeakSet()
 
 
@@ -52,7 +53,7 @@ def _block(block: Block, outside: set[Value], in_task: bool, known: set[Op]) -> 
         for operand in op.operands:
             if operand not in defined:
                 _complain(op, f"{operand!r} is used before it is defined")
-        if "terminator" in op.row.traits and index != len(block.ops) - 1:
+        if op.name in _TERMINATORS and index != len(block.ops) - 1:
             _complain(op, "a terminator stands before the end of its block")
         if op.blocks:
             if op.name == "warp_specialize" and in_task:

@@ -54,7 +54,9 @@ class _Fencer:
 
     def _buffers(self, op: Op, how: str) -> frozenset[Value]:
         """The allocations that the op accesses in this way."""
-        found = (getattr(op, name) for name, kind in op.row.touches if kind == how)
+        found = [getattr(op, name) for name, kind in op.row.touches if kind == how]
+        if not found:
+            return frozenset()
         return frozenset(root for value in found if isinstance(value, Value) and isinstance(value.type, Buffer)
                          for root in self.roots[value])
 
