@@ -11,22 +11,25 @@ import mimw.tlx as tlx
 
 
 @mimw.jit
-def tile_origin(tile, blocks, all_heads, heads, band, BM: tl.constexpr):
-    """(batch, head, first query) of output tile number `tile`; `blocks` are those of one head."""
-    first = tile // (band * blocks) * band
-    width = min(all_heads - first, band)
-    within = tile % (band * blocks)
-    head = first + within % width
-    return head // heads, head % heads, (blocks - 1 - within // width) * BM
+def number_of_tiles(shape, BM: tl.constexpr):
+    """Tiles of the output; `shape` is (batches, heads, seq_q, seq_k, band)."""
+    batches, heads, seq_q, _, _ = shape
+    return tl.cdiv(seq_q, BM) * batches * heads
 
 
 @mimw.jit
-def key_blocks(query, seq_q, seq_k, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """(how many blocks of keys the queries from `query` on look at, how many of those need no mask)."""
-    if CAUSAL:
-        ends = min(query + BM + seq_k - seq_q, seq_k)
-        return tl.cdiv(ends, BN), min((query + seq_k - seq_q + 1) // BN, ends // BN)
-    return tl.cdiv(seq_k, BN), seq_k // BN
+def tile_at(tile, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    """(batch, head, first query, blocks of keys its queries look at, how many of those need no mask) of output tile `tile`."""
+    batches, heads, seq_q, seq_k, band = shape
+    blocks = tl.cdiv(seq_q, BM)
+    first = tile // (band * blocks) * band
+    width = min(batches * heads - first, band)
+    within = tile % (band * blocks)
+    head = first + within % width
+    query = (blocks - 1 - within // width) * BM
+    ends = min(query + BM + seq_k - seq_q, seq_k) if CAUSAL else seq_k
+    plain = min((query + seq_k - seq_q + 1) // BN, ends // BN) if CAUSAL else ends // BN
+    return head // heads, head % heads, query, tl.cdiv(ends, BN), plain
 
 
 @mimw.jit
@@ -39,19 +42,21 @@ def draw(counter, tiles):
 
 
 @mimw.jit
-def tell(order, tile, turn):
-    """The other tasks learn that `tile` follows number `turn` of this program, when all know what followed the one before."""
-    slots, told, known = order
-    tlx.barrier_wait(known[0], turn % 2 ^ 1)
-    tlx.local_store(slots[0], tl.full((1, ), tile, tl.int32))
-    tlx.barrier_arrive(told[0])
+def schedule(order, counter, shape, BM: tl.constexpr):
+    """Draw tile after tile, and tell the other roles which one follows number `turn` of this program."""
+    tile = tl.program_id(0)
+    turn = 0
+    while tile < number_of_tiles(shape, BM):
+        tile = draw(counter, number_of_tiles(shape, BM))
+        slot = order.acquire(turn)
+        tlx.local_store(slot.tile, tl.full((1, ), tile, tl.int32))
+        order.commit(turn)
+        turn += 1
 
 
 @mimw.jit
 def next_tile(order, turn):
     """Which tile follows number `turn` of this program."""
-    slots, told, known = order
-    tlx.barrier_wait(told[0], turn % 2)
-    tile = tl.max(tlx.local_load(slots[0]), 0)
-    tlx.barrier_arrive(known[0])
+    tile = tl.max(tlx.local_load(order.wait(turn).slot.tile), 0)
+    order.release(turn)
     return tile

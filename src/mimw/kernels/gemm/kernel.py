@@ -1,8 +1,7 @@
 """`C = A B` on Hopper: one warp loads tiles with TMA, warpgroups multiply them, and stores overlap the next tile.
 
-Nouns: a ring of STAGES slots, each with a (BM, BK) tile of A and a tile of B of BK x BN. `full[slot]` completes when both have
-landed, `free[slot]` when every consumer of the slot has read them. Each consumer has STAGING tiles for its stores.
-`go[c]` completes when consumer c may start to multiply (ping-pong only).
+Nouns: the pipe `inputs`, whose chunk holds a (BM, BK) tile of A and the BK x BN tile of B that goes with it; STAGING tiles for each
+consumer's stores. Roles: `load`, and CONSUMERS times `compute`, which for each output tile is `multiply` and then `store`.
 
 Two schedules share the roles:
 
@@ -16,12 +15,22 @@ tile rows in the L2 cache. Tiles that stick out of the matrices are TMA's busine
 import triton.language as tl
 
 import mimw
+import mimw.tle as tle
 import mimw.tlx as tlx
+
+from ..consumers import begin_turn, consumer, consumers, one_of_consumers, open_turns, pass_turn
 
 
 @mimw.jit
-def tile_origin(tile, tiles_m, tiles_n, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr):
+def output_tiles(M, N, BM: tl.constexpr, BN: tl.constexpr):
+    """How many tiles C has."""
+    return tl.cdiv(M, BM) * tl.cdiv(N, BN)
+
+
+@mimw.jit
+def tile_origin(tile, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr):
     """First row and column of output tile number `tile`, counted down bands of GROUP_M tile rows."""
+    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
     per_band = GROUP_M * tiles_n
     first = (tile // per_band) * GROUP_M
     height = min(tiles_m - first, GROUP_M)
@@ -30,41 +39,48 @@ def tile_origin(tile, tiles_m, tiles_n, BM: tl.constexpr, BN: tl.constexpr, GROU
 
 
 @mimw.jit
-def load_tiles(a_desc, b_desc, a_tile, b_tile, full, m, n, k, BYTES: tl.constexpr, B_IS_NK: tl.constexpr):
-    """Start the two loads of one slot."""
-    tlx.barrier_expect_bytes(full, BYTES)
-    tlx.async_descriptor_load(a_desc, a_tile, [m, k], full)
-    if B_IS_NK:
-        tlx.async_descriptor_load(b_desc, b_tile, [n, k], full)
-    else:
-        tlx.async_descriptor_load(b_desc, b_tile, [k, n], full)
+def load(inputs, a_desc, b_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
+         B_IS_NK: tl.constexpr):
+    """Tiles of A and B along K, for one output tile of this program after the other."""
+    chunk = 0
+    for tile in range(tl.program_id(0), output_tiles(M, N, BM, BN), tl.num_programs(0)):
+        m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
+        for k in range(0, K, BK):
+            slot = inputs.acquire(chunk)
+            tle.gpu.copy(a_desc, slot.a, a_desc.block_shape, [m, k])
+            tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [n, k] if B_IS_NK else [k, n])
+            inputs.commit(chunk)
+            chunk += 1
 
 
 @mimw.jit
-def multiply(a_tiles, b_tiles, full, free, next_go, used, K, row: tl.constexpr, ROWS: tl.constexpr, BN: tl.constexpr,
-             BK: tl.constexpr, STAGES: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr):
-    """acc = sum over k of A[row : row + ROWS, k] B[k], from ring position `used` on; gives (acc, next position).
+def product(inputs, chunk, acc, row: tl.constexpr, B_IS_NK: tl.constexpr):
+    """acc += A[row :] B for the tiles of one chunk, started and not waited for."""
+    slot = inputs.wait(chunk).slot
+    a = tlx.local_slice(slot.a, [row, 0], [acc.shape[0], slot.a.shape[1]])
+    return tlx.async_dot(a, tlx.local_trans(slot.b) if B_IS_NK else slot.b, acc)
 
-    One dot is always in flight: a slot is freed once the dot after its own has started and its own has ended. In ping-pong
-    the next consumer may start when the last dot has started, so that the tensor cores never idle between tiles.
+
+@mimw.jit
+def multiply(inputs, first, steps, me: tl.constexpr, row: tl.constexpr, ROWS: tl.constexpr, BN: tl.constexpr,
+             CONSUMERS: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr):
+    """ROWS rows of A, from row `row` of its tiles on, times B: the sum over `steps` chunks, of which number `first` is the first.
+
+    One product is always under way: a chunk is released once the product after its own has started and its own has ended. In
+    ping-pong the next consumer may start when the last product has started, so that the tensor cores never idle between tiles.
     """
-    acc = tl.zeros((ROWS, BN), tl.float32)
-    last = 0
-    for k in range(0, K, BK):
-        slot, phase = tlx.warp_spec.get_bufidx_phase(used, STAGES)
-        tlx.barrier_wait(full[slot], phase)
-        a = tlx.local_slice(a_tiles[slot], [row, 0], [ROWS, BK])
-        b = tlx.local_trans(b_tiles[slot]) if B_IS_NK else b_tiles[slot]
-        acc = tlx.async_dot(a, b, acc)
-        acc = tlx.async_dot_wait(1, acc)
-        tlx.barrier_arrive(free[last], pred=k > 0)
-        last = slot
-        used += 1
     if PING_PONG:
-        tlx.barrier_arrive(next_go)
+        begin_turn(me)
+    acc = tl.zeros((ROWS, BN), tl.float32)
+    for chunk in range(first, first + steps):
+        acc = product(inputs, chunk, acc, row, B_IS_NK)
+        acc = tlx.async_dot_wait(1, acc)
+        inputs.release(chunk - 1, pred=chunk > first)
+    if PING_PONG:
+        pass_turn(me, CONSUMERS)
     acc = tlx.async_dot_wait(0, acc)
-    tlx.barrier_arrive(free[last])
-    return acc, used
+    inputs.release(first + steps - 1, pred=steps > 0)
+    return acc
 
 
 @mimw.jit
@@ -80,8 +96,7 @@ def columns(tile, piece: tl.constexpr, PIECES: tl.constexpr):
 
 
 @mimw.jit
-def store(c_desc, staging, first: tl.constexpr, acc, m, n, BN: tl.constexpr, PIECES: tl.constexpr,
-          STAGING: tl.constexpr):
+def store(c_desc, staging, first: tl.constexpr, acc, m, n, BN: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr):
     """Write an output tile in column pieces; a piece waits only for the store that last used its staging tile."""
     for piece in tl.static_range(PIECES):
         tile = staging[first + piece % STAGING]
@@ -92,51 +107,43 @@ def store(c_desc, staging, first: tl.constexpr, acc, m, n, BN: tl.constexpr, PIE
 
 
 @mimw.jit
+def compute(inputs, staging, c_desc, M, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+            GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
+            PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr):
+    """The output tiles of consumer `me`: all of its rows in ping-pong, its share of the rows of each tile otherwise."""
+    TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
+    ROWS: tl.constexpr = BM // (CONSUMERS // TURNS)
+    turn: tl.constexpr = me if PING_PONG else 0
+    row: tl.constexpr = 0 if PING_PONG else me * ROWS
+    steps = tl.cdiv(K, BK)
+    chunk = turn * steps
+    if PING_PONG:
+        open_turns(me, CONSUMERS)
+    for tile in range(tl.program_id(0) + turn * tl.num_programs(0), output_tiles(M, N, BM, BN), TURNS * tl.num_programs(0)):
+        acc = multiply(inputs, chunk, steps, me, row, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
+        m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
+        store(c_desc, staging, STAGING * me, acc, m + row, n, BN, PIECES, STAGING)
+        chunk += TURNS * steps
+    tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
 def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
          PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr):
     """C[M, N] = A[M, K] B, with B as (K, N), or as (N, K) where B_IS_NK (8-bit and tf32 inputs need that)."""
     ROWS: tl.constexpr = BM if PING_PONG else BM // CONSUMERS
-    READERS: tl.constexpr = 1 if PING_PONG else CONSUMERS
-    TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
-    BYTES: tl.constexpr = (BM + BN) * BK * tlx.size_of(tlx.dtype_of(a_desc))
+    B_SHAPE: tl.constexpr = (STAGES, BN, BK) if B_IS_NK else (STAGES, BK, BN)
 
-    a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
-    b_tiles = tlx.local_alloc((BN, BK) if B_IS_NK else (BK, BN), tlx.dtype_of(b_desc), STAGES)
+    inputs = tle.pipe(capacity=STAGES, readers=one_of_consumers(CONSUMERS) if PING_PONG else consumers(CONSUMERS), name="inputs",
+                      a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
+                      b=tle.gpu.alloc(B_SHAPE, tlx.dtype_of(b_desc)))
     staging = tlx.local_alloc((ROWS, BN // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
-    full = tlx.alloc_barriers(STAGES)
-    free = tlx.alloc_barriers(STAGES, arrive_count=READERS)
-    go = tlx.alloc_barriers(CONSUMERS)
-
-    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
-    tiles = tiles_m * tiles_n
-    slots_per_tile = tl.cdiv(K, BK)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            turn: tl.constexpr = me if PING_PONG else 0
-            row: tl.constexpr = 0 if PING_PONG else me * ROWS
-            used = turn * slots_per_tile
-            start_phase = 1 if me == 0 else 0  # the first consumer starts at once
-            for tile in range(tl.program_id(0) + turn * tl.num_programs(0), tiles, TURNS * tl.num_programs(0)):
-                m, n = tile_origin(tile, tiles_m, tiles_n, BM, BN, GROUP_M)
-                if PING_PONG:
-                    # Its turn. Also what makes parities safe: a ring phase may be waited for only if the one before is over.
-                    tlx.barrier_wait(go[me], start_phase)
-                    start_phase ^= 1
-                acc, used = multiply(a_tiles, b_tiles, full, free, go[(me + 1) % CONSUMERS], used, K, row, ROWS, BN, BK,
-                                     STAGES, PING_PONG, B_IS_NK)
-                store(c_desc, staging, STAGING * me, acc, m + row, n, BN, PIECES, STAGING)
-                used += (TURNS - 1) * slots_per_tile  # the other consumers' turns
-            tlx.async_descriptor_store_wait(0)
-
+            compute(inputs.reader(consumer(me)), staging, c_desc, M, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES, STAGING,
+                    PING_PONG, B_IS_NK)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            filled = 0
-            for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
-                m, n = tile_origin(tile, tiles_m, tiles_n, BM, BN, GROUP_M)
-                for k in range(0, K, BK):
-                    slot, phase = tlx.warp_spec.get_bufidx_phase(filled, STAGES)
-                    tlx.barrier_wait(free[slot], phase ^ 1)
-                    load_tiles(a_desc, b_desc, a_tiles[slot], b_tiles[slot], full[slot], m, n, k, BYTES, B_IS_NK)
-                    filled += 1
+            load(inputs.writer(), a_desc, b_desc, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK)

@@ -1,0 +1,131 @@
+"""What a consumer of the attention kernel does: for each tile, block of keys after block of keys, a product beside a softmax.
+
+    p, highest, total, acc = state                  the last block's probabilities, the highest scores and the sums of
+                                                    probabilities so far, and the sum of p V over the blocks before
+    state = step(q, keys, values, 7, state, ...)    the softmax of block 7 beside acc += p V of block 6
+    compute(queries.reader("consumer0"), ...)       the role, tile after tile
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+from ..consumers import begin_turn, open_turns, pass_turn
+from .schedule import next_tile, number_of_tiles, tile_at
+from .softmax import first_softmax, masked, softmax
+
+LN2 = tl.constexpr(0.6931471805599453)
+
+
+@mimw.jit
+def begin(queries, chunk, keys, block, query, count, scale, shape, BN: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
+    """(probabilities, highest scores, sums) of the first block of a tile of `count`, with nothing beside it."""
+    q = queries.wait(chunk).slot.rows
+    scores = tlx.async_dot(q, tlx.local_trans(keys.wait(block).slot.rows))
+    scores = tlx.async_dot_wait(0, scores)
+    keys.release(block)
+    p, highest, total = first_softmax(scores, query, (count - 1) * BN, scale, shape[2], shape[3], CAUSAL, MASKED)
+    return p.to(q.dtype), highest, total
+
+
+@mimw.jit
+def weighed(values, block, acc):
+    """acc when the product with the values of block number `block` is over."""
+    acc = tlx.async_dot_wait(0, acc)
+    values.release(block)
+    return acc
+
+
+@mimw.jit
+def step(q, keys, values, block, state, query, key, scale, shape, awaited, chunk, me: tl.constexpr, CONSUMERS: tl.constexpr,
+         CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, NEW_TILE: tl.constexpr):
+    """The softmax of block number `block` of keys, from `key` on, beside acc += p V of the block before; gives the new state.
+
+    Where the block is the first of a NEW_TILE, acc gets the last product of the tile before, and the rest begins anew.
+    """
+    p, highest, total, acc = state
+    k = keys.wait(block).slot.rows
+    if PING_PONG:
+        begin_turn(me)
+    scores = tlx.async_dot(q, tlx.local_trans(k))
+    acc = tlx.async_dot(p, values.held(block - 1).rows, acc)
+    if PING_PONG:
+        pass_turn(me, CONSUMERS)
+    scores = tlx.async_dot_wait(1, scores)
+    keys.release(block)
+
+    if NEW_TILE:
+        new_p, highest, total = first_softmax(scores, query, key, scale, shape[2], shape[3], CAUSAL, MASKED)
+    else:
+        if MASKED:
+            scores = masked(scores, query, key, shape[2], shape[3], CAUSAL)
+        new_p, highest, total, shrink = softmax(scores, highest, total, scale, MASKED)
+    # What is awaited here is needed next anyway. Waiting for it already now keeps the assembler from moving the wait for
+    # the product up before the softmax, where the two would no longer overlap: it moves no wait over a loop.
+    awaited.wait(chunk)
+    acc = weighed(values, block - 1, acc)
+    if not NEW_TILE:
+        acc = acc * shrink[:, None]
+    return new_p.to(p.dtype), highest, total, acc
+
+
+@mimw.jit
+def steps(q, keys, values, start, stop, end, state, query, scale, shape, me: tl.constexpr, BN: tl.constexpr,
+          CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr):
+    """The state after the blocks from `start` to `stop` of a tile whose last block, at key 0, is number end - 1."""
+    for block in range(start, stop):
+        state = step(q, keys, values, block, state, query, (end - 1 - block) * BN, scale, shape, values, block, me, CONSUMERS,
+                     CAUSAL, MASKED, PING_PONG, False)
+    return state
+
+
+@mimw.jit
+def compute(queries, results, keys, values, order, lse, scale, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+            D: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
+            AHEAD: tl.constexpr):
+    """The rows of consumer `me` in each tile of this program."""
+    ROWS: tl.constexpr = BM // CONSUMERS
+    tile = tl.program_id(0)
+    turn, first = 0, 0
+    if PING_PONG:
+        open_turns(me, CONSUMERS)
+    if AHEAD:
+        _, _, query, count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
+        p, highest, total = begin(queries, turn, keys, first, query + me * ROWS, count, scale, shape, BN, CAUSAL, MASKED > 0)
+    while tile < number_of_tiles(shape, BM):
+        batch, head, query, count, plain = tile_at(tile, shape, BM, BN, CAUSAL)
+        query += me * ROWS
+        end = first + count
+        if not AHEAD:
+            p, highest, total = begin(queries, turn, keys, first, query, count, scale, shape, BN, CAUSAL, MASKED > 0)
+        q = queries.held(turn).rows
+        values.wait(first)
+        state = p, highest, total, tl.zeros((ROWS, D), tl.float32)
+        if MASKED > 1:
+            first_plain = max(end - plain, first + 1)
+            state = steps(q, keys, values, first + 1, first_plain, end, state, query, scale, shape, me, BN, CONSUMERS, CAUSAL,
+                          True, PING_PONG)
+        else:
+            first_plain = first + 1
+        state = steps(q, keys, values, first_plain, end, end, state, query, scale, shape, me, BN, CONSUMERS, CAUSAL,
+                      False, PING_PONG)
+        p, highest, total, acc = state
+
+        tile = next_tile(order, turn)
+        first = end
+        logarithm, inverse = (highest * scale + tl.log2(total)) * LN2, 1 / total
+        if AHEAD and tile < number_of_tiles(shape, BM):
+            _, _, next_query, next_count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
+            next_q = queries.wait(turn + 1).slot.rows
+            p, highest, total, acc = step(next_q, keys, values, first, state, next_query + me * ROWS, (next_count - 1) * BN, scale,
+                                          shape, queries, turn + 1, me, CONSUMERS, CAUSAL, MASKED > 0, PING_PONG, True)
+        else:
+            acc = tlx.async_dot(p, values.held(first - 1).rows, acc)
+            acc = weighed(values, first - 1, acc)
+        rows = query + tl.arange(0, ROWS)
+        tl.store(lse + (batch * shape[1] + head).to(tl.int64) * shape[2] + rows, logarithm, mask=rows < shape[2])
+        slot = results.acquire(turn)
+        tlx.local_store(slot.rows, (acc * inverse[:, None]).to(p.dtype))
+        results.commit(turn)
+        turn += 1
