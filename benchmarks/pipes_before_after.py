@@ -20,9 +20,10 @@ import importlib
 import importlib.util
 import json
 import sys
+from datetime import date
 from math import prod
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import quantiles
 
 import torch
 
@@ -74,17 +75,18 @@ def rounds(candidates: dict, at_least_ms: float) -> list[dict[str, float]]:
 
 def report(name: str, found: list[dict[str, float]], configuration: dict, results: Path) -> dict[str, float]:
     """Print and write a row; the ratio of each candidate to `before`."""
-    ratios, texts = {}, []
+    microseconds, ratios, texts = {}, {}, []
     for which in found[0]:
-        time = median(times[which] for times in found)
-        low, ratios[which], high = quantiles([times[which] / times["before"] for times in found], n=4)
-        texts.append(f"{which} {time:.1f} us" + ("" if which == "before" else f", {ratios[which]:.4f} ({low:.4f} {high:.4f})"))
+        microseconds[which] = quantiles([times[which] for times in found], n=4)
+        ratios[which] = low, middle, high = quantiles([times[which] / times["before"] for times in found], n=4)
+        texts.append(f"{which} {microseconds[which][1]:.1f} us"
+                     + ("" if which == "before" else f", {middle:.4f} ({low:.4f} {high:.4f})"))
     print(f"{name:<26} {'  '.join(texts)}  {len(found)} rounds", flush=True)
-    row = dict(name=name, rounds=found, ratios=ratios, configuration=configuration, chip=torch.cuda.get_device_name(),
-               versions=versions())
+    row = dict(name=name, rounds=len(found), microseconds=microseconds, ratios=ratios, configuration=configuration,
+               chip=torch.cuda.get_device_name(), versions=versions(), date=date.today().isoformat())
     with open(results, "a") as file:
         file.write(json.dumps(row, sort_keys=True) + "\n")
-    return ratios
+    return {which: quartiles[1] for which, quartiles in ratios.items()}
 
 
 def gemm_row(name: str, dtype: str, forms: dict, options) -> dict[str, float]:
