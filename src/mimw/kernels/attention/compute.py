@@ -61,6 +61,10 @@ def step(q, keys, values, block, state, query, key, scale, shape, awaited, chunk
         if MASKED:
             scores = masked(scores, query, key, shape[2], shape[3], CAUSAL)
         new_p, highest, total, shrink = softmax(scores, highest, total, scale, MASKED)
+    if PING_PONG:
+        # In turns the cast before the wait is 4 % faster (head dim 256, causal, an H200): with the cast behind it, the assembler
+        # begins a row's maximum only after the exponents of the row before. Without turns no such order was seen.
+        new_p = new_p.to(p.dtype)
     # What is awaited here is needed next anyway. Waiting for it already now keeps the assembler from moving the wait for
     # the product up before the softmax, where the two would no longer overlap: it moves no wait over a loop.
     awaited.wait(chunk)
