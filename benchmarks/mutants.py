@@ -1,7 +1,7 @@
 """Wrong kernels out of right ones: every synchronising op of a program changed, one source line and one way at a time.
 
 What synchronises is read off the op table, so a new word is mutated from the day it is there. A mutant is a program as
-recorded; who judges it runs the compiler's passes on it first.
+recorded, its pipes expanded; the judge runs the compiler's passes on it first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mimw.ir import OPS, Block, Op, Program, Value
 from mimw.ir.types import I32
-from mimw.passes import drop_unused
+from mimw.passes import drop_unused, expand_pipes
 
 # Synchronising by the table, but nothing that a program can get wrong by leaving it out: regions, allocations, clocks, votes.
 _NOT_MUTATED = {"warp_specialize", "alloc_barriers", "clock64", "vote_ballot", "barrier", "grid_dependency_wait",
@@ -37,8 +37,8 @@ class Mutant:
 
 
 def mutants(program: Program) -> Iterator[Mutant]:
-    """Every mutant of a recorded program, each (op, source line with its calls) once."""
-    program = _without_tokens(drop_unused(program))
+    """Every mutant of a recorded program, each (op, source line with its calls) once; pipes as the barriers they become."""
+    program = _without_tokens(drop_unused(expand_pipes(program)))
     for (name, site), op in _lines(program).items():
         for change, edit in _edits(op, program.cluster_size):
             yield Mutant(change, name, site, _each(program, name, site, edit))
