@@ -289,6 +289,13 @@ def alloc_barriers():
 _same("barrier_wait barrier_arrive", alloc_barriers)
 
 
+@probe
+def barrier_try_wait():
+    bars = tlx.alloc_barriers(1)
+    tlx.barrier_arrive(bars[0])
+    tl.device_print("there", tlx.barrier_try_wait(bars[0], 0))
+
+
 @clustered
 def barrier_arrive__remote():
     bars = tlx.alloc_barriers(1)

@@ -27,7 +27,7 @@ FAMILIES = {
     "Local memory": "local_alloc local_alloc__tmem local_view local_slice subslice local_load local_store local_gather "
                     "local_scatter local_trans local_reinterpret local_reshape zeros tmem_copy storage_alias_spec "
                     "reuse_group reuse_group_type",
-    "Barriers and fences": "alloc_barriers alloc_warp_barrier barrier_expect_bytes barrier_wait barrier_arrive "
+    "Barriers and fences": "alloc_barriers alloc_warp_barrier barrier_expect_bytes barrier_wait barrier_try_wait barrier_arrive "
                            "barrier_arrive__remote named_barrier_wait named_barrier_arrive cluster_barrier "
                            "fence_mbarrier_init_cluster fence fence_async_shared",
     "Copies": "async_load async_load__bulk async_load_commit_group async_load_wait_group async_store async_descriptor_load "

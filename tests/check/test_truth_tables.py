@@ -206,6 +206,36 @@ def test_arrive_counts(count, first, second):
 
 
 @mimw.jit
+def looking_once(x_ptr, y_ptr, LOOK: tl.constexpr, WAIT: tl.constexpr, ARRIVE: tl.constexpr):
+    """A reader looks whether the tile is there and waits for it if it is not; without LOOK it acts as if it were not."""
+    tile = tlx.local_alloc((128, ), tl.float32, 1)
+    full = tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            there = tlx.barrier_try_wait(full[0], 0) if LOOK else tl.program_id(0) > 0
+            if not there:
+                if WAIT:
+                    tlx.barrier_wait(full[0], 0)
+            tl.store(y_ptr + tl.arange(0, 128), tlx.local_load(tile[0]))
+        with tlx.async_task(num_warps=4):
+            tlx.local_store(tile[0], tl.load(x_ptr + tl.arange(0, 128)))
+            if ARRIVE:
+                tlx.barrier_arrive(full[0])
+
+
+@states("barrier_test", "barrier_wait", "barrier_arrive")
+def looking(look=True, wait=True, arrive=True):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    return looking_once, 1, (x, y, look, wait, arrive), {}
+
+
+@rows("look", "wait", "arrive")
+def test_a_look_that_succeeds_is_a_wait(look, wait, arrive):
+    """Right iff the writer arrives and the reader waits where the look said no: a look that said yes orders as a wait does."""
+    assert right(looking(look, wait, arrive)) == (wait and arrive)
+
+
+@mimw.jit
 def each_thread(x_ptr, y_ptr, WARPS: tl.constexpr, ARRIVALS: tl.constexpr, ARRIVE: tl.constexpr, WAIT: tl.constexpr):
     """A writer of two warps whose threads all arrive, once or twice, on a barrier made for WARPS warps and ARRIVALS arrives."""
     tile = tlx.local_alloc((128, ), tl.float32, 1)

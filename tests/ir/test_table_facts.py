@@ -8,7 +8,7 @@ from mimw.ir.types import I32
 from mimw.target import FEATURES
 
 COSTS = "free move int float compare convert division special approximate dot shared global sync".split()
-KINDS = {"wait", "arrive", "expect", "announce", "complete", "meet"}
+KINDS = {"wait", "test", "arrive", "expect", "announce", "complete", "meet"}
 
 
 def of_kind(row, *words):

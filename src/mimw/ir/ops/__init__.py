@@ -52,7 +52,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     folds           what the op gives for two numbers, a function
     relation        what a comparison of integers tests: `<`, `<=`, `>`, `>=`, `==` or `!=`
     mentions        buffers and barriers that the op names, and does not touch
-    barrier         what the op does with its operand `barrier`: `wait`; `arrive`; `expect` (arrives, and announces bytes);
+    barrier         what the op does with its operand `barrier`: `wait`; `test`, a wait that gives up at once; `arrive`;
+                    `expect` (arrives, and announces bytes);
                     `announce` (announces bytes only); `complete` (a copy brings bytes); `meet` (a whole rendezvous)
     brings          what a `complete` brings: the bytes of a descriptor's block, of a buffer, of a tile, or a number of bytes
     peers           the operand or attribute with the ranks of the CTAs in which the buffers that are written, or the barrier, lie

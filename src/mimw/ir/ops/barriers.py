@@ -5,7 +5,8 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
     barrier_wait %full %phase      until the phase of that parity has completed
 """
 
-from ..types import Barrier
+from ..type_rules import scalar
+from ..types import I1, Barrier
 from .table import define
 
 _BY_PIPE = "method:#str? reader:#str?"  # of a pipe that the op comes from, and the name of the reader that called it
@@ -30,6 +31,9 @@ define("barrier_bytes", "barrier:Barrier bytes:#int", None, "none", "sync", ours
 define("barrier_wait", "barrier:Barrier phase:i32 predicate:i1? chunk:int|#int?", None, "none", "sync wait", ours=True,
        attrs=_BY_PIPE, barrier="wait", blocks="barrier", time="wait", needs="mbarrier", cost="sync",
        doc="Until the phase of that parity has completed. `chunk` is for reports: the number of the chunk, of a pipe's wait.")
+define("barrier_test", "barrier:Barrier phase:i32", scalar(I1), "none", "sync wait", ours=True, barrier="test", time="work",
+       needs="mbarrier", word="barrier_try_wait", cost="sync",
+       doc="True if the phase of that parity has completed; then it acquires as `barrier_wait` does. It never waits.")
 define("barrier_arrive", "barrier:Barrier count:#int predicate:i1?", None, "none", "sync", ours=True, releases=True,
        attrs=_BY_PIPE, barrier="arrive", time="work", needs="mbarrier", cost="sync",
        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.")

@@ -13,8 +13,8 @@ from .arguments import index_handle, is_int, needs_hopper, positive_int, predica
 from .types import mbarrier, mbarrier_type, storage_kind
 
 __all__ = [
-    "alloc_barriers", "alloc_warp_barrier", "barrier_arrive", "barrier_expect_bytes", "barrier_wait", "fence",
-    "fence_async_shared",
+    "alloc_barriers", "alloc_warp_barrier", "barrier_arrive", "barrier_expect_bytes", "barrier_try_wait", "barrier_wait",
+    "fence", "fence_async_shared",
 ]
 
 WARP = NVIDIA_WARP
@@ -92,6 +92,20 @@ def barrier_wait(bar, phase, pred=None, _semantic=None) -> None:
     handle = single_barrier("barrier_wait", bar, _semantic)
     _semantic.builder.record("barrier_wait", handle, _phase(phase, _semantic),
                              predicate_handle("barrier_wait", pred, _semantic))
+
+
+@word
+def barrier_try_wait(bar, phase, _semantic=None) -> tl.tensor:
+    """Whether `bar` has completed the phase of parity `phase`: an i1 scalar, the same in all threads of the task. It never waits.
+
+    args:      bar   - one mbarrier of this CTA; a remote view is refused
+               phase - 0 or 1, or an integer scalar of such a value; a fresh barrier counts as having completed phase 1
+    orders:    where it is true, as barrier_wait; where it is false, nothing
+    lowers to: PTX mbarrier.test_wait.parity in each thread, and a reduction over the task's threads
+    """
+    _refuse_remote("barrier_try_wait", bar)
+    handle = single_barrier("barrier_try_wait", bar, _semantic)
+    return tl.tensor(_semantic.builder.record("barrier_test", handle, _phase(phase, _semantic)).results[0], tl.int1)
 
 
 def _phase(phase, semantic):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...ir import Op
 from ..asm import own_address, ptx, thread_in_task, zero_or_one
-from ..emitter import Emitter
+from ..emitter import Emitter, emits
 from ..predicates import predicate
 
 
@@ -37,6 +37,29 @@ def wait(emitter: Emitter, op: Op, suspend_ns: int) -> None:
     address = own_address(emitter, emitter.of(op.barrier))
     when = zero_or_one(emitter, predicate(emitter, op.predicate))
     ptx(emitter, _WAIT.format(suspend_ns), ["r", "r", "r"], [address, emitter.of(op.phase), when])
+
+
+# PTX ISA, mbarrier.test_wait: it acquires where it is true.
+_TEST = """{
+.reg .pred done;
+mbarrier.test_wait.parity.shared::cta.b64 done, [$1], $2;
+selp.b32 $0, 1, 0, done;
+}"""
+
+
+@emits("barrier_test")
+def test(emitter: Emitter, op: Op):
+    """An i1: whether all threads of the task see the phase complete. One that looks later may see more, hence the reduction."""
+    builder, i32, mine = emitter.builder, emitter.builder.get_int32_ty(), thread_in_task(emitter)
+    address = own_address(emitter, emitter.of(op.barrier))
+    seen = ptx(emitter, _TEST, ["=r", "r", "r", "r"], [address, emitter.of(op.phase), mine], mine.get_type())
+    every = builder.create_reduce([seen], 0)
+    point = builder.get_insertion_point()
+    block = builder.create_block_with_parent(every.get_region(0), [i32, i32])
+    builder.set_insertion_point_to_end(block)
+    builder.create_reduce_ret(builder.create_minsi(block.get_argument(0), block.get_argument(1)))
+    builder.restore_insertion_point(point)
+    return builder.create_icmpNE(every.get_result(0), builder.get_int32(0))
 
 
 def arrive_per_thread(emitter: Emitter, barrier, count: int, when) -> None:

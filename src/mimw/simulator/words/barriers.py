@@ -7,6 +7,8 @@ Input: a task at an op of `ir/ops/barriers.py`. Output: an mbarrier with more ar
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...analysis import pipe_side
 from ...errors import BarrierMisuse, OutOfBounds, fail
 from ...target import NVIDIA_WARP
@@ -60,16 +62,35 @@ def barrier_wait(task, op):
     if not enabled(task, op, op.predicate):
         return
     yield None
-    barrier, parity = single(task, op, op.barrier), position(task, op, op.phase)
-    if parity not in (0, 1):
-        raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {barrier.name}; phases go by parity, 0 or 1",
-                   hint="take the phase & 1")
+    barrier, parity = single(task, op, op.barrier), _parity(task, op)
     chunk = position(task, op, op.chunk) if op.chunk is not None else None
     while not barrier.completed(parity):
         barrier.waiters.append(task)
         yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity, op, chunk), lambda: barrier.coming)
     task.machine.order.looked(task, op, barrier, parity)
     task.wait_until(barrier.completed_at[parity], op, barrier.wanted(parity, op, chunk))
+
+
+def _parity(task, op) -> int:
+    parity = position(task, op, op.phase)
+    if parity not in (0, 1):
+        raise fail(BarrierMisuse, task, op, f"waits for phase {parity} of {single(task, op, op.barrier).name}; phases go by "
+                   "parity, 0 or 1", hint="take the phase & 1")
+    return parity
+
+
+@handles("barrier_test")
+def barrier_test(task, op):
+    """Between two looks others go on, so that a loop of looks ends."""
+    yield None
+    barrier, parity = single(task, op, op.barrier), _parity(task, op)
+    done = barrier.completed(parity)
+    task.env[op.result] = np.bool_(done)
+    if done:
+        task.machine.order.looked(task, op, barrier, parity)
+        task.wait_until(barrier.completed_at[parity], op, barrier.wanted(parity, op, None))
+    else:
+        task.machine.polls += 1
 
 
 @handles("fence")
