@@ -14,6 +14,7 @@ def states(*words):
     """Registers a function of switches, all right by default, that gives (kernel, grid, args, meta): a table about `words`."""
 
     def register(launch):
+        assert launch.__name__ not in TABLES, f"two tables are called {launch.__name__}"
         TABLES[launch.__name__] = words, launch
         return launch
 

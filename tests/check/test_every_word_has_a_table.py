@@ -12,6 +12,7 @@ from mimw.check import Search
 from mimw.errors import KernelError
 from mimw.ir import OPS
 from mimw.passes import run_passes
+from mimw.passes.expand_pipes import expand_pipes
 from mimw.simulate import prepare
 from mimw.target import target
 
@@ -51,7 +52,7 @@ def test_a_table_is_about_words_that_matter(name):
     words, make = TABLES[name]
     kernel, grid, args, meta = make()
     launch = prepare(kernel, grid, args, dict(meta))
-    assert set(words) <= {op.name for op in launch.recorded.walk()}
+    assert set(words) <= {op.name for program in (launch.recorded, expand_pipes(launch.recorded)) for op in program.walk()}
     assert mimw.check(kernel, grid, *args, seeds=2, shrink=False, **meta).ok
     drops = [mutant for mutant in mutants(launch.recorded) if mutant.change == "drop"]
     for word in {mutant.word for mutant in drops}.intersection(words):

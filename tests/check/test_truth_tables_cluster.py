@@ -87,14 +87,14 @@ def sending(x_ptr, y_ptr, EXPECT: tl.constexpr, WAIT: tl.constexpr, RELEASE: tl.
 
 
 @states("async_remote_store", "barrier_expect", "barrier_wait", "remote_arrive")
-def sent(expect=512, wait=True, release=True, wait_free=True):
+def sent_to_a_peer(expect=512, wait=True, release=True, wait_free=True):
     return sending, 2, (np.ones(128, np.float32), np.zeros(512, np.float32), expect, wait, release, wait_free), PAIR
 
 
 @pytest.mark.parametrize("expect, wait, release, wait_free", list(itertools.product((256, 512, 528), *[SWITCHES] * 3)))
 def test_asynchronous_remote_stores(expect, wait, release, wait_free):
     """Right iff the receiver expects the bytes, waits for them and gives the slot back, for which the sender waits."""
-    assert right(sent(expect, wait, release, wait_free)) == (expect == 512 and wait and release and wait_free)
+    assert right(sent_to_a_peer(expect, wait, release, wait_free)) == (expect == 512 and wait and release and wait_free)
 
 
 @mimw.jit
@@ -115,14 +115,14 @@ def copying(x_ptr, y_ptr, FENCE: tl.constexpr, EXPECT: tl.constexpr, WAIT: tl.co
 
 
 @states("async_remote_copy", "fence", "barrier_expect", "barrier_wait")
-def copied(fence=True, expect=512, wait=True):
+def copied_to_a_peer(fence=True, expect=512, wait=True):
     return copying, 2, (np.ones(128, np.float32), np.zeros(256, np.float32), fence, expect, wait), PAIR
 
 
 @pytest.mark.parametrize("fence, expect, wait", list(itertools.product(SWITCHES, (256, 512, 528), SWITCHES)))
 def test_remote_copies(fence, expect, wait):
     """Right iff the source is fenced, and the receiver expects the bytes and waits for them."""
-    assert right(copied(fence, expect, wait)) == (fence and expect == 512 and wait)
+    assert right(copied_to_a_peer(fence, expect, wait)) == (fence and expect == 512 and wait)
 
 
 @mimw.jit

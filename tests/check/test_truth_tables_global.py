@@ -65,7 +65,7 @@ def flagged(how_set, release, how_await, acquire, fence="", scope="gpu"):
 
 
 @states("atomic_rmw")
-def exchanged():
+def exchanged_in_global_memory():
     return flagged("atomic_rmw", "release", "atomic_rmw", "acquire")
 
 

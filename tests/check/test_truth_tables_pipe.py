@@ -44,7 +44,8 @@ def every_other(x_desc, y_ptr, COMMIT: tl.constexpr, WAIT: tl.constexpr, RELEASE
     tle.gpu.warp_specialize([(drain, (p.reader(), y_ptr, WAIT, RELEASE)), (fill, (p.writer(), x_desc, COMMIT))], [1], [24])
 
 
-@states("barrier_bytes", "barrier_wait", "barrier_arrive", "tma_load")
+@states("pipe_make", "pipe_acquire", "pipe_commit", "pipe_wait", "pipe_release", "barrier_bytes", "barrier_wait", "barrier_arrive",
+        "tma_load")
 def pipe(commit=True, wait=True, release=True):
     x, y = np.ones((64, 32), np.float16), np.zeros((64, 32), np.float16)
     return every_other, 1, (describe(x, [16, 32]), y, commit, wait, release), {}
@@ -54,6 +55,42 @@ def pipe(commit=True, wait=True, release=True):
 def test_a_pipe(commit, wait, release):
     """Right iff each chunk is committed, waited for and released."""
     assert right(pipe(commit, wait, release)) == (commit and wait and release)
+
+
+@triton.jit
+def one_and_the_end(writer, x_ptr, CLOSE: tl.constexpr):
+    at = tl.arange(0, 32)
+    tl.store(tle.gpu.local_ptr(writer.acquire(0).x), tl.load(x_ptr + at))
+    writer.commit(0)
+    if CLOSE:
+        writer.close(1)
+
+
+@triton.jit
+def until_the_end(reader, y_ptr, WAIT: tl.constexpr):
+    at = tl.arange(0, 32)
+    tl.store(y_ptr + at, tl.load(tle.gpu.local_ptr(reader.wait(0).slot.x)))
+    reader.release(0)
+    if WAIT:
+        tl.store(y_ptr + 32, reader.wait(1).is_closed.to(tl.float32))
+
+
+@mimw.jit
+def ending(x_ptr, y_ptr, CLOSE: tl.constexpr, WAIT: tl.constexpr):
+    """A chunk, then the end of the pipe in the same slot."""
+    p = tle.pipe(capacity=1, x=tle.gpu.alloc([1, 32], tl.float32))
+    tle.gpu.warp_specialize([(until_the_end, (p.reader(), y_ptr, WAIT)), (one_and_the_end, (p.writer(), x_ptr, CLOSE))], [1], [24])
+
+
+@states("pipe_close", "pipe_wait")
+def closing(close=True, wait=True):
+    return ending, 1, (np.ones(32, np.float32), np.zeros(33, np.float32), close, wait), {}
+
+
+@rows("close", "wait")
+def test_the_end_of_a_pipe(close, wait):
+    """Right iff who waits for the end is told of it."""
+    assert right(closing(close, wait)) == (close or not wait)
 
 
 @triton.jit

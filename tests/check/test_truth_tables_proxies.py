@@ -287,14 +287,14 @@ def piping(x_desc, y_ptr):
 
 
 @states("tma_load")
-def piped():
+def piped_across_proxies():
     x, y = np.ones((64, 32), np.float16), np.zeros((64, 32), np.float16)
     return piping, 1, (describe(x, [16, 32]), y), {}
 
 
 def test_a_pipe_releases_fenced():
-    assert right(piped())
-    assert {finding.kind for finding in unfenced(piped()).findings} == {"MissingFence"}
+    assert right(piped_across_proxies())
+    assert {finding.kind for finding in unfenced(piped_across_proxies()).findings} == {"MissingFence"}
 
 
 @mimw.jit

@@ -36,7 +36,8 @@ NOT_HERE = {"tlx.barrier_try_wait": "its flag depends on who was faster; tests/w
 # Ops of the table that no program reaches, and why.
 OPS_NOT_HERE = {
     "barrier_test": "as barrier_try_wait, whose op it is",
-    **dict.fromkeys(("pipe_close", "pipe_held"), "tests/tle has them: a pipe of the fuzzer ends with its loop, and waits for each chunk"),
+    "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
+    "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     "inline_asm": "the simulator runs no assembly; programs of the family looped hold it, for compilers and GPUs",
     **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),
     "time_base": "put in by mimw.profile",
