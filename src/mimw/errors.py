@@ -19,7 +19,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── AsyncDotMisuse          AsyncDotReadEarly
     │   │   └── WaitCycle
     │   ├── TaskError          what tasks may hold and capture
-    │   ├── AssemblerError     assembly that ptxas does not take
+    │   ├── AssemblerError     the assembler in use is known to get such a kernel wrong
     │   ├── AliasError         buffers that share storage in a way that cannot be
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
     │   └── NotYet             a word of the language that this release does not offer
