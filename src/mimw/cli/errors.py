@@ -3,7 +3,8 @@
 Input: a message that says what was given and what would do. Output: one line on stderr and exit status 1 or 2
 (`cli.main`):
 
-    raise CommandError("'fp7' is no element type. There are fp16, ...")        mimw: 'fp7' is no element type. There are fp16, ...
+    raise CommandError("'fp7' is no element type. There are fp16, ...")
+    mimw: 'fp7' is no element type. There are fp16, ...
 """
 
 
