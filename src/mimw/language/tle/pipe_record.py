@@ -1,4 +1,4 @@
-"""The facts of one pipe while the kernel of the pipe is being recorded: its arguments, and the type of its value in the IR.
+"""The facts of one pipe while its kernel is being recorded: the pipe's arguments, and the type of its value in the IR.
 
 Input: the arguments of `tle.pipe`. Output: the record that all values of the pipe share. For example:
 
