@@ -1,10 +1,13 @@
-"""Warp-group orchestration for stock Triton: which warps do what, where a tile lives, what waits for what.
+"""Warp-group orchestration for stock Triton: which warps do which work, where a tile lives, which task waits for which.
+
+Input: a public name. Output: the function, the class or the module of that name, loaded when it is asked for the first
+time:
 
     import mimw                 loads nothing else, neither Triton nor numpy
-    mimw.jit, from mimw ...     loads what the name stands for, when it is asked for the first time
+    mimw.jit, from mimw ...     loads the module that defines the name: here mimw/jit.py
 
-A name is a function and the module it comes from at once: `mimw.check` is the function, whoever has imported the module
-`mimw.check`, and in whatever order.
+A name such as `check` is both a function and the module that defines the function: `mimw.check` is always the function,
+whichever module has imported the module `mimw.check`, and in whatever order.
 """
 
 from __future__ import annotations

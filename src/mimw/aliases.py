@@ -1,8 +1,15 @@
-"""Published kernels write `import triton.language.extra.tlx as tlx`, `import triton.experimental.tle.language as tle` and
-`@triton.jit`; here those names become ours.
+"""Published kernels write `import triton.language.extra.tlx as tlx`, `import triton.experimental.tle.language as tle`
+and `@triton.jit`; here those names become ours.
 
-Only entries of `sys.modules` and attributes of imported modules change, in this process, when the caller asks for it.
-Triton's own device library (`tl.sum`, `tl.softmax`, ...) was decorated when Triton was imported and stays stock.
+Input: a call of `install_aliases`, before the published sources are imported. Output: those names mean this package in
+this process. For example:
+
+    mimw.install_aliases()
+    import triton.language.extra.tlx as tlx         tlx is mimw.tlx, and triton.jit is mimw.jit
+
+Only entries of `sys.modules` and attributes of imported modules change, in this process, when the caller asks for the
+change. Triton's own device library (`tl.sum`, `tl.softmax`, ...) was decorated when Triton was imported and stays
+stock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""`mimw.Config` and `mimw.autotune`: Triton's, with cluster shapes, and usable where there is no GPU to time on."""
+"""`mimw.Config` and `mimw.autotune`: Triton's, with cluster shapes, and usable where there is no GPU to time on.
+
+Input: a kernel and its configurations, as for `triton.autotune`. Output: a kernel that runs with the fastest
+configuration on a GPU, with the first possible one on the simulator. For example:
+
+    @mimw.autotune([mimw.Config({"BLOCK": 128}, ctas_per_cga=(2, 1, 1)), mimw.Config({"BLOCK": 64})], ["n"])
+    @mimw.jit
+    def kernel(x, n, BLOCK: tl.constexpr): ...
+"""
 
 from __future__ import annotations
 

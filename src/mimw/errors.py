@@ -1,21 +1,30 @@
 """Every error a user can meet, in one tree.
 
+Input: the facts of a mistake: the lines, the numbers, the mend. Output: an exception of a kind below, with a message
+that says where the mistake is, the facts with their sum, and the mend. For example:
+
+    except mimw.errors.TooFewArrivals as error: error.sites         the lines of the kernel
+
+This file has all kinds in one place, so that every room raises the same kind for the same mistake:
+
     MimwError
     ├── KernelError            a kernel that cannot be right; names the user's lines
     │   ├── ResourceError      more of something than the chip has; the message holds the sum
     │   │   ├── OutOfSharedMemory
-    │   │   └── TooManyWarps
+    │   │   ├── TooManyWarps
+    │   │   └── TooFewRegisters
     │   ├── ProtocolError      barriers that can never work out; the compiler raises the kinds of the simulator:
     │   │   ├── ArriveCountMismatch     TooFewArrivals, TooManyArrivals
     │   │   ├── ExpectedBytesMismatch   BytesNeverSent, BytesNotExpected
     │   │   ├── AsyncDotMisuse          AsyncDotReadEarly
     │   │   └── WaitCycle
     │   ├── TaskError          what tasks may hold and capture
+    │   ├── AssemblerError     the assembler in use is known to get such a kernel wrong
     │   ├── AliasError         buffers that share storage in a way that cannot be
     │   ├── LayoutConflict     no layout suits all; the smallest set of lines that disagree
     │   └── NotYet             a word of the language that this release does not offer
     ├── SimulationError        found while running on the CPU
-    │   ├── Deadlock           nobody can go on
+    │   ├── Deadlock           no task can go on
     │   │   ├── WaitCycle               tasks wait for each other in a ring
     │   │   ├── PhaseOffByOne           a wait names the other parity than the one that would let it pass
     │   │   ├── TooFewArrivals
@@ -35,7 +44,7 @@
     │   ├── BarrierMisuse
     │   │   ├── TooManyArrivals
     │   │   ├── BytesNotExpected
-    │   │   ├── PhaseMissed             a phase may be over before the task that waits for it has looked
+    │   │   ├── PhaseMissed             a phase may be over before the task that waits for the phase has looked
     │   │   └── BarrierNotReady         used before its initialisation is known to be visible
     │   ├── AsyncDotReadEarly
     │   ├── PeerExited
@@ -48,10 +57,9 @@
     └── InvalidProgram         a bug of ours: the IR broke its own rules
         └── OrderChanged       a pass of Triton's moved an effect past another one
 
-A `KernelWarning` is no error: something that the author should know. What the compiler raises is a `triton.CompilationError`
-as well as the kind above, so `except TooFewArrivals` catches it, known before or found in a run.
-
-A message says where, the facts with their sum, and the mend.
+A `KernelWarning` is no error: something that the author should know. An error of the compiler is a
+`triton.CompilationError` as well as the kind above, so `except TooFewArrivals` catches the mistake, known before or
+found in a run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,14 @@
-"""Host values as kernel arguments: what a launch sees of an array, a number, a descriptor or a tuple.
+"""Host values as kernel arguments: how a launch sees an array, a number, a descriptor or a tuple.
 
-Triton's own binder needs a GPU driver and objects with `data_ptr()`. The simulator has neither, so this is the same
-specialisation for numpy arrays and torch CPU tensors: pointers by element type, integers by width (1 becomes a constant, as
-on a launch), floats as fp32, booleans, None and `constexpr` parameters as constants.
+Input: a JIT function and its arguments by name. Output: the types, the compile-time constants and the run-time values.
+For example:
+
+    specialise(double, {"x": numpy.ones(256, "float32"), "n": 256, "BLOCK": 128})
+        {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {(2, ): 128}, {(0, ): array, (1, ): 256}
+
+Triton's own binder needs a GPU driver and objects with `data_ptr()`. The simulator has neither, so this file makes the
+same specialisation for numpy arrays and torch CPU tensors: pointers by element type, integers by width (1 becomes a
+constant, as on a launch), floats as fp32, booleans, None and `constexpr` parameters as constants.
 """
 
 from __future__ import annotations

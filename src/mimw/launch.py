@@ -1,8 +1,14 @@
-"""The cluster of a launch: which keywords ask for one, and what can be refused before the launch.
+"""The cluster of a launch: which keywords ask for one, and which clusters and grids are refused before the launch.
 
-The grid stays the number of CTAs. The hardware groups neighbouring ones into clusters of the given shape, whose CTAs run
-at the same time and reach each other's shared memory; every CTA is a program instance of its own (CUDA C++ Programming
-Guide, "Thread Block Clusters").
+Input: a launch's keywords, its grid, and the chip. Output: the cluster's shape as (x, y, z), or a `LaunchError`. For
+example:
+
+    canonical_keywords({"cluster_dims": (2, ), "num_warps": 4})     {"num_warps": 4, "ctas_per_cga": (2, 1, 1)}
+    check_grid((3, ), (2, 1, 1))                                    LaunchError: clusters of 2 do not divide 3 CTAs
+
+The grid stays the number of CTAs. The hardware groups neighbouring ones into clusters of the given shape, whose CTAs
+run at the same time and reach each other's shared memory; every CTA is a program instance of its own (CUDA C++
+Programming Guide, "Thread Block Clusters").
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Run a kernel on the CPU: the same program, the same source lines, no GPU."""
+"""`mimw.simulate`: run a kernel on the CPU, the same program with the same source lines, without a GPU.
+
+Input: a kernel, a grid, and numpy arrays or torch CPU tensors and numbers. Output: a `Run`; the arrays are written. For
+example:
+
+    run = mimw.simulate(double, (2, ), x, 256, BLOCK=128)
+    run.cycles, x[:3]                               about 533, and [2. 2. 2.] where x held ones
+"""
 
 from __future__ import annotations
 

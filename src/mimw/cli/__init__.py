@@ -1,8 +1,12 @@
 """The command `mimw`: argument parsing, and how errors reach the terminal.
 
+Input: a command line. Output: the text of one command, and an exit status. For example:
+
+    main(["compile", "add.py:nokernel"])        1; on stderr "mimw: add.py has no 'nokernel'. It has: kernel."
+
 Each command is a module of this room with `HELP`, `EXAMPLES`, `add_arguments(parser)` and `execute(options) -> int`,
-named as the command. A command's module is imported when the command is asked for, all of them for `mimw --help`; they import
-the rest of the package, Triton and numpy when they run, so that every `--help` is instant.
+named as the command. A command's module is imported when the command is asked for, all of them for `mimw --help`; the
+modules import the rest of the package, Triton and numpy when a command runs, so that every `--help` is instant.
 """
 
 from __future__ import annotations

@@ -1,8 +1,14 @@
 """Look for races, deadlocks and protocol errors of a kernel under many interleavings, without a GPU.
 
-Arguments are made up: arrays by type and shape, filled with random numbers (integers with zeros), and numbers. Exit status 0:
-nothing found, in as many runs as there was time for; 1: something found, by a run or by the compiler; 2: not checked, for wrong
-arguments or a kernel that does not compile. What takes longer than two seconds says on stderr how far it is.
+Input: a kernel with a grid and arguments, or a function that returns all of them. Output: a report of what was found,
+as text or JSON:
+
+    mimw check tile.py:kernel --args 'fp32[128]' 'fp32[128]'        ok: nothing found in 8 runs, 192 ops
+
+Arguments are made up: arrays by type and shape, filled with random numbers (integers with zeros), and numbers. Exit
+status 0: nothing found, in as many runs as there was time for; 1: something found, by a run or by the compiler; 2: not
+checked, for wrong arguments or a kernel that does not compile. A check that takes longer than two seconds says on
+stderr how far the check is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Compile one kernel for a chip and print any stage of it. No GPU is needed."""
+"""Compile one kernel for a chip and print any stage of the result. No GPU is needed.
+
+Input: a kernel, the types of its arguments, its constants and a chip. Output: one stage, on the terminal or in a file:
+
+    mimw compile add.py:kernel --signature '*fp32:16, i32' --emit ptx        the PTX of `kernel` for sm_90a
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The section of `mimw explain` on shared memory traffic: who reads or writes which buffer, and the bank conflicts."""
+"""The section of `mimw explain` on shared memory traffic: which op reads or writes which buffer, and the bank conflicts.
+
+Input: a compiled kernel. Output: a line for each access to a whole buffer, with the excess accesses of one wavefront:
+
+       0  line 11    local_load   tile             blocked(each (1,), threads (32,), warps (4,), order (0,))
+"""
 
 from __future__ import annotations
 

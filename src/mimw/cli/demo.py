@@ -1,9 +1,13 @@
 """The main job from end to end: the persistent warp-specialised GEMM, simulated, compiled, explained and drawn.
 
+Input: a seed and the path of a picture. Output: four steps on the terminal, and the picture:
+
+    mimw demo --out gemm.svg        1  Simulate C[512,512] = A[512,256] B[256,512] in bf16 on 2 simulated CTAs ...
+
 1. The kernel runs in the simulator on numpy arrays and is compared with numpy.
-2. It is compiled for sm_90a to a cubin; the table says what each task got.
+2. The kernel is compiled for sm_90a to a cubin; a table says what each task got.
 3. The simulated run is drawn as a timeline.
-4. Where a GPU and torch are present it is launched, checked and timed against cuBLAS.
+4. Where a GPU and torch are present the kernel is launched, checked and timed against cuBLAS.
 """
 
 from __future__ import annotations

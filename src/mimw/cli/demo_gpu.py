@@ -1,4 +1,11 @@
-"""The part of `mimw demo` that needs a GPU, in a process of its own: launch, check, time against cuBLAS."""
+"""The part of `mimw demo` that needs a GPU, in a process of its own: a hung launch cannot be interrupted from inside.
+
+Input: nothing; the shape of the GEMM is fixed. Output: four lines, with the check against fp64 and the times of mimw
+and cuBLAS:
+
+    python -m mimw.cli.demo_gpu
+    C[8192,8192] = A[8192,2048] B[2048,8192] in bf16 equals fp64 on every 64th row ...
+"""
 
 from __future__ import annotations
 

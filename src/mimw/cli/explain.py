@@ -1,7 +1,12 @@
-"""Explain what the compiler made of one kernel.
+"""Explain what the compiler made of one kernel. No GPU is needed.
 
-Who does what with which warps, registers and buffers; which layouts were chosen and why; what lies in
-shared memory and for how long; who waits for whom; and which loops Triton pipelines. No GPU is needed.
+Input: a kernel, the types of its arguments, its constants and a chip. Output: sections of text, and the barrier graph
+as SVG where asked. A line of the section "Barriers":
+
+    task 1 --full[1]--> default        task 1 arrives at the barrier `full`, for which the default task waits
+
+The sections: the warps, registers and buffers of each task; the layouts with the reasons for them; the contents of
+shared memory over time; the barriers; the loops that Triton pipelines; the bank conflicts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""What `compile` and `explain` share: which kernel, with which argument types and constants, for which chip."""
+"""The arguments that `compile` and `explain` share: which kernel, with which argument types and constants, for which chip.
+
+Input: the parsed options. Output: `mimw.compile`'s Compiled for the kernel, or a `CommandError`. The types are read in
+steps:
+
+    split_types("*bf16, tensordesc<bf16[128,64]>")        ["*bf16", "tensordesc<bf16[128,64]>"]
+    without_hints({"x": "*fp16:16", "n": "i32:1"})        {"x": "*fp16", "n": "constexpr"}, {"n": 1}, and 16 divides x
+"""
 
 from __future__ import annotations
 

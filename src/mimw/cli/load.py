@@ -1,4 +1,11 @@
-"""Finds the function that `FILE:NAME` or `package.module:NAME` means."""
+"""The function that `FILE:NAME` or `package.module:NAME` means.
+
+Input: such a name. Output: the object, from a file or module that is imported with TLX's names answered by mimw's; or a
+`CommandError` that lists the kernels that are there:
+
+    load("gemm.py:kernel")          the JITFunction `kernel`
+    load("gemm.py:nokernel")        CommandError: gemm.py has no 'nokernel'. It has: kernel.
+"""
 
 from __future__ import annotations
 

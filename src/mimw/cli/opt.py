@@ -1,6 +1,10 @@
-"""Read IR as text, run passes over it, and print what becomes of it. No GPU is needed, and for most texts no Triton.
+"""Read IR as text, run passes over the program, and print the result. No GPU is needed, and for most texts no Triton.
 
-FILE is what `mimw compile --emit recorded` or `--emit ir` prints, or a smaller text by hand; `-` is standard input."""
+Input: FILE, the text that `mimw compile --emit recorded` or `--emit ir` prints, or a smaller text by hand; `-` is
+standard input. Output: the program after the passes, as text. For example:
+
+    mimw opt gemm.ir --pass expand_pipes        the program with barriers in place of pipes
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
 """Where commands write: a file that cannot be written is one line, and so is a terminal, pipe or disk that takes no more.
 
-    check_output(path)                      before the work: CommandError if there is no such folder
+Input: a path, or nothing for standard output. Output: a `CommandError` of one line, or the error of standard output:
+
+    check_output(path)                      before the work: CommandError if the folder of the path does not exist
     with writing(path): path.write_text()   CommandError with the system's reason
-    stdout_error()                          why standard output takes no more, if it does not
-    stdout_is_closed()                      whether it is a pipe that nobody reads any more (`mimw ... | head`)
+    stdout_error()                          the error with which standard output takes no more, None if all was written
+    stdout_is_closed()                      True for a pipe whose reader has gone (`mimw ... | head`)
 """
 
 from __future__ import annotations

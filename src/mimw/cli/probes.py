@@ -1,4 +1,9 @@
-"""The smallest kernels that show what works here, written as a user would write them."""
+"""The smallest kernels that show what works on a machine, written as a user would write kernels; `mimw doctor` runs them.
+
+Input: the arguments of `SIGNATURE`, two arrays of 128 fp32 numbers. Output: the second array, a copy of the first:
+
+    mimw.simulate(copy_between_tasks, (1, ), source, target)        then (source == target).all()
+"""
 
 from __future__ import annotations
 

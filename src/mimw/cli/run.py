@@ -1,8 +1,12 @@
 """Run a TLX script or module unchanged on stock Triton.
 
-While it runs, `triton.language.extra.tlx` is `mimw.tlx`, and `triton.jit`, `triton.autotune` and
-`triton.Config` are mimw's. No installed file is touched. Python processes that the script starts itself begin
-without these names; there, `import mimw; mimw.install_aliases()` does the same.
+Input: a script or module, and its arguments. Output: the script's own, and its exit status. For example:
+
+    mimw run gemm.py --m 4096        as `python gemm.py --m 4096`, with mimw in place of TLX
+
+While the script runs, `triton.language.extra.tlx` is `mimw.tlx`, and `triton.jit`, `triton.autotune` and
+`triton.Config` are mimw's. No installed file is touched. Python processes that the script starts begin without these
+names; in such a process `import mimw; mimw.install_aliases()` does the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Running a user's script or module as `python` would: same `sys.argv`, `sys.path[0]` and `__main__`."""
+"""Runs a user's script or module as `python` would: same `sys.argv`, `sys.path[0]` and `__main__`.
+
+Input: a command line with a script or `-m MODULE`. Output: the words of mimw apart from the words of the script; then
+the run of the script:
+
+    split_at_script(["run", "a.py", "-m", "4", "--help"])        ["run", "a.py"], ["-m", "4", "--help"]
+"""
 
 from __future__ import annotations
 

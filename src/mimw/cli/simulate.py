@@ -1,5 +1,9 @@
 """Run a script, a module or one function with every launch on the simulator. No GPU and no torch are needed.
 
+Input: a script with its arguments, a module, or FILE:FUNCTION. Output: the script's own, and a timeline where asked:
+
+    mimw simulate --timeline gemm.html gemm.py:check        timeline: /home/me/gemm.html
+
 Races, deadlocks, wrong phases and wrong byte counts end the run with the source lines involved.
 """
 

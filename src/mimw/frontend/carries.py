@@ -1,9 +1,17 @@
 """Loop-carried values, found even when two names share one value.
 
-Triton's generator finds what a loop carries by visiting the body once and comparing each name's handle before and after.
-After `prev = it`, both names have one handle; if the body says `prev = it; it += 1`, `prev` still has that handle at the
-end of the dry run, so Triton 3.6 to 3.9 take it for unchanged and compile a loop in which `prev` never moves. Giving each
-such name a handle of its own for the dry run makes the comparison tell the truth; the real handles go into the loop.
+Input: a loop and the values of the names before the loop. Output: the names that the loop carries, with their values.
+For example:
+
+    prev = it
+    for _ in range(n):
+        prev = it; it += 1          carries both `prev` and `it`
+
+Triton's generator finds the names that a loop carries by visiting the body once and comparing each name's handle before
+and after. After `prev = it`, both names have one handle; if the body says `prev = it; it += 1`, `prev` still has that
+handle at the end of the dry run, so Triton 3.6 to 3.9 take `prev` for unchanged and compile a loop in which `prev`
+never moves. Giving each such name a handle of its own for the dry run makes the comparison tell the truth; the real
+handles go into the loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""The code generator of our kernels: Triton's, with our recorder for a builder and helpers inlined as they are called."""
+"""The code generator of our kernels: Triton's, with our recorder for a builder and helpers inlined as they are called.
+
+Input: a kernel or helper as a JIT function, and its arguments as Triton's values. Output: ops in the recorder, and the
+value that the function returns. For example, lines of a kernel and their ops:
+
+    y = at + 1                      %y = add %at, %6, with the name `y` for reports
+    z = helper(y)                   %z = mul %y, %9: the op of `helper`'s body, with both lines
+
+The file exists because Triton's generator makes MLIR at once, with calls of helpers; the simulator and the passes need
+the ops of one kernel in one program, with the names and lines of the user.
+"""
 
 from __future__ import annotations
 

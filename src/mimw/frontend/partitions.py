@@ -1,4 +1,12 @@
-"""`tle.gpu.warp_specialize` becomes the same `warp_specialize` op as TLX's task regions: one function call a region."""
+"""`tle.gpu.warp_specialize` becomes the same `warp_specialize` op as TLX's task regions: one function call a region.
+
+Input: the functions of the partitions with their arguments, the default partition first, and a `Task` for each. Output:
+the op, and the value of the default partition. For example:
+
+    tle.gpu.warp_specialize([(compute, (pipe, )), (load, (pipe, ))], [4], [40])
+
+        warp_specialize with two regions: `compute` in the default task, `load` in a task of 4 warps
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Record one kernel: from a JIT function and its specialisation to an IR `Program`."""
+"""Record one kernel: from a JIT function and its specialisation to an IR `Program`.
+
+Input: the function, the types of its parameters, the compile-time values, the backend's options. Output: a `Program`,
+or a `KernelCompilationError` with the user's file and line. For example:
+
+    record_program(fn, {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {(2, ): 128}, {}, options, codegen_fns)
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
 """Early returns become structured `if`s.
 
-`if c: return a` followed by `rest` is recorded as `if c: a else: rest`. So the IR has no branches, a helper with returns can
-be inlined anywhere, and one `if` op gives the function's value. Statements after an `if` that may return are recorded
-once per branch that falls through.
+Input: a function's body with a `return` in an `if`. Output: one `if` op that gives the function's value. For example:
+
+    if c: return a                  recorded as         if c: a
+    rest                                                else: rest
+
+So the IR has no branches, a helper with returns can be inlined anywhere, and one `if` op gives the function's value.
+Statements after an `if` that may return are recorded once per branch that falls through.
 """
 
 from __future__ import annotations

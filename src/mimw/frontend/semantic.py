@@ -1,4 +1,9 @@
-"""Triton's semantics over our recorder. Hints differ: Triton hangs them on MLIR values, which do not exist yet."""
+"""Triton's semantics over our recorder. Hints differ: Triton hangs hints on MLIR values, which do not exist yet.
+
+Input: a word of `tl` and its operands. Output: ops in the recorder. For example:
+
+    tl.multiple_of(n, 16)           hint %n, attribute='tt.divisibility', [16]: lowering makes an attribute of the op
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""Names that a task assigns, read after the region: what the task assigned stays its own, so the reader gets something else.
+"""Names that a task assigns, read after the region: the value that the task assigned stays the task's own.
+
+Input: assignments and reads of names, in and after a region of tasks. Output: a warning with the lines of the
+assignment and of the read where the name has a value from before the region; a refusal with both lines where the name
+has none. For example:
 
     acc = tl.zeros(...)
     with tlx.async_tasks():
         with tlx.async_task("default"):
             acc = tlx.async_dot(a, b, acc)       # a copy of the task's
     tl.store(c, acc)                             # still zeros: a warning with both lines
-
-A name that has a value from before the region is warned of; one that has none is refused, with both lines too.
 """
 
 from __future__ import annotations

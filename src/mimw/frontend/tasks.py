@@ -1,8 +1,15 @@
 """`with tlx.async_tasks():` becomes one `warp_specialize` op with a region per task.
 
-Each task body is recorded with the names of the enclosing kernel as they are at region entry; what it assigns stays its
-own, and after the region every outer name has its old value (spec/tlx.md section 2). Replicas are recorded one by one, each
-with its own `async_task_replica_id`.
+Input: the `with` statement. Output: the op with its `Task`s; a region with one task only is recorded in place. For
+example:
+
+    with tlx.async_tasks():
+        with tlx.async_task("default"): ...         the region of the default task
+        with tlx.async_task(num_warps=4): ...       the region of a task of 4 warps
+
+Each task body is recorded with the names of the enclosing kernel as they are at region entry; a name that the body
+assigns stays the task's own, and after the region every outer name has its old value (spec/tlx.md section 2). Replicas
+are recorded one by one, each with its own `async_task_replica_id`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
-"""Does a kernel use any of our words? Decided from its source and that of its helpers, before anything is recorded.
+"""Does a kernel use any of our words? Decided from its source and the source of its helpers, before anything is
+recorded.
 
-A kernel that uses none takes Triton's own path. The answer errs on the side of yes: a word in a branch that is never taken
-counts.
+Input: a JIT function and its compile-time arguments. Output: True or False. For example:
+
+    uses_words(double)              False for a kernel with names of `tl` only: the kernel takes Triton's own path
+    uses_words(gemm)                True: the source says `tlx.async_dot`
+
+The answer errs on the side of yes: a word in a branch that is never taken counts.
 """
 
 from __future__ import annotations

@@ -1,1 +1,6 @@
-"""What a kernel author writes: the words, their values and their contracts. Each call records ops of `mimw.ir`."""
+"""Words of kernels, with the values and the contracts of the words: the vocabulary of a kernel's author.
+
+Input: the call of a word in a kernel. Output: ops of `mimw.ir`, recorded at the author's line. For example:
+
+    tlx.barrier_wait(full, 0)      barrier_wait %full, %0
+"""

@@ -1,7 +1,14 @@
-"""What every word shares: the decorator that makes a function callable in a kernel, and the base of values and types.
+"""Common to all words: the decorator that makes a function callable in a kernel, and the base of values and types.
 
-A word is called by Triton's code generator as one of its own builtins. The decorator refuses calls from outside a kernel,
-takes compile-time arguments out of their `constexpr` wrappers once, and checks that what must be known at compile time is.
+Input: a function, and the arguments of a kernel's call of the function. Output: a builtin for Triton's code generator,
+by which the function gets its arguments. For example:
+
+    @word
+    def barrier_wait(bar, phase, pred=None, _semantic=None)      tlx.barrier_wait(..) in a kernel; RuntimeError outside
+
+Triton's code generator calls a word like one of Triton's own builtins. The decorator refuses calls from outside a
+kernel, takes compile-time arguments out of their `constexpr` wrappers once, and checks that arguments annotated
+`tl.constexpr` are known at compile time.
 """
 
 from __future__ import annotations

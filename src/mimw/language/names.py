@@ -1,8 +1,10 @@
-"""Names that a family of words does not have: an AttributeError that says which one was meant.
+"""Names that a family of words does not have: the AttributeError proposes the name that the author may have meant.
 
-    __getattr__ = suggesting("tlx", __all__)       in the family's module
-    tlx.local_alocc                                AttributeError: tlx has no 'local_alocc'. Did you mean tlx.local_alloc?
-    tlx.pipe                                       AttributeError: tlx has no 'pipe'. There is tle.pipe
+Input: a family and the names of its words. Output: the `__getattr__` of the family's module. For example:
+
+    __getattr__ = suggesting("tlx", __all__)     in the family's module
+    tlx.local_alocc                              AttributeError: tlx has no 'local_alocc'. Did you mean tlx.local_alloc?
+    tlx.pipe                                     AttributeError: tlx has no 'pipe'. There is tle.pipe
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Numbers as arguments of words: ints, and integer scalars of the kernel.
 
-    is_int(True)                            False: a bool is no number
-    index_handle("index", i, semantic)      the i32 handle of an int or of an integer scalar; KernelError for anything else
+Input: an argument of a word. Output: whether the argument is a number, or the argument's handle. For example:
 
-Input: what a word was given. Output: whether it is a number, or its handle.
+    is_int(True)                         False: a bool is no number
+    index_handle("index", i, semantic)   the i32 handle of an int or of an integer scalar; KernelError for anything else
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""The barrier graph: which task lets which other task go on, through which barriers."""
+"""The barrier graph: which task lets which other task go on, through which barriers.
+
+Input: a program. Output: `BarrierEdge`s, or the graph as text, an edge a line, or as SVG:
+
+    barrier_graph(program)        load --full[4]--> mma (expect 32768 B + TMA)
+
+A barrier on which nobody arrives, or for which nobody waits, has an edge from or to `nobody`, so that the graph shows
+the gap.
+"""
 
 from __future__ import annotations
 

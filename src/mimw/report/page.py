@@ -1,4 +1,10 @@
-"""The page around a timeline: zoom and pan in plain JavaScript, nothing fetched from anywhere."""
+"""The page around a timeline: zoom and pan in plain JavaScript, nothing fetched from anywhere.
+
+Input: a title and the SVG of `timeline_svg`, in place of two comments. Output: a page of HTML that opens without a
+network:
+
+    PAGE.replace("<!--TITLE-->", "GEMM").replace("<!--TIMELINE-->", timeline_svg(trace, "GEMM"))
+"""
 
 PAGE = r"""<!doctype html>
 <html lang="en">

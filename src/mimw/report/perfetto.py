@@ -1,7 +1,12 @@
 """A run as Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-A CTA is a process and each of its lanes a thread. Times are microseconds, or where the trace's unit is cycles, these. With the
-events goes a summary: for each lane how much of the run it was busy, and its bubbles, the stretches in which it waited.
+Input: a `Trace` and a title. Output: JSON, with an event such as this one for each event of the trace:
+
+    {"ph": "X", "name": "'free'[0] parity 1", "cat": "wait", "pid": 0, "tid": 0, "ts": 120.0, "dur": 360.0, "args": {}}
+
+A CTA is a process and each of its lanes a thread. Times are microseconds, or cycles where cycles are the trace's unit.
+With the events goes a summary: for each lane how much of the run the lane was busy, and its bubbles, the stretches in
+which the lane waited.
 """
 
 from __future__ import annotations

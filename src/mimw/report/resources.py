@@ -1,4 +1,10 @@
-"""The resource table: what every task has and does, and where the shared memory goes."""
+"""The resource table: what every task has and does, and where the shared memory goes.
+
+Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, barriers and shared memory:
+
+      task      role      warps   registers   buffers   waits for   arrives at   copies   dots
+      default   compute       4         256   tile      full        -                 0      0
+"""
 
 from __future__ import annotations
 

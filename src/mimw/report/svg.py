@@ -1,4 +1,11 @@
-"""The few drawing words that the SVG reports share."""
+"""The few drawing words that the SVG reports share.
+
+Input: places, sizes and words. Output: SVG text, and the widths and round numbers that a drawing needs:
+
+    element("rect", x=1, font_size=12.0)        <rect x="1" font-size="12"/>
+    fitted("barrier_wait", 40, 12)              barr…
+    ticks(95)                                   [0.0, 10.0, 20.0, ... 90.0]
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Tables as plain text, the same in a terminal, a log and a golden."""
+"""Tables as plain text, the same in a terminal, a log and a golden.
+
+Input: headers and rows. Output: aligned columns under a ruled header, as `table(("task", "warps"), [("mma", 8)],
+right=("warps", ))`:
+
+      task   warps
+      ────────────
+      mma        8
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The timeline of a simulated run: who worked and who waited, when, and on which source line."""
+"""The timeline of a run: which lane worked and which lane waited, when, and on which source line.
+
+Input: the `Trace` of a run and a title. Output: the picture as SVG, or a page of HTML around the same picture; the busy
+share of a lane:
+
+    utilisation(trace, (0, "load"))        0.25 for a lane that ran for 120 of 480 cycles and waited for the others
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""What a timeline says in numbers: how busy each lane was, and what it waited for, how often and how long."""
+"""A timeline in numbers: how busy each lane was, for what the lane waited, how often and how long.
+
+Input: the `Trace` of a run. Output: shares of the time of a lane by kind of event, its waits as `Bubble`s, or a table
+of all lanes:
+
+    shares(trace, (0, "load"))        {"run": 0.25, "wait": 0.75}
+    bubbles(trace)                    [Bubble((0, "load"), "free", None, time=360.0, times=1)]
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Compare two arrays and say where they first differ."""
+"""Compare two arrays and say where the arrays first differ.
+
+Input: two numpy arrays or torch tensors of one shape, and tolerances. Output: nothing, or an AssertionError:
+
+    compare(np.array([1., 2.]), np.array([1., 3.]))
+    1 of 2 elements differ by more than 0.01 + 0.01 * |expected|
+      first [1]: got 2, expected 3 (off by 1)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Texts kept in files: what a stage prints for the smallest kernel that shows the point."""
+"""Texts kept in files: the print of a stage for the smallest kernel that shows the point.
+
+Input: a text, and the name of a case. Output: nothing, or an AssertionError with the difference from
+`folder/<case>.txt`:
+
+    Golden(folder, "gemm")(text)                     compares `text` with folder/gemm.txt
+    Golden(folder, "gemm", update=True)(text)        writes folder/gemm.txt
+"""
 
 from __future__ import annotations
 

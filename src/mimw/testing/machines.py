@@ -1,4 +1,10 @@
-"""Where one test case of a kernel runs: on the simulator, or on a GPU with the same numpy arguments."""
+"""Where one test case of a kernel runs: on the simulator, or on a GPU with the same numpy arguments.
+
+Input: a kernel, a grid and numpy arguments. Output: the results, in the arrays that were given:
+
+    Simulator().launch(kernel, (1, ), source, target)        `target` holds the results of the simulator
+    Gpu().launch(kernel, (1, ), source, target)              `target` holds the results of the GPU
+"""
 
 from __future__ import annotations
 

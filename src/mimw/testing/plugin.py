@@ -1,4 +1,11 @@
-"""A pytest fixture: `check_kernel`. Switch it on with `pytest_plugins = ["mimw.testing.plugin"]` in a conftest.py."""
+"""A pytest fixture, `check_kernel`, for the tests of kernels of users.
+
+Input: a launch, in a test that takes the fixture. Output: the report of `mimw.check`, or a failed test with that
+report:
+
+    pytest_plugins = ["mimw.testing.plugin"]                                in conftest.py, which switches the fixture on
+    def test_copy(check_kernel): check_kernel(kernel, (1, ), source, target)
+"""
 
 from __future__ import annotations
 

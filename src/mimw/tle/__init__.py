@@ -1,4 +1,9 @@
-"""TLE, as kernels import it: `import mimw.tle as tle`. All of it is defined in `mimw.language.tle`."""
+"""TLE, as kernels import it: `import mimw.tle as tle`. All words of TLE are defined in `mimw.language.tle`.
+
+Input: a name. Output: the word of that name, or an AttributeError that names a close one. For example:
+
+    tle.cumsun          AttributeError: tle has no 'cumsun'. Did you mean tle.cumsum?
+"""
 
 from ..language.names import suggesting
 from ..language.tle import *  # noqa: F403

@@ -1,4 +1,9 @@
-"""TLX, as kernels import it: `import mimw.tlx as tlx`. All of it is defined in `mimw.language.tlx`."""
+"""TLX, as kernels import it: `import mimw.tlx as tlx`. All words of TLX are defined in `mimw.language.tlx`.
+
+Input: a name. Output: the word of that name, or an AttributeError that names a close one. For example:
+
+    tlx.local_alocc     AttributeError: tlx has no 'local_alocc'. Did you mean tlx.local_alloc or tlx.local_load?
+"""
 
 from ..language.names import suggesting
 from ..language.tlx import *  # noqa: F403

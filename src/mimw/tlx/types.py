@@ -1,4 +1,10 @@
-"""`mimw.tlx.types`: the values, types and layouts that can be made in plain Python."""
+"""`mimw.tlx.types`: the values, types and layouts that can be made in plain Python.
+
+Input: a name. Output: the class of `mimw.tlx`, for code outside kernels that imports the classes by module. For
+example:
+
+    from mimw.tlx.types import storage_kind, swizzled_shared_layout_encoding
+"""
 
 from ..language.tlx.alias import *  # noqa: F403
 from ..language.tlx.alias import __all__ as _alias

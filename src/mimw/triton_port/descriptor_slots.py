@@ -1,13 +1,15 @@
-"""Ops of Triton for descriptors in memory of our choice, which its builder has no method for.
+"""Ops of Triton for descriptors in memory of our choice, for which Triton's builder has no method.
 
-Triton 3.9 knows `ttg.global_scratch_alloc` of any size, `ttng.tensormap_create` at any address and
-`ttng.reinterpret_tensor_descriptor`, but makes them only inside its passes. So lowering leaves a stand-in for each, and
-`place_descriptors` writes the real op in its place in the text of the module. Input: a module with stand-ins, output: one without:
+Input: a module with a stand-in for each op. Output: the module with the real ops (`place_descriptors`). The stand-ins:
 
     ttg.inline_asm "mimw.slots BYTES"                               scratch for the slots
     ttg.inline_asm "mimw.fill RANK TYPE FILL SWIZZLE" %operands     tensormap_create, and the fence that makes it usable
     ttg.inline_asm "mimw.acquire" %slot                             tensormap_fenceproxy_acquire
     tt.make_tensor_descriptor %slot ... {mimw.view}                 reinterpret_tensor_descriptor
+
+Triton 3.9 knows `ttg.global_scratch_alloc` of any size, `ttng.tensormap_create` at any address and
+`ttng.reinterpret_tensor_descriptor`, but makes them only inside its passes. So lowering leaves a stand-in for each, and
+`place_descriptors` writes the real op in its place in the text of the module.
 """
 
 from __future__ import annotations

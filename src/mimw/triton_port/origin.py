@@ -1,11 +1,13 @@
-"""Is something the installed Triton's own? Asked of the file that it stands in: published kernels live in modules of their own that
-are called `triton.language.extra.tlx.tutorials...`, too.
+"""Whether a function or class is the installed Triton's own, by the file that defines the function or class.
 
-Takes a Python function, or a class; gives a bool.
+Input: a Python function, or a class. Output: a bool:
 
     is_tritons(tl.sum.fn)         True
     is_tritons(tl.dtype)          True
     is_tritons(my_kernel.fn)      False, also where `my_kernel.fn.__module__` is "triton.tutorials.mine"
+
+The name of the module does not tell: published kernels live in modules of their own that are called
+`triton.language.extra.tlx.tutorials...`, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What published scripts ask of Triton's host side, beside `triton.jit`: `triton.compile` of a kernel of ours, and the backend of a
-`GPUTarget` by name.
+"""The parts of Triton's host side, beside `triton.jit`, that published scripts use: `triton.compile` of a kernel of ours,
+and the backend of a `GPUTarget` by name.
 
-Takes the function that compiles; changes attributes of imported modules and of one class, in this process.
+Input: the function that compiles. Output: attributes of imported modules and of one class, changed in this process, so
+that these work:
 
     triton.compile(triton.compiler.ASTSource(kernel, {"x": "*fp32", "N": "constexpr"}, {"N": 64}), GPUTarget("cuda", 90, 32))
     triton.runtime.driver.active.get_current_target().is_cuda_backend()

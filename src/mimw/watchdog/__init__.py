@@ -1,6 +1,12 @@
-"""`MIMW_WATCHDOG=SECONDS`: a launch that does not come back ends the process, with a report of who waits where.
+"""`MIMW_WATCHDOG=SECONDS`: a launch that does not come back ends the process, with a report of which task waits where.
 
-docs/DEBUGGING.md, "A hang on a GPU", shows one.
+Input: launches, on a GPU (`watched`) or on the simulator (`watched_simulation`). Output: nothing, or the report on
+stderr and exit status 124. For example:
+
+    MIMW_WATCHDOG=10 python gemm.py
+    ... BytesNeverSent: no task of CTA (0, 0, 0) and 131 others, which stand alike, can go on. ...
+
+docs/DEBUGGING.md, "A hang on a GPU", shows a report.
 """
 
 from .guard import watched

@@ -1,7 +1,12 @@
-"""The TLE surface: the public names of TLE, one file per family. Import it as `mimw.tle`.
+"""The TLE surface: the public names of TLE, one file per family. Kernels import this package as `mimw.tle`.
 
-TLE-Lite (tiles, scans, pipes) and the distributed words are here, TLE-Struct for GPUs is in `gpu`. A word that TLX has too
-records the same op.
+Input: the arguments of a call in a kernel. Output: ops of `mimw.ir`; the op of TLX, for a word that TLX has too. For
+example:
+
+    me = tle.shard_id(mesh, 0)          %me = srem %18, %19, where %18 = get_program_id axis=0
+    tle.distributed_barrier(mesh)       distributed_barrier grid=False
+
+TLE-Lite (tiles, scans, pipes) and the distributed words are here, TLE-Struct for GPUs is in `gpu`.
 """
 
 from . import dsa, gpu, raw

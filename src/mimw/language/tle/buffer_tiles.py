@@ -1,4 +1,14 @@
-"""Tiles of shared buffers: pointers to the tile's elements, then a load or store of nothing else."""
+"""Tiles of shared buffers: pointers to the tile's elements, then a load or store of nothing else.
+
+Input: a buffer, the coordinates of a tile and its extents. Output: a `local_ptr`, and the `load` or `store` through the
+pointers:
+
+    read_tile(row, [1], (32, ), semantic)       %p = local_ptr %row, [%at], [64], pointee=fp16     with %at = 32 .. 63
+                                                %tile = load %p, ..
+
+The file exists because `tiles` cuts tiles out of registers; a tile of a buffer needs no cutting, only its own
+addresses.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,13 @@
 """Values of ours that are known at compile time and may be named, assigned and passed on in kernels: meshes, shardings.
 
-They have no part in the IR. Two of them are one value if their `cache_key` is; Triton's cache keys go by it too.
+Input: a subclass with a `cache_key`, a text with all the content of the value. Output: a value and a type for Triton's
+code generator, neither of which puts anything into the IR. For example, with mesh = device_mesh({"grid": [("cluster_x",
+2)]}):
+
+    mesh.cache_key          "device_mesh((2,), ('cluster_x',), (0, 1), (2,), ('cluster_x',))"
+    mesh.type.mangle()      "device_mesh_" and 16 digits of the SHA-256 of that text
+
+Two values of one class are one value if their `cache_key` is the same; Triton's cache keys go by the `cache_key` too.
 """
 
 from __future__ import annotations

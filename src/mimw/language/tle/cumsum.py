@@ -1,7 +1,14 @@
 """`tle.cumsum`: the sums before each element, and the sum of all, with one exchange between warps.
 
-The vector is cut into rows of one warp's registers. Each warp scans and sums its rows by shuffles; the sums of the rows (32 at
-most) then go to all warps, which is the only way through shared memory, and each warp adds up those before its own rows.
+Input: the arguments of a kernel's call. Output: ops `scan` and `reduce`, with `require_layout` for the rows. For
+example:
+
+    before, total = tle.cumsum(x)                   x = 1 2 3 4: before = 0 1 3 6, total = 10
+    after, total = tle.cumsum(x, reverse=True)      after = 9 7 4 0
+
+The vector is cut into rows of one warp's registers. Each warp scans and sums its rows by shuffles; the sums of the rows
+(32 at most) then go to all warps, which is the only way through shared memory, and each warp adds up those before its
+own rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""`tle.distributed_barrier`: a barrier among the CTAs of a mesh."""
+"""`tle.distributed_barrier`: a barrier among the CTAs of a mesh.
+
+Input: the mesh of a kernel's call, or None. Output: the op `distributed_barrier`, and for a mesh a note in the launch
+facts:
+
+    tle.distributed_barrier(mesh)           a cluster's mesh       distributed_barrier grid=False
+    tle.distributed_barrier(mesh[::2])      half of a mesh of 4    distributed_barrier grid=False ranks=[0, 2]
+    tle.distributed_barrier(blocks)         a mesh of blocks       distributed_barrier grid=True
+
+The pass `place_meetings` then picks the barrier of the hardware for each op.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""`tle.distributed_dot`: a matrix product of tensors that are spread over a cluster."""
+"""`tle.distributed_dot`: a matrix product of tensors that are spread over a cluster.
+
+Input: two `ShardedTensor`s of a kernel's call, and one to add to. Output: the ops of `tle.reshard` for an operand that
+has to move, one `tl.dot` of each CTA's shards, and the product as a `ShardedTensor`. `plan` picks the operand that
+moves. For example:
+
+    a split [x, None], b split [None, x]        b is gathered, split (); the product is split [x, None]
+    a split [None, z], b split [z, None]        nothing moves; the product is partial [z]
+"""
 
 from __future__ import annotations
 

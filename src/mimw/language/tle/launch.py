@@ -1,4 +1,14 @@
-"""What a mesh asks of the launch of the kernel that uses it, noted while the kernel is recorded."""
+"""The launch that a mesh asks for, noted while the kernel that uses the mesh is recorded.
+
+Input: the word in the author's kernel and its mesh. Output: new `launch_facts` of the recording, or a ValueError. For
+example:
+
+    use_mesh("tle.remote", mesh, semantic)      a mesh of 2 CTAs: launch_facts.cluster == (2, 1, 1), .mesh_size == 2
+                                                a mesh of 32 CTAs: ValueError, the hardware has clusters of up to 16
+
+The file exists because `shard_id`, `remote`, `reshard` and `distributed_barrier` have to ask for one and the same
+launch.
+"""
 
 from __future__ import annotations
 

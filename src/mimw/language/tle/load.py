@@ -1,4 +1,10 @@
-"""`tle.load`: `tl.load` with a hint."""
+"""`tle.load`: `tl.load` with a hint.
+
+Input: the arguments of a kernel's call. Output: the op of `tl.load`; the hint `is_async` is checked and changes
+nothing:
+
+    v = tle.load(x + at, is_async=True)         %v = load %0, ['cache', 'none', 'evict_normal'], is_volatile=False
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,13 @@
-"""`tle.device_mesh`: named axes over the CTAs that work together, and what such a mesh means for a launch.
+"""`tle.device_mesh`: named axes over the CTAs that work together, and the launch that such a mesh means.
 
-A mesh is a plain host object that kernels receive as a compile-time value, so it is immutable, compared by content, and part of
-every cache key by content: `repr` is short by contract, `str` and `cache_key` tell sub-meshes apart.
+Input: a topology, level name -> size or (axis name, size) pairs. Output: an immutable host object. For example:
+
+    mesh = tle.device_mesh({"grid": [("cluster_x", 2), ("cluster_y", 4)]})
+    mesh.launch_size, mesh.is_block_mesh        8, False: clusters of 8 CTAs
+    mesh[:, 1].ranks()                          (1, 5)
+
+Kernels receive a mesh as a compile-time value, so a mesh is compared by content, and is part of every cache key by
+content: `repr` is short by contract, `str` and `cache_key` tell sub-meshes apart.
 """
 
 from __future__ import annotations

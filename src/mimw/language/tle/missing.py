@@ -1,4 +1,9 @@
-"""Words of TLE that this release does not offer: each can be imported, and names itself when it is used."""
+"""Words of TLE that this release does not offer: each can be imported, and names itself when a kernel uses the word.
+
+Input: the name of a word. Output: a callable that raises `NotYet` at the author's line. For example:
+
+    call = missing("tle.call")      call(..) raises NotYet: not yet: tle.call is not offered by this release
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is known of one pipe while its kernel is being recorded: its arguments, and the type of its value in the IR.
+"""The facts of one pipe while its kernel is being recorded: the pipe's arguments, and the type of its value in the IR.
 
-Input: the arguments of `tle.pipe`. Output: what all values of the pipe share. For example:
+Input: the arguments of `tle.pipe`. Output: the record that all values of the pipe share. For example:
 
     record.label                      "pipe 'kv'", by the name that the author gave it, or the variable that holds it
     chunk_of(record, k, semantic)     the number of a chunk as an operand, and whether it is unsigned

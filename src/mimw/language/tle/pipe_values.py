@@ -1,6 +1,7 @@
 """The values of a pipe, all first class: they go to helpers and partitions, through control flow and back.
 
-Input: a `PipeRecord` and parts by name. Output: what a kernel holds of a pipe. For example, behind `result = reader.wait(k)`:
+Input: a `PipeRecord` and parts by name. Output: the values of the pipe that a kernel holds. For example, behind
+`result = reader.wait(k)`:
 
     result.slot.x             the buffer of field x in the slot of chunk k
     result.is_closed          an i1 scalar

@@ -1,4 +1,11 @@
-"""`tle.raw`, for native code inside a kernel: names to import, none of them offered yet."""
+"""`tle.raw`, for native code inside a kernel: names to import, none of them offered yet.
+
+Input: any arguments. Output: `NotYet`, which names the word; the annotations `Input` and `InOut` have no effect. For
+example:
+
+    tle.raw.call(f, x)          not yet: tle.raw.call is not offered by this release
+    def f(x: tle.raw.Input[float]): ..
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""`tle.remote`: another CTA's copy of a buffer, the elements that a pointer names there, another shard of a tensor."""
+"""`tle.remote`: another CTA's copy of a buffer, the elements that a pointer names there, another shard of a tensor.
+
+Input: a buffer, shared pointers or a `ShardedTensor` of a kernel's call, and a shard id. Output: a `remote_buffer`, or
+the op `remote_ptr`; for a tensor in global memory, pointers to the shard. For example, with `row` of 64 fp16:
+
+    there = tle.remote(row, 1, scope=mesh)          the buffer of rank 1, no op but its rank
+    tl.load(tle.gpu.local_ptr(there))               %p = remote_ptr %15, %there_1 : cluster *fp16[64]
+                                                    %v = load %p, ..         with %15 = local_ptr %row, ..
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""A buffer of another CTA, as a value that kernels name and hand on: what `tle.remote` makes of a buffer."""
+"""A buffer of another CTA, as a value that kernels name and hand on: `tle.remote` makes one of a buffer.
+
+Input: a buffer and a rank, an i32 scalar. Output: a value of two handles, the buffer's and the rank's, that `local_ptr`
+takes:
+
+    there = remote_buffer(row, rank)        there.shape == row.shape; str(there) == f"remote {row}"
+    there.slot(i)                           the remote buffer of row.slot(i), with the same rank
+
+The file exists because a kernel may carry a remote buffer through loops, helpers and tasks before any element is read.
+"""
 
 from __future__ import annotations
 

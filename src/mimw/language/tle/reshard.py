@@ -1,8 +1,14 @@
 """`tle.reshard`: the same tensor, spread over its mesh in another way.
 
-Every shard puts what it has into shared memory, all meet, and every shard reads the elements that it is to have, from whoever has
-them: one access says it all, because a pointer into another CTA carries the rank with the position. Partial sums are added in the
-order of the ranks, so all shards get the same bits.
+Input: a `ShardedTensor` and the `ShardingSpec` that the author wants. Output: a `ShardedTensor` in registers, and the
+ops that bring the elements. For example, an all-gather over a mesh axis x:
+
+    tle.reshard(t, tle.sharding(mesh))      t split [x]: local_alloc, local_ptr, store; distributed_barrier;
+                                            local_ptr, remote_ptr, load; distributed_barrier
+
+Every shard puts its elements into shared memory, all meet, and every shard reads the elements of its new piece from
+their owners: one access is enough, because a pointer into another CTA carries the rank with the position. Partial sums
+are added in the order of the ranks, so all shards get the same bits.
 """
 
 from __future__ import annotations

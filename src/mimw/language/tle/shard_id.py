@@ -1,4 +1,10 @@
-"""`tle.shard_id`: where in the mesh this program runs."""
+"""`tle.shard_id`: where in the mesh this program runs.
+
+Input: a mesh and one of its axes, by name or number. Output: arithmetic on the program id. For example, on a mesh of 2
+CTAs:
+
+    me = tle.shard_id(mesh, "cluster_x")        %18 = get_program_id axis=0; %me = srem %18, %19      with %19 = 2
+"""
 
 from __future__ import annotations
 

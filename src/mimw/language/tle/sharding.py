@@ -1,4 +1,12 @@
-"""How a tensor is spread over a mesh: `S`, `P`, `B`, `sharding`, `make_sharded_tensor`. Annotations; they emit nothing."""
+"""How a tensor is spread over a mesh: `S`, `P`, `B`, `sharding`, `make_sharded_tensor`. Annotations; they emit nothing.
+
+Input: a mesh and marks for its axes. Output: a `ShardingSpec`, and a `ShardedTensor` that carries the spec. For
+example:
+
+    spec = tle.sharding(mesh, ["cluster_x", tle.B], partial="cluster_y")
+    spec.split, spec.partial                                        (('cluster_x',), ()), ('cluster_y',)
+    tle.make_sharded_tensor(tile, spec, (64, 32)).shard_shape       (32, 32), for a cluster_x of 2
+"""
 
 from __future__ import annotations
 

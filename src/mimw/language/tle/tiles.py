@@ -1,8 +1,14 @@
 """`extract_tile` and `insert_tile`: a tile of a register tensor or of a shared buffer, as functions and as methods.
 
-The source is seen as a grid of tiles. A tile that is known at compile time is picked by halving the tensor (`tt.split`),
-one that is known at run time by a gather; both move data through shared memory once. Inserting lays copies of the tile side
-by side and selects by coordinates, for known and unknown tiles alike.
+Input: a tensor or buffer of a kernel's call, and the index of a tile. Output: ops that move data. For example, with `v`
+of 64:
+
+    a = tle.extract_tile(v, 1, [32])        reshape, trans, then %25, %26 = split %24, and %a = reshape %26, [32]
+    v = tle.insert_tile(v, a, 0)            expand_dims, broadcast, reshape, then %v = select %in_tile, %copies, %v
+
+The source is seen as a grid of tiles. A tile that is known at compile time is picked by halving the tensor
+(`tt.split`), a tile that is known at run time by a gather; both move data through shared memory once. Inserting lays
+copies of the tile side by side and selects by coordinates, for known and unknown tiles alike.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The TLX surface: the public names of TLX, one file per family, which lists its names. Import it as `mimw.tlx`.
+"""The TLX surface: the public names of TLX, one file per family, with a list of its names. Import it as `mimw.tlx`.
 
-    from mimw.language.tlx import local_alloc, barrier_wait
+Input: the call of a TLX word in a kernel. Output: ops of `mimw.ir`, values of `types`. For example:
+
+    tlx.barrier_wait(full, 0)      barrier_wait %full, %0
 """
 
 from .alias import *  # noqa: F403

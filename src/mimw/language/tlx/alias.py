@@ -1,4 +1,12 @@
-"""Storage shared by several buffer arrays: the spec that names it and the tree that says which of them overlay."""
+"""Storage shared by several buffer arrays: the spec that names the storage, and the tree of arrays that overlay.
+
+Input: the arguments of a kernel's call. Output: ops `alias_storage` and `alias_overlap`. The storage planner gives
+each array its place by these ops. For example:
+
+    spec = tlx.storage_alias_spec(tlx.storage_kind.smem)      %spec = alias_storage space='smem' : storage
+    a = tlx.local_alloc((64, ), tl.float16, 2, reuse=spec)    %a = local_alloc buffer<fp16[64] x 2>, %spec
+    spec.set_buffer_overlap(tlx.reuse_group(a, b))            alias_overlap %spec, [%a, %b] tree=['shared', 1, [0, 1]]
+"""
 
 from __future__ import annotations
 

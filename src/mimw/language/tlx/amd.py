@@ -1,4 +1,11 @@
-"""Words of AMD's chips. Not offered yet: each checks its target and arguments, then says so."""
+"""Words of AMD's chips. Not offered yet, except `assume_uniform` on NVIDIA: the others check, then raise `NotYet`.
+
+Input: the arguments of a kernel's call. Output: an error with the author's line, so that published kernels import and
+fail clearly; `assume_uniform` on NVIDIA gives its argument back and records no op. For example:
+
+    tlx.buffer_load(pointer, offsets)      NotYet: not yet: tlx.buffer_load is not offered by this release
+    tlx.assume_uniform(n)                  n
+"""
 
 from __future__ import annotations
 

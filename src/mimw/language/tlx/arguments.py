@@ -1,4 +1,11 @@
-"""Checks and conversions that several words share: indices, predicates, offsets, single buffers and barriers."""
+"""Checks and conversions that several words share: predicates, single buffers and barriers, chips, cache policies.
+
+Input: an argument of a word, and the word's name for messages. Output: the checked argument or its handle, or an error
+at the author's line. For example:
+
+    single_buffer("local_load", "src", tiles, semantic)   KernelError: `src` must be one buffer, but it is an array of 4
+    predicate_handle("barrier_arrive", True, semantic)    None: the op is unconditional
+"""
 
 from __future__ import annotations
 

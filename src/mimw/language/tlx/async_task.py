@@ -1,7 +1,13 @@
-"""Regions of tasks and the tasks in them.
+"""Regions of tasks and the tasks in the regions.
 
-`with tlx.async_tasks():` and `with tlx.async_task(...):` are read by the frontend, which outlines each body; the objects only
-hold and check what the author asked for. They can be made in plain Python.
+Input: the arguments of a `with` statement's call. Output: an object that holds the checked arguments; the frontend
+reads the object, outlines each body, and makes one `warp_specialize` op of the region. The objects can be made in
+plain Python. For example:
+
+    with tlx.async_tasks():                                             warp_specialize, with one region for each task
+        with tlx.async_task("default"): ...                             on the kernel's own warps
+        with tlx.async_task(num_warps=4, num_regs=240, replicate=2):    two copies, 4 more warps each
+            tlx.async_task_replica_id()                                 0 in the first copy, 1 in the second
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Barriers in shared memory, and fences between memory views."""
+"""Barriers in shared memory (mbarriers), and fences between memory views.
+
+Input: the arguments of a kernel's call. Output: ops of `ir/ops/barriers.py`, and `remote_arrive`. For example:
+
+    bars = tlx.alloc_barriers(2, 1)              %bars = alloc_barriers count=2, arrive_count=1 : barrier<x 2>
+    tlx.barrier_expect_bytes(bars[1], 8192)      barrier_expect %full, bytes=8192, where %full = barrier_index %bars, %1
+    tlx.fence("gpu")                             fence scope='gpu'
+"""
 
 from __future__ import annotations
 

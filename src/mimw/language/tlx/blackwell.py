@@ -1,4 +1,11 @@
-"""Words of the chips with tensor memory, and scaled dots. Not offered yet: each checks its target and arguments, then says so."""
+"""Words of the chips with tensor memory, and scaled dots. Not offered yet: each word checks, then raises `NotYet`.
+
+Input: the arguments of a kernel's call. Output: an error with the author's line, so that published kernels import and
+fail clearly. For example:
+
+    tlx.tcgen05_commit(full)      sm_90: AssertionError, only available on Blackwell chips with tensor memory
+                                  sm_100: NotYet: not yet: tlx.tcgen05_commit is not offered by this release
+"""
 
 from __future__ import annotations
 

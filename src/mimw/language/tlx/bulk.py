@@ -1,4 +1,11 @@
-"""Copies of consecutive bytes between global and shared memory by the bulk copy engine, on sm_90 and newer."""
+"""Copies of consecutive bytes between global and shared memory by the bulk copy engine, on sm_90 and newer.
+
+Input: the arguments of a kernel's call; those of `async_load(bulk=True)` come from `copy`. Output: ops `bulk_store`
+and `bulk_load`. For example, of a 1-D buffer of 8192 bytes:
+
+    tlx.async_store(pointer, line, 8192)                          bulk_store %pointer, %line, bytes=8192
+    tlx.async_load(pointer, line, bulk=True, barrier=full)        bulk_load %pointer, %full, %line, bytes=8192 : token
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
 """Words that reach the other CTAs of the cluster: ranks, cluster-wide barriers, and their shared memory.
 
-The CTAs of a cluster run at the same time; without a cluster each CTA is one by itself, with rank 0. Buffers and barriers are
-named by this CTA's own handles; a rank says whose copy of them is meant. A kernel that uses another CTA's barriers or buffers
-waits for the whole cluster at its start, after all barriers have been made, and at its end, so that no CTA is touched before it
-is ready or after it has left.
+Input: the arguments of a kernel's call. Output: ops of `ir/ops/cluster.py`. For example:
+
+    tlx.cluster_cta_rank()                      %rank = cluster_cta_rank : i32
+    tlx.remote_shmem_store(tile, x, peer)       remote_store %tile, %flat, %peer, where %flat is a `reshape` of %x
+
+The CTAs of a cluster run at the same time; without a cluster each CTA is one by itself, with rank 0. Buffers and
+barriers are named by this CTA's own handles; a rank picks the CTA whose copy of a buffer or barrier is meant. A kernel
+that uses another CTA's barriers or buffers waits for the whole cluster at the kernel's start, after all barriers have
+been made, and at the kernel's end, so that no CTA is touched before the CTA is ready or after the CTA has left.
 """
 
 from __future__ import annotations

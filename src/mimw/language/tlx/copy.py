@@ -1,4 +1,12 @@
-"""Asynchronous copies from global to shared memory by a task's threads (cp.async), in groups."""
+"""Asynchronous copies from global to shared memory by a task's threads (cp.async), in groups.
+
+Input: the arguments of a kernel's call. Output: ops `async_load`, `async_commit` and `async_wait`, each with a token.
+For example:
+
+    t = tlx.async_load(pointers, tile)          %t = async_load %pointers, %tile, cache_policy=.., .. : token
+    c = tlx.async_load_commit_group((t, ))      %c = async_commit [%t] : token
+    tlx.async_load_wait_group(0, (c, ))         async_wait pending=0, [%c] : token
+"""
 
 from __future__ import annotations
 

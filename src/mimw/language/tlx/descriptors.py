@@ -1,4 +1,12 @@
-"""Tensor descriptors made in device memory, in slots that tasks share."""
+"""Tensor descriptors made in device memory, in slots that tasks share.
+
+Input: the arguments of a kernel's call. Output: ops `descriptor_slots`, `fill_descriptor_slot` and
+`view_descriptor_slot`. For example:
+
+    slots = tlx.allocate_tensor_descriptor(2)                                %slots = descriptor_slots count=2 : ..
+    tlx.make_tensor_descriptor(slot, pointer, [128, 64], [64, 1], [64, 64])  fill_descriptor_slot %slot, %pointer, ..
+    tlx.reinterpret_tensor_descriptor(slot, [64, 64], tl.float16)            view_descriptor_slot %slot : desc<..>
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The lists that layouts consist of: published programs compare them with lists, and layouts are immutable, hashable values.
+"""The lists that layouts consist of: equal to lists, as published programs compare layouts, yet immutable and hashable.
 
-Takes any iterable, gives a list that nobody can change.
+Input: lists and tuples, nested or not. Output: lists that do not change. For example:
 
     fixed([[0, 1], (1, 0)])                  == [[0, 1], [1, 0]] == ((0, 1), (1, 0))
     hash(fixed([1, 0]))                      == hash((1, 0))

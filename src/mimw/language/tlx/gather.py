@@ -1,4 +1,11 @@
-"""Indexed reads and writes of a buffer, and tiles of zeros."""
+"""Indexed reads and writes of a buffer, and tiles of zeros.
+
+Input: the arguments of a kernel's call. Output: ops `local_gather` and `local_scatter`; for zeros a `constant` in the
+author's layout, or else a `splat`. For example:
+
+    tlx.local_gather(tile, rows, 0)           local_gather %tile, %rows, axis=0 : fp16[64, 64]
+    tlx.local_scatter(tile, x, rows, 0)       local_scatter %tile, %x, %rows, axis=0
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,13 @@
 """Layouts an author may pin: how a buffer lies in shared or tensor memory.
 
-Plain immutable values, constructible on the host; lists in them do not change, and equal tuples, too. Fields mean what Triton's
-encodings of the same name mean: `order[0]` is the fastest dimension. Kernels that name no layout get all of theirs from the solver.
+Input: the fields of a layout, on the host or in a kernel. Output: a plain immutable value, and for
+`local_alloc(layout=..)` by `to_ir` the layout in `ir.layouts`. For example:
+
+    swizzled_layout(3, 3, 3).to_ir((64, 64), 16)      swizzled(vector 8, per phase 1, phases 8, order (1, 0))
+    nv_mma_shared_layout_encoding.make_default([64, 64], tl.float16)      Triton's `#ttg.nvmma_shared`, row-major
+
+Lists in layouts do not change, and equal tuples, too. Fields mean the same as in Triton's encodings of the same name:
+`order[0]` is the fastest dimension. Kernels that name no layout get all of their layouts from the solver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Buffers in on-chip memory: allocation, views, and the way between them and registers."""
+"""Buffers in on-chip memory: allocation, views, and the way between buffers and registers.
+
+Input: the arguments of a kernel's call. Output: ops of `ir/ops/buffers.py`. For example:
+
+    tiles = tlx.local_alloc((64, 64), tl.float16, 4)      %tiles = local_alloc buffer<fp16[64, 64] x 4>
+    tlx.local_view(tiles, i)                              %tile = buffer_index %tiles, %i : buffer<fp16[64, 64]>
+    tlx.local_store(tile, x)                              local_store %tile, %x
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The words that touch memory and barriers, in one module."""
+"""The words of memory and barriers in one module: programs import `mem_ops` of TLX by that name.
+
+Input: the files of the families. Output: the public names of these files, and no word besides. For example:
+
+    from mimw.tlx.mem_ops import local_alloc      the same word as tlx.local_alloc
+"""
 
 from .alias import storage_alias_spec
 from .barrier import *  # noqa: F403

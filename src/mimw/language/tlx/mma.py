@@ -1,4 +1,11 @@
-"""Asynchronous matrix multiply on the tensor cores, and its wait."""
+"""Asynchronous matrix multiply on the tensor cores, and its wait.
+
+Input: the arguments of a kernel's call. Output: ops `async_dot` and `async_dot_wait`. For example, of two buffers (64,
+64) of fp16:
+
+    acc = tlx.async_dot(a, b)            %acc = async_dot %a, %b, precision=TF32, max_imprecise=0 : fp32[64, 64]
+    acc = tlx.async_dot_wait(0, acc)     %acc.2 = async_dot_wait pending=0, %acc : fp32[64, 64]
+"""
 
 from __future__ import annotations
 

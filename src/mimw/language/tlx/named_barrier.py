@@ -1,4 +1,9 @@
-"""The 16 hardware barriers of a CTA, named by number: without memory or phases, for a fixed number of threads."""
+"""The 16 hardware barriers of a CTA, named by number: without memory or phases, for a fixed number of threads.
+
+Input: the arguments of a kernel's call. Output: an op of the word's own name. For example:
+
+    tlx.named_barrier_wait(9, 256)      named_barrier_wait barrier=9, threads=256
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Hints to the caches: what will be read soon. None of these words changes what a kernel computes."""
+"""Hints to the caches about later reads. None of these words changes the results of a kernel.
+
+Input: the arguments of a kernel's call. Output: ops `tma_prefetch`, `prefetch` and `prefetch_descriptor`. For example:
+
+    tlx.prefetch(pointers)                                       prefetch %pointers, level='L2'
+    tlx.async_descriptor_prefetch_tensor(desc, [i, j])           tma_prefetch %desc, [%i, %j], cache_policy=..
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Layouts of tiles in registers that an author may require; plain immutable values, constructible on the host."""
+"""Layouts of tiles in registers that an author may require; plain immutable values, constructible on the host.
+
+Input: the fields of a layout. Output: the value, and of `layout` by `to_ir` the form that the solver takes. For
+example, 256 elements over 128 threads, 2 neighbours each:
+
+    layout(((32, 4), (2, )), ((2, 64), (1, ))).to_ir()      ThreadValue(threads=((32, 2), (4, 64)), values=((2, 1), ))
+"""
 
 from __future__ import annotations
 

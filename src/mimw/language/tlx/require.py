@@ -1,4 +1,11 @@
-"""Words that fix, free, compare or show the layout of a tile."""
+"""Words that fix, free, compare or show the layout of a tile.
+
+Input: the arguments of a kernel's call. Output: ops of `ir/ops/layouts.py`. For example:
+
+    y = tlx.require_layout(x, tlx.layout(shape, stride))      %y = require_layout %x, layout=ThreadValue(..), pin=True
+    z = tlx.release_layout(y)                                 %z = release_layout %y : fp32[256]
+    tlx.dump_layout(y)                                        dump_layout %y
+"""
 
 from __future__ import annotations
 

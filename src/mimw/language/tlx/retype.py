@@ -1,4 +1,11 @@
-"""Buffers seen with another shape or element type; nothing moves."""
+"""Buffers seen with another shape or element type; nothing moves.
+
+Input: the arguments of a kernel's call. Output: an op `buffer_reinterpret`. For example, of one buffer (64, 64) of
+fp16:
+
+    tlx.local_reshape(tile, (4096, ))                  buffer_reinterpret %tile, buffer<fp16[4096]> : buffer<..>
+    tlx.local_reinterpret(tile, tl.int8, (64, 128))    buffer_reinterpret %tile, buffer<i8[64, 128]> : buffer<..>
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""AMD's tensor data mover (gfx1250). Not offered yet: each word checks its target and arguments, then says so."""
+"""AMD's tensor data mover (gfx1250). Not offered yet: each word checks its target and arguments, then raises `NotYet`.
+
+Input: the arguments of a kernel's call. Output: an error with the author's line, so that published kernels import and
+fail clearly. For example:
+
+    tlx.async_amd_descriptor_load(desc, tile)      sm_90: AssertionError, only available on TDM-capable targets
+                                                   gfx1250: NotYet: tlx.async_amd_descriptor_load is not offered ..
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Tile copies between global and shared memory through tensor descriptors (TMA), on sm_90 and newer."""
+"""Tile copies between global and shared memory through tensor descriptors (TMA), on sm_90 and newer.
+
+Input: the arguments of a kernel's call. Output: ops `tma_load`, `tma_load_multicast`, `tma_store` and
+`tma_store_wait`. For example:
+
+    tlx.async_descriptor_load(desc, tile, [i, j], full)       tma_load %desc, [%i, %j], %full, %tile, cache_policy=..
+    tlx.async_descriptor_store(desc, tile, [i, j])            tma_store %desc, [%i, %j], %tile, .., reduce=''
+    tlx.async_descriptor_store_wait(0)                        tma_store_wait pending=0
+"""
 
 from __future__ import annotations
 

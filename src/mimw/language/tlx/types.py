@@ -1,10 +1,13 @@
 """Values a kernel holds besides tiles and scalars, with their types: buffers, barriers, tokens and kin.
 
-    buffers = local_alloc((64, 64), tl.float16, 4)      a buffered_tensor, of type buffered_tensor<fp16[64, 64] x 4 in smem>
+Input: a handle of an op's result, and the fields of the type. Output: the value that words take and give. For example:
+
+    buffers = local_alloc((64, 64), tl.float16, 4)      of type buffered_tensor<fp16[64, 64] x 4 in smem>
     buffers[i]                                          one of the four: `num` is 0, the handle that of a `buffer_index`
 
-Types decide how helpers are specialised (`mangle`) and what may be carried through loops and branches (equality). All can
-be made in plain Python, for tests and as constants. A value is a handle and a type; whatever else it has is its type's.
+Types decide how helpers are specialised (`mangle`) and which values may be carried through loops and branches
+(equality). All values and types can be made in plain Python, for tests and as constants. A value is a handle and a
+type; all else of a value is its type's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Questions about types, threads and time."""
+"""Questions about types, threads and time.
+
+Input: the arguments of a kernel's call. Output: a constexpr or a dtype without an op, or ops of `ir/ops/threads.py`.
+For example:
+
+    tlx.size_of(tl.float16)                        constexpr 2
+    tlx.thread_id(0)                               thread_id axis=0 : i32
+    tlx.vote_ballot_sync(0xFFFFFFFF, yes)          vote_ballot mask=4294967295, %yes : i32[256]
+"""
 
 from __future__ import annotations
 

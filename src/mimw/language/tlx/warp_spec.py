@@ -1,4 +1,10 @@
-"""Helpers of warp-specialised kernels, written in the kernel language."""
+"""Helpers of warp-specialised kernels, written in the kernel language.
+
+Input: the arguments of a kernel's call, run-time scalars or ints. Output: values of the kernel; the ops are those of
+the arithmetic. For example:
+
+    buf, phase = get_bufidx_phase(5, 2)      slot 1, phase 0: the third use of slot 1
+"""
 
 import triton
 

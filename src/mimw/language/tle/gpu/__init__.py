@@ -1,4 +1,9 @@
-"""TLE-Struct for GPUs: shared memory named, pointed into and copied; partitions that run side by side. `mimw.tle.gpu`."""
+"""TLE-Struct for GPUs: shared memory named, pointed into and copied; partitions that run side by side. `mimw.tle.gpu`.
+
+Input: the arguments of a call in a kernel. Output: ops of `mimw.ir`. For example:
+
+    tiles = tle.gpu.alloc([4, 64], tl.float16)      %tiles = local_alloc buffer<fp16[4, 64]>
+"""
 
 from ...names import suggesting
 from .copy import copy

@@ -1,4 +1,14 @@
-"""`tle.gpu.copy`: blocks between global and shared memory, by pointers or by tensor descriptors (TMA)."""
+"""`tle.gpu.copy`: blocks between global and shared memory, by pointers or by tensor descriptors (TMA).
+
+Input: the arguments of a kernel's call. Output: ops of copies, complete where the call stands. For example:
+
+    tle.gpu.copy(x + at, row, [64])             %9 = async_load %7, %row, ..; async_commit; async_wait pending=0
+    tle.gpu.copy(desc, tile, [64, 64], [i, j])  tma_fetch %desc, [%i, %j], %tile
+    tle.gpu.copy(tile, desc, [64, 64], [i, j])  fence 'async_shared'; tma_store; tma_store_wait
+
+Stores through pointers, and loads of a tile that has other extents than the array or holds booleans, are a `local_ptr`,
+a plain load and a plain store.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The layout classes of TLE: those of TLX under TLE's names."""
+"""The layout classes of TLE: those of TLX under TLE's names.
+
+Input: nothing. Output: other names of the classes in `language/tlx/layouts.py`, so that kernels written for TLE find
+them:
+
+    tle.gpu.nv_mma_shared_layout        the class tlx.nv_mma_shared_layout_encoding
+"""
 
 from ...tlx.layouts import layout_encoding as layout
 from ...tlx.layouts import nv_mma_shared_layout_encoding as nv_mma_shared_layout

@@ -1,4 +1,11 @@
-"""`memory_space` and `alloc`: where tiles are to live, and arrays in shared memory."""
+"""`memory_space` and `alloc`: where tiles are to live, and arrays in shared memory.
+
+Input: the arguments of a kernel's call. Output: `local_alloc` of the padded extents for `alloc`, no op for
+`memory_space`:
+
+    tiles = tle.gpu.alloc([3, 48], tl.float16)              %tiles = local_alloc buffer<fp16[3, 64]>
+    t = tle.gpu.memory_space(t, "shared_memory")            t itself
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""`local_ptr`: pointers into shared memory, which Triton's own loads, stores and atomics take."""
+"""`local_ptr`: pointers into shared memory, which Triton's own loads, stores and atomics take.
+
+Input: a buffer of a kernel's call and the indices of elements. Output: the op `local_ptr`. For example, with `row` of
+64 fp16:
+
+    tl.load(tle.gpu.local_ptr(row))             %p = local_ptr %row, shape=[64], pointee=fp16 : shared *fp16[64]
+                                                %t = load %p, ..
+    tle.gpu.local_ptr(row, [at])                local_ptr %row, [%at], [64], pointee=fp16
+
+A buffer of `tle.remote` gives a `remote_ptr` behind the `local_ptr`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Where memory is, and the buffers in it: what the words of `tle.gpu` take and give."""
+"""Where memory is, and the buffers in it: the values that the words of `tle.gpu` take and give.
+
+Input: an element type, extents and a layout. Output: a `buffered_tensor` over a buffer whose extents are powers of two,
+but for the first of several. For example:
+
+    backing((3, 48))                    (3, 64): the array's own extents stay in `.shape`
+    row = tiles.slot(1)                 %row = buffer_index %tiles, %1 : buffer<fp16[64]>
+    tle.gpu.smem                        equals tlx.storage_kind.smem
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""`tle.gpu.warp_specialize`: functions that run side by side, each on warps of its own."""
+"""`tle.gpu.warp_specialize`: functions that run side by side, each on warps of its own.
+
+Input: (function, arguments) pairs, and for each worker a count of warps and of registers. Output: `Partitions`, from
+which the code generator (`frontend`) records a region with one task a function. For example:
+
+    tle.gpu.warp_specialize([(load, (x, p)), (multiply, (p, y))], [4], [100])
+        Task 'load', the default, on the kernel's own warps; Task 'multiply' on 4 warps with 104 registers a thread
+"""
 
 from __future__ import annotations
 
