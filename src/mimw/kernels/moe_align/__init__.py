@@ -5,7 +5,7 @@ use:
 
     align(topk_ids, num_experts, block_size)    (sorted_token_ids, expert_ids, num_tokens_post_pad) of a torch tensor
     outputs(3, 3, 2)                            (6, 3, 1): their sizes for 3 tokens, 3 experts and blocks of 2
-    arguments(...)                              (kernel, grid, args, meta) of a launch or `mimw.simulate`, numpy or torch
+    arguments(...)                              (kernel, grid, args, meta) to launch or simulate, numpy or torch
 """
 
 from __future__ import annotations
