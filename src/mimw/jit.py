@@ -5,7 +5,7 @@ Input: a Python function with words of `tl`, `tlx` and `tle`. Output: a `MimwFun
 
     @mimw.jit
     def double(x, n, BLOCK: tl.constexpr): ...
-    double[(2, )](x, 256, BLOCK=128)            on the GPU; on the simulator where there is none, or with MIMW_SIMULATE=1
+    double[(2, )](x, 256, BLOCK=128)           on the GPU; on the simulator where there is none, or with MIMW_SIMULATE=1
 
 Everything that a caller of `triton.jit` relies on is Triton's own code: argument binding, specialisation, the in-memory
 and the on-disk cache, hooks, launch. We replace the source object (the thing that is compiled), take our launch options

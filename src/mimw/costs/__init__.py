@@ -1,6 +1,10 @@
-"""What things cost: on each chip (`model`: data files with sources, and formulas over them), and roughly (`abstract`).
+"""The costs of ops: on each chip (`model`: data files with sources, and formulas over them), and roughly (`abstract`).
 
-Both go by the kind of work that an op's row names. `from mimw.costs import model; model("sm_90a").tile(op)` gives cycles by unit.
+Input: a chip, and an op whose row names the kind of work; both files go by that kind. Output: cycles by unit. For
+example:
+
+    from mimw.costs import model
+    model("sm_90a").tile(op)            {"issue": 39.0} for a `fadd` of 4096 numbers
 """
 
 from .model import Figure, Model, model

@@ -1,5 +1,7 @@
-"""What every call of the library asks of its arguments before anything else: numpy or torch arrays in, a ValueError or TypeError
-that names the argument out.
+"""The demands of every call of the library on its arguments, checked before anything else.
+
+Input: numpy or torch arrays by name. Output: nothing, or a ValueError or TypeError that names the argument. For
+example:
 
     on_one_gpu("matmul", a=a, b=b)              torch tensors of one CUDA device
     of_rank(2, a=a, b=b)                        matrices, none empty

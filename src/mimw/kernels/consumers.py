@@ -1,5 +1,8 @@
 """Warpgroups that compute side by side: their names as readers of pipes, and how they take turns on the tensor cores.
 
+Input: the number of a consumer, and how many there are. Output: names for pipes, or arrivals and waits on named
+barriers:
+
     inputs = tle.pipe(capacity=4, readers=consumers(2), a=...)    each chunk is read by both
     inputs.reader(consumer(me))                                   the end of consumer `me`
     begin_turn(me); ...; pass_turn(me, 2)                         in between only this consumer starts products

@@ -1,6 +1,10 @@
-"""Solved IR to TTGIR: replays each op on Triton's Gluon builder with the layouts that were chosen. It decides nothing.
+"""Solved IR to TTGIR: replays each op on Triton's Gluon builder with the layouts that were chosen. The room decides
+nothing.
 
-Input, output and an example: `lower.py`.
+Input: a program after all passes, its layouts, a chip. Output: a module that Triton's passes take. For example
+(`lower.py` has more):
+
+    barrier_wait %full, 0               ttng.wait_barrier %full, %c0_i32, %true
 """
 
 from .hopper.descriptor_address import needs_slots

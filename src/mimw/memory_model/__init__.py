@@ -1,7 +1,10 @@
-"""Happens-before on a GPU: which accesses of a run are ordered, and what is reported of two that are not (docs/MEMORY_MODEL.md).
+"""Happens-before on a GPU: which accesses of a run are ordered, and the report of two that are not
+(docs/MEMORY_MODEL.md).
 
-Input: what a simulated run does: accesses, releases, acquires, fences, asynchronous operations. Output: an error at the access
-that completes a race. For example, `Order(machine).touch(task, op, view, "'tiles'[0]", write=True)`.
+Input: the acts of a simulated run: accesses, releases, acquires, fences, asynchronous operations. Output: an error at
+the access that completes a race. For example:
+
+    Order(machine).touch(task, op, view, "'tiles'[0]", write=True)
 """
 
 from .accesses import ASYNC, GENERIC

@@ -1,7 +1,10 @@
 """Attention forward for Hopper: bf16 and fp16, head dims 64, 128 and 256, causal or not, grouped queries, any lengths.
 
+Input: q, k and v as (batch, heads, length, dim), torch tensors, or numpy arrays for the simulator. Output: o =
+softmax(scale q k^T) v, and with it the logarithms of the softmax's denominators. For example:
+
     attention(q, k, v)                              on torch tensors of a GPU
-    arguments(q, k, v, o, lse, counter, programs)   what a launch or `mimw.simulate` of `kernel` takes, for numpy or torch arrays
+    arguments(q, k, v, o, lse, counter, programs)   (grid, args, meta) of a launch or `mimw.simulate` of `kernel`
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What a consumer of the attention kernel does: for each tile, block of keys after block of keys, a product beside a softmax.
+"""The role of a consumer of the attention kernel: for each tile, block of keys after block of keys, a product beside a
+softmax.
+
+Input: the pipes of queries, keys and values. Output: tiles of results in the pipe `results`, and their rows of `lse`.
+For example:
 
     p, highest, total, acc = state                  the last block's probabilities, the highest scores and the sums of
                                                     probabilities so far, and the sum of p V over the blocks before

@@ -1,4 +1,11 @@
-"""Which configuration for which problem. The measured choices are data, in `configs.json`, with the command that made them."""
+"""Which configuration for which problem. The measured choices are data, in `configs.json`, with the command that made
+them.
+
+Input: a head dim, and whether the mask is causal. Output: a `Configuration`, whose `meta` gives the kernel's
+compile-time arguments. For example:
+
+    configuration(128, True)        Configuration(bm=128, bn=128, k_stages=2, v_stages=3, consumers=2, ahead=True, ...)
+"""
 
 from __future__ import annotations
 

@@ -1,18 +1,27 @@
-"""O = softmax(scale Q K^T) V on Hopper: one warp loads tiles with TMA, warpgroups compute, two more warps schedule and store.
+"""O = softmax(scale Q K^T) V on Hopper: one warp loads tiles with TMA, warpgroups compute, two more warps schedule and
+store.
+
+Input: descriptors of Q, K, V and O, `lse` and `counter` as pointers, and the sizes. Output: O and lse are written. For
+example:
+
+    grid, args, meta = arguments(q, k, v, o, lse, counter, programs)
+    attention[grid](*args, **meta)
 
 Nouns, all pipes of (rows, D) tiles but the last:
 
-    queries, results   load -> compute -> store: what a consumer makes of its queries it writes over them
+    queries, results   load -> compute -> store: a consumer writes the results over the queries that they are made of
     keys, values       load -> every consumer, BN rows at a time
     order              schedule -> all others: the number of the tile that comes next
 
 Roles: `load`, CONSUMERS times `compute`, `store`, `schedule`. Tiles are counted by `turn`, blocks of keys and values by
-`block`, each through all the tiles of a program; consumer c has chunk number turn * CONSUMERS + c of queries and results.
+`block`, each through all the tiles of a program; consumer c has chunk number turn * CONSUMERS + c of queries and
+results.
 
-A consumer is always one block of keys ahead: while the scores of a block go through the softmax, the tensor cores multiply
-the probabilities of the block before with their values (`step`). With AHEAD this goes on over the end of a tile: the first
-scores of the next one are computed beside the last product of this one. Blocks are taken from the last key to the first, so
-what a mask touches comes first. With PING_PONG the consumers start their products in turn.
+A consumer is always one block of keys ahead: while the scores of a block go through the softmax, the tensor cores
+multiply the probabilities of the block before with their values (`step`). With AHEAD this overlap goes on over the end
+of a tile: the first scores of the next one are computed beside the last product of this one. Blocks are taken from the
+last key to the first, so the blocks that a mask touches come first. With PING_PONG the consumers start their products
+in turn.
 """
 
 import triton.language as tl

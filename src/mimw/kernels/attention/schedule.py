@@ -1,7 +1,13 @@
 """Which program computes which tile of the output, and which blocks of keys a tile looks at.
 
-Tiles are numbered by bands of heads, so that the keys and values of a band stay in the L2 cache, and in a band by falling length:
-the last tiles to be drawn are short ones, and all programs end together.
+Input: the number of a tile and the sizes `shape` = (batches, heads, seq_q, seq_k, band). Output: the tile's place, or
+the number of the next tile. For example, with BM = BN = 128, one head, 256 queries and keys, and CAUSAL:
+
+    tile_at(0, (1, 1, 256, 256, 1), 128, 128, True)         (0, 0, 128, 2, 1): batch 0, head 0, queries from 128 on,
+                                                            2 blocks of keys, of which 1 needs no mask
+
+Tiles are numbered by bands of heads, so that the keys and values of a band stay in the L2 cache, and in a band by
+falling length: the last tiles to be drawn are short ones, and all programs end together.
 """
 
 import triton.language as tl

@@ -1,4 +1,11 @@
-"""The online softmax of blocks of scores, in base 2: scores times `scale`, which includes log2(e), are exponents of 2."""
+"""The online softmax of blocks of scores, in base 2: scores times `scale`, which includes log2(e), are exponents of 2.
+
+Input: a block of scores, and the highest score and the sum of each row so far. Output: the block's probabilities, the
+new highest scores and sums, and the factor by which earlier results shrink. For example, for a row with the scores 1 3
+and scale 1:
+
+    softmax(scores, 2.0, 1.0, 1.0, False)       p = 2^-2 2^0, highest 3, total 1 * 2^-1 + 1.25 = 1.75, shrink 2^-1
+"""
 
 import triton.language as tl
 

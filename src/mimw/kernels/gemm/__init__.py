@@ -1,7 +1,9 @@
 """GEMM for Hopper: bf16, fp16, tf32 (fp32 inputs) and fp8 inputs, fp32 accumulation.
 
-    matmul(a, b)                        on torch tensors of a GPU
-    arguments(a, b, c, programs)        what a launch or `mimw.simulate` of `kernel` takes, for numpy or torch arrays
+Input: a (M, K) and b (K, N). Output: c = a b, (M, N). For example:
+
+    matmul(a, b)                    on torch tensors of a GPU
+    arguments(a, b, c, programs)    (grid, args, meta) of a launch or `mimw.simulate` of `kernel`, for numpy or torch
 """
 
 from __future__ import annotations

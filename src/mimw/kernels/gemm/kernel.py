@@ -1,15 +1,22 @@
-"""`C = A B` on Hopper: one warp loads tiles with TMA, warpgroups multiply them, and stores overlap the next tile.
+"""`C = A B` on Hopper: one warp loads tiles with TMA, warpgroups multiply the tiles, and stores overlap the next tile.
 
-Nouns: the pipe `inputs`, whose chunk holds a (BM, BK) tile of A and the BK x BN tile of B that goes with it; STAGING tiles for each
-consumer's stores. Roles: `load`, and CONSUMERS times `compute`, which for each output tile is `multiply` and then `store`.
+Input: descriptors of A, B and C, and the sizes M, N, K. Output: C is written. For example:
+
+    grid, args, meta = arguments(a, b, c, programs)
+    gemm[grid](*args, **meta)
+
+Nouns: the pipe `inputs`, whose chunk holds a (BM, BK) tile of A and the BK x BN tile of B that goes with the tile of A;
+STAGING tiles for each consumer's stores. Roles: `load`, and CONSUMERS times `compute`, which for each output tile is
+`multiply` and then `store`.
 
 Two schedules share the roles:
 
     cooperative   all consumers work on one output tile, each on its own rows: the largest tile, most reuse of B
     ping-pong     each consumer has output tiles of its own, in turn: while one stores, another multiplies
 
-The grid is persistent: program p computes the output tiles p, p + programs, ... in an order that keeps a band of GROUP_M
-tile rows in the L2 cache. Tiles that stick out of the matrices are TMA's business: reads give zeros, writes are dropped.
+The grid is persistent: program p computes the output tiles p, p + programs, ... in an order that keeps a band of
+GROUP_M tile rows in the L2 cache. Tiles that stick out of the matrices are TMA's business: reads give zeros, writes are
+dropped.
 """
 
 import triton.language as tl

@@ -1,8 +1,11 @@
 """Tokens of a mixture of experts sorted by expert, each expert's list padded to whole blocks ("align block size").
 
-    align(topk_ids, num_experts, block_size)     on a torch tensor of a GPU: (sorted_token_ids, expert_ids, num_tokens_post_pad)
-    outputs(numel, num_experts, block_size)      the sizes of these three
-    arguments(...)                               what a launch or `mimw.simulate` takes, for numpy or torch arrays
+Input: the expert of each token, int32. Output: the tokens' numbers by expert, the expert of each block, the length in
+use:
+
+    align(topk_ids, num_experts, block_size)    (sorted_token_ids, expert_ids, num_tokens_post_pad) of a torch tensor
+    outputs(3, 3, 2)                            (6, 3, 1): their sizes for 3 tokens, 3 experts and blocks of 2
+    arguments(...)                              (kernel, grid, args, meta) to launch or simulate, numpy or torch
 """
 
 from __future__ import annotations

@@ -1,5 +1,11 @@
-"""Which form and which tile for how many tokens. The measured choices are data, in `configs.json`, with the command that made
-them."""
+"""Which form and which tile for how many tokens. The measured choices are data, in `configs.json`, with the command
+that made them.
+
+Input: how many tokens and how many experts. Output: the `Configuration` of the nearest measured problem. For example:
+
+    configuration(256, 64)          Configuration(form="cluster", block=128, num_warps=4, pull=False)
+    configuration(4096, 256)        Configuration(form="grid", block=512, num_warps=8, pull=False)
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,22 @@
-"""Sort the tokens of a mixture of experts by expert, each expert's list padded to whole blocks: one launch, in two forms.
+"""Sort the tokens of a mixture of experts by expert, each expert's list padded to whole blocks: one launch, in two
+forms.
 
-Every program counts its tokens by expert in shared memory, learns the counts of the programs before it, and writes its tokens
-behind theirs. The programs exchange one number an expert:
+Input: the expert of each token. Output: sorted token numbers, the expert of each block, and the length in use. For
+example, for three tokens and BS = 2:
 
-    grid       as many programs as tokens ask for; each adds to counters in global memory by an atomic, which gives what was there
-               before; barriers of the whole grid (a cooperative launch)
-    cluster    the 8 CTAs of one cluster add to counters in the shared memory of CTA 0; barriers of the cluster: quicker, but 8
-               SMs only. With PULL each CTA reads the counts of all eight: more reads, no atomics and a barrier less
+    ids 0 2 0          tokens 0 2 1 3 (3 is the sentinel), the blocks' experts 0 2, and 4, the length in use
 
-All padding, with the unused end, is E (BS - 1) elements: only these are filled with the sentinel, and nothing is written twice.
-The token at the first place of a block writes the block's expert; every block in use has such a token. Input 0 2 0 (experts of
-three tokens) and BS = 2 give the tokens 0 2 1 3 (3 is the sentinel), the blocks' experts 0 2, and 4, the length in use.
+Every program counts its tokens by expert in shared memory, learns the counts of the programs before it, and writes its
+tokens behind theirs. The programs exchange one number an expert:
+
+    grid       as many programs as tokens ask for; each adds to counters in global memory by an atomic, which gives the
+               count from before; barriers of the whole grid (a cooperative launch)
+    cluster    the 8 CTAs of one cluster add to counters in the shared memory of CTA 0; barriers of the cluster:
+               quicker, but 8 SMs only. With PULL each CTA reads the counts of all eight: more reads, no atomics and
+               a barrier less
+
+All padding, with the unused end, is E (BS - 1) elements: only these are filled with the sentinel, and nothing is
+written twice. The token at the first place of a block writes the block's expert; every block in use has such a token.
 """
 
 import triton

@@ -1,10 +1,14 @@
 """Attention over listed rows of a latent KV cache (DeepSeek's sparse MLA, prefill), for Hopper, in bf16.
 
-    sparse_mla(q, kv, indices, lengths)        (out, lse) of torch tensors of a GPU
-    arguments(q, kv, indices, lengths, out, lse)   what a launch or `mimw.simulate` takes, for numpy or torch arrays
+Input: q, the cache kv, and for each query a list of rows of kv with its length. Output: out, and lse, the logarithms of
+the sums of exponentials. For example:
 
-A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are two forms: `pipelined`
-for all problems, and `seesaw`, in which two consumers share the work, for one batch and one KV head without a causal mask.
+    sparse_mla(q, kv, indices, lengths)             (out, lse) of torch tensors of a GPU
+    arguments(q, kv, indices, lengths, out, lse)    (kernel, grid, args, meta), numpy or torch, to launch or simulate
+
+A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are two forms:
+`pipelined` for all problems, and `seesaw`, in which two consumers share the work, for one batch and one KV head without
+a causal mask.
 """
 
 from __future__ import annotations

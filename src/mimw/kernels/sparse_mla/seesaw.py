@@ -1,14 +1,19 @@
 """Sparse MLA prefill, the seesaw form: two consumers score every other block and multiply half of the columns of both.
 
-Input and output as of the pipe form, for one batch and one group of KV heads, without a causal mask. Work goes in pairs of blocks:
+Input: descriptors of q and out, KV and the lists of rows as pointers, for one batch and one group of KV heads, without
+a causal mask. Output: out and lse of BH heads of one query a program:
+
+    seesaw[(S, H // BH)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, SKV, H, TOPK, scale, ...)
+
+Work goes in pairs of blocks:
 
     first    scores block 0, multiplies the left halves of blocks 0 and 1
     second   scores block 1, multiplies the right halves of blocks 1 and 0
     produce  gathers K0-left, K1-right, K0-right, K1-left, in the order in which the consumers want these tiles
 
-Each consumer needs the other's probabilities, and both need one maximum: `first` hands over its own, `second` the joint one, and
-`first` then shrinks its sums. All pipes have one place. The probabilities of block 0 lie where the tail of block 0 was; both
-maxima share one row, and so do the sums that the two consumers exchange at the end.
+Each consumer needs the other's probabilities, and both need one maximum: `first` hands over its own, `second` the joint
+one, and `first` then shrinks its sums. All pipes have one place. The probabilities of block 0 lie where the tail of
+block 0 was; both maxima share one row, and so do the sums that the two consumers exchange at the end.
 """
 
 import triton.language as tl

@@ -1,7 +1,9 @@
 """The k largest of each row, with their indices, for Hopper: fp16, bf16 and fp32, rows of up to 524288.
 
-    topk(x, k)                              on a torch tensor of a GPU
-    arguments(x, values, indices)           what a launch or `mimw.simulate` of `kernel` takes, for numpy or torch arrays
+Input: x (M, N). Output: values and indices (M, k), in any order. For example:
+
+    topk(x, k)                          (values, indices) of a torch tensor of a GPU
+    arguments(x, values, indices)       (grid, args, meta) of a launch or `mimw.simulate` of `kernel`, numpy or torch
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Which launch for which row length."""
+"""Which launch for which row length.
+
+Input: the length of a row. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments. For
+example:
+
+    configuration(100)              Configuration(ctas=1, warps=4, copies=1, digit=8)
+    configuration(131072)           Configuration(ctas=8, warps=16, copies=1, digit=8): a cluster shares each row
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,14 @@
 """Radix select: the K largest of each row, by counting digits in shared memory.
 
-Input: x [rows, N]. Output: values and indices [rows, K], in any order: of 7 5 7 2 and K = 2 the values 7 7 and the indices 0 2.
-A row is read once and stays in registers, as unsigned keys in the order of its values. The K-th largest key is found digit by
-digit, the highest first: count the digits of all keys that share the digits found so far; the next digit is the one at which the
-counts, summed from the highest digit down, reach K. Then all larger keys go out, and as many of the equal keys as are missing.
-A row too long for one CTA is shared by the CTAs of a cluster, each of which reads the counts of the others.
+Input: x [rows, N]. Output: values and indices [rows, K], in any order. For example, for K = 2:
+
+    x = 7 5 7 2         values 7 7, indices 0 2
+
+A row is read once and stays in registers, as unsigned keys in the order of the row's values. The K-th largest key is
+found digit by digit, the highest first: count the digits of all keys that share the digits found so far; the next digit
+is the one at which the counts, summed from the highest digit down, reach K. Then all larger keys go out, and as many of
+the equal keys as are missing. A row too long for one CTA is shared by the CTAs of a cluster, each of which reads the
+counts of the others.
 """
 
 import triton.language as tl

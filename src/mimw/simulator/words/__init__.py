@@ -1,6 +1,8 @@
-"""What each op means: one handler an op, in a file of the op's family.
+"""The meaning of each op: one handler an op, in a file of the op's family.
 
-Input: the families are imported. Output: the table `machine.table.HANDLERS`. For example, `HANDLERS["local_load"].run(task, op)`.
+Input: the families are imported. Output: the table `machine.table.HANDLERS`. For example:
+
+    HANDLERS["local_load"].run(task, op)            the task reads the buffer's tile
 """
 
 # Importing the families puts their handlers into the table.
