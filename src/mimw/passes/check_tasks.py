@@ -19,27 +19,15 @@ from ..target import Target
 
 
 def check_tasks(program: Program, target: Target) -> None:
-    """Raise `TaskError` for a block tensor captured by a task other than the default one, for an `exclusive` region (on NVIDIA)
-    that is not the only one, and for a default task that is no whole number of warpgroups; `TooManyWarps` for a CTA with
-    more warps than `target` runs."""
+    """Raise `TaskError` for a block tensor captured by a task other than the default one, and for a default task that is no whole
+    number of warpgroups; `TooManyWarps` for a CTA with more warps than `target` runs."""
     uses = uses_of(program)
     for region in regions(program):
         for task, block in zip(region.attrs["tasks"], region.blocks, strict=True):
             if not task.is_default:
                 _captures(uses, task, block, set())
-    _exclusive(program, target)
     _default_warps(program)
     _warps(program, target)
-
-
-def _exclusive(program: Program, target: Target) -> None:
-    found = list(regions(program))
-    asking = next((region for region in found if region.attrs.get("exclusive")), None)
-    if asking is not None and len(found) != 1 and target.backend == "cuda":
-        raise TaskError(
-            f"async_tasks(exclusive=True) requires exactly one warp_specialize op in the module, but found {len(found)}",
-            asking.site, *(region.site for region in found if region is not asking),
-            hint="leave `exclusive` out, or make the regions one")
 
 
 def _captures(uses: Uses, task: Task, block: Block, inside: set[Value]) -> None:

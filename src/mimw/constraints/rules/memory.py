@@ -18,19 +18,15 @@ from .registry import rule
 _WIDEST = 16  # bytes: PTX ISA, ld.shared.v4.b32
 
 
-@rule("memory")
+@rule("memory", "inferred", "once")
 def memory(op: Op, tiles: Tiles) -> None:
-    """Everything in the default of its shape; Triton's coalesce pass knows the strides and improves on it."""
+    """Everything in the default of its shape. Triton's coalesce pass knows the strides of an access and improves on it; of what is
+    `inferred` Triton derives what lies between, and lowering converts the result; `once` wants the default of a flat tile, in which
+    thread t holds element t of every round, or a copy of an earlier one's."""
     for index, value in tiles.operands(op):
         tiles.want(op, index, tiles.default(value.type.shape).layout)
     for result in tiles.results(op):
         tiles.give(result, tiles.default(result.type.shape))
-
-
-@rule("once")
-def once(op: Op, tiles: Tiles) -> None:
-    """The default of a flat tile: thread t holds element t of every round, or a copy of an earlier one's."""
-    memory(op, tiles)
 
 
 @rule("free")

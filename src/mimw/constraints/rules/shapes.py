@@ -13,6 +13,7 @@ from ...ir.core import Op
 from ...ir.layouts import Blocked, Slice
 from ..explain import at
 from ..tiles import Tiles
+from .memory import memory
 from .registry import rule
 
 
@@ -40,19 +41,10 @@ def reduce(op: Op, tiles: Tiles) -> None:
                                    reason=sliced.reason or f"{at(op.site)} {op.name} along axis {axis} leaves it"))
 
 
-@rule("inferred")
-def inferred(op: Op, tiles: Tiles) -> None:
-    """Everything in the default of its own shape: Triton derives what lies between, lowering converts the result."""
-    for index, value in tiles.operands(op):
-        tiles.want(op, index, tiles.default(value.type.shape).layout)
-    for result in tiles.results(op):
-        tiles.give(result, tiles.default(result.type.shape))
-
-
 @rule("pairs")
 def pairs(op: Op, tiles: Tiles) -> None:
     """`split`: as `inferred`, of pairs that lie in one thread each."""
-    inferred(op, tiles)
+    memory(op, tiles)
     tiles.want_named(op, "value", _pairs_in_threads(op.value.type.shape, tiles))
 
 
