@@ -11,20 +11,15 @@ is checked against fp64 on some rows of every head. Causal counts half the opera
 
 from __future__ import annotations
 
-import argparse
-from math import prod
-from pathlib import Path
-
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
-
 from mimw.kernels import attention
 from mimw.kernels.attention import Configuration
-from mimw.testing.benchmark import Row, alternate, versions
+from mimw.testing.benchmark import Row, alternate
+
+from .driver import RESULTS, command
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
 
 SEQS = (1024, 2048, 4096, 8192, 16384)
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16"}  # -> their names in torch
 CANDIDATES = {
     64: [Configuration(k_stages=4, v_stages=4, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, consumers=3, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)],
@@ -32,12 +27,12 @@ CANDIDATES = {
     256: [Configuration(bn=64, k_stages=k, v_stages=v, ahead=False, ping_pong=turns)
           for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)],
 }
-_RESULTS = Path(__file__).parent / "results"
 _ROWS = 16
 
 
-def problem(shape: dict[str, int], dtype: torch.dtype):
+def problem(shape: dict[str, int], dtype_name: str):
     """(q, k, v) of standard normal inputs."""
+    dtype = getattr(torch, DTYPES[dtype_name])
     torch.manual_seed(0)
     return tuple(torch.randn(shape["batch"], shape[heads], shape["seq"], shape["dim"], device="cuda", dtype=dtype)
                  for heads in ("heads", "kv_heads", "kv_heads"))
@@ -59,6 +54,8 @@ def flash_attention():
 
 def baselines(q, k, v, causal: bool) -> dict:
     """Calls without arguments that compute the same, by name."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
 
     def cudnn():
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
@@ -74,9 +71,8 @@ def baselines(q, k, v, causal: bool) -> dict:
 
 def launcher(q, k, v, o, lse, causal: bool, chosen: Configuration | None):
     """A call without arguments that computes o and lse, its descriptors made beforehand."""
-    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
     counter = torch.zeros(1, dtype=torch.int32, device="cuda")
-    grid, args, meta = attention.arguments(q, k, v, o, lse, counter, programs, causal, None, chosen)
+    grid, args, meta = attention.arguments(q, k, v, o, lse, counter, multiprocessors(), causal, None, chosen)
     launch = attention.kernel[grid]
     return lambda: launch(*args, **meta)
 
@@ -110,7 +106,7 @@ def check(q, k, v, o, lse, causal: bool) -> float:
 def measure(shape: dict[str, int], dtype_name: str, causal: bool, chosen: Configuration | None = None,
             at_least_ms: float = 200.0) -> Row:
     """One row, checked."""
-    q, k, v = problem(shape, DTYPES[dtype_name])
+    q, k, v = problem(shape, dtype_name)
     o, lse = torch.full_like(q, float("nan")), torch.empty(q.shape[:3], device="cuda")
     run = launcher(q, k, v, o, lse, causal, chosen)
     run()
@@ -118,8 +114,7 @@ def measure(shape: dict[str, int], dtype_name: str, causal: bool, chosen: Config
     error = check(q, k, v, o, lse, causal)
     times = alternate({"mimw": run, **baselines(q, k, v, causal)}, at_least_ms)
     used = chosen or attention.configuration(shape["dim"], causal)
-    return Row(f"attention-{dtype_name}-{'causal' if causal else 'full'}", shape, vars(used), times.pop("mimw"), times, error,
-               "standard normal", torch.cuda.get_device_name(), versions())
+    return row_of(f"attention-{dtype_name}-{'causal' if causal else 'full'}", shape, vars(used), times, error, "standard normal")
 
 
 def line(row: Row) -> str:
@@ -133,7 +128,7 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__, results=RESULTS, tune=True, ms=200.0)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--dim", type=int, choices=CANDIDATES, default=128)
     parser.add_argument("--seq", type=int, nargs="*", default=SEQS)
@@ -141,26 +136,23 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=48)
     parser.add_argument("--kv-heads", type=int)
     parser.add_argument("--mask", choices=["full", "causal", "both"], default="both")
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--ms", type=float, default=200.0, help="how long each candidate is timed at least")
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the raw rows")
-    options = parser.parse_args()
-    options.results.mkdir(parents=True, exist_ok=True)
+    options = parsed(parser)
     ratios: dict[str, list[float]] = {}
     for causal in {"full": [False], "causal": [True], "both": [False, True]}[options.mask]:
         for seq in options.seq:
             shape = dict(batch=options.batch, heads=options.heads, kv_heads=options.kv_heads or options.heads, seq=seq,
                          dim=options.dim)
             rows = []
-            for chosen in CANDIDATES[options.dim] if options.tune else [None]:
-                rows.append(measure(shape, options.dtype, causal, chosen, options.ms))
-                rows[-1].write(options.results / f"attention-{options.dtype}.jsonl")
-                print(line(rows[-1]), flush=True)
+            for row in tried(f"seq {seq}", CANDIDATES[options.dim] if options.tune else [None],
+                             lambda chosen: measure(shape, options.dtype, causal, chosen, options.ms), go_on=False):
+                rows.append(row)
+                keep(row, options.results / f"attention-{options.dtype}.jsonl")
+                print(line(row), flush=True)
             fastest = min(rows, key=lambda row: row.microseconds)
             for name, ratio in fastest.ratios().items():
                 ratios.setdefault(name, []).append(ratio)
     for name, found in ratios.items():
-        print(f"geometric mean of {len(found)} ratios to {name}: {prod(found) ** (1 / len(found)):.3f}, lowest {min(found):.3f}")
+        print(summary(found, name))
 
 
 if __name__ == "__main__":

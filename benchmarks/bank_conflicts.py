@@ -1,6 +1,6 @@
 """What the layouts found for free buffers are worth: a transpose through shared memory, against two pinned layouts.
 
-    python benchmarks/bank_conflicts.py [--out benchmarks/results/bank_conflicts.jsonl]
+    python -m benchmarks.bank_conflicts [--out benchmarks/results/bank_conflicts.jsonl]
 
 Each program transposes one block again and again, through shared memory alone, so that shared memory is what takes the time.
 Baselines: plain rows, and the NV-MMA layout that is the default of such a tile. Needs a GPU.
@@ -8,19 +8,17 @@ Baselines: plain rows, and the NV-MMA layout that is the default of such a tile.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
-import torch
 import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
 from mimw.testing.benchmark import Row, alternate
 
-HERE = Path(__file__).parent
+from .driver import RESULTS, command
+from .gpu import keep, multiprocessors, parsed, row_of, torch
+
 ROUNDS = 256
-DTYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.int8: tl.int8}
+DTYPES = {"float32": tl.float32, "float16": tl.float16, "int8": tl.int8}  # by their names in torch
 
 
 @mimw.jit
@@ -37,11 +35,12 @@ def turn(x, y, rounds, M: tl.constexpr, N: tl.constexpr, LAYOUT: tl.constexpr):
         value += 1
 
 
-def measure(dtype: torch.dtype, shape: tuple[int, int]) -> Row:
-    programs = torch.cuda.get_device_properties(0).multi_processor_count
+def measure(dtype_name: str, shape: tuple[int, int]) -> Row:
+    """One row, checked: (M, N) tiles of a type, `found` beside both pinned layouts."""
+    programs, dtype = multiprocessors(), getattr(torch, dtype_name)
     x = torch.randint(-8, 8, (programs, *shape), device="cuda").to(dtype)
     layouts = {"found": None, "plain": tlx.swizzled_layout.make_default(2),
-               "nvmma": tlx.nv_mma_shared_layout_encoding.make_default(shape, DTYPES[dtype])}
+               "nvmma": tlx.nv_mma_shared_layout_encoding.make_default(shape, DTYPES[dtype_name])}
     outputs, runs = {}, {}
     for name, layout in layouts.items():
         outputs[name] = torch.zeros(programs, *shape[::-1], device="cuda", dtype=dtype)
@@ -53,20 +52,18 @@ def measure(dtype: torch.dtype, shape: tuple[int, int]) -> Row:
         wanted = expected if expected is not None else ((x.int() + ROUNDS - 1 + 128) % 256 - 128).to(dtype).transpose(1, 2)
         error = max(error, (y.double() - wanted.double()).abs().max().item())
     assert error == 0, f"{dtype} {shape}: {error}"
-    return Row("transpose through shared memory", {"M": shape[0], "N": shape[1], "rounds": ROUNDS}, {"dtype": str(dtype)},
-               times.pop("found"), times, error, "integers", torch.cuda.get_device_name())
+    return row_of("transpose through shared memory", {"M": shape[0], "N": shape[1], "rounds": ROUNDS}, {"dtype": str(dtype)},
+                  times, error, "integers", ours="found")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "bank_conflicts.jsonl")
-    options = parser.parse_args()
+    options = parsed(command(__doc__, out=RESULTS / "bank_conflicts.jsonl"))
     for dtype in DTYPES:
         for shape in ((64, 64), (128, 32), (32, 128)):
             row = measure(dtype, shape)
-            row.write(options.out)
+            keep(row, options.out)
             ratios = ", ".join(f"{ratio:.2f} x {name}" for name, ratio in row.ratios().items())
-            print(f"{dtype} {shape}: {row.microseconds:.1f} us, {ratios}")
+            print(f"{row.configuration['dtype']} {shape}: {row.microseconds:.1f} us, {ratios}")
 
 
 if __name__ == "__main__":

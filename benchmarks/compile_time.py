@@ -1,6 +1,6 @@
 """What the compiler costs, without a GPU: our GEMM for sm_90a, and what comes before and around compiling it.
 
-    python benchmarks/compile_time.py [--cases cold start hit share] [--rounds 15] [--note TEXT] [--out FILE]
+    python -m benchmarks.compile_time [--cases cold start hit share] [--rounds 15] [--note TEXT] [--out FILE]
 
     cold     wall time of a cold compile against the same kernel in Gluon; the goal is a ratio of at most 1.5
     start    CPU time of fresh processes: `import mimw` (goal 300 ms), with `mimw.jit`, `mimw --help` (goal 200 ms), Python alone
@@ -24,15 +24,16 @@ import time
 from functools import partial
 
 import triton
-from driver import RESULTS, command, in_turn, keep_row
-from gluon_gemm import gemm as gluon_kernel
-from python_share import share
 from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from mimw.compile import compile_kernel
 from mimw.kernels.gemm.kernel import gemm as mimw_kernel
+
+from .driver import RESULTS, command, in_turn, keep_row
+from .gluon_gemm import gemm as gluon_kernel
+from .python_share import share
 
 SIZES = dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, CONSUMERS=2, PIECES=4)
 BLOCKS = dict(a_desc=[128, 64], b_desc=[64, 256], c_desc=[64, 64])

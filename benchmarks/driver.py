@@ -1,11 +1,11 @@
-"""What benchmarks share: their options, candidates measured in turn, and the rows that are kept.
+"""What benchmarks share: their options, candidates measured in turn or tried one by one, and the rows that are kept.
 
     options = command(__doc__, rounds=15, out=RESULTS / "compile_time.jsonl").parse_args()
     times = in_turn({"mimw": compile_mimw, "gluon": compile_gluon}, options.rounds)         what each gave, round by round
     keep_row({"name": "compile_time", "ratio": 1.14}, options.out)                          printed, and a line of the file
 
 Input: a benchmark's docstring, its candidates, its figures. Output: a parser of its command line; numbers; a line of JSON with
-the machine, the versions and the date. Kernels on a GPU are measured by `mimw.testing.benchmark`, whose rows have baselines.
+the machine, the versions and the date. Kernels on a GPU are timed by `mimw.testing.benchmark`; gpu.py makes their rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +24,38 @@ import triton
 RESULTS = Path(__file__).parent / "results"
 
 
-def command(doc: str, rounds: int | None = None, out: Path | None = None) -> argparse.ArgumentParser:
-    """A parser with the docstring for its help, `--out` and, where there are rounds, `--rounds`."""
+def command(doc: str, rounds: int | None = None, out: Path | None = None, results: Path | None = None, tune: bool = False,
+            ms: float | None = None) -> argparse.ArgumentParser:
+    """A parser with the docstring for its help, and the options that several benchmarks have:
+
+    `--results`, a file of rows or a folder of such files, where `results` says its default, else `--out`, a file; `--rounds`
+    and `--ms`, milliseconds, where their defaults are given; `--tune`.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if rounds is not None:
         parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--out", type=Path, default=out, help="file for the rows, one JSON object a line")
+    if tune:
+        parser.add_argument("--tune", action="store_true", help="try every candidate configuration")
+    if ms is not None:
+        parser.add_argument("--ms", type=float, default=ms, help="how long each candidate is timed at least")
+    if results is None:
+        parser.add_argument("--out", type=Path, default=out, help="file for the rows, one JSON object a line")
+    else:
+        place = "file" if results.suffix else "folder of the files"
+        parser.add_argument("--results", type=Path, default=results, help=f"{place} for the rows, one JSON object a line")
     return parser
+
+
+def some_of(parser: argparse.ArgumentParser, what: str, known: Collection, kind: type = str) -> None:
+    """Let the command line name some of the `known` cases: `options.<what>` is a list of them, empty where it names none."""
+    names = ", ".join(map(str, known))
+
+    def case(text: str):
+        if (found := kind(text)) not in known:
+            raise argparse.ArgumentTypeError(f"{text} is none of {names}")
+        return found
+
+    parser.add_argument(what, nargs="*", type=case, default=[], help=f"some of {names}; by default all of them")
 
 
 def in_turn(candidates: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
@@ -43,13 +68,17 @@ def in_turn(candidates: Mapping[str, Callable[[], float]], rounds: int) -> dict[
     return found
 
 
+def append(row: Mapping, file: Path, sort_keys: bool = True) -> str:
+    """Append `row` as a line of JSON to `file`, whose folder is made if there is none; the line."""
+    line = json.dumps(row, sort_keys=sort_keys)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as rows:
+        rows.write(line + "\n")
+    return line
+
+
 def keep_row(row: dict, out: Path | None) -> None:
-    """Print `row` as a line of JSON, and append it to `out` if that is given."""
+    """Print `row` as a line of JSON with the facts of this machine, and append it to `out` if that is given."""
     machine = {"cores": os.cpu_count(), "date": datetime.date.today().isoformat(), "python": platform.python_version(),
                "numpy": np.__version__, "triton": triton.__version__}
-    line = json.dumps(row | machine, sort_keys=True)
-    print(line, flush=True)
-    if out:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("a") as file:
-            file.write(line + "\n")
+    print(append(row | machine, out) if out else json.dumps(row | machine, sort_keys=True), flush=True)

@@ -11,22 +11,19 @@ checked against cuBLAS's, and on some rows against fp64, by what the types and K
 
 from __future__ import annotations
 
-import argparse
-import json
 from math import prod
-from pathlib import Path
-
-import torch
 
 from mimw.kernels import gemm
 from mimw.kernels.gemm.configs import Configuration, as_row
-from mimw.testing.benchmark import Row, alternate, versions
+from mimw.testing.benchmark import Row, alternate
 
+from .driver import RESULTS, command, some_of
 from .gemm_error import allowed
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried, write_configurations
 
 SHAPES = {"GH1": (8192, 8192, 1024), "GH2": (8192, 8192, 2048), "GH3": (8192, 8192, 4096), "GH4": (8192, 8192, 8192),
           "GH5": (8192, 8192, 16384), "GH6": (2304, 12800, 32768), "GH7": (2285568, 256, 256)}
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32, "fp8": torch.float8_e4m3fn}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "tf32": "float32", "fp8": "float8_e4m3fn"}  # -> their names in torch
 CANDIDATES = [Configuration(group_m=group) for group in (4, 8, 16)] + [
     Configuration(bm=256, bn=128, staging=1, group_m=8),
     Configuration(bm=256, bn=128, staging=1, group_m=4),
@@ -34,12 +31,11 @@ CANDIDATES = [Configuration(group_m=group) for group in (4, 8, 16)] + [
     Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True, group_m=16),
     Configuration(bm=64, bn=256, stages=4, ping_pong=True, group_m=16),
 ]
-_RESULTS = Path(__file__).parent / "results"
 
 
-def problem(shape: tuple[int, int, int], dtype: torch.dtype):
+def problem(shape: tuple[int, int, int], dtype_name: str):
     """(a, b, c, baseline) of standard normal inputs; 8-bit and 32-bit b's are contiguous along K."""
-    m, n, k = shape
+    (m, n, k), dtype = shape, getattr(torch, DTYPES[dtype_name])
     torch.manual_seed(0)
     if dtype.itemsize == 2:
         a, b = torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(k, n, device="cuda", dtype=dtype)
@@ -55,8 +51,7 @@ def problem(shape: tuple[int, int, int], dtype: torch.dtype):
 
 def launcher(a, b, c, chosen: Configuration | None):
     """A call without arguments that computes c, its descriptors made beforehand."""
-    programs = torch.cuda.get_device_properties(a.device).multi_processor_count
-    grid, args, meta = gemm.arguments(a, b, c, programs, chosen)
+    grid, args, meta = gemm.arguments(a, b, c, multiprocessors(), chosen)
     launch = gemm.kernel[grid]
     return lambda: launch(*args, **meta)
 
@@ -80,7 +75,7 @@ def check(a, b, c, reference) -> float:
 
 def measure(name: str, shape, dtype_name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0) -> Row:
     """One row, checked."""
-    a, b, c, baseline = problem(shape, DTYPES[dtype_name])
+    a, b, c, baseline = problem(shape, dtype_name)
     run = launcher(a, b, c, chosen)
     c.fill_(float("nan"))
     run()
@@ -88,8 +83,7 @@ def measure(name: str, shape, dtype_name: str, chosen: Configuration | None = No
     error = check(a, b, c, baseline())
     times = alternate({"mimw": run, "cuBLAS": baseline}, at_least_ms)
     used = chosen or gemm.configuration(*shape, a.dtype.itemsize)
-    return Row(f"gemm-{dtype_name}-{name}", dict(zip("MNK", shape)), vars(used), times.pop("mimw"), times, error,
-               "standard normal", torch.cuda.get_device_name(), versions())
+    return row_of(f"gemm-{dtype_name}-{name}", dict(zip("MNK", shape)), vars(used), times, error, "standard normal")
 
 
 def line(row: Row) -> str:
@@ -105,34 +99,24 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", choices=[*SHAPES, []], default=[])
+    parser = command(__doc__, results=RESULTS, tune=True)
+    some_of(parser, "shapes", SHAPES)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the raw rows")
-    options = parser.parse_args()
-    shapes = {name: SHAPES[name] for name in options.shapes or SHAPES}
-    options.results.mkdir(parents=True, exist_ok=True)
+    options = parsed(parser)
     best, ratios = [], []
-    for name, shape in shapes.items():
+    for name, shape in {name: SHAPES[name] for name in options.shapes or SHAPES}.items():
         rows = []
-        for chosen in CANDIDATES if options.tune else [None]:
-            try:
-                rows.append(measure(name, shape, options.dtype, chosen, 60.0 if options.tune else 200.0))
-            except Exception as error:  # one bad candidate must not end the search
-                if not options.tune:
-                    raise
-                print(f"{name} {chosen}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-                continue
-            rows[-1].write(options.results / f"gemm-{options.dtype}.jsonl")
-            print(line(rows[-1]), flush=True)
+        for row in tried(name, CANDIDATES if options.tune else [None],
+                         lambda chosen: measure(name, shape, options.dtype, chosen, 60.0 if options.tune else 200.0), options.tune):
+            rows.append(row)
+            keep(row, options.results / f"gemm-{options.dtype}.jsonl")
+            print(line(row), flush=True)
         fastest = max(rows, key=lambda row: row.ratios()["cuBLAS"])
         ratios.append(fastest.ratios()["cuBLAS"])
-        best.append(as_row(shape, DTYPES[options.dtype].itemsize, Configuration(**fastest.configuration)))
-    print(f"geometric mean of {len(ratios)} ratios to cuBLAS: {prod(ratios) ** (1 / len(ratios)):.3f}, lowest {min(ratios):.3f}")
+        best.append(as_row(shape, getattr(torch, DTYPES[options.dtype]).itemsize, Configuration(**fastest.configuration)))
+    print(summary(ratios, "cuBLAS"))
     if options.tune:
-        data = {"chip": torch.cuda.get_device_name(), "command": "python -m benchmarks.gemm --tune", "rows": best}
-        (options.results / f"configs-{options.dtype}.json").write_text(json.dumps(data, indent=1))
+        write_configurations(options.results / f"configs-{options.dtype}.json", "python -m benchmarks.gemm --tune", best)
 
 
 if __name__ == "__main__":

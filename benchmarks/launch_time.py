@@ -1,6 +1,6 @@
 """Host time of a warm launch: kernels of `mimw.jit` against the same kernel of `triton.jit`, with the same arguments.
 
-    python benchmarks/launch_time.py [--rounds 40] [--out benchmarks/results/launch_time.jsonl]
+    python -m benchmarks.launch_time [--rounds 40] [--out benchmarks/results/launch_time.jsonl]
 
 Needs a GPU and torch. Each round times one block of launches of every candidate in turn, without waiting for the device
 inside a block; the kernels do next to nothing, so the device keeps up and only the host is measured. Medians of the blocks
@@ -13,13 +13,14 @@ import statistics
 import time
 from functools import partial
 
-import torch
 import triton
 import triton.language as tl
-from driver import RESULTS, command, in_turn, keep_row
 
 import mimw
 import mimw.tlx as tlx
+
+from .driver import RESULTS, command, in_turn, keep_row
+from .gpu import parsed, torch
 
 LAUNCHES = 500
 
@@ -54,7 +55,7 @@ def block_of_launches(kernel, x, y) -> float:
 
 
 def main() -> None:
-    options = command(__doc__, rounds=40, out=RESULTS / "launch_time.jsonl").parse_args()
+    options = parsed(command(__doc__, rounds=40, out=RESULTS / "launch_time.jsonl"))
     x, y = torch.randn(128, device="cuda"), torch.zeros(128, device="cuda")
     for kernel in CANDIDATES.values():
         y.zero_()

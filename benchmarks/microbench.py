@@ -8,9 +8,7 @@ Inputs are standard normal. Each row is the smallest of several launches: what t
 
 from __future__ import annotations
 
-import argparse
 import datetime
-import json
 import statistics
 from pathlib import Path
 
@@ -18,6 +16,10 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.testing.benchmark import versions
+
+from .driver import RESULTS, append, command, some_of
+from .gpu import multiprocessors, parsed, torch
 
 
 @mimw.jit
@@ -223,9 +225,8 @@ class Bench:
     """Launches, takes the best of a few, and keeps rows."""
 
     def __init__(self, names: list[str], results: Path):
-        import torch
-        self.torch, self.names, self.results = torch, names, results
-        self.sms = torch.cuda.get_device_properties(0).multi_processor_count
+        self.names, self.results = names, results
+        self.sms = multiprocessors()
         self.clocks = torch.zeros(4096, dtype=torch.int64, device="cuda")
 
     def wanted(self, name: str) -> bool:
@@ -233,7 +234,7 @@ class Bench:
 
     def run(self, kernel, grid: int, *args, **meta) -> tuple[float, float]:
         """(SM cycles of the slowest program, microseconds by events), the smallest of seven launches each."""
-        torch, cycles, times = self.torch, [], []
+        cycles, times = [], []
         for _ in range(7):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             self.clocks.zero_()
@@ -247,12 +248,9 @@ class Bench:
 
     def note(self, name: str, **figures) -> None:
         row = {"name": name, **{key: round(value, 4) if isinstance(value, float) else value for key, value in figures.items()}}
-        print(json.dumps(row), flush=True)
-        with open(self.results, "a") as file:
-            file.write(json.dumps(row) + "\n")
+        print(append(row, self.results, sort_keys=False), flush=True)
 
     def dots(self) -> None:
-        torch = self.torch
         wide, narrow = (torch.bfloat16, 256, 64), (torch.bfloat16, 64, 64)
         cases = [(*wide, 1, False), (*wide, 2, False), (*wide, 1, True), (torch.bfloat16, 128, 64, 1, False),
                  (torch.bfloat16, 128, 64, 2, False), (*narrow, 1, False), (*narrow, 2, False), (torch.bfloat16, 32, 64, 2, False),
@@ -275,8 +273,8 @@ class Bench:
                       macs_per_cycle=m * n * k / figures["cycles"], error=error, **figures)
 
     def elementwise(self) -> None:
-        x = self.torch.randn(2 * 64 * 128, device="cuda") * 0.01 + 1
-        out = self.torch.empty(64, device="cuda")
+        x = torch.randn(2 * 64 * 128, device="cuda") * 0.01 + 1
+        out = torch.empty(64, device="cuda")
         for what in ("fma", "add", "exp2", "max", "convert", "int", "div", "reduce", "sum"):
             for warps in (4, 8):
                 cycles, _ = self.run(elementwise, 1, x, out, self.clocks, ITER=64, M=64, N=128, WHAT=what, num_warps=warps)
@@ -284,10 +282,10 @@ class Bench:
                           elements_per_cycle=64 * 128 * 64 / cycles)
 
     def shared(self) -> None:
-        for dtype, m, n in ((self.torch.bfloat16, 64, 64), (self.torch.bfloat16, 128, 64), (self.torch.float32, 128, 64)):
-            x = self.torch.randn(m * n, device="cuda").to(dtype)
+        for dtype, m, n in ((torch.bfloat16, 64, 64), (torch.bfloat16, 128, 64), (torch.float32, 128, 64)):
+            x = torch.randn(m * n, device="cuda").to(dtype)
             for warps in (4, 8):
-                cycles, _ = self.run(shared, 1, x, self.torch.empty_like(x), self.clocks, ITER=64, M=m, N=n, num_warps=warps)
+                cycles, _ = self.run(shared, 1, x, torch.empty_like(x), self.clocks, ITER=64, M=m, N=n, num_warps=warps)
                 self.note("shared", dtype=str(dtype)[6:], m=m, n=n, warps=warps, cycles_there_and_back=cycles / 64)
 
     def barriers(self) -> None:
@@ -300,7 +298,6 @@ class Bench:
             self.note("regions", warps=warps, cycles_in=self.clocks[1].item(), cycles_in_and_out=self.clocks[0].item())
 
     def tma(self) -> None:
-        torch = self.torch
         m, n = 128, 64
         big = torch.randn(2 << 30 >> 7, 64, device="cuda", dtype=torch.bfloat16)        # 2 GiB
         far = big.shape[0] // m
@@ -324,7 +321,6 @@ class Bench:
                               gb_per_s=m * n * 2 * 64 * grid / micro / 1e3)
 
     def pointers(self) -> None:
-        torch = self.torch
         for name, elements in (("L1", 1024), ("L2", 1 << 20), ("DRAM", 1 << 28)):
             stride = 32 if name == "L1" else 4099 * 8
             links = ((torch.arange(elements, device="cuda") + stride) % elements).to(torch.int32)
@@ -368,13 +364,9 @@ GROUPS = ("dots", "elementwise", "shared", "barriers", "tma", "pointers")
 
 
 def main() -> None:
-    import torch
-
-    from mimw.testing.benchmark import versions
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*GROUPS, []], default=[])
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "microbench.jsonl")
-    options = parser.parse_args()
+    parser = command(__doc__, results=RESULTS / "microbench.jsonl")
+    some_of(parser, "names", GROUPS)
+    options = parsed(parser)
     bench = Bench(options.names, options.results)
     bench.note("machine", chip=torch.cuda.get_device_name(), date=datetime.date.today().isoformat(), **versions())
     for group in GROUPS:

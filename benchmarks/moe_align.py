@@ -11,18 +11,14 @@ Figures that the TLE design page gives for an H800 stand beside ours; times of d
 
 from __future__ import annotations
 
-import argparse
-import json
-from math import prod
-from pathlib import Path
-
-import torch
-
-from benchmarks import plain_moe_align
 from mimw.kernels import moe_align
 from mimw.kernels.moe_align import Configuration
 from mimw.kernels.moe_align.configs import as_row
-from mimw.testing.benchmark import Row, alternate, versions
+from mimw.testing.benchmark import Row, alternate
+
+from . import plain_moe_align
+from .driver import RESULTS, command, some_of
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, write_configurations
 
 BLOCK_SIZE = 16
 TOKENS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 163840)
@@ -40,7 +36,6 @@ CANDIDATES = {
     "cluster": [Configuration("cluster", block, warps, pull) for pull in (False, True) for block, warps in
                 ((128, 4), (256, 8), (512, 16), (1024, 16), (2048, 16), (4096, 16), (4096, 32), (8192, 32))],
 }
-_RESULTS = Path(__file__).parent / "results"
 
 
 def zipf(tokens: int, experts: int) -> torch.Tensor:
@@ -84,8 +79,7 @@ def check(outs, expected, ids, experts: int) -> None:
 
 def launcher(ids, outs, experts: int, chosen: Configuration | None):
     """(a call without arguments that fills `outs`, the configuration that it uses)."""
-    sms = torch.cuda.get_device_properties(0).multi_processor_count
-    kernel, grid, args, meta = moe_align.arguments(ids, *outs, experts, BLOCK_SIZE, sms, chosen)
+    kernel, grid, args, meta = moe_align.arguments(ids, *outs, experts, BLOCK_SIZE, multiprocessors(), chosen)
     launch = kernel[grid]
     return lambda: launch(*args, **meta)
 
@@ -124,8 +118,8 @@ def measure(tokens: int, experts: int, candidates: list[Configuration], at_least
     times = alternate(runs, at_least_ms)
     baselines = {name: times.pop(name) for name in ("triton", "torch")}
     shape = dict(tokens=tokens, experts=experts, block_size=BLOCK_SIZE)
-    return [Row(f"moe_align-{chosen.form}", shape, vars(chosen), time, baselines, 0.0, "Zipf 1.2", torch.cuda.get_device_name(),
-                versions()) for chosen, time in times.items()]
+    return [row_of(f"moe_align-{chosen.form}", shape, vars(chosen), {"mimw": time, **baselines}, 0.0, "Zipf 1.2")
+            for chosen, time in times.items()]
 
 
 def line(row: Row) -> str:
@@ -141,13 +135,9 @@ def line(row: Row) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tokens", type=int, nargs="*", help="by default all of the table")
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--ms", type=float, default=20.0, help="how long each candidate is timed at least")
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the raw rows")
-    options = parser.parse_args()
-    options.results.mkdir(parents=True, exist_ok=True)
+    parser = command(__doc__, results=RESULTS, tune=True, ms=20.0)
+    some_of(parser, "tokens", TOKENS, int)
+    options = parsed(parser)
     ratios, best = [], []
     for tokens, experts in PROBLEMS:
         if options.tokens and tokens not in options.tokens:
@@ -156,18 +146,16 @@ def main() -> None:
             best_of_form(form, tokens, experts) for form in CANDIDATES]
         rows = measure(tokens, experts, candidates, options.ms)
         for row in rows:
-            row.write(options.results / "moe_align.jsonl")
+            keep(row, options.results / "moe_align.jsonl")
         for form in CANDIDATES:
             of_form = [row for row in rows if row.configuration["form"] == form]
             print(line(min(of_form, key=lambda row: row.microseconds)), flush=True)
         fastest = min(rows, key=lambda row: row.microseconds)
         ratios.append(fastest.ratios()["triton"])
         best.append(as_row(tokens, experts, Configuration(**fastest.configuration)))
-    mean = prod(ratios) ** (1 / len(ratios))
-    print(f"geometric mean of {len(ratios)} ratios to stock Triton: {mean:.3f}, lowest {min(ratios):.3f}")
+    print(summary(ratios, "stock Triton"))
     if options.tune:
-        data = {"chip": torch.cuda.get_device_name(), "command": "python -m benchmarks.moe_align --tune", "rows": best}
-        (options.results / "configs-moe_align.json").write_text(json.dumps(data, indent=1))
+        write_configurations(options.results / "configs-moe_align.json", "python -m benchmarks.moe_align --tune", best)
 
 
 if __name__ == "__main__":

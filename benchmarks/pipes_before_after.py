@@ -15,29 +15,26 @@ pause is slow. Results are checked. The other kernels must run on the package as
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
-import json
 import sys
 from datetime import date
 from math import prod
 from pathlib import Path
 from statistics import quantiles
 
-import torch
-
 from mimw.kernels import attention, gemm
 from mimw.testing.benchmark import versions
 
 from . import attention as attention_rows
 from . import gemm as gemm_rows
+from .driver import RESULTS, append, command, some_of
+from .gpu import multiprocessors, parsed, torch
 
 GEMM = [(name, "bf16") for name in gemm_rows.SHAPES] + [("GH4", "fp16"), ("GH4", "fp8"), ("GH3", "tf32")]
 ATTENTION = [(128, seq, causal) for causal in (False, True) for seq in attention_rows.SEQS] + [
     (dim, 4096, causal) for dim in (64, 256) for causal in (False, True)]
 _FLUSH_BYTES = 256 << 20
-_RESULTS = Path(__file__).parent / "results" / "pipes_before_after.jsonl"
 
 
 def kernels_of(name: str, folder: Path):
@@ -84,16 +81,15 @@ def report(name: str, found: list[dict[str, float]], configuration: dict, result
     print(f"{name:<26} {'  '.join(texts)}  {len(found)} rounds", flush=True)
     row = dict(name=name, rounds=len(found), microseconds=microseconds, ratios=ratios, configuration=configuration,
                chip=torch.cuda.get_device_name(), versions=versions(), date=date.today().isoformat())
-    with open(results, "a") as file:
-        file.write(json.dumps(row, sort_keys=True) + "\n")
+    append(row, results)
     return {which: quartiles[1] for which, quartiles in ratios.items()}
 
 
 def gemm_row(name: str, dtype: str, forms: dict, options) -> dict[str, float]:
     """One shape of one type."""
     shape = gemm_rows.SHAPES[name]
-    a, b, c, baseline = gemm_rows.problem(shape, gemm_rows.DTYPES[dtype])
-    programs = torch.cuda.get_device_properties(a.device).multi_processor_count
+    a, b, c, baseline = gemm_rows.problem(shape, dtype)
+    programs = multiprocessors()
     expected, candidates = baseline(), {}
     for which, kernels in forms.items():
         module, out = kernels("gemm"), torch.zeros_like(c)
@@ -109,8 +105,8 @@ def gemm_row(name: str, dtype: str, forms: dict, options) -> dict[str, float]:
 def attention_row(dim: int, seq: int, causal: bool, forms: dict, options) -> dict[str, float]:
     """One head dim and length, with a mask or without; batch 4, 48 heads, bf16."""
     shape = dict(batch=4, heads=48, kv_heads=48, seq=seq, dim=dim)
-    q, k, v = attention_rows.problem(shape, torch.bfloat16)
-    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
+    q, k, v = attention_rows.problem(shape, "bf16")
+    programs = multiprocessors()
     counter = torch.zeros(1, dtype=torch.int32, device="cuda")
     candidates = {}
     for which, kernels in forms.items():
@@ -133,17 +129,14 @@ def named(text: str) -> tuple[str, Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernels", nargs="*", choices=["gemm", "attention", []], default=[])
+    parser = command(__doc__, results=RESULTS / "pipes_before_after.jsonl", ms=400.0)
+    some_of(parser, "kernels", ["gemm", "attention"])
     parser.add_argument("--before", type=Path, required=True, help="folder of the kernels before")
     parser.add_argument("--also", type=named, action="append", default=[], metavar="NAME=FOLDER", help="a further form")
     parser.add_argument("--rows", help="only rows whose name contains this")
-    parser.add_argument("--ms", type=float, default=400.0, help="how long each candidate of a row is timed at least")
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="file of JSON lines")
-    options = parser.parse_args()
+    options = parsed(parser)
     forms = {"before": kernels_of("before", options.before), "after": {"gemm": gemm, "attention": attention}.__getitem__}
     forms |= {name: kernels_of(name, folder) for name, folder in options.also}
-    options.results.parent.mkdir(parents=True, exist_ok=True)
     for kernel, row, cases in (("gemm", gemm_row, GEMM), ("attention", attention_row, ATTENTION)):
         ratios: list[dict[str, float]] = []
         for case in cases if not options.kernels or kernel in options.kernels else []:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 
@@ -56,6 +55,8 @@ def write(ids_ptr, sorted_ptr, experts_ptr, table_ptr, starts_ptr, numel, E: tl.
 
 def launcher(ids, sorted_ids, expert_ids, total, experts: int, block_size: int):
     """A call without arguments that fills the three outputs, with scratch of its own that it zeroes."""
+    import torch
+
     numel, length = ids.numel(), sorted_ids.numel()
     bins = triton.next_power_of_2(experts)
     chunk = triton.next_power_of_2(triton.cdiv(numel, experts))

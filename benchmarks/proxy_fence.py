@@ -19,8 +19,10 @@ import triton.language as tl
 import mimw
 import mimw.passes.pipeline
 import mimw.tlx as tlx
+from mimw.testing.benchmark import alternate
 
 from .driver import command, keep_row
+from .gpu import multiprocessors, parsed, torch
 
 TILES = 64      # of the source, each filled with its own number
 SHAPES = [dict(R=64, C=32, STAGES=2, READERS=1), dict(R=64, C=32, STAGES=1, READERS=2), dict(R=128, C=64, STAGES=2, READERS=2),
@@ -80,14 +82,10 @@ def launcher(x, wrong, out, steps: int, programs: int, check: bool, fenced: bool
 
 
 def main() -> None:
-    import torch
-
-    from mimw.testing.benchmark import alternate
-
-    options = command(__doc__, rounds=200)  # launches that look for the hazard, of each variant
-    options.add_argument("--steps", type=int, default=4096, help="slots read by each task in a launch")
-    options = options.parse_args()
-    programs = torch.cuda.get_device_properties(0).multi_processor_count
+    parser = command(__doc__, rounds=200)  # launches that look for the hazard, of each variant
+    parser.add_argument("--steps", type=int, default=4096, help="slots read by each task in a launch")
+    options = parsed(parser)
+    programs = multiprocessors()
     facts = {"chip": torch.cuda.get_device_name()}
     for shape in SHAPES:
         rows, columns, readers = shape["R"], shape["C"], shape["READERS"]

@@ -9,11 +9,9 @@ of its own with time stamps, what each task did. Inputs are standard normal and 
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -21,8 +19,12 @@ import numpy as np
 import mimw
 from mimw.kernels import attention, gemm
 from mimw.kernels.gemm.configs import Configuration
+from mimw.testing.benchmark import alternate, versions
 
-_ROWS = Path(__file__).parent / "results" / "timing.jsonl"
+from .driver import RESULTS, append, command, some_of
+from .gpu import multiprocessors, parsed, torch
+
+_ROWS = RESULTS / "timing.jsonl"
 _COOPERATIVE = Configuration()
 _PING_PONG = Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True, group_m=16)
 
@@ -62,10 +64,9 @@ def predicted(name: str, megahertz: float | None = None):
 
 def problem(name: str):
     """(kernel, grid, args, meta, check) of a case on the GPU; `check()` gives the relative error of the last launch."""
-    import torch
     kind, shape, dtype, what = CASES[name]
     torch.manual_seed(0)
-    programs = torch.cuda.get_device_properties(0).multi_processor_count
+    programs = multiprocessors()
     if kind == "gemm":
         m, n, k = shape
         element = {"bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}[dtype]
@@ -95,9 +96,6 @@ def problem(name: str):
 
 def measure(name: str) -> dict:
     """One row: times in microseconds, the clock, and each lane's shares, all checked."""
-    import torch
-
-    from mimw.testing.benchmark import alternate, versions
     kernel, grid, args, meta, error = problem(name)
     launch = kernel[grid]
 
@@ -139,20 +137,18 @@ def table() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=[])
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--results", type=Path, default=_ROWS)
-    options = parser.parse_args()
-    if options.table:
+    parser = command(__doc__, results=_ROWS)
+    some_of(parser, "cases", CASES)
+    parser.add_argument("--table", action="store_true", help="predict the measured cases; needs no GPU")
+    if parser.parse_args().table:
         table()
         return
+    options = parsed(parser)
     for name in options.cases or CASES:
         row = measure(name)
         print(f"{name}: {row['microseconds']:.1f} us, stamped {row['stamped_microseconds']:.1f} us at {row['megahertz']:.0f} MHz",
               flush=True)
-        with open(options.results, "a") as file:
-            file.write(json.dumps(row, sort_keys=True) + "\n")
+        append(row, options.results)
 
 
 if __name__ == "__main__":

@@ -11,23 +11,20 @@ result, ours is in any order. Every timed result is checked: the same values, ea
 
 from __future__ import annotations
 
-import argparse
 from itertools import product
-from math import prod
-from pathlib import Path
-
-import torch
 
 from mimw.kernels import topk
 from mimw.kernels.topk import Configuration
-from mimw.testing.benchmark import Row, alternate, versions
+from mimw.testing.benchmark import Row, alternate
+
+from .driver import RESULTS, command, some_of
+from .gpu import keep, parsed, row_of, summary, torch, tried
 
 CALLS = 20
 SIZES = {("fp16", 64, 128, 8): 2.09, ("fp16", 64, 1024, 32): 2.27, ("fp16", 64, 8192, 128): 1.91, ("fp16", 128, 32768, 256): 1.28,
          ("fp32", 64, 128, 8): None, ("fp32", 64, 1024, 32): None, ("fp32", 64, 8192, 128): None, ("fp32", 128, 32768, 256): None,
          ("fp32", 1, 131072, 2048): None, ("fp32", 1, 524288, 2048): None, ("fp32", 64, 131072, 2048): None,
          ("fp32", 64, 524288, 2048): None}  # -> published ratio to torch on an H800
-_RESULTS = Path(__file__).parent / "results" / "topk.jsonl"
 
 
 def inputs(dtype: str, m: int, n: int) -> torch.Tensor:
@@ -72,8 +69,8 @@ def measure(size, chosen: Configuration | None = None, at_least_ms: float = 200.
     ours.replay()
     check(x, values, indices)
     times = {name: time / CALLS for name, time in alternate({"mimw": ours.replay, "torch": baseline.replay}, at_least_ms).items()}
-    return Row(f"topk-{dtype}", dict(M=m, N=n, K=k), vars(chosen or topk.configuration(n)), times.pop("mimw"), times, 0.0,
-               "uniform" if dtype == "fp16" else "standard normal", torch.cuda.get_device_name(), versions())
+    return row_of(f"topk-{dtype}", dict(M=m, N=n, K=k), vars(chosen or topk.configuration(n)), times, 0.0,
+                  "uniform" if dtype == "fp16" else "standard normal")
 
 
 def candidates(size) -> list[Configuration]:
@@ -97,33 +94,24 @@ def line(row: Row, published: float | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sizes", nargs="*", help="such as 64x1024:32")
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="file for the raw rows")
-    options = parser.parse_args()
-    options.results.parent.mkdir(parents=True, exist_ok=True)
+    parser = command(__doc__, results=RESULTS / "topk.jsonl", tune=True)
+    some_of(parser, "sizes", list(dict.fromkeys(map("{0[1]}x{0[2]}:{0[3]}".format, SIZES))))
+    options = parsed(parser)
     ratios = []
     for size, published in SIZES.items():
         if options.sizes and "{1}x{2}:{3}".format(*size) not in options.sizes:
             continue
         rows = []
-        for chosen in candidates(size) if options.tune else [None]:
-            try:
-                rows.append(measure(size, chosen, 15.0 if options.tune else 200.0))
-            except Exception as error:  # one bad candidate must not end the search
-                if not options.tune:
-                    raise
-                print(f"{size} {chosen}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-                continue
-            rows[-1].write(options.results)
+        for row in tried(str(size), candidates(size) if options.tune else [None],
+                         lambda chosen: measure(size, chosen, 15.0 if options.tune else 200.0), options.tune):
+            rows.append(row)
+            keep(row, options.results)
             if not options.tune:
-                print(line(rows[-1], published), flush=True)
+                print(line(row, published), flush=True)
         for row in sorted(rows, key=lambda row: -row.ratios()["torch"])[:3 if options.tune else 0]:
             print(line(row, published), flush=True)
         ratios.append(max((row.ratios()["torch"] for row in rows), default=0.0))
-    mean = prod(ratios) ** (1 / len(ratios))
-    print(f"geometric mean of {len(ratios)} ratios to torch.topk: {mean:.2f}, lowest {min(ratios):.2f}")
+    print(summary(ratios, "torch.topk", digits=2))
 
 
 if __name__ == "__main__":

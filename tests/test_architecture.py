@@ -305,6 +305,14 @@ def test_refuses(module, source, expected):
     assert expected in problem
 
 
+def test_test_modules_are_named_from_the_root():
+    """As `tests.tle.test_copy`, so that no folder of tests takes the name of a module: docs/support/tle.py is `tle`, too."""
+    folders = {path.parent for path in (_ROOT / "tests").rglob("*.py")}
+    within = {folder for path in folders for folder in (path, *path.parents) if folder.is_relative_to(_ROOT / "tests")}
+    assert not [folder for folder in sorted(within) if not (folder / "__init__.py").exists()]
+    assert __name__ == "tests.test_architecture"
+
+
 def test_module_docstrings_name_input_and_output():
     """And an example, which is indented."""
     without = []

@@ -1,0 +1,220 @@
+"""The benchmarks of kernels on a GPU, whole but for the GPU: their command lines, rows and tables, with a timer that is fake.
+
+Every `measure` is the real one where it needs no tensors; else it is replaced by one that makes the row out of fake times.
+"""
+
+import importlib
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import attention, bank_conflicts, gemm, gpu, launch_time, microbench, moe_align, timing, topk
+from mimw.testing.gpus import gpu_available
+
+NAMES = ("attention", "bank_conflicts", "gemm", "launch_time", "microbench", "moe_align", "pipes_before_after", "proxy_fence",
+         "timing", "topk")
+ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
+
+
+@pytest.fixture(autouse=True)
+def fake_gpu(monkeypatch):
+    """A torch that knows a chip and the sizes of types, in every benchmark."""
+    cuda = SimpleNamespace(is_available=lambda: True, get_device_name=lambda: "a chip",
+                           get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132))
+    sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
+    torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
+    for module in (attention, bank_conflicts, gemm, gpu, launch_time, microbench, moe_align, timing, topk):
+        monkeypatch.setattr(module, "torch", torch)
+
+
+def run(module, monkeypatch, capsys, *arguments) -> list[str]:
+    """What the benchmark prints, line by line."""
+    monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
+    module.main()
+    return capsys.readouterr().out.splitlines()
+
+
+def rows(file) -> list[dict]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_needs_no_gpu(name, monkeypatch, capsys):
+    """The docstring with its examples, and every option of the examples."""
+    module = importlib.import_module(f"benchmarks.{name}")
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and module.__doc__.strip() in said
+    options = said.split("options:")[1]
+    examples = [line for line in module.__doc__.splitlines() if f"python -m benchmarks.{name}" in line]
+    flags = {word.strip("[]") for line in examples for word in line.split() if word.strip("[]").startswith("--")}
+    assert examples and all(flag in options for flag in flags), flags
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.skipif(gpu_available(), reason="without a GPU")
+def test_without_a_gpu_it_ends_with_a_message(name, monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "torch", None)
+    monkeypatch.setattr(sys, "argv", [name, *(["--before", "."] if name == "pipes_before_after" else [])])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"benchmarks.{name}").main()
+    assert ended.value.code == 2 and "needs torch and a CUDA device" in capsys.readouterr().err
+
+
+def measured_gemm(name, shape, dtype_name, chosen=None, at_least_ms=200.0):
+    if chosen is not None and chosen.bm == 64:
+        raise AssertionError("wrong: error 1.00e+00")
+    used = chosen or gemm.gemm.configuration(*shape, 2)
+    times = {"mimw": 800.0 if chosen is None else 900.0 + used.bm, "cuBLAS": 1000.0}
+    return gpu.row_of(f"gemm-{dtype_name}-{name}", dict(zip("MNK", shape)), vars(used), times, 0.001, "standard normal")
+
+
+def test_gemm(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gemm, "measure", measured_gemm)
+    printed = run(gemm, monkeypatch, capsys, "GH1", "GH4", "--dtype", "fp16", "--results", tmp_path / "new")
+    found = rows(tmp_path / "new" / "gemm-fp16.jsonl")
+    assert [row["name"] for row in found] == ["gemm-fp16-GH1", "gemm-fp16-GH4"] and set(found[0]) == ROW
+    assert found[0]["shape"] == {"M": 8192, "N": 8192, "K": 1024} and found[0]["baselines"] == {"cuBLAS": 1000.0}
+    assert printed[0].startswith("gemm-fp16-GH1  8192x8192x1024         800.0 us    172 TFLOP/s  cuBLAS    137  ratio 1.250")
+    assert printed[-1] == "geometric mean of 2 ratios to cuBLAS: 1.250, lowest 1.250" and len(printed) == 3
+
+
+def test_a_search_of_gemm_passes_over_what_fails_and_keeps_the_best(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gemm, "measure", measured_gemm)
+    printed = run(gemm, monkeypatch, capsys, "GH2", "--tune", "--results", tmp_path)
+    assert any(line.startswith("GH2 Configuration(bm=64") and "AssertionError: wrong" in line for line in printed)
+    assert len(rows(tmp_path / "gemm-bf16.jsonl")) == len(gemm.CANDIDATES) - 1
+    best = json.loads((tmp_path / "configs-bf16.json").read_text())
+    assert best["chip"] == "a chip" and best["command"] == "python -m benchmarks.gemm --tune"
+    assert best["rows"][0]["configuration"]["bm"] == 128
+
+
+def measured_attention(shape, dtype_name, causal, chosen=None, at_least_ms=200.0):
+    used = chosen or attention.attention.configuration(shape["dim"], causal)
+    assert at_least_ms == 5.0
+    times = {"mimw": 100.0, "cuDNN": 110.0, "FlashAttention": 90.0}
+    name = f"attention-{dtype_name}-{'causal' if causal else 'full'}"
+    return gpu.row_of(name, shape, vars(used), times, 0.002, "standard normal")
+
+
+def test_attention(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(attention, "measure", measured_attention)
+    printed = run(attention, monkeypatch, capsys, "--dim", 64, "--seq", 1024, 2048, "--kv-heads", 8, "--ms", 5,
+                  "--results", tmp_path)
+    found = rows(tmp_path / "attention-bf16.jsonl")
+    assert [(row["name"], row["shape"]["seq"]) for row in found] == [
+        (f"attention-bf16-{mask}", seq) for mask in ("full", "causal") for seq in (1024, 2048)]
+    assert found[0]["shape"] == {"batch": 4, "heads": 48, "kv_heads": 8, "seq": 1024, "dim": 64} and set(found[0]) == ROW
+    assert printed[0].startswith("attention-bf16-full    seq 1024   dim 64       100.0 us    515 TFLOP/s  cuDNN 469 ratio 1.100  "
+                                 "FlashAttention 573 ratio 0.900  error 2.0e-03")
+    assert printed[-2:] == ["geometric mean of 4 ratios to cuDNN: 1.100, lowest 1.100",
+                            "geometric mean of 4 ratios to FlashAttention: 0.900, lowest 0.900"]
+    assert len(run(attention, monkeypatch, capsys, "--tune", "--mask", "full", "--seq", 1024, "--ms", 5,
+                   "--results", tmp_path)) == len(attention.CANDIDATES[128]) + 2
+
+
+def test_an_attention_candidate_that_fails_ends_the_search(tmp_path, monkeypatch, capsys):
+    def failing(*_):
+        raise AssertionError("wrong")
+
+    monkeypatch.setattr(attention, "measure", failing)
+    with pytest.raises(AssertionError, match="wrong"):
+        run(attention, monkeypatch, capsys, "--tune", "--results", tmp_path)
+
+
+def measured_topk(size, chosen=None, at_least_ms=200.0):
+    dtype, m, n, k = size
+    times = {"mimw": 10.0 + (chosen.warps if chosen else 0), "torch": 20.0}
+    return gpu.row_of(f"topk-{dtype}", dict(M=m, N=n, K=k), vars(chosen or topk.topk.configuration(n)), times, 0.0, "uniform")
+
+
+def test_topk(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(topk, "measure", measured_topk)
+    file = tmp_path / "rows.jsonl"
+    printed = run(topk, monkeypatch, capsys, "64x1024:32", "--results", file)
+    assert [row["name"] for row in rows(file)] == ["topk-fp16", "topk-fp32"] and set(rows(file)[0]) == ROW
+    assert printed[0].startswith("topk-fp16 64x1024:32          10.00 us  torch    20.00  ratio  2.00  (H800, published: 2.27)")
+    assert "published" not in printed[1]
+    assert printed[2] == "geometric mean of 2 ratios to torch.topk: 2.00, lowest 2.00"
+    tuned = run(topk, monkeypatch, capsys, "64x128:8", "--tune", "--results", file)
+    assert len(tuned) == 2 * 3 + 1 and len(rows(file)) == 2 + sum(len(topk.candidates((d, 64, 128, 8))) for d in ("fp16", "fp32"))
+
+
+def measured_moe_align(tokens, experts, candidates, at_least_ms):
+    shape = dict(tokens=tokens, experts=experts, block_size=moe_align.BLOCK_SIZE)
+    return [gpu.row_of(f"moe_align-{chosen.form}", shape, vars(chosen), {"mimw": 10.0 + at, "triton": 30.0, "torch": 200.0}, 0.0,
+                       "Zipf 1.2") for at, chosen in enumerate(candidates)]
+
+
+def test_moe_align(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(moe_align, "measure", measured_moe_align)
+    printed = run(moe_align, monkeypatch, capsys, 256, 163840, "--results", tmp_path)
+    found = rows(tmp_path / "moe_align.jsonl")
+    assert [(row["shape"]["tokens"], row["shape"]["experts"]) for row in found[::2]] == [(256, 64), (163840, 64), (163840, 512)]
+    assert [row["configuration"]["form"] for row in found[:2]] == ["grid", "cluster"] and set(found[0]) == ROW
+    assert printed[0].startswith("   256 E=64  grid ") and "H800  44.5, its triton 26.0, SGLang 16.0" in printed[0]
+    assert printed[-1] == "geometric mean of 3 ratios to stock Triton: 3.000, lowest 3.000"
+    run(moe_align, monkeypatch, capsys, 512, "--tune", "--results", tmp_path)
+    best = json.loads((tmp_path / "configs-moe_align.json").read_text())
+    assert best["command"] == "python -m benchmarks.moe_align --tune" and best["rows"][0]["numel"] == 512
+
+
+def test_moe_aligns_rows_have_ours_one_by_one_beside_the_same_baselines(monkeypatch):
+    """The real `measure`, with neither tensors nor a timer of its own."""
+    for name in ("zipf", "by_torch", "check"):
+        monkeypatch.setattr(moe_align, name, lambda *_: None)
+    monkeypatch.setattr(moe_align, "buffers", lambda *_: [None] * 4)
+    monkeypatch.setattr(moe_align, "launcher", lambda *_: lambda: None)
+    monkeypatch.setattr(moe_align.plain_moe_align, "launcher", lambda *_: lambda: None)
+    monkeypatch.setattr(moe_align.torch.cuda, "synchronize", lambda: None, raising=False)
+    monkeypatch.setattr(moe_align, "alternate", lambda runs, ms: {name: 10.0 * (at + 1) for at, name in enumerate(runs)})
+    one, two = moe_align.CANDIDATES["grid"][:2]
+    found = moe_align.measure(256, 64, [one, two], 20.0)
+    assert [(row.microseconds, row.configuration["block"]) for row in found] == [(10.0, one.block), (20.0, two.block)]
+    assert all(row.baselines == {"triton": 30.0, "torch": 40.0} for row in found)
+
+
+def test_timing(tmp_path, monkeypatch, capsys):
+    """The real `measure`: a fake kernel, timer and profile."""
+    profile = SimpleNamespace(dropped=0, microseconds=12.5, megahertz=1700.0, utilisation=lambda: {"producer": {"wait": 0.5}})
+    launched = []
+    kernel = {(1, ): lambda *args, **meta: launched.append(meta)}
+    monkeypatch.setattr(timing, "problem", lambda name: (kernel, (1, ), (), {"num_warps": 4}, lambda: 0.001))
+    monkeypatch.setattr(timing, "alternate", lambda runs, ms: {name: 10.0 for name in runs})
+    monkeypatch.setattr(timing.mimw, "profile", lambda *args, **meta: profile)
+    file = tmp_path / "rows.jsonl"
+    printed = run(timing, monkeypatch, capsys, "attention-1024", "gemm-2048x2048x2048", "--results", file)
+    assert printed[0] == "attention-1024: 10.0 us, stamped 12.5 us at 1700 MHz"
+    one, other = rows(file)
+    assert one.keys() == {"name", "shape", "configuration", "microseconds", "stamped_microseconds", "megahertz", "utilisation",
+                          "errors", "chip", "versions", "date"}
+    assert one["configuration"] == {"causal": False} and other["configuration"]["bm"] == 128 and len(launched) == 2 * 21
+
+
+def test_microbench(tmp_path, monkeypatch, capsys):
+    """Figures are rounded and kept as they come; a group that fails is a row, too."""
+    monkeypatch.setattr(microbench.Bench, "__init__", lambda self, names, results: vars(self).update(names=names, results=results))
+    monkeypatch.setattr(microbench.Bench, "barriers", lambda self: self.note("ping", named=True, cycles=41.123456))
+    monkeypatch.setattr(microbench.Bench, "tma", lambda self: 1 / 0)
+    monkeypatch.setattr(microbench.Bench, "dots", lambda self: pytest.fail("not asked for"))
+    file = tmp_path / "rows.jsonl"
+    printed = run(microbench, monkeypatch, capsys, "tma", "barriers", "--results", file)
+    assert printed == file.read_text().splitlines()
+    assert json.loads(printed[0]).keys() >= {"name", "chip", "date", "triton"}
+    assert printed[1:] == ['{"name": "ping", "named": true, "cycles": 41.1235}',
+                           '{"name": "failed", "group": "tma", "error": "division by zero"}']
+
+
+def test_bank_conflicts(tmp_path, monkeypatch, capsys):
+    def measured(dtype, shape):
+        return gpu.row_of("transpose", {"M": shape[0], "N": shape[1]}, {"dtype": f"torch.{dtype}"},
+                          {"found": 50.0, "plain": 100.0, "nvmma": 75.0}, 0.0, "integers", ours="found")
+
+    monkeypatch.setattr(bank_conflicts, "measure", measured)
+    printed = run(bank_conflicts, monkeypatch, capsys, "--out", tmp_path / "rows.jsonl")
+    assert printed[0] == "torch.float32 (64, 64): 50.0 us, 2.00 x plain, 1.50 x nvmma" and len(printed) == 9
+    assert len(rows(tmp_path / "rows.jsonl")) == 9 and set(rows(tmp_path / "rows.jsonl")[0]) == ROW
