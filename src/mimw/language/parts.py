@@ -12,11 +12,12 @@ from typing import Any
 
 import triton.language.core as tl
 
+from .composite import CompositeType
 from .core import identifier
 
 
 @dataclass(frozen=True)
-class PartsType(tl.base_type):
+class PartsType(CompositeType):
     """The type of a value that is made of others: `kind` is its class, `owner` and `detail` what else tells it apart."""
 
     kind: type
@@ -28,16 +29,8 @@ class PartsType(tl.base_type):
     def mangle(self) -> str:
         return identifier(f"{self.kind.__name__}_{id(self.owner)}_{'_'.join(map(str, self.detail))}_{'_'.join(self.names)}")
 
-    def _flatten_ir_types(self, builder, out: list) -> None:
-        for part in self.parts:
-            part._flatten_ir_types(builder, out)
-
-    def _unflatten_ir(self, handles: list, cursor: int):
-        values = []
-        for part in self.parts:
-            value, cursor = part._unflatten_ir(handles, cursor)
-            values.append(value)
-        return self.kind(self.owner, dict(zip(self.names, values, strict=True)), self.detail), cursor
+    def of(self, values: list) -> Parts:
+        return self.kind(self.owner, dict(zip(self.names, values, strict=True)), self.detail)
 
     def __str__(self) -> str:
         return f"{self.kind.__name__}<{self.owner.label}>"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
+from ..composite import CompositeType
 from ..core import HandleType
 from ..tlx import types as tlx
 
@@ -44,29 +45,21 @@ class remote_buffer(tl.base_value):
         return f"remote {self.buffer}"
 
 
-class remote_buffer_type(tl.base_type):
+class remote_buffer_type(CompositeType):
     """The type of a `remote_buffer`: its buffer's, and a rank."""
 
     def __init__(self, buffer: HandleType) -> None:
         self.buffer = buffer
 
-    def _flatten_ir_types(self, builder, out: list) -> None:
-        self.buffer._flatten_ir_types(builder, out)
-        tl.int32._flatten_ir_types(builder, out)
+    @property
+    def parts(self) -> tuple[tl.base_type, ...]:
+        return self.buffer, tl.int32
 
-    def _unflatten_ir(self, handles: list, cursor: int):
-        buffer, cursor = self.buffer._unflatten_ir(handles, cursor)
-        rank, cursor = tl.int32._unflatten_ir(handles, cursor)
-        return remote_buffer(buffer, rank), cursor
+    def of(self, values: list) -> remote_buffer:
+        return remote_buffer(*values)
 
     def mangle(self) -> str:
         return f"remote_{self.buffer.mangle()}"
-
-    def __eq__(self, other) -> bool:
-        return type(other) is type(self) and self.buffer == other.buffer
-
-    def __hash__(self) -> int:
-        return hash(("remote", self.buffer))
 
     def __str__(self) -> str:
         return f"remote {self.buffer}"

@@ -15,6 +15,7 @@ from typing import Any
 
 import triton.language.core as tl
 
+from ..composite import CompositeType
 from ..core import identifier, unwrap
 from ..refuse import refuse
 from .compile_time import CompileTimeValue
@@ -188,18 +189,18 @@ class ShardedTensor(tl.base_value):
     __str__ = __repr__
 
 
-class ShardedTensorType(tl.base_type):
+class ShardedTensorType(CompositeType):
     """The type of a `ShardedTensor` in a kernel: its handle's, with the distribution and the shape."""
 
     def __init__(self, handle, sharding: ShardingSpec, shape) -> None:
         self.handle, self.sharding, self.shape = handle, sharding, shape
 
-    def _flatten_ir_types(self, builder, out: list) -> None:
-        self.handle._flatten_ir_types(builder, out)
+    @property
+    def parts(self) -> tuple[tl.base_type, ...]:
+        return (self.handle, )
 
-    def _unflatten_ir(self, handles: list, cursor: int):
-        handle, cursor = self.handle._unflatten_ir(handles, cursor)
-        return ShardedTensor(handle, self.sharding, self.shape), cursor
+    def of(self, values: list) -> ShardedTensor:
+        return ShardedTensor(*values, self.sharding, self.shape)
 
     def mangle(self) -> str:
         return f"SHARDED_{self.handle.mangle()}_{self.sharding.type.mangle()}_{identifier(self.shape)}"

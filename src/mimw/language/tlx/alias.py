@@ -15,6 +15,7 @@ from enum import Enum
 import triton.language.core as tl
 
 from ... import ir
+from ..composite import CompositeType
 from ..core import HandleType, HandleValue, host_constructible, not_yet, unwrap, word
 from ..refuse import refuse
 from .arguments import needs_tensor_memory
@@ -134,32 +135,22 @@ class reuse_group_type(Enum):
     distinct = "distinct"
 
 
-class reuse_group_ir_type(tl.base_type):
+class reuse_group_ir_type(CompositeType):
     """The type of a reuse group: the types of its elements, how they lie, and how many buffers make a slot."""
 
     def __init__(self, types, group_type, group_size):
         self.types, self.group_type, self.group_size = tuple(types), group_type, group_size
 
+    @property
+    def parts(self) -> tuple[tl.base_type, ...]:
+        return self.types
+
+    def of(self, values: list) -> reuse_group:
+        return reuse_group(*values, group_type=self.group_type, group_size=self.group_size)
+
     def mangle(self) -> str:
         elements = "_".join(type_.mangle() for type_ in self.types)
         return f"reuse_group_{self.group_type.value}_{self.group_size}_{elements}_end"
-
-    def __eq__(self, other) -> bool:
-        return type(self) is type(other) and self.mangle() == other.mangle()
-
-    def __hash__(self) -> int:
-        return hash(self.mangle())
-
-    def _flatten_ir_types(self, builder, out: list) -> None:
-        for type_ in self.types:
-            type_._flatten_ir_types(builder, out)
-
-    def _unflatten_ir(self, handles: list, cursor: int):
-        elements = []
-        for type_ in self.types:
-            element, cursor = type_._unflatten_ir(handles, cursor)
-            elements.append(element)
-        return reuse_group(*elements, group_type=self.group_type, group_size=self.group_size), cursor
 
 
 @host_constructible

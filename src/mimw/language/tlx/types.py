@@ -18,6 +18,7 @@ import triton.language.core as tl
 
 from ... import ir
 from ...errors import KernelError
+from ..composite import CompositeType
 from ..core import HandleType, HandleValue, host_constructible, not_yet, unwrap, word
 from ..numbers import index_handle, is_int
 from ..refuse import refuse
@@ -216,30 +217,16 @@ class clc_response(ArrayValue, of=clc_response_type):
         raise not_yet(semantic, "local_view on a clc_response")
 
 
-class _CLCPipelineContextType(tl.base_type):
+class _CLCPipelineContextType(CompositeType):
 
-    def __init__(self, types):
-        self.types = types
+    def __init__(self, parts):
+        self.parts = tuple(parts)
+
+    def of(self, values: list) -> CLCPipelineContext:
+        return CLCPipelineContext(*values)
 
     def mangle(self) -> str:
-        return "clc_context_" + "_".join(type_.mangle() for type_ in self.types)
-
-    def __eq__(self, other) -> bool:
-        return type(self) is type(other) and self.types == other.types
-
-    def __hash__(self) -> int:
-        return hash(self.mangle())
-
-    def _flatten_ir_types(self, builder, out: list) -> None:
-        for type_ in self.types:
-            type_._flatten_ir_types(builder, out)
-
-    def _unflatten_ir(self, handles: list, cursor: int):
-        values = []
-        for type_ in self.types:
-            value, cursor = type_._unflatten_ir(handles, cursor)
-            values.append(value)
-        return CLCPipelineContext(*values), cursor
+        return "clc_context_" + "_".join(part.mangle() for part in self.parts)
 
 
 @host_constructible
