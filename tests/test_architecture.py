@@ -241,6 +241,44 @@ def test_wings_are_those_of_the_page_and_of_the_folder(room):
     assert " < ".join(f"`{wing}`" for wing in _WINGS[room]) in page
 
 
+# Rooms that go into wings of another room, past its face (the names of its `__init__.py`); the page says why.
+_GUESTS = {"simulator": {"search": ("machine", "memory", "words"), "timing": ("clock", ), "watchdog": ("machine", "memory")}}
+
+
+def wing_of(one: Import, room: str) -> str | None:
+    """The wing, or the file beside the wings, of another room that an import reaches; None if it takes names of the face."""
+    inside = f"mimw.{room}."
+    names = [one.module] if one.module.startswith(inside) else [f"{one.module}.{name}" for name in one.names]
+    wings = {path.stem for path in (_PACKAGE / room).iterdir()}
+    found = [name.removeprefix(inside).split(".")[0] for name in names if name.startswith(inside)]
+    if one.module == f"mimw.{room}":    # `from ..simulator import run` takes the function that the face names
+        face = (_PACKAGE / room / "__init__.py").read_text()
+        found = [name for name in found if f'"{name}"' not in face]
+    return next((name for name in found if name in wings), None)
+
+
+@pytest.mark.parametrize("room", _GUESTS)
+def test_other_rooms_take_the_face_or_the_wings_that_they_are_granted(room):
+    taken: dict[str, set[str]] = {}
+    for module, path in _modules():
+        if room_of(module) not in (room, "cli", "__init__"):
+            for one in imports_of(path.read_text(), module, path.name == "__init__.py"):
+                if (wing := wing_of(one, room)) is not None:
+                    taken.setdefault(room_of(module), set()).add(wing)
+    assert taken == {guest: set(wings) for guest, wings in _GUESTS[room].items()}
+    page = (_ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    for guest, wings in _GUESTS[room].items():
+        assert f"| `{guest}` | {', '.join(f'`{wing}`' for wing in wings)} |" in page
+
+
+@pytest.mark.parametrize("source, expected", [
+    ("from ..simulator import run, bind", None), ("from ..simulator.memory.arguments import bind", "memory"),
+    ("from ..simulator.run import run", "run"), ("from ..simulator import words", "words"), ("from ..trace import Trace", None)])
+def test_what_is_past_a_face(source, expected):
+    (one,) = imports_of(source, "mimw.timing.predict")
+    assert wing_of(one, "simulator") == expected
+
+
 @pytest.mark.parametrize("target, expected", [
     ("mimw.simulator.words.copies", True), ("mimw.simulator.run", True), ("mimw.simulator", True),
     ("mimw.simulator.machine.tasks", False), ("mimw.simulator.memory.views", False), ("mimw.memory_model.order", False)])

@@ -18,7 +18,7 @@ from ..ir import Barrier, Buffer, Descriptor, DescriptorSlots, Op, Pointer, Valu
 from ..ir.flow import bounds
 from ..ir.types import element_of
 from ..simulate import Launch
-from ..simulator.memory.global_memory import describe
+from ..simulator import describe
 
 _DATA = frozenset("value values other compare acc a b expected token tokens inits".split())   # operands that decide nothing
 _ANYWHERE = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..simulator.memory.global_memory import describe
+from ..simulator import describe
 
 
 class Arrays:

@@ -21,8 +21,8 @@ from ..analysis.flows import Flows
 from ..ir import Block, Op, Pointer, Program, Scalar, Tensor, Value
 from ..ir.ops import is_pure
 from ..simulate import Launch
+from ..simulator import HANDLERS
 from ..simulator.machine.interpreter import PLAIN, Code, prepare
-from ..simulator.machine.table import HANDLERS
 from ..simulator.machine.tasks import InFlight
 from ..simulator.memory.values import filled
 from .across import Globals, deciding, global_operands

@@ -18,8 +18,7 @@ from dataclasses import replace
 from ..errors import PhaseOffByOne, SimulationError, SimulatorMisuse
 from ..findings import Finding, Report, Tried
 from ..simulate import Launch
-from ..simulator import Guide, explore, flipped_waits, run, schedule_of, verb_of_pipe
-from ..simulator.run import watching
+from ..simulator import Guide, explore, flipped_waits, run, schedule_of, verb_of_pipe, watching
 from ..trials import Trial, trials
 from .arrays import Arrays
 from .meter import Meter

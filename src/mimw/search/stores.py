@@ -25,15 +25,14 @@ from ..ir.ops import is_pure
 from ..ir.types import element_of
 from ..memory_model.shadow import address_of
 from ..simulate import Launch
+from ..simulator import HANDLERS, GlobalMemory, bind
 from ..simulator.machine.clusters import Cluster
 from ..simulator.machine.guarded import PerThread
 from ..simulator.machine.machine import Machine
-from ..simulator.machine.table import HANDLERS
 from ..simulator.machine.tasks import Cta, Task
-from ..simulator.memory.arguments import bind
-from ..simulator.memory.global_memory import GlobalMemory, Region
+from ..simulator.memory.global_memory import Region
 from ..simulator.memory.values import numpy_type
-from ..simulator.words.control import _first_warps
+from ..simulator.words.control import first_warps
 from .across import deciding, global_operands
 from .sample import cluster_at, cluster_count, extents
 
@@ -213,7 +212,7 @@ class _Walk:
             raise _Unknown(f"the loop at {op.site} takes too many rounds")
 
     def _warp_specialize(self, task: Task, op: Op) -> None:
-        for spec, block, warp in zip(op.attrs["tasks"], op.blocks, _first_warps(op.attrs["tasks"])):
+        for spec, block, warp in zip(op.attrs["tasks"], op.blocks, first_warps(op.attrs["tasks"])):
             child = Task(self.machine, task.cta, spec.name, dict(task.env), spec.num_warps, warp, 0.0, task)
             self._block(child, block)
             if block is op.blocks[0]:

@@ -5,15 +5,23 @@ kernel.
 
     from mimw.simulator import run; run(program, grid, args, seed=1)
 
-Wings, each of which imports only those before it: `machine`, `memory`, `words`, `search`, `clock`.
+Wings, each of which imports only those before it: `machine`, `memory`, `words`, `search`, `clock`. What this file names is the
+room's face: other rooms import from here, and from wings only as docs/ARCHITECTURE.md allows. The machine with a clock is not part
+of the face, since simulating needs no cost models.
 """
 
 from ..trace import Event, Trace
 from . import words  # noqa: F401  the handlers of all ops
+from .machine.clusters import clusters
 from .machine.guide import Guide
 from .machine.table import HANDLERS
-from .run import Run, run
+from .memory.arguments import bind
+from .memory.global_memory import GlobalMemory, describe
+from .run import Run, run, watching
 from .search.counterfactual import flipped_waits, verb_of_pipe
 from .search.explore import explore, schedule_of
 
-__all__ = ["HANDLERS", "Event", "Guide", "Run", "Trace", "explore", "flipped_waits", "run", "schedule_of", "verb_of_pipe"]
+__all__ = [
+    "HANDLERS", "Event", "GlobalMemory", "Guide", "Run", "Trace", "bind", "clusters", "describe", "explore", "flipped_waits", "run",
+    "schedule_of", "verb_of_pipe", "watching",
+]

@@ -23,10 +23,8 @@ from ..errors import SimulatorMisuse
 from ..ir import Site
 from ..report.table import table
 from ..simulate import Launch, kernel_first, prepare
+from ..simulator import GlobalMemory, bind, clusters
 from ..simulator.clock.machine import Conditions, Enough, TimedMachine
-from ..simulator.machine.clusters import clusters
-from ..simulator.memory.arguments import bind
-from ..simulator.memory.global_memory import GlobalMemory
 from ..storage import shared_plan
 from ..target import target as find_target
 from ..trace import Event, Trace

@@ -14,8 +14,8 @@ from typing import Any
 
 from ..analysis.barrier_ops import signals
 from ..ir import Op
+from ..simulator import watching
 from ..simulator.machine.deadlock import SHOWN, waiting_lines
-from ..simulator.run import watching
 from .launch import Launch
 from .limit import STATUS, VARIABLE, end_process, tell
 

@@ -16,8 +16,7 @@ from itertools import islice
 from ..errors import MimwError
 from ..ir import Program
 from ..simulate import prepare
-from ..simulator import run
-from ..simulator.machine.clusters import clusters
+from ..simulator import clusters, run
 
 _LIMITS = 10.0, 120.0       # seconds that are spent at least and at most
 

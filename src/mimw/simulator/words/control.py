@@ -99,8 +99,8 @@ def while_(task, op):
 @handles("warp_specialize")
 def warp_specialize(task, op):
     """Every region becomes a task with a copy of what this one knows; this one goes on when all have ended."""
-    children, first_warps = [], _first_warps(op.attrs["tasks"])
-    for name, spec, block, warp in zip(task_names(op), op.attrs["tasks"], op.blocks, first_warps):
+    children, starts = [], first_warps(op.attrs["tasks"])
+    for name, spec, block, warp in zip(task_names(op), op.attrs["tasks"], op.blocks, starts):
         child = task.machine.task_class(task.machine, task.cta, name, dict(task.env), spec.num_warps, warp, task.clock, task)
         children.append(_spawn(child, block))
     given = children[0].env  # a task that ends lets go of what it knows
@@ -113,7 +113,7 @@ def warp_specialize(task, op):
     _assign(task, op.results, [given[value] for value in op.blocks[0].yielded])
 
 
-def _first_warps(tasks) -> list[int]:
+def first_warps(tasks) -> list[int]:
     """Each task's first warp in the CTA, as Triton numbers them (AllocateWarpGroups): the default task's, then the others,
     wider ones first. The idle warps that fill up the last group of four stand among them as one task of two warps and
     one of one, behind the author's tasks of that size."""
