@@ -1,5 +1,7 @@
 """What `verify` refuses: ops that are not what their rows declare. They are made by hand: nothing else makes wrong ones."""
 
+from dataclasses import replace
+
 import pytest
 
 from mimw.errors import InvalidProgram
@@ -8,6 +10,7 @@ from mimw.ir import (
     Barrier,
     Buffer,
     Descriptor,
+    Known,
     Op,
     Pipe,
     Pointer,
@@ -201,3 +204,36 @@ def test_right_regions(right):
 def test_wrong_regions(wrong, says):
     with pytest.raises(InvalidProgram, match=says):
         verify(alone(wrong))
+
+
+def test_regions_are_looked_at_again_only_where_their_faces_change(monkeypatch):
+    """A pass that changes an op in a loop makes the loop anew; what the loop takes and hands on is as it was."""
+    looked, regions = [], verify.__globals__["_regions"]
+    monkeypatch.setitem(verify.__globals__, "_regions", lambda one: looked.append(one) or regions(one))
+    known, right = Known(), looping(block([I32, I32], [I32]))
+    verify(alone(right), known)
+    assert looked == [right]
+    body = right.blocks[0]
+    again = replace(right, blocks=(replace(body, ops=(op("fence", "gpu"), *body.ops)), ))
+    verify(alone(again), known)
+    assert looked == [right] and known == {right, *body.ops, again, again.blocks[0].ops[0]}
+    verify(alone(replace(again)))
+    assert len(looked) == 2         # a set that is no `Known` has ops only
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda one, body: replace(one, blocks=(replace(body, ops=(Op("fence", (3, )), *body.ops)), )), "'scope' is the constant 3"),
+    (lambda one, body: replace(one, blocks=(replace(body, args=tuple(map(Value, (I32, F32)))), )), "'body' takes .i32, fp32."),
+    (lambda one, body: replace(one, blocks=(replace(body, ops=()), )), "'body' yields .., and should yield .i32."),
+    (lambda one, body: replace(one, blocks=(replace(body, ops=(Op("yield", ((Value(F32), ), )), )), )), "'body' yields .fp32."),
+    (lambda one, body: replace(one, blocks=(body, body)), "2 regions, and there should be 1"),
+    (lambda one, body: replace(one, results=(Value(F32), )), "results should have the types|should yield"),
+    (lambda one, body: replace(one, args=(*one.args[:3], (Value(F32), ))), "results should have the types|should take"),
+    (lambda one, body: one.with_attrs(nonsense=3), "no attribute is named 'nonsense'")])
+def test_a_fault_in_a_loop_that_was_right_is_found(change, says):
+    known, right = Known(), looping(block([I32, I32], [I32]))
+    verify(alone(right), known)
+    wrong = change(right, right.blocks[0])
+    for _ in range(2):              # what was found wrong is not known the second time
+        with pytest.raises(InvalidProgram, match=says):
+            verify(alone(wrong), known)

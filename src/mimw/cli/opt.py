@@ -54,7 +54,9 @@ def execute(options: Namespace) -> int:
     steps = _steps(options.passes)
     if options.output:
         check_output(options.output)
-    program, known = _read(options.file), set()
+    from ..ir import Known
+
+    program, known = _read(options.file), Known()
     if options.num_warps is not None:
         program = replace(program, num_warps=options.num_warps)
     _verified(program, known, f"{options.file} is no valid program")

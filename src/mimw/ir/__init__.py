@@ -32,12 +32,12 @@ from .types import (
     Type,
     like,
 )
-from .verify import verify
+from .verify import Known, verify
 from .wait_table import WaitTable
 
 __all__ = [
-    "ALONE", "Barrier", "Block", "Buffer", "Builder", "Descriptor", "DescriptorSlots", "I1", "I32", "I64", "LaunchFacts",
-    "LineWarning", "OPS", "Op", "OpDef", "Param", "Pipe", "Place", "Placed", "Pointer", "Program", "Recording", "Scalar", "Site",
-    "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "WaitTable", "collected_warnings", "like",
-    "parse_program", "print_op", "print_program", "verify", "warn_at",
+    "ALONE", "Barrier", "Block", "Buffer", "Builder", "Descriptor", "DescriptorSlots", "I1", "I32", "I64", "Known",
+    "LaunchFacts", "LineWarning", "OPS", "Op", "OpDef", "Param", "Pipe", "Place", "Placed", "Pointer", "Program",
+    "Recording", "Scalar", "Site", "Storage", "Task", "Tensor", "Token", "Type", "UNKNOWN", "Value", "WaitTable",
+    "collected_warnings", "like", "parse_program", "print_op", "print_program", "verify", "warn_at",
 ]

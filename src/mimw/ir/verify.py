@@ -6,7 +6,8 @@ Input: a program. Output: nothing, or `InvalidProgram` with the guilty op:
     InvalidProgram at kernel.py:7: operand 'barrier' is a value of type buffer<bf16[64]>, and should be Barrier
       >> barrier_wait barrier=%tile, phase=%0
 
-A complaint is a bug of ours, never of the user's.
+A complaint is a bug of ours, never of the user's. Of a run of passes only what a pass has changed is looked at (`Known`), but for
+the order of definitions and uses, which a pass may change without a new op.
 """
 
 from __future__ import annotations
@@ -23,6 +24,16 @@ from .types import Type
 
 _TERMINATORS = frozenset(name for name, row in OPS.items() if "terminator" in row.traits)
 _RIGHT: WeakSet[Program] = WeakSet()
+
+
+class Known(set[Op]):
+    """Ops that are right in themselves, for a run of passes. A pass that changes one op in a loop makes the loop anew, and every
+    region around it. So `faces` has what can be wrong of an op with regions besides what is in them, as keys; each op that is kept
+    there keeps its attributes from becoming another object of the same id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faces: dict[tuple, Op] = {}
 
 
 def verify(program: Program, known: set[Op] | None = None) -> None:
@@ -48,11 +59,15 @@ def _block(block: Block, outside: set[Value], in_task: bool, known: set[Op]) -> 
     defined = outside | set(block.args)
     for index, op in enumerate(block.ops):
         if op not in known:
-            _op(op)
+            face = _face(op) if op.blocks and isinstance(known, Known) else None
+            if face is None or face not in known.faces:
+                _op(op)
             known.add(op)
-        for operand in op.operands:
-            if operand not in defined:
-                _complain(op, f"{operand!r} is used before it is defined")
+            if face is not None:
+                known.faces[face] = op
+        if not defined.issuperset(op.operands):
+            operand = next(operand for operand in op.operands if operand not in defined)
+            _complain(op, f"{operand!r} is used before it is defined")
         if op.name in _TERMINATORS and index != len(block.ops) - 1:
             _complain(op, "a terminator stands before the end of its block")
         if op.blocks:
@@ -61,6 +76,11 @@ def _block(block: Block, outside: set[Value], in_task: bool, known: set[Op]) -> 
             for inner in op.blocks:
                 _block(inner, defined, in_task or op.name == "warp_specialize", known)
         defined.update(op.results)
+
+
+def _face(op: Op) -> tuple:
+    """What `_op` looks at of an op with regions: equal of two ops if only what is in their regions differs."""
+    return op.name, op.args, op.results, id(op.attrs), tuple((block.args, terminator(block)) for block in op.blocks)
 
 
 def _op(op: Op) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..analysis import Remark
 from ..errors import RemarkWarning
-from ..ir import Op, Program, verify, warn_at
+from ..ir import Known, Program, verify, warn_at
 from ..target import Target
 from .accumulate_dots import accumulate_dots
 from .check_arrivals import check_arrivals
@@ -175,7 +175,7 @@ def run_passes(program: Program, target: Target, observer: Callable[[str, Progra
     `InvalidProgram`.
     """
     context = Context(target, remark)
-    known: set[Op] = set()  # ops that `verify` has seen; most of them outlive most passes
+    known = Known()     # most ops outlive most passes
     verify(program, known)
     for step in PASSES:
         after = step(program, context)
