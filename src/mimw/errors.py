@@ -289,6 +289,11 @@ class PeerExited(SimulationError):
     """Another CTA's barrier or shared memory is touched after that CTA has left the kernel."""
 
 
+class RequestAfterRefusal(SimulationError):
+    """A CTA asks for the work of another cluster after it has seen that such a request was refused; PTX leaves open what then
+    happens."""
+
+
 class SimulatorMisuse(SimulationError, ValueError):
     """Arguments that cannot be simulated."""
 

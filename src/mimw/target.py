@@ -32,6 +32,7 @@ FEATURES: dict[str, str] = {
     "proxies": "asynchronous proxy to fence",
     "wgmma": "asynchronous dots into registers (wgmma)",
     "preferred_cluster": "preferred size of clusters",
+    "launch_control": "cluster launch control",
     "zero_fill": "asynchronous copies that fill what they do not read with zeros",
 }
 """What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
@@ -102,7 +103,7 @@ def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target
 
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
 _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies"))
-_BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster"}
+_BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 
 TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_80", 80, 163, "mma", frozenset()),

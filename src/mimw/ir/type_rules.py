@@ -28,6 +28,10 @@ def scalar(type_: Type) -> TypeRule:
     return lambda args, attrs: (type_, )
 
 
+def listed_types(*types: Type) -> TypeRule:
+    return lambda args, attrs: types
+
+
 def bool_like(args, attrs):
     return (like(args[0].type, I1), )
 

@@ -7,7 +7,8 @@ example, in which `load` is an op of Triton's and `barrier_wait` one of ours:
     %x = load %pointers          %x = tt.load %pointers : tensor<128x!tt.ptr<f32>, #blocked>       words/tiles.py
 
 Every emission is registered by the import of its module: `words` holds those that Triton's builder has methods for, the folders
-of chips those that are assembly of ours, `nvidia` on every chip of NVIDIA, `hopper` from sm_90 on, `cdna` on AMD's.
+of chips those that are assembly of ours, `nvidia` on every chip of NVIDIA, `hopper` from sm_90 on, `blackwell` from sm_100 on,
+`cdna` on AMD's.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..constraints.solution import Layouts
 from ..ir import Op, Program
 from ..target import Target
 from ..triton_port.builder import new_module
-from . import cdna, hopper, nvidia, words  # noqa: F401
+from . import blackwell, cdna, hopper, nvidia, words  # noqa: F401
 from .emitter import Emitter
 
 

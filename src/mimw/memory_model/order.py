@@ -115,6 +115,11 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         """Nobody will acquire `key` any more."""
         self.messages.pop(key, None)
 
+    def competed(self) -> None:
+        """Somebody takes the next cluster that has not started: admission, or a cluster that asks for its work."""
+        if self.guide is not None:
+            self.guide.touched("waiting clusters", "write")
+
     def mix(self) -> None:
         """From here on tasks of one cluster may know of others."""
         self.apart = False
@@ -198,4 +203,4 @@ class Unordered:
         """Says nothing."""
 
     fork = join = release = acquire = publish = fence = issue = commit = wait_group = touch = scatter = atomic = _nothing
-    exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = close = _nothing
+    exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = close = competed = _nothing

@@ -18,8 +18,9 @@ def check_target(program: Program, target: Target) -> None:
     for op in program.walk():
         feature = op.row.needs and op.row.needs_of(op)
         if feature and not target.has(feature):
+            other = next(chip for chip in (TARGETS["sm_90a"], *TARGETS.values()) if chip.has(feature))
             raise TargetError(f"TargetError at {op.site}: {target} cannot do '{op.row.word}': it has no {FEATURES[feature]}.\n"
-                              f"Mend: compile for a target that has it, such as sm_90a.\n{excerpt(op.site)}".rstrip())
+                              f"Mend: compile for a target that has it, such as {other}.\n{excerpt(op.site)}".rstrip())
         if any(isinstance(result.type, Buffer) and not target.space(result.type.space) for result in op.results):
             raise TargetError(f"TargetError at {op.site}: {target} cannot hold a buffer in tensor memory: tmem is only "
                               f"available on Blackwell.\nMend: allocate the buffer in shared memory.\n"

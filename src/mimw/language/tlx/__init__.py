@@ -17,6 +17,8 @@ from .blackwell import *  # noqa: F403
 from .blackwell import __all__ as _blackwell
 from .bulk import *  # noqa: F403
 from .bulk import __all__ as _bulk
+from .clc import *  # noqa: F403
+from .clc import __all__ as _clc
 from .cluster import *  # noqa: F403
 from .cluster import __all__ as _cluster
 from .copy import *  # noqa: F403
@@ -53,7 +55,7 @@ from .utilities import *  # noqa: F403
 from .utilities import __all__ as _utilities
 
 __all__ = [
-    *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_cluster, *_copy, *_descriptors, *_gather,
+    *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
     *_layouts, *_local_mem, *_mma, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
     *_tdm, *_tma, *_types, *_utilities,
 ]

@@ -13,8 +13,7 @@ import inspect
 from ..core import not_yet, word
 
 __all__ = [
-    "subslice", "tmem_copy", "clc_create_context", "clc_producer", "clc_consumer", "_alloc_clc_responses", "_clc_issue",
-    "_clc_query", "require_amd_wmma_layout", "_to_mxfp8_block", "rematerialized_range", "amd_register_resident",
+    "subslice", "tmem_copy", "require_amd_wmma_layout", "_to_mxfp8_block", "rematerialized_range", "amd_register_resident",
     "amd_register_handoff", "amd_scheduled_mfma", "amd_mfma_commit",
 ]
 
@@ -43,14 +42,6 @@ def _declare(name: str, declared: str):
 # buffers
 subslice = _declare("subslice", "buf offset size")
 tmem_copy = _declare("tmem_copy", "src dst")
-
-# cluster launch control
-clc_create_context = _declare("clc_create_context", "num_consumers num_stages=1")
-clc_producer = _declare("clc_producer", "context p_producer=None multi_ctas=True k=0")
-clc_consumer = _declare("clc_consumer", "context p_consumer=None multi_ctas=True k=0 return_3d=False")
-_alloc_clc_responses = _declare("_alloc_clc_responses", "num")
-_clc_issue = _declare("_clc_issue", "response barrier")
-_clc_query = _declare("_clc_query", "response")
 
 # layouts
 require_amd_wmma_layout = _declare(

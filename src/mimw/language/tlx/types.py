@@ -19,7 +19,7 @@ import triton.language.core as tl
 from ... import ir
 from ...errors import KernelError
 from ..composite import CompositeType
-from ..core import HandleType, HandleValue, host_constructible, not_yet, unwrap, word
+from ..core import HandleType, HandleValue, host_constructible, unwrap, word
 from ..numbers import index_handle, is_int
 from ..refuse import refuse
 from .layouts import row_major
@@ -197,8 +197,17 @@ class async_token(HandleValue, of=async_token_type):
 class clc_response_type(ArrayType):
     """`num` answers of 16 bytes to cluster launch requests; `num == 0` is a single one."""
 
+    index_op = "buffer_index"
+    single = "a single clc_response cannot be indexed", "index the array that _alloc_clc_responses returned, once"
+
     def __init__(self, num, layout=None, storage=storage_kind.smem):
         self.num, self.layout, self.storage = unwrap(num), unwrap(layout), unwrap(storage)
+
+    def to_ir(self, builder) -> ir.Buffer:
+        return ir.Buffer(ir.I64, (2, ), self.num)
+
+    def one(self) -> clc_response_type:
+        return clc_response_type(0, self.layout, self.storage)
 
     def mangle(self) -> str:
         return f"clc_response_n{self.num}_{self.storage.value}"
@@ -208,13 +217,10 @@ class clc_response_type(ArrayType):
 
 
 class clc_response(ArrayValue, of=clc_response_type):
-    """A handle to answers to cluster launch requests."""
+    """A handle to answers to cluster launch requests; subscript with `responses[i]`."""
 
     def __init__(self, handle, num, layout=None, storage=storage_kind.smem):
         super().__init__(handle, clc_response_type(num, layout, storage))
-
-    def at(self, idx, semantic):
-        raise not_yet(semantic, "local_view on a clc_response")
 
 
 class _CLCPipelineContextType(CompositeType):

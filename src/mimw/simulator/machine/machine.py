@@ -31,9 +31,11 @@ from .flights import Flights
 from .guide import Guide
 from .hopes import Hopeless, Hopes
 from .interpreter import Code, prepare, run_block
+from .launches import REFUSED, Waiting, asks, crowd
 from .limits import trip_limit
 from .tasks import Cta, InFlight, Task
 
+RESIDENT = 132           # CTAs that run at the same time
 LATEST = 10_000          # steps an operation stays in flight at most, if others have work for so long
 POLL_ROUNDS = 1000, 50   # so many looks at global memory, and so many more per task, with nothing else going on: a spin
 
@@ -47,7 +49,7 @@ class Machine:
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
                  memory: Any, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
-                 resident: int = 132, only: Sequence[tuple[int, int, int]] | None = None):
+                 resident: int | None = None, only: Sequence[tuple[int, int, int]] | None = None):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
         values, self._done = constants(program)
         self.arguments = {**values, **arguments}        # what every task knows when it starts
@@ -58,7 +60,9 @@ class Machine:
         self.eager = self.delay != LATEST
         self.trace = Trace() if trace else None
         self.together = program.cooperative             # all CTAs of the launch run at the same time
-        self.resident = grid[0] * grid[1] * grid[2] if self.together else resident
+        self.waiting = Waiting(iter(()))
+        self.asks = asks(program)                       # for the work of clusters that have not started
+        self.resident = self._residents(resident, None if self.guide else seed)
         self.warps = total_warps(program)
         self.grid_meeting = None
         self.runnable: list[Task] = []
@@ -119,8 +123,8 @@ class Machine:
             self.runnable.remove(task)
 
     def run(self) -> None:
-        waiting = self.launch_order()
-        living = sum(self._admit(waiting) for _ in range(max(1, self.resident // self.program.cluster_size)))
+        self.waiting = Waiting(self.launch_order())
+        living = sum(self._admit() for _ in range(max(1, self.resident // self.program.cluster_size)))
         while living:
             task = self._next_task()
             self.step += 1
@@ -132,7 +136,7 @@ class Machine:
                     living -= 1
                     if not any(cta.live for cta in task.cta.cluster.ctas):
                         self.leave(task.cta.cluster)
-                        living += self._admit(waiting)
+                        living += self._admit()
                 continue
             if self.polls == polls:
                 self.polls = 0            # a step that did not look at memory: somebody is at work
@@ -168,9 +172,24 @@ class Machine:
                 cta.forget()            # no cycles of references: each CTA's memory is free at once
             cluster.ctas.clear()
 
-    def _admit(self, waiting: Iterator) -> int:
+    def _residents(self, wanted: int | None, seed: int | None) -> int:
+        """How many CTAs run at the same time, unless the launch has fewer."""
+        ctas = self.grid[0] * self.grid[1] * self.grid[2]
+        if self.together:
+            return ctas
+        size = self.program.cluster_size
+        return wanted or (crowd(self.program, ctas // size, seed) * size if self.asks else RESIDENT)
+
+    def take_waiting(self) -> list:
+        """What a running cluster gets that asks for the work of one that has not started: its program ids, [] for a refusal."""
+        self.order.competed()
+        return [] if self.eager and not self.random.randrange(REFUSED) else self.waiting.next()
+
+    def _admit(self) -> int:
         """Start the next cluster of the grid, all its CTAs at once; how many they are, 0 if there is none left."""
-        indices = next(waiting, ())
+        if self.asks:
+            self.order.competed()
+        indices = self.waiting.next()
         cluster = Cluster(self.warps)
         for rank, index in enumerate(indices):
             cta = self.cta_class(self.begun, index, cluster, rank)

@@ -113,6 +113,7 @@ class Cta:
     named_barriers: dict[int, Any] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
     live: int = 0
+    refused: Op | None = None       # that saw first that a request for the work of another cluster was refused
 
     def unit(self, name: str) -> Unit:
         found = self.units.get(name)

@@ -17,6 +17,7 @@ from . import (  # noqa: F401
     descriptor_slots,
     descriptors,
     elements,
+    launch_control,
     layouts,
     libdevice,
     memory,
