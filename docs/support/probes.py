@@ -379,13 +379,24 @@ def dot_scaled():
 # ---- cluster launch control ------------------------------------------------------------------------------------------
 
 @probe
-def clc_create_context():
-    tlx.clc_create_context(1)
+def clc_create_context(x):
+    context = tlx.clc_create_context(1)
+    tile, phase = tl.program_id(0), 0
+    while tile != -1:
+        tlx.clc_producer(context, phase ^ 1)
+        tl.store(x + tile, 1.0)
+        tile = tlx.clc_consumer(context, phase)
+        phase ^= 1
 
 
 @probe
-def _alloc_clc_responses():
-    tlx._alloc_clc_responses(1)
+def _alloc_clc_responses(x):
+    response, full = tlx._alloc_clc_responses(1), tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], 16)
+    tlx._clc_issue(response[0], full[0])
+    tlx.barrier_wait(full[0], 0)
+    taken, _, _ = tlx._clc_query(response[0])
+    tl.store(x, taken.to(tl.float32))
 
 
 _same("clc_producer clc_consumer", clc_create_context)

@@ -26,9 +26,9 @@ def rows(*names):
     return pytest.mark.parametrize(", ".join(names), list(itertools.product(SWITCHES, repeat=len(names))))
 
 
-def right(launch, search="both") -> bool:
+def right(launch, search="both", limit=30) -> bool:
     """Whether nothing is found in a launch; "both" also says that all interleavings were seen."""
     kernel, grid, args, meta = launch
-    report = mimw.check(kernel, grid, *args, seeds=4, search=search, limit=30, shrink=False, **meta)
+    report = mimw.check(kernel, grid, *args, seeds=4, search=search, limit=limit, shrink=False, **meta)
     assert search == "random" or report.complete or not report.ok
     return report.ok

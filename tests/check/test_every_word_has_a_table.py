@@ -51,17 +51,18 @@ def test_a_table_is_about_words_that_matter(name):
     """The launch with all switches on holds the words and is right; of each wait, arrive and fence there is one that it needs."""
     words, make = TABLES[name]
     kernel, grid, args, meta = make()
-    launch = prepare(kernel, grid, args, dict(meta))
+    chip = meta.get("target", "sm_90a")
+    launch = prepare(kernel, grid, args, {name: value for name, value in meta.items() if name != "target"}, chip)
     assert set(words) <= {op.name for program in (launch.recorded, expand_pipes(launch.recorded)) for op in program.walk()}
     assert mimw.check(kernel, grid, *args, seeds=2, shrink=False, **meta).ok
     drops = [mutant for mutant in mutants(launch.recorded) if mutant.change == "drop"]
     for word in {mutant.word for mutant in drops}.intersection(words):
-        assert not all(_ok(launch, mutant) for mutant in drops if mutant.word == word), f"{name} is right without its {word}"
+        assert not all(_ok(launch, mutant, chip) for mutant in drops if mutant.word == word), f"{name} is right without its {word}"
 
 
-def _ok(launch, mutant) -> bool:
+def _ok(launch, mutant, chip: str) -> bool:
     try:
-        program = run_passes(mutant.program, target("sm_90a"))
+        program = run_passes(mutant.program, target(chip))
     except KernelError:
         return False
     return Search(replace(launch, program=program)).all(2, "both", 4, shrink=False).ok

@@ -200,3 +200,36 @@ def make_tensor_descriptor(x, rows):
     tlx.fence("gpu")
     desc = tl.make_tensor_descriptor(x, [rows, 64], [64, 1], [32, 64])
     desc.store([0, 0], tl.zeros((32, 64), tl.float32))
+
+
+# ---- cluster launch control ------------------------------------------------------------------------------------------
+
+@case(("sm_100a", ), {"x": "*i32"})
+@mimw.jit
+def clc(x):
+    context = tlx.clc_create_context(1, 3)
+    tile, turn = tl.program_id(0), 0
+    while tile != -1:
+        tlx.clc_producer(context, (turn // 3) & 1 ^ 1, k=turn % 3)
+        tl.store(x + tile, turn)
+        tile = tlx.clc_consumer(context, (turn // 3) & 1, k=turn % 3)
+        turn += 1
+
+
+@case(("sm_100a", ), {"x": "*i32"})
+@mimw.jit
+def clc_in_tasks(x):
+    context = tlx.clc_create_context(2)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tile, phase = tl.program_id(0), 0
+            while tile != -1:
+                tl.store(x + tile, phase)
+                tile, _, _ = tlx.clc_consumer(context, phase, return_3d=True)
+                phase ^= 1
+        with tlx.async_task(num_warps=1):
+            tile, phase = tl.program_id(0), 0
+            while tile != -1:
+                tlx.clc_producer(context, phase ^ 1)
+                tile = tlx.clc_consumer(context, phase)
+                phase ^= 1

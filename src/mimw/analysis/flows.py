@@ -36,7 +36,7 @@ class Flows:
         for op in program.walk():
             row = op.row
             for root in self.touched(op, row.writes):
-                if row.stores_registers:
+                if row.stores_registers or "steals" in row.traits:      # an answer is known once the request is decided
                     self.stores.setdefault(root, []).append(op)
                 else:
                     self.filled.add(root)

@@ -17,6 +17,7 @@ import ast
 from ..language.names import no_such_name
 from ..language.parts import Parts
 from ..language.tle.gpu.warp_specialize import Partitions
+from ..language.tlx.types import CLCPipelineContext
 from ..triton_port.codegen import (
     CodeGenerator,
     CompilationError,
@@ -63,7 +64,7 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, StructuredReturn
     def set_value(self, name: str, value) -> None:
         """Assignments name values: the first name that a value gets is the one that reports use."""
         super().set_value(name, value)
-        if isinstance(value, Parts):
+        if isinstance(value, (Parts, CLCPipelineContext)):
             value._set_name(self.builder, name)
         if isinstance(value, base_value) and not isinstance(value, constexpr):
             handles = flatten_values_to_ir([value])

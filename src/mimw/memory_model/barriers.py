@@ -13,6 +13,7 @@ round. `BarrierNotReady`: a barrier is used, and nothing orders its initialisati
 
 from __future__ import annotations
 
+from ..analysis.launch_control import miscounted
 from ..errors import BarrierNotReady, PhaseMissed, fail
 from ..ir import Op
 from .clocks import Clock, join
@@ -131,10 +132,11 @@ class BarrierOrder:
                         "waited for another chunk", wait.site, barrier.made,
                         hint=f"let the writer and every reader go through the chunks 0, 1, 2, ... in order, and call {bring} once "
                         f"a chunk, behind its {'acquire' if bring == 'commit' else 'wait'}")
+        wrong = miscounted(self.machine.program, barrier.root)
         what = f"phase {before} (parity {before & 1})" if before >= 0 else "the phase before the first (parity 1)"
         return fail(PhaseMissed, task, op, f"{op.name} completes phase {now} (parity {now & 1}) of {barrier.name}, and nothing "
                     f"orders that after the wait of {waiter.where} at {wait.site}, which passed because {what} was over. Had "
                     f"that task been slower, it would have found phase {now} over and waited for phase {now + 1}",
                     wait.site, barrier.made,
-                    hint=f"let {waiter.where} release something after its wait that whoever brings phase {now} waits for; a "
-                    "task may wait for a phase only if the one before it is known to be over")
+                    hint=wrong or f"let {waiter.where} release something after its wait that whoever brings phase {now} waits for; "
+                    "a task may wait for a phase only if the one before it is known to be over")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ..analysis import pipe_sides
 from ..analysis.barrier_ops import signals, waits
+from ..analysis.launch_control import miscounted_by
 from ..errors import (
     CopyReadEarly,
     DataRace,
@@ -34,6 +35,7 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) ->
         earlier, later = later, earlier
     kind = MissingFence if fence else _kind(earlier, later)
     missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
+    hint = miscounted_by(machine.program, later.op) or hint
     low, high = span
     lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
              f"  {_side(earlier)}", f"  {_side(later)}"]

@@ -17,10 +17,10 @@ define("grid_dependency_wait grid_dependency_launch_dependents", "", None, "none
 
 define("alloc_barriers", "count:#int arrive_count:#int",
        lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ), "none", "sync write", ours=True,
-       attrs="per_thread:#bool? pipe:#str? side:#str? readers:const?", allocates="barriers", needs="mbarrier",
+       attrs="per_thread:#bool? pipe:#str? side:#str? readers:const? clc:#str?", allocates="barriers", needs="mbarrier",
        doc="`count` mbarriers, each completing a phase after `arrive_count` arrivals and its expected bytes. attrs: "
        "per_thread; of a pipe's barriers, one a slot, also the name of the pipe (\"\": it has none), the side, `full` or `free`, "
-       "and the names of the pipe's readers.")
+       "and the names of the pipe's readers; of those that clc_create_context makes, clc, `empty` or `full`.")
 define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ),
        "none", "pure", ours=True, view_of="barrier", view="slot", cost="free")
 define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1?", None, "none", "sync", ours=True, releases=True,

@@ -19,8 +19,8 @@ from ...ir import I64, Buffer
 from ..core import capability, word
 from ..refuse import refuse
 from .arguments import positive_int, single_barrier
-from .barrier import alloc_barriers, barrier_arrive, barrier_expect_bytes, barrier_wait, fence
-from .types import CLCPipelineContext, clc_response, clc_response_type
+from .barrier import barrier_arrive, barrier_expect_bytes, barrier_wait, fence
+from .types import CLCPipelineContext, clc_response, clc_response_type, mbarrier_type, storage_kind
 
 __all__ = ["_alloc_clc_responses", "_clc_issue", "_clc_query", "clc_consumer", "clc_create_context", "clc_producer"]
 
@@ -41,8 +41,9 @@ def clc_create_context(num_consumers: tl.constexpr, num_stages: tl.constexpr = 1
     _needs_launch_control("clc_create_context", _semantic)
     positive_int("clc_create_context: num_consumers", num_consumers)
     positive_int("clc_create_context: num_stages", num_stages)
-    empty = alloc_barriers(num_stages, num_consumers, _semantic=_semantic)
-    full = alloc_barriers(num_stages, 1, _semantic=_semantic)
+    empty, full = (mbarrier_type(num_stages, None, storage_kind.smem).value(
+        _semantic.builder.record("alloc_barriers", num_stages, count, clc=side).results[0])
+        for side, count in (("empty", num_consumers), ("full", 1)))
     return CLCPipelineContext(empty, full, _alloc_clc_responses(num_stages, _semantic=_semantic))
 
 
@@ -198,6 +199,6 @@ def _needs_launch_control(name: str, semantic) -> None:
     if chip is None:
         refuse(NotImplementedError, f"tlx.{name} is not available on {semantic.builder.options.arch}")
     if chip < FIRST_CHIP:
-        refuse(TargetError, f"tlx.{name} needs cluster launch control, which Blackwell brought (sm_{FIRST_CHIP} or newer), but this "
-                            f"kernel is compiled for sm_{chip}", mend="compile for sm_100a, or give each program its tiles by "
+        refuse(TargetError, f"tlx.{name} needs cluster launch control, which Blackwell brought (sm_{FIRST_CHIP} or newer), but "
+                            f"this kernel is compiled for sm_{chip}", mend="compile for sm_100a, or give each program its tiles by "
                             "`for tile in range(tl.program_id(0), tiles, tl.num_programs(0))`")

@@ -42,7 +42,7 @@ def clc_issue(emitter: Emitter, op: Op):
 @emits("clc_issue_all")
 def clc_issue_all(emitter: Emitter, op: Op):
     """The sync keeps the answer behind the task's earlier reads of the response."""
-    operands = [thread_in_task(emitter), own_address(emitter, emitter.of(op.response)), own_address(emitter, emitter.of(op.barrier))]
+    operands = [thread_in_task(emitter), *(own_address(emitter, emitter.of(place)) for place in (op.response, op.barrier))]
     condition = ""
     if op.predicate is not None:
         condition = "\nsetp.ne.and.s32 on, $3, 0, on;"

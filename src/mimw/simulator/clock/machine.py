@@ -130,6 +130,11 @@ class TimedMachine(Machine):
         """A latency outside of the SM, whose clock is its own: from nanoseconds to cycles."""
         return self.model[figure] * self.conditions.megahertz / 1e3
 
+    @property
+    def request_latency(self) -> float:
+        """Of a request for the work of a cluster that has not started."""
+        return self.cycles("launch.request_ns")
+
     # ---- who goes on ------------------------------------------------------------------------------------------------
 
     def launch_order(self) -> Iterator:

@@ -22,6 +22,7 @@ BEFORE = {
     "tma_load_multicast": "tma.issue", "tma_store": "tma.issue", "bulk_load": "tma.issue", "bulk_store": "tma.issue",
     "async_remote_copy": "tma.issue", "async_dot": "tensor.issue", "async_dot_wait": "tensor.wait",
     "tma_store_wait": "tma.wait", "async_wait": "copy.wait", "warp_specialize": "launch.tasks",
+    "clc_issue": "barrier.expect", "clc_issue_all": "barrier.expect",
 }
 
 

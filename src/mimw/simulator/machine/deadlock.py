@@ -10,6 +10,7 @@ Input: a machine whose tasks are all blocked, or look at memory for ever. Output
 from __future__ import annotations
 
 from ...analysis.barrier_ops import BROUGHT, BarrierOp, signals
+from ...analysis.launch_control import miscounted
 from ...errors import BytesNeverSent, Deadlock, Livelock, TooFewArrivals, WaitCycle
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
@@ -40,7 +41,10 @@ def deadlock(machine) -> Deadlock:
 def waiting_lines(task, able: list[BarrierOp]) -> list[str]:
     """Where a task waits and for what, and who could have brought it."""
     first = f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
-    return [first, *(_could_have_come(task, able) if task.wait.kind == "barrier" else ())]
+    if task.wait.kind != "barrier":
+        return [first]
+    wrong = miscounted(task.machine.program, task.wait.resource.root)
+    return [first, *_could_have_come(task, able), *([f"      {wrong}"] if wrong else [])]
 
 
 def cause(stuck, able: list[BarrierOp]):

@@ -21,6 +21,7 @@ from random import Random
 from typing import Any
 
 from ...analysis import total_warps
+from ...costs.abstract import TMA_LATENCY
 from ...ir import Block, Op, Program, Value
 from ...memory_model import Order, Unordered
 from ...trace import Event, Trace
@@ -45,6 +46,7 @@ class Machine:
     data that decides nothing. `memory`, a `memory.global_memory.GlobalMemory`, is kept for the words; the machine does not look."""
 
     computes_all = True
+    request_latency: float = TMA_LATENCY    # of a request for the work of a cluster that has not started
     task_class, cta_class = Task, Cta       # what a machine makes of the kernel; one with a clock keeps more of each
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],

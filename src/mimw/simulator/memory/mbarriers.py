@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...analysis import PipeSide
+from ...analysis.launch_control import FULL, miscounted
 from ...errors import BytesNotExpected, TooManyArrivals, fail
 from ...ir import Site, Value
 from ..machine.tasks import InFlight, Task
@@ -37,6 +38,7 @@ class Mbarrier:
     waiters: list[Task] = field(default_factory=list)
     coming: list[InFlight] = field(default_factory=list)
     pipe: PipeSide | None = None        # if a pipe made it, whose user knows of slots and chunks only
+    clc: str = ""                       # what it is to the context of cluster launch control that made it, `empty` or `full`
 
     @property
     def name(self) -> str:
@@ -57,11 +59,19 @@ class Mbarrier:
         if self.arrived + count > self.count:
             more = f"{count} more arrival{'s' * (count != 1)}"
             raise fail(TooManyArrivals, task, op, f"{more} on {self.name}; {self.state()}", self.made,
-                       hint="allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)")
+                       hint=self._fewer(task))
         self.arrived += count
         self.pending_bytes += size
         task.machine.order.arrives(task, self)
         self._settle(task.clock, task, op)
+
+    def _fewer(self, task: Task) -> str:
+        """The mend of an arrival too many."""
+        if self.clc:
+            return miscounted(task.machine.program, self.root) or (
+                "let one task call clc_producer, once for each phase of a stage" if self.clc == FULL else
+                "let each consumer call clc_consumer once for each phase of a stage, with k and the phase of the producer")
+        return "allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)"
 
     def expect(self, copy: InFlight) -> None:
         """`copy` is on its way, and will complete bytes here."""

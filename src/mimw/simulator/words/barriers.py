@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...analysis import pipe_side
+from ...analysis.launch_control import clc_side
 from ...errors import BarrierMisuse, OutOfBounds, fail
 from ...target import NVIDIA_WARP
 from ..machine.operands import enabled, position
@@ -21,7 +22,7 @@ from ..memory.mbarriers import Mbarrier, single
 @handles("alloc_barriers")
 def alloc_barriers(task, op):
     pipe = pipe_side(op)
-    barriers = tuple(Mbarrier(op.result, index, op.arrive_count, op.site, pipe=pipe) for index in range(op.count))
+    barriers = tuple(Mbarrier(op.result, index, op.arrive_count, op.site, pipe=pipe, clc=clc_side(op)) for index in range(op.count))
     task.env[op.result] = task.cta.barriers[op.result] = barriers
     for barrier in barriers:
         task.machine.order.made(task, barrier)

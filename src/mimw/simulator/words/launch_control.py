@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...costs.abstract import TMA_LATENCY
 from ...errors import RequestAfterRefusal, fail
 from ...memory_model import ASYNC
 from ..machine.operands import enabled
@@ -54,7 +53,7 @@ def _ask(task: Task, op, request: _Request, cta: Cta, view: View, barrier: Mbarr
 
     elsewhere = {} if cta is task.cta else {"lands_in": cta}
     whose = f" of CTA {cta.index}" if elsewhere else ""
-    answer = issue(task, op, KIND, UNIT, size, TMA_LATENCY, land, view.name, destination=view, **elsewhere,
+    answer = issue(task, op, KIND, UNIT, size, task.machine.request_latency, land, view.name, destination=view, **elsewhere,
                    lands_by=f"barrier {barrier.name}{whose}, phase {barrier.phase} (parity {barrier.phase & 1})")
     view.touch(answer, op, write=True, proxy=ASYNC)
     barrier.expect(answer)
@@ -64,8 +63,8 @@ def _ask(task: Task, op, request: _Request, cta: Cta, view: View, barrier: Mbarr
 def _check_not_refused(task: Task, op) -> None:
     seen = task.cta.refused
     if seen is not None:
-        raise fail(RequestAfterRefusal, task, op, f"asks for another cluster after its CTA has seen, at {seen.site}, that a request "
-                   "was refused: what then happens is undefined", seen.site,
+        raise fail(RequestAfterRefusal, task, op, f"asks for another cluster after its CTA has seen, at {seen.site}, that a "
+                   "request was refused: what then happens is undefined", seen.site,
                    hint="leave the loop over tiles as soon as a request is refused: no later one brings anything")
 
 

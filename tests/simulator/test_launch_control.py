@@ -1,0 +1,178 @@
+"""Cluster launch control on the simulator: every tile runs once, whoever runs it, whenever it is asked for."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.analysis.needed import needed
+from mimw.errors import CopyReadEarly, SimulatorMisuse, UnwrittenRead
+from mimw.simulate import prepare
+from mimw.simulator.machine.launches import Waiting, asks, crowd
+from mimw.simulator.machine.machine import Machine
+from mimw.simulator.memory.arguments import bind
+from mimw.simulator.memory.global_memory import GlobalMemory
+
+CHIP = dict(target="sm_100a")
+
+
+@mimw.jit
+def counting(runs_ptr, owners_ptr, CONSUMERS: tl.constexpr, STAGES: tl.constexpr, DEEP: tl.constexpr = False):
+    """Counts how often each tile runs, and which CTA ran it: the default task works, the other one asks."""
+    context = tlx.clc_create_context(CONSUMERS, STAGES)
+    own = tl.program_id(0) + tl.num_programs(0) * tl.program_id(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tile, turn = own, 0
+            while tile != -1:
+                tl.atomic_add(runs_ptr + tile, 1)
+                tl.store(owners_ptr + tile, own)
+                if DEEP:
+                    x, y, z = tlx.clc_consumer(context, (turn // STAGES) & 1, k=turn % STAGES, return_3d=True)
+                    tile = tl.where(x != -1, x + tl.num_programs(0) * y, -1)
+                else:
+                    tile = tlx.clc_consumer(context, (turn // STAGES) & 1, k=turn % STAGES)
+                turn += 1
+        with tlx.async_task(num_warps=1):
+            tile, turn = own, 0
+            while tile != -1:
+                tlx.clc_producer(context, (turn // STAGES) & 1 ^ 1, k=turn % STAGES)
+                tile = tlx.clc_consumer(context, (turn // STAGES) & 1, k=turn % STAGES)
+                turn += 1
+
+
+def run(grid, seed, resident=None, stages=1, cluster=None, deep=False, races=True):
+    """(how often each tile ran, the CTA that ran it), with so many CTAs resident at once."""
+    tiles = int(np.prod(grid))
+    runs, owners = np.zeros(tiles, np.int32), np.full(tiles, -1, np.int32)
+    size = int(np.prod(cluster or 1))
+    meta = dict(CONSUMERS=2 * size, STAGES=stages, DEEP=deep) | (dict(ctas_per_cga=cluster) if cluster else {})
+    launch = prepare(counting, grid, (runs, owners), meta, "sm_100a")
+    memory = GlobalMemory()
+    arguments = bind(launch.program, launch.values, memory)
+    machine = Machine(launch.program, (*launch.grid, 1, 1)[:3], arguments, memory, seed=seed, trace=False, check_unwritten=True,
+                      races=races, resident=resident)
+    machine.run()
+    machine.close()
+    return runs, owners
+
+
+@pytest.mark.parametrize("resident", [1, 2, 3, 5, 9, 200])
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_every_tile_runs_once(resident, stages):
+    for seed in range(25):
+        runs, owners = run((9, ), seed, resident, stages)
+        assert (runs == 1).all() and (owners >= 0).all()
+        if resident >= 9:
+            assert (owners == np.arange(9)).all()       # nobody waits, so nobody's work can be taken
+
+
+@pytest.mark.parametrize("resident", [4, 8, 200])
+@pytest.mark.parametrize("cluster", [(2, 1, 1), (4, 1, 1)])
+def test_a_cluster_takes_whole_clusters(resident, cluster):
+    size, tiles = cluster[0], np.arange(16)
+    for seed in range(10):
+        runs, owners = run((16, ), seed, resident, 2, cluster)
+        assert (runs == 1).all()
+        assert (owners % size == tiles % size).all()        # the CTA with rank r runs the tiles of rank r
+        assert (owners // size == np.repeat(owners[::size] // size, size)).all()
+
+
+@pytest.mark.parametrize("grid, cluster", [((4, 3), None), ((4, 4), (2, 2, 1)), ((4, 4), (1, 2, 1))])
+@pytest.mark.parametrize("resident", [4, 8, 200])
+def test_grids_of_two_dimensions(grid, cluster, resident):
+    for seed in range(10):
+        runs, _ = run(grid, seed, resident, 2, cluster, deep=True)
+        assert (runs == 1).all()
+
+
+def test_the_seed_decides_who_gets_a_tile():
+    found = {tuple(run((9, ), seed, 3)[1]) for seed in range(20)}
+    assert len(found) > 5
+    assert tuple(run((9, ), 7, 3)[1]) == tuple(run((9, ), 7, 3)[1])
+
+
+def test_how_many_are_resident_follows_from_the_seed():
+    """Few at a time, so that there is something to take; kernels that do not ask have all SMs."""
+    program = prepare(counting, (9, ), (np.zeros(9, np.int32), np.zeros(9, np.int32), 2, 1), {}, "sm_100a").program
+    assert asks(program) and {crowd(program, 9, seed) for seed in range(20)} == {1, 2, 3, 9} and crowd(program, 9, None) == 2
+    waiting = Waiting(iter([[(0, 0, 0)]]))
+    assert (waiting.next(), waiting.next()) == ([(0, 0, 0)], [])
+
+
+def test_a_request_may_be_refused_though_tiles_are_left():
+    """Then the CTA ends, and admission starts the next: with one resident, somebody else than CTA 0 runs a tile in some run."""
+    assert any(set(run((9, ), seed, 1)[1]) != {0} for seed in range(60))
+    assert set(run((9, ), 0, 1)[1]) == {0}
+
+
+@mimw.jit
+def hasty(out_ptr, WAIT: tl.constexpr, ASK: tl.constexpr):
+    answer, full = tlx._alloc_clc_responses(2), tlx.alloc_barriers(1)
+    if ASK:
+        tlx.barrier_expect_bytes(full[0], 16)
+        tlx._clc_issue(answer[1], full)
+    if WAIT:
+        tlx.barrier_wait(full[0], 0)
+    x, y, z = tlx._clc_query(answer[1])
+    tl.store(out_ptr, x)
+    tl.store(out_ptr + 1, y)
+    tl.store(out_ptr + 2, z)
+
+
+@pytest.mark.parametrize("wait, ask, kind", [(False, True, CopyReadEarly), (False, False, UnwrittenRead)])
+def test_an_answer_that_is_not_there(wait, ask, kind):
+    why = "before the cluster launch request" if ask else "which nobody has written"
+    with pytest.raises(kind, match=rf"clc_query reads 'answer'\[1\], element \(0,\), {why}"):
+        mimw.simulate(hasty, (1, ), np.zeros(3, np.int32), wait, ask, **CHIP)
+
+
+def test_a_refusal_is_three_times_minus_one():
+    out = np.zeros(3, np.int32)
+    mimw.simulate(hasty, (1, ), out, True, True, **CHIP)
+    assert (out == -1).all()
+
+
+@mimw.jit
+def naming(out_ptr):
+    answer, full = tlx._alloc_clc_responses(1), tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], 16)
+    tlx._clc_issue(answer[0], full[0])
+    tlx.barrier_wait(full[0], 0)
+    x, y, z = tlx._clc_query(answer)
+    own = tl.program_id(0) + 3 * (tl.program_id(1) + 4 * tl.program_id(2))
+    tl.store(out_ptr + own, tl.where(x != -1, x + 3 * (y + 4 * z), -1))
+
+
+def test_an_answer_names_the_next_cluster():
+    """On seed 0 no request is refused while there is something to take, and here one CTA runs at a time."""
+    out = np.full(24, -7, np.int32)
+    launch = prepare(naming, (3, 4, 2), (out, ), {}, "sm_100a")
+    memory = GlobalMemory()
+    Machine(launch.program, launch.grid, bind(launch.program, launch.values, memory), memory, seed=0, trace=False,
+            check_unwritten=True, resident=1).run()
+    assert (out[::2] == np.arange(1, 24, 2)).all() and (out[1::2] == -7).all()
+
+
+def test_a_sample_of_ctas_is_refused():
+    arrays = [np.zeros(40, np.int32) for _ in range(2)]
+    with pytest.raises(SimulatorMisuse, match="it asks at .* for the work of CTAs that have not started") as caught:
+        mimw.check(counting, (40, ), *arrays, 2, 1, ctas="sample", **CHIP)
+    assert "ctas='all'" in str(caught.value)
+
+
+def test_smaller_launches_are_not_tried():
+    """What a request brings says how often a loop goes round; how many tiles each CTA has differs with the seed as it is."""
+    report = mimw.check(counting, (9, ), *(np.zeros(9, np.int32) for _ in range(2)), 2, 1, seeds=12, **CHIP)
+    assert report.ok and "says how often the loop" in str(report)
+
+
+def test_a_prediction_shares_the_tiles_out():
+    """The loop over tiles is no loop whose rounds depend on data: requests are decided, one after the other."""
+    runs, owners = (np.zeros(2000, np.int32) for _ in range(2))
+    launch = prepare(counting, (2000, ), (runs, owners, 2, 1), {}, "sm_100a")
+    assert not needed(launch.program).bounds
+    found = mimw.predict(counting, (2000, ), runs, owners, 2, 1, **CHIP)
+    assert found.simulated[1] == 14 and found.chip.startswith("NVIDIA B200") and found.cycles > 0
+    assert not runs.any()
