@@ -29,7 +29,7 @@ def test_refused_elsewhere(name, target):
         case.compiled(target)
     text = str(caught.value)
     assert re.search(r"words.py:\d+", text)
-    assert re.search(f"{target}|{_FAMILY.get(target[:4], "Blackwell")}", text)
+    assert re.search(f"{target}|{_FAMILY.get(target[:4], 'Blackwell')}", text)
 
 
 def test_the_table_for_the_documentation():
