@@ -252,6 +252,26 @@ _same("async_descriptor_store_wait", async_descriptor_store)
 
 
 @probe
+def async_descriptor_gather(h):
+    d = tl.make_tensor_descriptor(h, [64, 64], [64, 1], [1, 64])
+    tile, bars = tlx.local_alloc((16, 64), tl.float16, 1)[0], tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(bars[0], 2048)
+    tlx.async_descriptor_gather(d, tile, 63 - tl.arange(0, 16), 0, bars[0])
+    tlx.barrier_wait(bars[0], 0)
+    tl.store(h + tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 64)[None, :], tlx.local_load(tile))
+
+
+@probe
+def async_descriptor_scatter(h):
+    d = tl.make_tensor_descriptor(h, [64, 64], [64, 1], [1, 64])
+    tile = tlx.local_alloc((16, 64), tl.float16, 1)[0]
+    tlx.local_store(tile, tl.zeros((16, 64), tl.float16))
+    tlx.fence("async_shared")
+    tlx.async_descriptor_scatter(d, tile, 63 - tl.arange(0, 16), 0)
+    tlx.async_descriptor_store_wait(0)
+
+
+@probe
 def async_descriptor_prefetch_tensor(d):
     tlx.async_descriptor_prefetch_tensor(d, [0, 0])
 

@@ -101,6 +101,21 @@ def copy_tile(d):
     tle.gpu.copy(buffer, d, [64, 64], [0, 0])
 
 
+@probe("gpu.copy, rows of a pointer")
+def copy_rows(x, y):
+    buffer = tle.gpu.alloc([16, 32], tl.float32)
+    tle.gpu.copy(x, buffer, [16, 32], [15 - tl.arange(0, 16), 0], stride=32, extents=[16, 32])
+    tle.gpu.copy(buffer, y, [16, 32], [15 - tl.arange(0, 16), 0], stride=32, extents=[16, 32])
+
+
+@probe("gpu.copy, rows of a descriptor")
+def copy_described_rows(x):
+    d = tl.make_tensor_descriptor(x, [16, 32], [32, 1], [1, 32])
+    buffer = tle.gpu.alloc([16, 32], tl.float32)
+    tle.gpu.copy(d, buffer, [16, 32], [15 - tl.arange(0, 16), 0])
+    tle.gpu.copy(buffer, d, [16, 32], [15 - tl.arange(0, 16), 0])
+
+
 @probe("gpu.warp_specialize")
 def partitions(x, y):
     tle.gpu.warp_specialize([(_store, (x, 1.0)), (_store, (y, 2.0))], [4], [80])

@@ -32,6 +32,7 @@ FAMILIES = {
                            "fence_mbarrier_init_cluster fence fence_async_shared",
     "Copies": "async_load async_load__bulk async_load_commit_group async_load_wait_group async_store async_descriptor_load "
               "async_descriptor_load__multicast async_descriptor_store async_descriptor_store_wait "
+              "async_descriptor_gather async_descriptor_scatter "
               "async_descriptor_prefetch_tensor prefetch prefetch__tensormap allocate_tensor_descriptor "
               "make_tensor_descriptor reinterpret_tensor_descriptor",
     "Clusters": "cluster_cta_rank cluster_size_1d remote_view remote_shmem_store async_remote_shmem_store "
@@ -79,7 +80,9 @@ NOTES = """## Said once
 * `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and
   `async_descriptor_store(store_reduce=)` with an `eviction_policy` need the descriptor's address. They have it for descriptors of
   the host and for those made in the kernel, unless an `if` or a loop hands the descriptor on: then the multicast is refused,
-  and the hints are left out.
+  and the hints are left out. So do `async_descriptor_gather` and `async_descriptor_scatter` on sm_90 and sm_120.
+* `async_descriptor_gather` and `async_descriptor_scatter` are not of the published language. On sm_90 and sm_120 a lane copies a row;
+  rows of 32 and 64 bytes go through 128 bytes of shared memory each there, and a gather of such rows waits for them.
 """
 
 

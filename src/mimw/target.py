@@ -34,6 +34,7 @@ FEATURES: dict[str, str] = {
     "preferred_cluster": "preferred size of clusters",
     "launch_control": "cluster launch control",
     "zero_fill": "asynchronous copies that fill what they do not read with zeros",
+    "gather4": "TMA copies of four rows at a time",
 }
 """What a chip may have, each with the words in which an error says that a chip has none. A row of the op table names the feature
 that its op needs (`needs`)."""
@@ -108,8 +109,8 @@ _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_80", 80, 163, "mma", frozenset()),
     _nvidia("sm_90a", 90, 227, "wgmma", _HOPPER_UP | {"wgmma"}, max_cluster=16),
-    _nvidia("sm_100a", 100, 227, "tcgen05", _BLACKWELL_UP, max_cluster=16, tensor_memory_columns=512),
-    _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_UP, max_cluster=16, tensor_memory_columns=512),
+    _nvidia("sm_100a", 100, 227, "tcgen05", _BLACKWELL_UP | {"gather4"}, max_cluster=16, tensor_memory_columns=512),
+    _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_UP | {"gather4"}, max_cluster=16, tensor_memory_columns=512),
     _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8),
     _amd("gfx942", 64, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512),
     _amd("gfx950", 160, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512),

@@ -32,7 +32,14 @@ _TLX_ROWS = {
     "async_descriptor_load, multicast": r"multicast_targets=",
     "prefetch, tensormap": r"tensormap=True",
 }
-NOT_HERE = {"tlx.barrier_try_wait": "its flag depends on who was faster; tests/words/test_try_wait.py has the word"}
+_ROWS_OF_TENSORS = "as the ops tma_gather and tma_scatter, below"
+NOT_HERE = {
+    "tlx.barrier_try_wait": "its flag depends on who was faster; tests/words/test_try_wait.py has the word",
+    "tlx.async_descriptor_gather": _ROWS_OF_TENSORS,
+    "tlx.async_descriptor_scatter": _ROWS_OF_TENSORS,
+    "tle.gpu.copy, rows of a pointer": _ROWS_OF_TENSORS,
+    "tle.gpu.copy, rows of a descriptor": _ROWS_OF_TENSORS,
+}
 # Ops of the table that no program reaches, and why.
 OPS_NOT_HERE = {
     "barrier_test": "as barrier_try_wait, whose op it is",
@@ -42,8 +49,10 @@ OPS_NOT_HERE = {
     **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),
     "time_base": "put in by mimw.profile",
     "time_stamp": "put in by mimw.profile",
-    "descriptor_gather": "TMA gathers are Blackwell's, and not offered beside our words",
-    "descriptor_scatter": "as descriptor_gather",
+    **dict.fromkeys(
+        ("tma_gather", "tma_fetch_rows", "tma_scatter", "descriptor_gather", "descriptor_scatter"),
+        "another generator would make another program of every seed; tests/words/test_row_copies.py draws rows at random",
+    ),
     **dict.fromkeys(
         ("fcmpONE", "fcmpUEQ", "fcmpUGE", "fcmpUGT", "fcmpULE", "fcmpULT"),
         "tl compares with the ordered ones, and by fcmpUNE",

@@ -36,7 +36,7 @@ def test_every_barrier_is_used_or_seen(name):
     assert row.barrier in KINDS | {""} and (row.barrier == "complete") == bool(row.brings)
 
 
-LIES = {"view", "free", "tile", "block", "lhs", "rhs", "rows", "elements", "bytes", "alike", "picked", "flat"}
+LIES = {"view", "free", "tile", "block", "gathered", "lhs", "rhs", "rows", "elements", "bytes", "alike", "picked", "flat"}
 GONE = {"local_ptr"}  # before layouts are chosen
 
 

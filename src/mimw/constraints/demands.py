@@ -76,8 +76,17 @@ def _allocation(op: Op, views: Views) -> Iterator[Requirement]:
 
 
 def _block(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+    return _as_block(op, buffer, views, op.descriptor.type.shape)
+
+
+def _gathered(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+    """Rows that are copied one by one lie as if TMA had copied the whole tile."""
+    return _as_block(op, buffer, views, buffer.type.shape)
+
+
+def _as_block(op: Op, buffer: Value, views: Views, shape: tuple[int, ...]) -> Iterator[Requirement]:
     descriptor = op.descriptor.type
-    layout = nvmma_shared(descriptor.shape, descriptor.element)
+    layout = nvmma_shared(shape, descriptor.element)
     for view in views[buffer]:
         for cut, _ in view.slices:
             _check_whole_atoms(op, cut, layout)
@@ -193,9 +202,9 @@ def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 
 
 # What an op demands for how its row says that an operand lies; the other ways to lie suit any layout.
-_BY_KIND = {"block": _block, "lhs": _dot_operand("A", 1), "rhs": _dot_operand("B", 0), "rows": _rows, "elements": _elements,
-            "alike": _alike, "bytes": _bytes}
+_BY_KIND = {"block": _block, "gathered": _gathered, "lhs": _dot_operand("A", 1), "rhs": _dot_operand("B", 0), "rows": _rows,
+            "elements": _elements, "alike": _alike, "bytes": _bytes}
 # What allocations and two kinds of views demand by what their authors said of the result.
 _BY_VIEW = {"placed": _allocation, "slot": _index, "retyped": _reinterpret}
 # The ways to lie of a buffer that an op takes as one whole tile.
-_WHOLE = frozenset(("free", "tile", "block", "lhs", "rhs", "rows", "alike", "bytes"))
+_WHOLE = frozenset(("free", "tile", "block", "gathered", "lhs", "rhs", "rows", "alike", "bytes"))

@@ -17,7 +17,7 @@ from ..ir.types import Descriptor, Tensor
 from ..target import TARGETS, Target
 from .bank_conflicts import BankChoice
 from .buffers import solve_buffers, wanted_alignments
-from .defaults import nvmma_shared
+from .descriptors import descriptor_layouts
 from .in_flight import check_in_flight
 from .pinned import check_pinned
 from .rules import rule_of
@@ -41,8 +41,7 @@ def solve_layouts(program: Program, target: Target = TARGETS["sm_90a"], *, bank_
         layouts.reasons[alloc] = (f"its reads and writes take {choice.wavefronts} wavefronts a warp in it, and {choice.before} in "
                                   f"{layouts.reasons[alloc]}")
     layouts.alignments = wanted_alignments(program)
-    layouts.descriptors = {value: nvmma_shared(value.type.shape, value.type.element)
-                           for value in _values(program) if isinstance(value.type, Descriptor)}
+    layouts.descriptors = descriptor_layouts(program, [value for value in _values(program) if isinstance(value.type, Descriptor)])
     tiles = Tiles(program, target, rule_of, stored)
     tiles.solve()
     check_in_flight(program, tiles)

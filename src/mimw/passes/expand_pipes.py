@@ -201,11 +201,14 @@ class _Expander:
             return
         full = self.full[chunk]
         if op not in chunk.together:
-            writer.emit("barrier_bytes", (full, op.descriptor.type.block_bytes), op.site)
+            writer.emit("barrier_bytes", (full, op.buffer.type.bytes), op.site)
         elif chunk.ahead and op is chunk.together[0]:
             writer.emit("barrier_expect", (full, chunk.bytes, None), chunk.commit.site, method="commit")
-        args = op.descriptor, op.offsets, full, op.buffer, None, op.cache_policy
-        writer.emit("tma_load", writer.now(args), op.site)
+        if "rows" in op.row.places:
+            writer.emit("tma_gather", writer.now((op.descriptor, op.rows, op.column, full, op.buffer, None)), op.site)
+        else:
+            args = op.descriptor, op.offsets, full, op.buffer, None, op.cache_policy
+            writer.emit("tma_load", writer.now(args), op.site)
 
     def waits_for_copy(self, block: Block, index: int) -> bool:
         """True for the group and the wait of a copy by threads into a slot: the commit waits for all of them."""

@@ -27,14 +27,14 @@ def join_copies(program: Program) -> Program:
 
 
 def _is_copy(op: Op) -> bool:
-    return op.name == "tma_fetch" or "of_copy" in op.attrs
+    return "fetch" in op.row.traits or "of_copy" in op.attrs
 
 
 def _block(block: Block, memory: dict[Value, frozenset[Value]]) -> Block:
     ops = [op.with_blocks(lambda inner: _block(inner, memory)) for op in block.ops]
     changed: dict[int, Op | None] = {}
-    for run in filter(lambda run: len(run) > 1, _runs(ops, memory, lambda op: op.name == "tma_fetch")):
-        total = sum(ops[index].descriptor.type.block_bytes for index in run)
+    for run in filter(lambda run: len(run) > 1, _runs(ops, memory, lambda op: "fetch" in op.row.traits)):
+        total = sum(ops[index].buffer.type.bytes for index in run)
         for index in run:
             changed[index] = ops[index].with_attrs(bytes=total if index == run[0] else 0, more=index != run[-1])
     for run in _runs(ops, memory, lambda op: "of_copy" in op.attrs):

@@ -43,7 +43,7 @@ class Chunk:
     @property
     def bytes(self) -> int:
         """What one expect announces."""
-        return sum(tile.descriptor.type.block_bytes for tile in self.together)
+        return sum(tile.buffer.type.bytes for tile in self.together)
 
 
 @dataclass
@@ -63,6 +63,11 @@ def pipe_chunks(program: Program) -> Chunks:
     finder.visit(program.body, ())
     finder.find_threads()
     return finder.chunks
+
+
+def _completes_elsewhere(op: Op) -> bool:
+    """True of a TMA load that the author completes on a barrier."""
+    return op.row.barrier == "complete" and "descriptor" in op.row.places and not op.row.peers
 
 
 class _Finder:
@@ -131,7 +136,7 @@ class _Finder:
         self.refuse_pointers(chunk, block)
         if chunk.together and len(chunk.together) == len(chunk.tiles):
             since = block.ops[block.ops.index(chunk.together[0]):block.ops.index(op)]
-            chunk.ahead = all(is_pure(one.name) or one.name == "tma_load" or one in chunk.together for one in since)
+            chunk.ahead = all(is_pure(one.name) or _completes_elsewhere(one) or one in chunk.together for one in since)
 
     def refuse_pointers(self, chunk: Chunk, block: Block) -> None:
         """Refuse pointers into a field that a TMA copy of the same chunk fills: nothing orders the two."""

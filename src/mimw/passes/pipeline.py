@@ -31,6 +31,7 @@ from .check_exclusive import check_exclusive
 from .check_named_barriers import check_named_barriers
 from .check_pipes import check_pipes
 from .check_registers import check_registers
+from .check_rows import check_rows
 from .check_shared import check_shared
 from .check_target import check_target
 from .check_tasks import check_tasks
@@ -112,6 +113,7 @@ PASSES: tuple[Pass, ...] = (
     rewrite("expand_pipes", expand_pipes, "pipes become barriers: no later pass, no emission and no simulator knows pipes",
             after="target pipes"),
     check("descriptors", check_descriptors, "refuses tensor descriptors with extents or strides that TMA cannot take"),
+    check("rows", check_rows, "refuses copies of picked rows from a column that TMA cannot take"),
     rewrite("slot_arrays", slot_arrays, "makes an array of each buffer that is used slot by slot", after="expand_pipes"),
     rewrite("shared_pointers", shared_pointers, "pointers into shared memory become accesses to buffers: all later passes know "
             "buffers only", after="expand_pipes slot_arrays", needs="masked_views"),

@@ -23,6 +23,7 @@ The layout rules, which `constraints` implements:
     run        flat tiles, all in one layout: `attrs["run"]` neighbouring elements in one thread, then in the next thread
     once       flat tiles: one element a thread, a round of all threads after the other
     linear     the operand is flat: neighbouring elements in one thread, then in the next thread
+    rows       the operand `rows` is flat: as the chip's copies of rows take it; a result in the default of its shape
     pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
 
@@ -76,9 +77,10 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     which that attribute is true, or that operand has that value; `word` is the op as an author knows it
     lies            how a buffer has to lie in shared memory for the op, an entry for each operand: `view`, as what it is a view of;
                     `free`, in any layout, read or written tile by tile by threads; `tile`, in any layout of the whole tile;
-                    `block`, as TMA moves a descriptor's block; `lhs` or `rhs`, as wgmma reads that operand; `rows`, a tile in
-                    plain rows, or `elements` picked from some; `bytes`, its elements one after the other; `alike`, as the other
-                    operand marked so; `picked`, best in plain rows, for `flat` operands, which are what picks
+                    `block`, as TMA moves a descriptor's block; `gathered`, as TMA moves a block of the tile's shape; `lhs` or
+                    `rhs`, as wgmma reads that operand; `rows`, a tile in plain rows, or `elements` picked from some; `bytes`, its
+                    elements one after the other; `alike`, as the other operand marked so; `picked`, best in plain rows, for `flat`
+                    operands, which are what picks
     rule            the layout rule of the op's tiles, where it is a special case of the one named before
     end             the end of a pipe that calls the op, `writer` or `reader`
     traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it; `branch` runs one of
@@ -91,7 +93,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     `steals` takes work that another CTA would have done;
                     `clusters_only` is an illegal instruction in a launch without clusters; `reshape` keeps all elements in
                     row-major order; `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less
-                    those with the trait `alone`; `lanes` takes a number that differs between the threads of a task;
+                    those with the trait `alone`; `lanes` takes a number that differs between the threads of a task; `fetch` is a
+                    copy by TMA that is there when the op is over, alone or with the fetches right behind it (`join_copies`);
                     `pipe` is an op on a pipe, gone once `passes/expand_pipes.py` has run
 
 Ops named as one of Triton's `create_*` methods, less the prefix, take that method's arguments in that order, so both
@@ -116,6 +119,7 @@ from . import (  # noqa: F401
     memory,
     mma,
     pipes,
+    rows,
     threads,
     tiles,  # noqa: F401
 )

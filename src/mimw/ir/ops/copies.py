@@ -36,7 +36,7 @@ define("tma_load",
        doc="TMA tile load; completes block_bytes on the barrier.")
 define("tma_fetch", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const?", None, "none", "read write",
        ours=True, attrs="bytes:#int? more:#bool?", touches="descriptor=async-read buffer=async-write", copy="in",
-       needs="tma", word="tle.gpu.copy from a tensor descriptor", cost="global", lies="buffer=block",
+       traits="fetch", needs="tma", word="tle.gpu.copy from a tensor descriptor", cost="global", lies="buffer=block",
        doc="TMA tile load that is there when the op is over. attrs: bytes that the wait is told of here, those of the "
        "whole run of fetches or 0; more, if the next fetch waits for this one, too.")
 define("tma_store", "descriptor:Descriptor offsets:i32* buffer:Buffer cache_policy:const? reduce:#str", None, "none",

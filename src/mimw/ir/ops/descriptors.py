@@ -5,7 +5,7 @@ Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An e
     %tile = descriptor_load %descriptor (%row, %column)      touches="descriptor=async-read"
 """
 
-from ..type_rules import described, gathered_rows, scalar
+from ..type_rules import described, scalar
 from ..types import Descriptor, DescriptorSlots
 from .table import define
 
@@ -19,10 +19,6 @@ define("descriptor_store", "descriptor:Descriptor value:num[] offsets:int*", Non
        touches="descriptor=async-write", copy="out", time="store", needs="tma", word="desc.store", traits="collective")
 define("descriptor_reduce", "kind:@DESCRIPTOR_REDUCE_KIND descriptor:Descriptor value:num[] offsets:int*", None, "none", "write",
        touches="descriptor=async-write", copy="out", traits="reduces collective", needs="tma", word="desc.atomic_*")
-define("descriptor_gather", "descriptor:Descriptor rows:int[] column:int type:#type", gathered_rows, "free", "read",
-       touches="descriptor=async-read", copy="in", cost="global", traits="collective")
-define("descriptor_scatter", "descriptor:Descriptor value:num[] rows:int[] column:int", None, "none", "write",
-       touches="descriptor=async-write", copy="out", traits="collective")
 define("prefetch_descriptor", "descriptor:Descriptor", None, "none", "read", ours=True,
        needs="tma", word="prefetch(tensormap=True)", cost="sync", doc="A hint: the descriptor will be used soon.")
 define("descriptor_slots", "count:#int", lambda args, attrs: (DescriptorSlots(args[0]), ), "none", "write", ours=True,

@@ -7,7 +7,6 @@ Input: an op that copies. Output: Triton's ops of the copy engines:
 
 from __future__ import annotations
 
-from ...errors import NotYet
 from ...ir import Op, Tensor
 from ...ir.layouts import SharedLayout
 from ...triton_port.builder import mlir
@@ -16,6 +15,7 @@ from ..emitter import Emitter, emits
 from ..hopper.descriptor_address import is_hinted_reduction
 from ..hopper.reduction import hinted_reduction
 from ..predicates import predicate
+from . import fetches
 
 _REDUCE = {"add": "ADD", "min": "MIN", "max": "MAX", "and": "AND", "or": "OR", "xor": "XOR"}
 
@@ -123,20 +123,12 @@ def _fetch(emitter: Emitter, op: Op, tile, size: int, more: bool = False) -> Non
 
     A run of loads has one barrier: the first has the `size` of all, the others 0; all but the last have `more` to follow.
     """
-    builder = emitter.builder
-    always = builder.get_int1(True)
-    if size:
-        emitter.fetching = builder.create_local_alloc(emitter.types.barrier(0))
-        builder.create_mbarrier_init(emitter.fetching, 1)
-        builder.create_mbarrier_expect(emitter.fetching, size, always)
-    barrier = emitter.fetching
-    builder.create_async_tma_copy_global_to_local(emitter.of(op.descriptor), emitter.of(op.offsets), barrier, tile,
-                                                  always, False, None, _policy(emitter, op.cache_policy))
-    if more:
-        return
-    builder.create_mbarrier_wait(barrier, builder.get_int32(0), always, [])
-    builder.create_mbarrier_inval(barrier)
-    builder.create_local_dealloc(barrier)
+    always = emitter.builder.get_int1(True)
+    emitter.builder.create_async_tma_copy_global_to_local(
+        emitter.of(op.descriptor), emitter.of(op.offsets), fetches.begin(emitter, size), tile, always, False, None,
+        _policy(emitter, op.cache_policy))
+    if not more:
+        fetches.end(emitter)
 
 
 def _staged(emitter: Emitter, op: Op):
@@ -167,9 +159,3 @@ def _finish(emitter: Emitter, tile) -> None:
     """Wait for the store; only then may the memory be used for something else."""
     emitter.builder.create_async_tma_store_wait(0, False)
     emitter.builder.create_local_dealloc(tile)
-
-
-@emits("descriptor_gather", "descriptor_scatter")
-def descriptor_gather_scatter(emitter: Emitter, op: Op):
-    raise NotYet(f"not yet: tl.{op.name} in a kernel with mimw words", op.site,
-                 hint="TMA gather and scatter are Blackwell instructions; use tl.load with pointers on Hopper")

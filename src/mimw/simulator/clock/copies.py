@@ -62,6 +62,20 @@ def tma_load(task, op):
         task.machine.advance(task, task.clock)
 
 
+@timed("tma_gather")
+def tma_gather(task, op):
+    """Which rows they are only data say: none is taken to be one that another copy reads."""
+    if enabled(task, op, op.predicate):
+        size = _buffer_bytes(op.buffer)
+        _on_barrier(task, op, "gather", _loaded(task, size, object()), size, single(task, op, op.barrier))
+
+
+@timed("tma_fetch_rows")
+def tma_fetch_rows(task, op):
+    _, end = _loaded(task, _buffer_bytes(op.buffer), object())
+    task.wait_until(end, op, "a copy of rows")
+
+
 @timed("tma_load_multicast")
 def tma_load_multicast(task, op):
     """One read of L2, delivered to each target."""
@@ -80,7 +94,7 @@ def bulk_load(task, op):
     task.env[op.result] = None
 
 
-@timed("tma_store", "bulk_store")
+@timed("tma_store", "tma_scatter", "bulk_store")
 def tma_store(task, op):
     size = position(task, op, op.bytes) if "bytes" in op.row.places else _buffer_bytes(op.buffer)
     left = task.machine.store(task, size)

@@ -20,6 +20,7 @@ BEFORE = {
     "remote_arrive": "barrier.arrive", "named_barrier_wait": "barrier.named", "named_barrier_arrive": "barrier.named",
     "cluster_barrier": "barrier.cluster", "barrier": "barrier.named", "fence": "barrier.fence", "tma_load": "tma.issue",
     "tma_load_multicast": "tma.issue", "tma_store": "tma.issue", "bulk_load": "tma.issue", "bulk_store": "tma.issue",
+    "tma_gather": "tma.issue", "tma_scatter": "tma.issue",
     "async_remote_copy": "tma.issue", "async_dot": "tensor.issue", "async_dot_wait": "tensor.wait",
     "tma_store_wait": "tma.wait", "async_wait": "copy.wait", "warp_specialize": "launch.tasks",
     "clc_issue": "barrier.expect", "clc_issue_all": "barrier.expect",

@@ -7,8 +7,6 @@ Input: a task at an op of `ir/ops/descriptors.py`. Output: a descriptor, a tile,
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...errors import SimulatorMisuse, fail
 from ..machine.operands import offsets_of
 from ..machine.table import handles
@@ -65,24 +63,3 @@ def descriptor_reduce(task, op):
     offsets = offsets_of(task, op, op.offsets)
     descriptor.touch(task, op, task.machine.memory, offsets, write=True, scope="gpu")
     descriptor.write(task.machine.memory, offsets, tile, name, task, op)
-
-
-@handles("descriptor_gather")
-def descriptor_gather(task, op):
-    descriptor, rows, column = task.env[op.descriptor], task.read(op.rows, op), int(task.read(op.column, op))
-    block = (1, descriptor.block[-1])
-    for row in rows:
-        descriptor.touch(task, op, task.machine.memory, [int(row), column], write=False, block=block)
-    parts = [descriptor.read(task.machine.memory, [int(row), column], task, op, block) for row in rows]
-    task.env[op.result] = np.concatenate(parts)
-
-
-@handles("descriptor_scatter")
-def descriptor_scatter(task, op):
-    descriptor, tile = task.env[op.descriptor], task.read(op.value, op)
-    rows, column = task.read(op.rows, op), int(task.read(op.column, op))
-    task.machine.polls = 0
-    block = (1, descriptor.block[-1])
-    for index, row in enumerate(rows):
-        descriptor.touch(task, op, task.machine.memory, [int(row), column], write=True, block=block)
-        descriptor.write(task.machine.memory, [int(row), column], tile[index:index + 1], "", task, op, block)

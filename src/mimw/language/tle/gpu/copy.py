@@ -20,11 +20,12 @@ from ...core import word
 from ...refuse import refuse
 from ...tlx import types as tlx
 from ...tlx.arguments import is_int
+from . import copy_rows as rows
 from .pointers import local_ptr, logical_shape
 
 
 @word
-def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=None) -> None:
+def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None, extents=None, _semantic=None) -> None:
     """Copy the box [0:shape] of a buffer to or from global memory; which way, the operands say.
 
     args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape
@@ -32,18 +33,35 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, _semantic=No
                shape    - compile-time ints, at most the array's extents; with a descriptor, its block
                offsets  - with a descriptor: the first element of the block, an int or i32 scalar a dimension. Loads read zeros
                           outside the tensor, stores leave those elements out.
+                          Or [rows, column], where rows is a 1-D int32 tile: row i of the buffer is the matrix' row rows[i], from
+                          `column` on, a multiple of 16 bytes. Then the other operand is a descriptor of a block [1, columns of the
+                          buffer], and TMA copies the rows; or it is a pointer to element 0 of row 0, and cp.async copies them (to
+                          global memory: an ordinary store). By TMA no thread computes addresses; cp.async moves more bytes a second
+                          where that is what bounds the kernel: 1.7 times as many of 128-byte rows on an H200 (benchmarks/gather.py)
                barrier  - not offered by this release
+               stride   - with rows and a pointer: elements from one row of the matrix to the next
+               extents  - (opt) with rows and a pointer: [rows, columns] of the matrix, either may be None. What is outside reads
+                          zeros, and is not stored; without, nothing may be outside. A descriptor knows its extents, and stores
+                          by it take no negative numbers (`tlx.async_descriptor_scatter`)
     orders:    as if done at the call: what is read or written after it, in this partition, sees it. Between a pipe's acquire and
                commit a load into the slot is complete when the reader's wait returns.
     errors:    ValueError
     lowers to: ttng.async_tma_copy_global_to_local, ttng.async_tma_copy_local_to_global; ttg.async_copy_global_to_local;
-               tt.store
+               tt.store; for rows of a descriptor as tlx.async_descriptor_gather and _scatter
     """
     _check_operands(src, dst, barrier)
     loads = isinstance(dst, tlx.buffered_tensor)
     buffer, other = (dst, src) if loads else (src, dst)
-    box = _checked_box(shape, buffer)
-    if isinstance(other, tl.tensor_descriptor_base):
+    box, described = _checked_box(shape, buffer), isinstance(other, tl.tensor_descriptor_base)
+    picked = rows.picks_rows(offsets)
+    if (stride is not None) != (picked and not described) or extents is not None and stride is None:
+        refuse(ValueError, "tle.gpu.copy: `stride`, and `extents` if need be, belong to rows that are picked from a pointer; a "
+                           "descriptor knows them")
+    if picked and described:
+        rows.by_descriptor(loads, buffer, other, box, offsets, _semantic)
+    elif picked:
+        rows.by_base(loads, buffer, other, box, offsets, stride, extents, _start_and_wait, _semantic)
+    elif described:
         _by_descriptor(loads, buffer, other, box, offsets, _semantic)
     elif offsets is not None:
         refuse(ValueError, "tle.gpu.copy: `offsets` belong to a tensor descriptor; pointers say themselves where they point")

@@ -1,0 +1,38 @@
+"""Copies of picked rows whose first column is known and cannot be.
+
+Input: a program and its target. Output: nothing, or a `KernelError` with the line and the sum. For example:
+
+    tlx.async_descriptor_gather(desc, tile, rows, 12, full)       refused for fp16: 24 bytes are no multiple of 16
+
+The hardware answers with an illegal instruction. A column that is known only at run time is left to the simulator and the author.
+"""
+
+from __future__ import annotations
+
+from ..analysis import constant_of, uses_of
+from ..errors import KernelError
+from ..ir import Op, Program
+from ..target import Target
+
+_UNIT = 16  # bytes: of the first column in a copy of picked rows
+
+
+def check_rows(program: Program, target: Target) -> None:
+    """Raise `KernelError` for the first copy of picked rows from a column that TMA cannot take."""
+    uses = uses_of(program)
+    for op in uses.ops:
+        if {"descriptor", "rows", "column"} <= op.row.places.keys():
+            column = constant_of(uses, op.column)
+            if column is not None:
+                _check(op, int(column))
+
+
+def _check(op: Op, column: int) -> None:
+    size = op.descriptor.type.element.bytes
+    if column * size % _UNIT:
+        raise KernelError(f"{op.row.word} begins at column {column}: {column} elements x {size} bytes = {column * size} bytes, and "
+                          f"TMA copies picked rows from multiples of {_UNIT} bytes on.", op.site,
+                          hint=f"begin at a multiple of {_UNIT // size} columns.")
+    if column < 0 and op.row.copy == "out":
+        raise KernelError(f"{op.row.word} begins at column {column}, and TMA scatters to no negative columns.", op.site,
+                          hint="begin inside of the tensor.")
