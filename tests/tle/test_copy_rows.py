@@ -108,8 +108,8 @@ def test_both_ways_through_a_pipe(machine, width):
     x, y = rng.integers(1, 99, (100, 2 * width)).astype(np.float16), np.zeros((steps * rows, width), np.float16)
     z, source = np.zeros((steps * rows, width), np.float16), rng.integers(-9, 110, steps * rows).astype(np.int32)
     target = rng.permutation(steps * rows).astype(np.int32)
-    machine.launch(two_ways, (1, ), describe(x, [1, width]), x, describe(y, [1, width]), z, source, target, steps, 100, 2 * width, rows,
-                   width)
+    machine.launch(two_ways, (1, ), describe(x, [1, width]), x, describe(y, [1, width]), z, source, target, steps, 100, 2 * width,
+                   rows, width)
     inside = ((source >= 0) & (source < 100))[:, None]
     found = np.where(inside, x[np.where(inside[:, 0], source, 0)], 0)
     assert (y[target] == found[:, :width]).all() and (z == found[:, width:]).all()
@@ -138,7 +138,8 @@ def wrong(x_desc, x_ptr, rows_ptr, HOW: tl.constexpr):
 @pytest.mark.parametrize("how, complaint", [
     ("no stride", "`stride`, and `extents` if need be, belong to rows"), ("stride of a descriptor", "a descriptor knows them"),
     ("extents", r"extents must be \[rows, columns\]"), ("stride of a block", "belong to rows that are picked"),
-    ("pointers", "from one pointer to the first element of row 0"), ("half", r"8 row numbers and rows of 64 elements make \[8, 64\]"),
+    ("pointers", "from one pointer to the first element of row 0"),
+    ("half", r"8 row numbers and rows of 64 elements make \[8, 64\]"),
     ("column", "the first column must be an int or an integer scalar")])
 def test_refused(how, complaint):
     x = np.zeros((32, 64), np.float16)

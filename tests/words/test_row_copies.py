@@ -1,4 +1,4 @@
-"""Rows gathered and scattered by TMA against numpy: random, repeated and outside row numbers, dtypes, widths of 32 bytes to 4 KB."""
+"""Rows gathered and scattered by TMA against numpy: random, repeated and outside row numbers, dtypes, rows of 32 bytes to 4 KB."""
 
 import ml_dtypes
 import numpy as np
@@ -102,7 +102,8 @@ def test_dtypes(machine, dtype):
     run_moved(machine, *case(DTYPES[dtype], 64, width), 16, 64, width)
 
 
-@pytest.mark.parametrize("row_bytes, rows", [(32, 128), (64, 64), (128, 128), (256, 32), (512, 16), (1024, 16), (2048, 8), (4096, 8)])
+@pytest.mark.parametrize("row_bytes, rows", [(32, 128), (64, 64), (128, 128), (256, 32), (512, 16), (1024, 16), (2048, 8),
+                                             (4096, 8)])
 def test_widths(machine, row_bytes, rows):
     run_moved(machine, *case(np.float16, rows, row_bytes // 2), row_bytes // 4, rows, row_bytes // 2)
 
@@ -139,7 +140,8 @@ def test_by_tasks_through_a_ring(machine, row_bytes, rows):
     tiles, width = 9, row_bytes // 2
     x, y, source, target = case(np.float16, rows, width, tiles=tiles)
     expected = placed(y.copy(), picked(x, source, 16, width), target, 16)
-    machine.launch(moved_by_tasks, (2, ), describe(x, [1, width]), describe(y, [1, width]), source, target, 16, tiles, rows, width, 3)
+    machine.launch(moved_by_tasks, (2, ), describe(x, [1, width]), describe(y, [1, width]), source, target, 16, tiles, rows, width,
+                   3)
     assert (y == expected).all()
 
 

@@ -125,10 +125,10 @@ def _fetch(emitter: Emitter, op: Op, tile, size: int, more: bool = False) -> Non
     """
     always = emitter.builder.get_int1(True)
     emitter.builder.create_async_tma_copy_global_to_local(
-        emitter.of(op.descriptor), emitter.of(op.offsets), fetches.begin(emitter, size), tile, always, False, None,
+        emitter.of(op.descriptor), emitter.of(op.offsets), fetches.begin(emitter, size, always), tile, always, False, None,
         _policy(emitter, op.cache_policy))
     if not more:
-        fetches.end(emitter)
+        fetches.end(emitter, always)
 
 
 def _staged(emitter: Emitter, op: Op):

@@ -31,9 +31,10 @@ def tma_fetch_rows(emitter: Emitter, op: Op):
     size = op.attrs.get("bytes", op.buffer.type.bytes)
     if size:
         emitter.builder.create_fence_async_shared(False)
-    _gather(emitter, op, emitter.of(op.buffer), emitter.placed[op.buffer].allocated, fetches.begin(emitter, size), None)
+    always = emitter.builder.get_int1(True)
+    _gather(emitter, op, emitter.of(op.buffer), emitter.placed[op.buffer].allocated, fetches.begin(emitter, size, always), None)
     if not op.attrs.get("more", False):
-        fetches.end(emitter)
+        fetches.end(emitter, always)
 
 
 @emits("descriptor_gather")
@@ -41,9 +42,9 @@ def descriptor_gather(emitter: Emitter, op: Op):
     """`desc.gather(rows, column)`: into a tile of its own, waited for by the calling task, then read."""
     type_ = op.result.type
     tile = emitter.builder.create_local_alloc(_lying(emitter, op, type_))
-    barrier = fetches.begin(emitter, type_.numel * type_.element.bytes)
-    _gather(emitter, op, tile, type_.shape, barrier, None)
-    fetches.end(emitter)
+    always = emitter.builder.get_int1(True)
+    _gather(emitter, op, tile, type_.shape, fetches.begin(emitter, type_.numel * type_.element.bytes, always), None)
+    fetches.end(emitter, always)
     value = emitter.builder.create_local_load(emitter.mlir_type(op.result), tile)
     emitter.builder.create_local_dealloc(tile)
     return value
