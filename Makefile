@@ -14,8 +14,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/package.stamp
 	@$(BIN)/mimw demo $(ARGS)
 
+# Python keeps what it has compiled of the modules and of the tests' assertions, also where the environment tells it not to: each
+# worker, and each of the many processes that tests start, would compile them again.
 test: $(VENV)/test.stamp
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
 
 lint: $(VENV)/lint.stamp
 	@$(BIN)/ruff check .

@@ -42,9 +42,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
+def pytest_collection():
+    """Modules and tests are made to stay: looking for garbage among them, again at each quarter more, finds none."""
+    gc.disable()
+
+
 def pytest_collection_finish():
     """What has been imported stays: the garbage collector need not look through it again and again, nor after every 700 objects
     of a compiler that makes trees of them. A seventh of the time of the tests."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -63,6 +69,14 @@ def golden(request) -> Golden:
     folder = folder.with_name(folder.name.removeprefix("test_"))
     case = re.sub(r"[^\w.-]+", "-", request.node.name.removeprefix("test_")).strip("-")
     return Golden(folder, case, request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="module")
+def little_to_collect():
+    """For modules that collect garbage themselves, before each thing that they measure: half a second each time after some
+    thousand tests, for the programs that these have left on their kernels. What there is now is left alone from here on."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=["simulator", pytest.param("gpu", marks=pytest.mark.gpu)])

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
+from triton.backends.nvidia.compiler import CUDABackend
 
 import mimw
 import mimw.tlx as tlx
 from mimw.cli import main
-from mimw.compile import compile_kernel
+from mimw.compile import compile_kernel, refusals
 from mimw.errors import OutOfSharedMemory
 from mimw.target import target
 
@@ -54,10 +55,24 @@ def test_compiling(chip, most, total):
     assert cause.limit == target(chip).shared_bytes < cause.required and total in (None, cause.required)
 
 
-def test_the_binary_in_the_cache_is_refused_as_well():
+def test_it_is_refused_before_there_is_llvm_ir(monkeypatch):
+    """Which takes most of a compilation; and in the words that the finished kernel is refused in."""
+    with pytest.raises(triton.CompilationError) as late, monkeypatch.context() as patch:
+        patch.setattr(refusals, "may_not_fit", lambda *what: False)
+        compile_kernel(crowded, TYPES, dict(STAGES=7), options=dict(num_warps=8))
+    monkeypatch.setattr(CUDABackend, "make_llir", None)
+    with pytest.raises(triton.CompilationError) as early:
+        compile_kernel(crowded, TYPES, dict(STAGES=7), options=dict(num_warps=8, maxnreg=128))  # another entry of the cache
+    assert str(early.value) == str(late.value) and "scratch: convert_layout" in str(early.value)
+
+
+def test_the_binary_in_the_cache_is_refused_as_well(monkeypatch):
+    """One whose shared memory looked as if it would do."""
+    monkeypatch.setattr(refusals, "may_not_fit", lambda *what: False)
     for _ in range(2):
         with pytest.raises(triton.CompilationError, match="OutOfSharedMemory"):
             compile_kernel(crowded, TYPES, dict(STAGES=7))
+        monkeypatch.setattr(CUDABackend, "make_llir", None)
 
 
 def test_it_is_tritons_out_of_resources_too():

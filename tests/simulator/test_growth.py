@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.growth import MOST, SERIES, seconds, topk_of
 
+pytestmark = pytest.mark.usefixtures("little_to_collect")
 TOPK_GOAL, SLOWER_MACHINES = 0.2, 3
 
 

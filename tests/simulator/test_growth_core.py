@@ -21,6 +21,8 @@ from mimw.simulator.machine import machine as machines
 from mimw.simulator.machine.machine import Machine
 from mimw.simulator.run import watching
 
+pytestmark = pytest.mark.usefixtures("little_to_collect")
+
 
 @mimw.jit
 def ring(source, out, trips, STAGES: tl.constexpr):

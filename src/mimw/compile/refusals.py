@@ -3,6 +3,7 @@
     with refusing(fn):                              a refusal of passes, solver or lowering becomes a `triton.CompilationError`
         layouts = solve(program, chip)
     check_descriptor_types(fn, {"x": "tensordesc<bf16[3,64]>"}, chip)       LaunchError: .. cannot be on sm_90a: ..
+    check_scratch_early(source, module, ...)        OutOfSharedMemory, before LLVM IR and a binary are made
     check_assembler(source, ptx, 90)                AssemblerError, if the ptxas in use is known to get this PTX wrong
 
 Input: the function, and what is known of it before recording (types), after recording (the program) or in the end (the finished
@@ -21,11 +22,13 @@ from ..errors import AssemblerError, KernelError, KernelWarning, LaunchError, Ta
 from ..frontend.record import compilation_error
 from ..ir import OPS, Program, Scalar
 from ..ir.site import Site
-from ..passes import check_scratch
+from ..passes import check_scratch, may_not_fit
 from ..target import Target
 from ..tensor_map import block_problem
 from ..triton_port.allocation import allocation
 from ..triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_release
+from ..triton_port.runtime import final_ttgir
+from ..triton_port.text import copied
 
 if TYPE_CHECKING:
     from .source import MimwSource
@@ -65,8 +68,20 @@ def check_plain(program: Program, num_ctas: int) -> None:
                               hint=f"launch with ctas_per_cga=({num_ctas}, 1, 1): each CTA is then a program of its own")
 
 
+def check_scratch_early(src: MimwSource, module, chip: Target, options, backend) -> None:
+    """What `check_shared_memory` says of the finished kernel, said of its TTGIR: LLVM and ptxas take most of a compilation, and
+    a search for the largest tiles that fit ends in refusals. A kernel that surely fits costs nothing here; for any other one,
+    Triton's passes up to the allocator run over a copy of `module`, a hundredth of what follows."""
+    program = src.kernel.program
+    if may_not_fit(program, chip, options.num_stages):
+        found = allocation(final_ttgir(copied(module), backend, options), chip.arch)
+        with refusing(src.fn):
+            check_scratch(program, chip, found.total, found.pieces)
+
+
 def check_shared_memory(src: MimwSource, total: int, ttgir, chip: Target) -> None:
-    """Refuse a kernel of ours that needs more shared memory than a CTA has. A plain kernel is Triton's, and so is its refusal."""
+    """Refuse a kernel of ours that needs more shared memory than a CTA has, by the number that a launch would ask for. A plain
+    kernel is Triton's, and so is its refusal."""
     if total > chip.shared_bytes and src.orchestrates():
         with refusing(src.fn):
             check_scratch(src.kernel.program, chip, total, allocation(ttgir, chip.arch).pieces)

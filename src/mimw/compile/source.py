@@ -26,7 +26,7 @@ from ..triton_port.runtime import ASTSource, GPUTarget, Language, make_backend
 from .cache import check_globals, compiler_hash, globals_key
 from .feedback import layouts_need_feedback
 from .pipeline import Kernel, Observer, solve
-from .refusals import check_descriptor_types
+from .refusals import check_descriptor_types, check_scratch_early
 from .targets import chip_of
 
 # What is not an argument comes among the attributes, which Triton hands on unread, under paths that no argument has.
@@ -100,7 +100,9 @@ class MimwSource(ASTSource):
 
     def make_ir(self, target, options, codegen_fns, module_map, context):
         if self.orchestrates():
-            module = self.kernel.to_ttgir(chip_of(target), options, make_backend(target), context, self.observer)
+            chip, backend = chip_of(target), make_backend(target)
+            module = self.kernel.to_ttgir(chip, options, backend, context, self.observer)
+            check_scratch_early(self, module, chip, options, backend)
         else:
             check_descriptor_types(self.fn, self.signature, chip_of(target))
             module = plain_ttir(DistinctCarries, self.fn, self, context, options, codegen_fns, module_map)

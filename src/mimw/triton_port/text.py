@@ -45,6 +45,11 @@ def module_of(text: str, context):
     return parsed
 
 
+def copied(module):
+    """Another module with the same text, for passes that the module itself must not go through."""
+    return module_of(str(module), module.context)
+
+
 @dataclass(frozen=True)
 class Rewrite:
     """A row of a table of rewrites: a line that matches the whole `pattern` becomes `line(match)`, one or several. With `times`
