@@ -77,6 +77,8 @@ def _refusal(kernel: Kernel, chip, options, backend) -> KernelError | None:
             return None
         raise
     found = allocation(final_ttgir(module, backend, options), chip.arch)
+    if found.total <= chip.shared_bytes:
+        return None
     try:
         check_scratch(kernel.program, chip, found.total, found.pieces)
     except KernelError as error:

@@ -71,12 +71,13 @@ def check_plain(program: Program, num_ctas: int) -> None:
 def check_scratch_early(src: MimwSource, module, chip: Target, options, backend) -> None:
     """What `check_shared_memory` says of the finished kernel, said of its TTGIR: LLVM and ptxas take most of a compilation, and
     a search for the largest tiles that fit ends in refusals. A kernel that surely fits costs nothing here; for any other one,
-    Triton's passes up to the allocator run over a copy of `module`, a hundredth of what follows."""
+    Triton's passes up to the allocator run over a copy of `module`: 40 ms where a GEMM's whole compilation takes two seconds."""
     program = src.kernel.program
     if may_not_fit(program, chip, options.num_stages):
         found = allocation(final_ttgir(copied(module), backend, options), chip.arch)
-        with refusing(src.fn):
-            check_scratch(program, chip, found.total, found.pieces)
+        if found.total > chip.shared_bytes:
+            with refusing(src.fn):
+                check_scratch(program, chip, found.total, found.pieces)
 
 
 def check_shared_memory(src: MimwSource, total: int, ttgir, chip: Target) -> None:

@@ -12,8 +12,10 @@ start of Triton's LLVM stage decide:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
+from typing import Any
 
 from triton._C.libtriton import amd, nvidia, passes
 from triton._C.libtriton import ir as mlir
@@ -49,10 +51,15 @@ class Piece:
 
 @dataclass(frozen=True)
 class Allocation:
-    """The shared memory of one CTA: all bytes, and the pieces in program order. Pieces that are not needed together may overlap."""
+    """The shared memory of one CTA: all bytes, and the pieces in program order, read off the allocated module when somebody asks.
+    Pieces that are not needed together may overlap."""
 
     total: int
-    pieces: tuple[Piece, ...]
+    module: Any = field(repr=False)
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        return tuple(_pieces(ModuleText(self.module)))
 
 
 def allocation(ttgir, arch: int | str = 90) -> Allocation:
@@ -73,8 +80,7 @@ def allocation(ttgir, arch: int | str = 90) -> Allocation:
         passes.convert.add_index_to_llvmir(manager)
         amd.passes.ttgpuir.add_allocate_shared_memory(manager, arch)
     manager.run(module, "allocation")
-    text = ModuleText(module)
-    return Allocation(int(re.search(r"ttg\.shared = (\d+)", text.text)[1]), tuple(_pieces(text)))
+    return Allocation(module.get_int_attr("ttg.shared"), module)
 
 
 def _parsed(ttgir: str):
