@@ -14,10 +14,14 @@ stock.
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import sys
 from importlib import import_module
 from types import ModuleType
+
+from .target import Target, wanted
+from .torch_cuda import SimulatedDevice, answer
 
 _PUBLISHED = "triton.language.extra.tlx"
 _PUBLISHED_TLE = ("triton.experimental.tle", "triton.experimental.tle.language")
@@ -30,15 +34,17 @@ def install_aliases() -> None:
     `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules;
     `triton.experimental.tle` and `triton.experimental.tle.language` become `mimw.tle`, with `gpu`, `dsa` and `raw` below both;
     `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become ours (Config also where scripts import it from
-    `triton.runtime`). Where there is no GPU, `triton.runtime.driver.active` answers for the simulator. Idempotent; call it before
-    importing the sources: a module that took `triton.jit` by name earlier keeps the stock one.
+    `triton.runtime`). Where launches are simulated, `triton.runtime.driver.active` answers for the target that is simulated
+    (MIMW_TARGET), and so do `torch.cuda.get_device_capability`, `get_device_properties` and `get_device_name`. Idempotent; call it
+    before importing the sources: a module that took `triton.jit` by name earlier keeps the stock one.
     """
     import triton
     import triton.language.extra as extra
 
     import mimw
 
-    from .jit import triton_compile, wanted_target
+    from .jit import triton_compile, wanted_numbers, wanted_target
+    from .simulate import simulating
     from .triton_port.no_gpu import stand_in
     from .triton_port.published import answer_scripts
 
@@ -52,7 +58,17 @@ def install_aliases() -> None:
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = mimw.Config
     triton.autotune = triton.runtime.autotune = mimw.autotune
     answer_scripts(triton_compile)
-    stand_in(wanted_target)
+    stand_in(wanted_target, wanted_numbers, beside_a_gpu=os.environ.get("MIMW_SIMULATE") not in (None, "", "0"))
+    answer(lambda: _device(wanted()) if simulating() else None)
+
+
+def _device(chip: Target) -> SimulatedDevice | None:
+    """The device of a target for torch; none for AMD's, which torch names otherwise."""
+    if chip.backend != "cuda":
+        return None
+    major, minor = divmod(chip.arch, 10)
+    return SimulatedDevice(f"simulated {chip}", major, minor, chip.multiprocessors, chip.shared_bytes, chip.registers_per_cta,
+                           chip.warp_size)
 
 
 def _install_tle() -> None:

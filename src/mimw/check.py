@@ -11,7 +11,6 @@ shows the finding.
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +25,7 @@ from .search.outcomes import finding_of
 from .search.processes import job_count
 from .search.sample import chosen
 from .simulate import kernel_first, prepare
-from .target import target as find_target
+from .target import asking, wanted
 
 SEEDS, LIMIT = 8, 200
 
@@ -64,7 +63,7 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
     returns:   Report: `.ok`, `.findings`, each different finding once. What the compiler refuses is a finding, too
     errors:    misuse only: SimulatorMisuse, NotYet, TargetError, and Triton's errors in a kernel that cannot be recorded
     """
-    jobs, begun = job_count(jobs), time.monotonic()
+    jobs, begun, chip = job_count(jobs), time.monotonic(), wanted(target)
     if search not in ("random", "systematic", "both"):
         raise SimulatorMisuse(f"search is {search!r}; it may be 'random', 'systematic' or 'both'")
     if time_limit is not None and not time_limit > 0:
@@ -72,8 +71,9 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RemarkWarning)  # the report says it
-            launch = prepare(kernel, grid, args, dict(meta), target)
-            check_fits(launch.specialisation, launch.program)
+            launch = prepare(kernel, grid, args, dict(meta), chip.name)
+            with asking(chip):
+                check_fits(launch.specialisation, launch.program)
     except Exception as error:
         refusal = _refusal(error)
         if refusal is None:
@@ -81,7 +81,7 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
         return Report((finding_of(refusal, None, ()), ), 0)
     choice = chosen(ctas, launch)
     report = Search(launch, progress, jobs, time_limit, begun, choice, protocol).all(seeds, search, limit, shrink, rounds)
-    return replace(report, remarks=remarks(launch.recorded, find_target(target or os.environ.get("MIMW_TARGET") or "sm_90a")))
+    return replace(report, remarks=remarks(launch.recorded, chip))
 
 
 def _refusal(error: BaseException | None) -> MimwError | None:

@@ -18,12 +18,12 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, gpu_target
+from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, device_numbers, gpu_target
 from .errors import LaunchError, MimwError
 from .host import as_launched, check_descriptors
 from .launch import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .simulate import Given, SimulatedLaunch, simulate, simulating
-from .target import target as find_target
+from .target import asking, wanted
 from .triton_port.no_gpu import stand_in
 from .triton_port.runtime import (
     ASTSource,
@@ -52,7 +52,7 @@ class MimwFunction(JITFunction):
 
     def __init__(self, fn, **options):
         super().__init__(fn, **options)
-        stand_in(wanted_target)
+        stand_in(wanted_target, wanted_numbers)
 
     def create_binder(self):
         kernels, _, *rest = super().create_binder() if gpu_is_active() else self._binder_for(wanted_target())
@@ -152,8 +152,14 @@ class MimwFunction(JITFunction):
 
 
 def wanted_target():
-    """What is compiled for on a machine without a GPU: MIMW_TARGET, by default sm_90a."""
-    return gpu_target(find_target(os.environ.get("MIMW_TARGET") or "sm_90a"))
+    """What is simulated, and compiled for on a machine without a GPU: the target of the launch under way, else MIMW_TARGET's, else
+    sm_90a."""
+    return gpu_target(wanted())
+
+
+def wanted_numbers():
+    """What is known of the device of that target."""
+    return device_numbers(wanted())
 
 
 def triton_compile(src, target=None, options=None, _env_vars=None):
@@ -174,7 +180,8 @@ def triton_compile(src, target=None, options=None, _env_vars=None):
     if not isinstance(src, MimwSource):
         signature = {name: src.signature.get(name, "constexpr") for name in src.fn.arg_names}
         src = MimwSource(src.fn, signature, src.constants, {**src.attrs, CLUSTER: cluster})
-    return compile_source(src, target, options, _env_vars=_env_vars)
+    with asking(chip_of(target)):
+        return compile_source(src, target, options, _env_vars=_env_vars)
 
 
 def _with_fp_fusion(options: dict[str, Any]) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from .launch import ALONE, canonical_keywords, check_cluster_target, check_grid,
 from .passes import run_passes
 from .report import chrome_trace, timeline_html, timeline_svg
 from .simulator import Run, run
-from .target import Target
-from .target import target as find_target
+from .target import Target, asked, asking, wanted
+from .triton_port.no_gpu import answer_for
 from .triton_port.runtime import gpu_is_active, make_backend
 
 # Asked on every launch: `os.environ.get` takes a microsecond where the variable is not set, the mapping below it a twentieth.
@@ -102,7 +102,8 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
                trace    keep a timeline in the result's `.trace`; with MIMW_TIMELINE=PATH (.html, .svg, .json) also drawn there
                races    also look for accesses that nothing orders, whether or not they went wrong in this run;
                         by default MIMW_RACES or False
-               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a
+               target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its words and limits; and what host code
+                        that the launch calls (a grid, a heuristic, a `constexpr_function`) learns of Triton's driver
                meta     compile-time parameters and launch options (num_warps, ...). Where the kernel has a parameter `seed`,
                         `trace`, `races` or `target`, the keyword is the kernel's
     returns:   Run, with cycles, op counts and the trace
@@ -136,7 +137,21 @@ class Launch:
 
 
 def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None) -> Launch:
-    """What `simulate` runs; arguments and errors as there."""
+    """What `simulate` runs; arguments and errors as there. Host code that is called on the way, as a grid that is a function, sees
+    the target that was asked for."""
+    chip = wanted(target)
+    answer_for(_asked)
+    with asking(chip):
+        return _prepared(kernel, grid, args, meta, chip)
+
+
+def _asked():
+    """The target of the launch or compilation under way as Triton names it."""
+    chip = asked()
+    return None if chip is None else gpu_target(chip)
+
+
+def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target) -> Launch:
     fn, args, meta = resolve(kernel, args, meta)
     meta = canonical_keywords(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
@@ -144,7 +159,6 @@ def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     signature, constants, values = specialise(fn, arguments)
-    chip = find_target(target or os.environ.get("MIMW_TARGET") or "sm_90a")
     program, recorded = _program(fn, signature, constants, options, chip)
     extents = grid_extents(grid(arguments) if callable(grid) else grid)
     if program.launch_facts.grid_of_clusters:

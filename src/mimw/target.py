@@ -1,10 +1,12 @@
 """What each chip has, as frozen data, so that a kernel can be refused or planned on a machine without that chip.
 
-Input: the name of a chip. Output: a `Target` with its numbers, the space that a kernel gets on it, and its features. An example:
+Input: the name of a chip, or none for the one that is wanted here. Output: a `Target` with its numbers, the space that a kernel
+gets on it, and its features. An example:
 
     target("sm_90a").has("tma")                  True
     target("gfx942").warp_size                   64
     target("sm_120a").space("tmem")              0: Blackwell, too, but without tensor memory
+    wanted()                                     what MIMW_TARGET says, or sm_90a
 
 Sources of the numbers:
 * NVIDIA: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications: shared memory per block (what a
@@ -13,10 +15,16 @@ Sources of the numbers:
   of 128 lanes x 32 bits per CTA).
 * AMD: LLVM's AMDGPU target (addressable local memory size: 64, 160 and 320 KiB; unified vector registers of one wave:
   512, or 1024 on gfx1250) and the CDNA ISA documents (four SIMDs per compute unit, 1024 work-items per work-group).
+* Multiprocessors: the data sheets of the A100, the H100 SXM, the DGX B200, the RTX 5090, the MI300X and the MI355X; of the B300 as
+  of the B200, since its data sheet gives no number.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from .errors import TargetError
@@ -53,7 +61,8 @@ class Target:
     `warp_size` is the number of lanes that run together (a wave on AMD). `register_unit` is the step in which a thread's
     registers are allotted and requested. `max_cluster` is the most CTAs of a cluster, `portable_cluster` the most that a
     launch can have without asking the driver for a size that not every chip of the family has. `max_grid` is the most CTAs of
-    a launch along x, y and z (on AMD, what Triton's launcher can pass). `features` are some of `FEATURES`.
+    a launch along x, y and z (on AMD, what Triton's launcher can pass). `multiprocessors` are those of the device that the
+    family is known by (compute units on AMD), 0 where nothing is published. `features` are some of `FEATURES`.
     """
 
     name: str
@@ -71,6 +80,7 @@ class Target:
     max_cluster: int = 1
     portable_cluster: int = 8
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    multiprocessors: int = 0
     features: frozenset[str] = frozenset()
 
     def has(self, feature: str) -> bool:
@@ -107,13 +117,15 @@ _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_ba
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
 
 TARGETS: dict[str, Target] = {target.name: target for target in (
-    _nvidia("sm_80", 80, 163, "mma", frozenset()),
-    _nvidia("sm_90a", 90, 227, "wgmma", _HOPPER_UP | {"wgmma"}, max_cluster=16),
-    _nvidia("sm_100a", 100, 227, "tcgen05", _BLACKWELL_UP | {"gather4"}, max_cluster=16, tensor_memory_columns=512),
-    _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_UP | {"gather4"}, max_cluster=16, tensor_memory_columns=512),
-    _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8),
-    _amd("gfx942", 64, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512),
-    _amd("gfx950", 160, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512),
+    _nvidia("sm_80", 80, 163, "mma", frozenset(), multiprocessors=108),
+    _nvidia("sm_90a", 90, 227, "wgmma", _HOPPER_UP | {"wgmma"}, max_cluster=16, multiprocessors=132),
+    _nvidia("sm_100a", 100, 227, "tcgen05", _BLACKWELL_UP | {"gather4"}, max_cluster=16, tensor_memory_columns=512,
+            multiprocessors=148),
+    _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_UP | {"gather4"}, max_cluster=16, tensor_memory_columns=512,
+            multiprocessors=148),
+    _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8, multiprocessors=170),
+    _amd("gfx942", 64, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=304),
+    _amd("gfx950", 160, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=256),
     _amd("gfx1250", 320, "gfx12", "wmma", warp_size=32, max_warps=32, max_registers_per_thread=1024),
 )}
 
@@ -134,3 +146,30 @@ def target(name: str | Target) -> Target:
             if backend not in ("cuda", "hip") or backend == known.backend:
                 return known
     raise TargetError(f"no target is named {name!r}; known are {', '.join(TARGETS)}")
+
+
+_DEFAULT = "sm_90a"
+_ASKED: ContextVar[Target | None] = ContextVar("mimw_target", default=None)
+
+
+def wanted(name: str | Target | None = None) -> Target:
+    """The chip of that name. Without a name that of the launch or compilation under way (`asking`), else MIMW_TARGET's, else
+    sm_90a."""
+    if name is not None:
+        return target(name)
+    return _ASKED.get() or target(os.environ.get("MIMW_TARGET") or _DEFAULT)
+
+
+@contextmanager
+def asking(chip: Target) -> Iterator[None]:
+    """Inside, `chip` is what is wanted: host code that a launch or a compilation calls sees it, whatever MIMW_TARGET says."""
+    before = _ASKED.set(chip)
+    try:
+        yield
+    finally:
+        _ASKED.reset(before)
+
+
+def asked() -> Target | None:
+    """The chip of the launch or compilation under way; None if none has asked for one."""
+    return _ASKED.get()

@@ -62,7 +62,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="processes that share the runs (default MIMW_JOBS, or one a core)")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS",
                         help="start no run after so long; the report says what is missing")
-    parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default sm_90a)")
+    parser.add_argument("--target", metavar="CHIP", help="the chip whose rules hold (default MIMW_TARGET or sm_90a)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 

@@ -24,7 +24,7 @@ _HINTED = re.compile(r"([^()]*?)\s*:\s*(\w+)")
 
 def add_kernel_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel; also MODULE:KERNEL")
-    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="sm_90a (default), sm_100a, gfx942, gfx950")
+    parser.add_argument("--target", metavar="CHIP", help="sm_90a (default, unless MIMW_TARGET says more), sm_100a, gfx942, gfx950")
     parser.add_argument("--signature", action="append", default=[], metavar="TYPES", help=(
         "argument types as Triton writes them: '*bf16', i32, 'tensordesc<bf16[128,64]>'; '*bf16:16' and i32:16 for multiples of "
         "16, i32:1 for 1, as a launch would see them. In the order of the run-time arguments, or NAME=TYPE; comma-separated, "

@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="passes to run, in this order (default: all that every kernel goes through)")
     parser.add_argument("--print-after", action="store_true", help="print the program after each pass that changes it")
     parser.add_argument("--list", action="store_true", help="list the passes, a line each")
-    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="sm_90a (default), sm_100a, gfx942, gfx950")
+    parser.add_argument("--target", metavar="CHIP", help="sm_90a (default, unless MIMW_TARGET says more), sm_100a, gfx942, gfx950")
     parser.add_argument("--num-warps", type=int, metavar="N", help="warps of the default task (default: what the text says)")
     parser.add_argument("--no-sites", action="store_true", help="leave out the source lines at the right")
     parser.add_argument("-o", "--output", metavar="PATH", help="write the program there instead of to the terminal")
@@ -44,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     from ..ir import print_program
     from ..passes import Context
-    from ..target import target
+    from ..target import wanted
 
     if options.list:
         return _list()
@@ -60,7 +60,7 @@ def execute(options: Namespace) -> int:
     if options.num_warps is not None:
         program = replace(program, num_warps=options.num_warps)
     _verified(program, known, f"{options.file} is no valid program")
-    context = Context(target(options.target), lambda one: print(f"remark at {one.site}: {one.text}", file=sys.stderr))
+    context = Context(wanted(options.target), lambda one: print(f"remark at {one.site}: {one.text}", file=sys.stderr))
     for step in steps:
         after = _run(step, program, context)
         _verified(after, known, f"the pass {step.name} has made a wrong program, which is a bug of mimw")

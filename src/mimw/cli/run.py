@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from .script import add_script_arguments, run_script, watch
+from .script import add_script_arguments, aim, run_script, watch
 
 HELP = "run a TLX script unchanged"
 EXAMPLES = """\
@@ -22,6 +22,7 @@ EXAMPLES = """\
   mimw run -m pytest test_gemm.py -q   a published test file
   mimw run --watchdog 10 gemm.py       a launch that hangs ends after 10 s, with who waits where
   MIMW_SIMULATE=1 mimw run gemm.py     its launches run in the simulator
+  mimw run --target sm_100a gemm.py    without a GPU: as if this machine had that chip
 """
 
 
@@ -31,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     from ..aliases import install_aliases
+    aim(options)
     watch(options)
     install_aliases()
     run_script(options)

@@ -16,7 +16,7 @@ from argparse import ArgumentParser, Namespace
 from .errors import CommandError
 
 SCRIPT_COMMANDS = ("run", "simulate")
-_OPTIONS_WITH_VALUE = ("--seed", "--timeline", "--watchdog")
+_OPTIONS_WITH_VALUE = ("--seed", "--timeline", "--watchdog", "--target")
 
 
 def split_at_script(argv: list[str]) -> tuple[list[str], list[str]]:
@@ -43,9 +43,18 @@ def add_script_arguments(parser: ArgumentParser, script_help: str) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("script", metavar="SCRIPT", nargs="?", help=script_help)
     what.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as `python -m MODULE` does")
+    parser.add_argument("--target", metavar="CHIP", help="the chip that is simulated, or compiled for without a GPU: sm_100a, ... "
+                                                         "(default MIMW_TARGET or sm_90a)")
     parser.add_argument("--watchdog", metavar="SECONDS",
                         help="end the process, with a report of who waits where, if a launch takes longer (exit status 124)")
     parser.usage = f"{parser.prog} [options] (SCRIPT | -m MODULE) [args of the script]"
+
+
+def aim(options: Namespace) -> None:
+    """Let launches be for the chip that `--target` names, in this process and those that it starts."""
+    if options.target is not None:
+        from ..target import target
+        os.environ["MIMW_TARGET"] = target(options.target).name
 
 
 def watch(options: Namespace) -> None:

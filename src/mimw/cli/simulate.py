@@ -16,7 +16,7 @@ from pathlib import Path
 from .errors import CommandError
 from .load import load
 from .output import check_output
-from .script import add_script_arguments, run_script, watch
+from .script import add_script_arguments, aim, run_script, watch
 
 HELP = "run a script with its launches simulated on the CPU"
 EXAMPLES = """\
@@ -39,6 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     from ..aliases import install_aliases
 
+    aim(options)
     watch(options)
     os.environ["MIMW_SIMULATE"] = "1"
     if options.seed is not None:

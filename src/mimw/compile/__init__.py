@@ -29,7 +29,7 @@ from ..launch import canonical_keywords, check_cluster_target
 from ..passes import too_few_registers
 from ..passes.stamp_time import RECORD_BYTES, stamp_bytes
 from ..passes.stamp_waits import wait_table
-from ..target import target as find_target
+from ..target import asking, wanted
 from ..triton_port.cluster import add_metadata, launch_as_compiled
 from ..triton_port.runtime import GPUTarget, PTXASError, stock_compile
 from .cache import check_globals, compiler_hash, globals_key, keep_warnings, unkept
@@ -37,11 +37,11 @@ from .compiled import Compiled, Stages
 from .pipeline import Kernel
 from .refusals import check_assembler, check_shared_memory
 from .source import CLUSTER, STAMPS, WAITS, MimwSource
-from .targets import chip_of, gpu_target
+from .targets import chip_of, device_numbers, gpu_target
 
 __all__ = [
     "CLUSTER", "Compiled", "Kernel", "MimwSource", "STAMPS", "WAITS", "check_globals", "chip_of", "compile_kernel",
-    "compile_source", "compiler_hash", "globals_key", "gpu_target",
+    "compile_source", "compiler_hash", "device_numbers", "globals_key", "gpu_target",
 ]
 
 
@@ -74,14 +74,15 @@ def compile_source(src: MimwSource, target: GPUTarget, options: dict, **keywords
     return compiled
 
 
-def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any] | None = None, target: str = "sm_90a",
+def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any] | None = None, target: str | None = None,
                    options: dict[str, Any] | None = None, attrs: dict | None = None, dump: bool = False) -> Compiled:
     """Compile one specialisation of a kernel for any target; needs no GPU.
 
     args:      kernel      a function decorated with `mimw.jit` or `triton.jit` (autotuned ones: their `.fn`)
                signature   parameter name -> "*bf16", "i32", "tensordesc<bf16[128,64]>", ... ; constexpr parameters may be left out
                constexprs  parameter name -> value
-               target      "sm_90a", "sm_100a", "gfx942", ...
+               target      "sm_90a", "sm_100a", "gfx942", ...; by default MIMW_TARGET or sm_90a. Host code that the kernel calls
+                           while it is compiled learns of this target, too
                options     num_warps, num_stages, maxnreg, ctas_per_cga, ...; time_stamps=(records a lane, one CTA of so many)
                            compiles in the time stamps of `mimw.profile`, wait_stamps=True those of a watchdog
                attrs       path -> [[attribute, value]], by default every pointer and integer divisible by nothing
@@ -97,7 +98,7 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
             if parameter.default is parameter.empty:
                 raise TypeError(f"parameter {name!r} of {fn.__name__} needs a type in `signature` or a value in `constexprs`")
             constexprs[name] = parameter.default
-    chip = find_target(target)
+    chip = wanted(target)
     options = canonical_keywords({"enable_fp_fusion": True, **(options or {})})
     check_cluster_target(cluster := options.pop("ctas_per_cga", None), options.pop("preferred_ctas_per_cga", None), chip)
     attrs = {**(attrs or {}), CLUSTER: cluster, STAMPS: options.pop("time_stamps", None),
@@ -109,9 +110,10 @@ def compile_kernel(kernel, signature: dict[str, str], constexprs: dict[str, Any]
     if dump:
         source.observer = lambda name, stage: after.__setitem__(
             f"{len(after):02d}-{name}", print_program(stage) if isinstance(stage, Program) else str(stage))
-    compiled = compile_source(source, gpu_target(chip), options)
-    if dump and source.orchestrates() and source.kernel.layouts is None:
-        source.repeat_lowering()    # a cache hit: the binary is there, what comes between is not
+    with asking(chip):
+        compiled = compile_source(source, gpu_target(chip), options)
+        if dump and source.orchestrates() and source.kernel.layouts is None:
+            source.repeat_lowering()    # a cache hit: the binary is there, what comes between is not
     return Compiled(compiled.name, Stages(compiled.asm, source), compiled.metadata, chip, source, after, unaligned)
 
 

@@ -26,7 +26,7 @@ from ..simulate import Launch, kernel_first, prepare
 from ..simulator import GlobalMemory, bind, clusters
 from ..simulator.clock.machine import Conditions, Enough, TimedMachine
 from ..storage import shared_plan
-from ..target import target as find_target
+from ..target import wanted
 from ..trace import Event, Trace
 from .result import Timeline
 
@@ -96,7 +96,7 @@ def predict(kernel, grid, *args, target: str | None = None, megahertz: float | N
     errors:    TargetError for a chip without a cost model; SimulatorMisuse where a loop's bounds depend on data; SimulationError
                and its kinds where the kernel gets stuck
     """
-    chip = find_target(target or "sm_90a")
+    chip = wanted(target)
     costs = model(chip)
     launch = prepare(kernel, grid, args, dict(meta), chip.name)
     return _Predictor(launch, costs, chip, ctas).prediction(megahertz)
