@@ -44,7 +44,7 @@ def execute(options: Namespace) -> int:
     try:
         code = compiled.after["00-record"] if recorded else stages[options.emit]  # sass is made by this look-up
     except KeyError:
-        raise CommandError(f"{compiled.target} has no stage {options.emit!r}. It has: {', '.join(stages)}.") from None
+        raise CommandError(f"{options.target} has no stage {options.emit!r}. It has: {', '.join(stages)}.") from None
     if not options.output:
         comment = f"{_COMMENTS.get(options.emit, '//')} {note}\n" if note else ""
         sys.stdout.write(comment + code + "\n" * (not code.endswith("\n")))
@@ -52,7 +52,7 @@ def execute(options: Namespace) -> int:
     data = code if isinstance(code, bytes) else code.encode()
     with writing(options.output):
         Path(options.output).write_bytes(data)
-    print(f"{options.emit} of {options.kernel} for {compiled.target}: {len(data)} bytes in {options.output}")
+    print(f"{options.emit} of {options.kernel} for {options.target}: {len(data)} bytes in {options.output}")
     if note:
         print(note)
     return 0

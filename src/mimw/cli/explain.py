@@ -47,7 +47,7 @@ def execute(options: Namespace) -> int:
               f"{compiled.metadata.num_warps} warps, {compiled.metadata.shared} bytes of shared memory.")
         return 0
     sections = {
-        f"Tasks on {compiled.target}": resource_table(program, compiled.target, compiled.metadata.shared),
+        f"Tasks on {options.target}": resource_table(program, compiled.target, compiled.metadata.shared),
         "Layouts": layout_text(compiled.layouts),
         SHARED: memory_text(compiled),
         "Barriers": barrier_graph(program),

@@ -36,9 +36,12 @@ def add_kernel_arguments(parser: ArgumentParser) -> None:
 
 
 def compile_named(options: Namespace, **keywords: Any) -> Any:
-    """Compile what the options name; returns `mimw.compile`'s Compiled. `keywords` go to `compile_kernel`."""
+    """Compile what the options name; returns `mimw.compile`'s Compiled. `keywords` go to `compile_kernel`. The options' `target` is
+    the chip's name from then on, also where the environment names it."""
     from ..compile import compile_kernel
+    from ..target import wanted
 
+    options.target = wanted(options.target).name
     kernel = kernel_of(load(options.kernel), options.kernel)
     constants = dict(_constant(text) for text in options.constexpr)
     types = [item for text in options.signature for item in split_types(text)]
