@@ -10,7 +10,7 @@ Input: a machine whose tasks are all blocked, or look at memory for ever. Output
 from __future__ import annotations
 
 from ...analysis.barrier_ops import BROUGHT, BarrierOp, signals
-from ...analysis.launch_control import miscounted
+from ...analysis.launch_control import EMPTY, miscounted
 from ...errors import BytesNeverSent, Deadlock, Livelock, TooFewArrivals, WaitCycle
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
@@ -43,8 +43,18 @@ def waiting_lines(task, able: list[BarrierOp]) -> list[str]:
     first = f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
     if task.wait.kind != "barrier":
         return [first]
-    wrong = miscounted(task.machine.program, task.wait.resource.root)
-    return [first, *_could_have_come(task, able), *([f"      {wrong}"] if wrong else [])]
+    return [first, *_could_have_come(task, able), *_launch_control(task)]
+
+
+def _launch_control(task) -> list[str]:
+    """What is to be said of a wait for an answer to a request, or for a stage that the next one may take."""
+    barrier, refused = task.wait.resource, task.cta.refused
+    wrong = miscounted(task.machine.program, barrier.root)
+    lines = [f"      {wrong}"] if wrong else []
+    if refused is not None and barrier.clc == EMPTY:
+        lines.append(f"      a request was refused, as its CTA has seen at {refused.site}: nobody gives that stage back, and a CTA may "
+                     "not ask again")
+    return lines
 
 
 def cause(stuck, able: list[BarrierOp]):
