@@ -2,14 +2,15 @@
 
     python tutorials/08_cluster_launch_control.py    on a Blackwell GPU (sm_100a): check the result; elsewhere: simulate
 
-sums[i] = x[starts[i]] + ... + x[starts[i + 1] - 1], and rows differ in length a thousandfold. With a program a row, the grid is
-as long as the work, and every program pays for its start. Persistent programs start once, but a fixed share of the rows for each
-lets all wait for the one that got the long ones. A counter in global memory shares fairly, and costs a round trip for each row,
-and somebody who sets it to zero.
+sums[i] = x[starts[i]] + ... + x[starts[i + 1] - 1], and rows differ in length a thousandfold. With a program a row,
+the grid is as long as the work, and every program pays for its start. Persistent programs start once, but a fixed
+share of the rows for each lets all wait for the one that got the long ones. A counter in global memory shares fairly,
+and costs a round trip for each row, and somebody who sets it to zero.
 
-Blackwell's launcher is such a counter. The grid has a program a row; a running program asks for the cancellation of one that has
-not started yet, and gets its program id: that program never starts, and its row is the asker's. Whoever starts late is whoever
-nobody asked for. The answer, 16 bytes, comes on a barrier as the bytes of a TMA load do, so one task can ask while another works.
+Blackwell's launcher is such a counter. The grid has a program a row; a running program asks for the cancellation of
+one that has not started yet, and gets its program id: that program never starts, and its row is the asker's. Whoever
+starts late is whoever nobody asked for. The answer, 16 bytes, comes on a barrier as the bytes of a TMA load do, so
+one task can ask while another works.
 
 How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
 
@@ -26,8 +27,8 @@ import mimw.tlx as tlx
 @mimw.jit
 def ragged_sums(x_ptr, starts_ptr, sums_ptr, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     """sums[i] = the sum of x[starts[i]:starts[i + 1]]; the grid has a program for each row."""
-    # Step 1. The nouns: for each stage an answer, a barrier that says that it is there, and one that says that both tasks have
-    # read it. Who calls clc_consumer on a stage is counted: two tasks here.
+    # Step 1. The nouns: for each stage an answer, a barrier that says that it is there, and one that says that both
+    # tasks have read it. Who calls clc_consumer on a stage is counted: two tasks here.
     context = tlx.clc_create_context(2, STAGES)
 
     with tlx.async_tasks():
@@ -41,14 +42,15 @@ def ragged_sums(x_ptr, starts_ptr, sums_ptr, BLOCK: tl.constexpr, STAGES: tl.con
                     columns = at + tl.arange(0, BLOCK)
                     total += tl.load(x_ptr + columns, mask=columns < end, other=0.0)
                 tl.store(sums_ptr + row, tl.sum(total))
-                # Step 3. The next row, or -1. Stages and phases go round as those of any ring: 0, 0, 1, 1, 0, ... for two stages.
+                # Step 3. The next row, or -1. Stages and phases go round as those of any ring: 0, 0, 1, 1, 0, ... for
+                # two stages.
                 row = tlx.clc_consumer(context, turn // STAGES & 1, k=turn % STAGES)
                 turn += 1
         with tlx.async_task(num_warps=1):
             row, turn = tl.program_id(0), 0
             while row != -1:
-                # Step 4. Ask while the other task works: its next row is known when it gets there. The producer's phase is the
-                # other one, since a fresh stage is free.
+                # Step 4. Ask while the other task works: its next row is known when it gets there. The producer's
+                # phase is the other one, since a fresh stage is free.
                 tlx.clc_producer(context, turn // STAGES & 1 ^ 1, k=turn % STAGES)
                 # Step 5. Read the answer here, too: after a refusal nobody may ask again.
                 row = tlx.clc_consumer(context, turn // STAGES & 1, k=turn % STAGES)
@@ -62,8 +64,8 @@ def ragged_sums(x_ptr, starts_ptr, sums_ptr, BLOCK: tl.constexpr, STAGES: tl.con
 #     a worker that waits for phase 0      SlotReusedEarly                each second time it does not wait: the answer before
 #     another producer behind the loop     RequestAfterRefusal            with STAGES=2; with one the stage never gets free
 #
-# `mimw.check` lets 1, 2, 3 or all programs be resident at a time, as the seed says, and refuses a request now and then although
-# rows are left, as the hardware may: in every run each row has to be summed once.
+# `mimw.check` lets 1, 2, 3 or all programs be resident at a time, as the seed says, and refuses a request now and
+# then although rows are left, as the hardware may: in every run each row has to be summed once.
 #
 # More stages than one let a program take rows that it will not get to for a while, when others could begin them.
 

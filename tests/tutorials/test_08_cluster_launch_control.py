@@ -30,7 +30,7 @@ def test_right_under_every_interleaving(tutorial, STAGES):
     assert report.ok and report.runs == 200, report
 
 
-WORKER = "for two stages.\n                row = tlx.clc_consumer(context, "
+WORKER = "two stages.\n                row = tlx.clc_consumer(context, "
 LAST = "                row = tlx.clc_consumer(context, turn // STAGES & 1, k=turn % STAGES)\n                turn += 1\n\n\n"
 AGAIN = f"{LAST.rstrip()}\n            tlx.clc_producer(context, turn // STAGES & 1 ^ 1, k=turn % STAGES)\n\n\n"
 

@@ -52,8 +52,8 @@ def _launch_control(task) -> list[str]:
     wrong = miscounted(task.machine.program, barrier.root)
     lines = [f"      {wrong}"] if wrong else []
     if refused is not None and barrier.clc == EMPTY:
-        lines.append(f"      a request was refused, as its CTA has seen at {refused.site}: nobody gives that stage back, and a CTA may "
-                     "not ask again")
+        lines.append(f"      a request was refused, as its CTA has seen at {refused.site}: nobody gives that stage back, and a CTA "
+                     "may not ask again")
     return lines
 
 
