@@ -46,6 +46,8 @@ class Notes:
 
     def pytest_collection_finish(self) -> None:
         import mimw.compile
+        import tests.compiling
+        tests.compiling.whole = True    # also where a test reads an early stage only
         stock = mimw.compile.stock_compile
 
         def noted(src, **keywords):

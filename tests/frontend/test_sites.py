@@ -12,6 +12,7 @@ from mimw.compile import compile_kernel
 from mimw.errors import InvalidProgram
 from mimw.kernels.gemm.kernel import gemm
 from mimw.passes import pipeline
+from tests.compiling import to_ttgir
 
 HERE = Path(__file__).resolve()
 
@@ -60,7 +61,7 @@ SIZES = dict(BM=128, BN=128, BK=64, GROUP_M=8, STAGES=3, CONSUMERS=2, PIECES=2, 
 @pytest.mark.parametrize("source, arguments", [(kernel, (dict(x="*i32", n="i32"), {})), (gemm, (GEMM, SIZES))])
 def test_every_op_has_a_position(source, arguments):
     """Also those of `tl`'s own helpers (`tl.sum`, `tl.cdiv`), whose outermost caller is then a line of the kernel."""
-    compiled = compile_kernel(source, *arguments)
+    compiled = to_ttgir(source, *arguments)
     ops = list(compiled.program.walk())
     assert len(ops) > 15
     for op in ops:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.kernels.sparse_mla import arguments, pipelined, seesaw
 from mimw.target import target
+from tests.compiling import to_ttgir
 
 BF16 = ml_dtypes.bfloat16
 DV, DT = 128, 64  # 512 and 64 in the published problem
@@ -120,7 +120,7 @@ def published(form):
     if form is pipelined:
         constants |= dict(HKV=1, CAUSAL=False)
     aligned = {(form.arg_names.index(name), ): [["tt.divisibility", 16]] for name in types if types[name][:1] in "*i"}
-    return compile_kernel(form, types, constants, "sm_90a", dict(num_warps=4), aligned)
+    return to_ttgir(form, types, constants, "sm_90a", dict(num_warps=4), aligned)
 
 
 @pytest.mark.parametrize("form, products, total", [(pipelined, 5, 231040), (seesaw, 10, 231296)])

@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mimw.compile import compile_kernel
 from mimw.kernels import topk
 from mimw.kernels.topk import Configuration
+from tests.compiling import to_assembly
 
 TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32}
 ONE_WARP, SPREAD = Configuration(warps=1, copies=1), Configuration(ctas=2, warps=4)
@@ -78,7 +78,7 @@ def test_a_row_is_read_once_and_stays_where_it_is():
     meta = topk.configuration(16384).meta(16384, 256, 2)
     warps = meta.pop("num_warps")
     signature = dict(x_ptr="*fp16", values_ptr="*fp16", indices_ptr="*i32", N="i32", K="i32", stride="i32")
-    compiled = compile_kernel(topk.kernel, signature, meta, "sm_90a", options=dict(num_warps=warps),
+    compiled = to_assembly(topk.kernel, signature, meta, "sm_90a", options=dict(num_warps=warps),
                               attrs={(i, ): [["tt.divisibility", 16]] for i in range(6)})
     ttgir, ptx = str(compiled.stages["ttgir"]), compiled.stages["ptx"]
     moved = [line for line in ttgir.splitlines() if "convert_layout" in line and "tensor<16384x" in line]

@@ -26,10 +26,9 @@ class Case:
     def name(self) -> str:
         return self.kernel.__name__
 
-    def compiled(self, target: str = "sm_90a", **options) -> Compiled:
-        """Through Triton's backend to the binary."""
-        return compile_kernel(self.kernel, self.signature, self.constexprs, target, {**self.options, **options},
-                              attrs=self.attrs)
+    def compiled(self, target: str = "sm_90a", by=compile_kernel, **options) -> Compiled:
+        """Through Triton's backend to the binary, or as far as `by` goes (`tests.compiling`)."""
+        return by(self.kernel, self.signature, self.constexprs, target, {**self.options, **options}, attrs=self.attrs)
 
     def lowered(self, target: str = "sm_90a") -> str:
         """TTGIR right after our `lower`, without source locations: none of Triton's passes has run."""

@@ -7,6 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from tests.compiling import to_assembly
 from tests.lowering.harness import Case
 
 _DIRECT = {"sm": r"cp\.async\.c[ag]", "gf": r"global_load_(async_to_)?lds"}
@@ -40,7 +41,7 @@ def columns(x, stride, n, MASKED: tl.constexpr):
 def assembly(kernel, target: str, dtype: str, aligned: bool, masked: bool = False) -> str:
     attrs = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]} if aligned else None
     case = Case(kernel, {"x": f"*{dtype}", "stride": "i32", "n": "i32"}, {"MASKED": masked}, attrs=attrs)
-    return case.compiled(target).stage("ptx" if target.startswith("sm") else "amdgcn")
+    return case.compiled(target, by=to_assembly).stage("ptx" if target.startswith("sm") else "amdgcn")
 
 
 @pytest.mark.parametrize("target, kernel, dtype, aligned, direct", [

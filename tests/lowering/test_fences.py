@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.compiling import to_assembly
 from tests.lowering import dots
 from tests.lowering.harness import Case
 from tests.lowering.ptx import unsafe
@@ -35,17 +36,17 @@ def reads_too_early(state, line):
 
 @pytest.mark.parametrize("kernel", dots.KERNELS, ids=lambda kernel: kernel.__name__)
 def test_a_fence_and_a_sync_stand_between_write_and_dot(kernel):
-    ptx = case(kernel).compiled().stage("ptx")
+    ptx = case(kernel).compiled(by=to_assembly).stage("ptx")
     assert "wgmma.mma_async" in ptx and re.search(r"st\.shared|stmatrix|cp\.async\.c", ptx)
     assert unsafe(ptx, after, reads_too_early) == []
 
 
 def test_the_check_sees_a_missing_fence():
-    ptx = case(dots.ring).compiled().stage("ptx")
+    ptx = case(dots.ring).compiled(by=to_assembly).stage("ptx")
     assert unsafe(ptx.replace("fence.proxy.async", "nop.fence"), after, reads_too_early)
 
 
 def test_what_was_written_before_the_region_is_fenced_inside():
-    ptx = case(dots.written_outside).compiled().stage("ptx")
+    ptx = case(dots.written_outside).compiled(by=to_assembly).stage("ptx")
     task = ptx[:ptx.index("wgmma.mma_async")]
     assert task.rindex("fence.proxy.async") > task.rindex("barrier.sync")

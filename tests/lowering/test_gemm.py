@@ -6,6 +6,7 @@ import pytest
 
 from mimw.kernels.gemm.configs import Configuration
 from mimw.kernels.gemm.kernel import gemm
+from tests.compiling import to_assembly
 from tests.lowering.assembly import assembled
 from tests.lowering.harness import Case
 
@@ -18,7 +19,7 @@ def gemm_ptx(configuration: Configuration, dtype: str, is_nk: bool) -> str:
                  "b_desc": f"tensordesc<{dtype}[{bn},{bk}]>" if is_nk else f"tensordesc<{dtype}[{bk},{bn}]>",
                  "c_desc": f"tensordesc<bf16[{configuration.rows()},{bn // meta['PIECES']}]>",
                  "M": "i32", "N": "i32", "K": "i32"}
-    return Case(gemm, signature, meta).compiled(num_warps=4).stage("ptx")
+    return Case(gemm, signature, meta).compiled(by=to_assembly, num_warps=4).stage("ptx")
 
 
 @pytest.mark.parametrize("configuration, dtype, is_nk", [

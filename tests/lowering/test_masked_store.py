@@ -13,6 +13,7 @@ from mimw.ir.byte_maps import byte_offset
 from mimw.ir.linear import linear_of, positions
 from mimw.triton_port.accesses import stored_layouts, tile_layouts
 from mimw.triton_port.text import ModuleText
+from tests.compiling import to_assembly, to_ttgir
 from tests.tle.swizzled import swizzled
 
 ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(3)}
@@ -37,8 +38,8 @@ def masked(x, y, n, M: tl.constexpr, N: tl.constexpr, MASK: tl.constexpr, MMA: t
     tl.store(y + rows * N + columns, tl.load(view))
 
 
-def compiled(kind="fp16", m=64, n=64, mask="rows", mma=True, turned=False, warps=4, target="sm_90a"):
-    return compile_kernel(masked, {"x": f"*{kind}", "y": f"*{kind}", "n": "i32"},
+def compiled(kind="fp16", m=64, n=64, mask="rows", mma=True, turned=False, warps=4, target="sm_90a", by=to_ttgir):
+    return by(masked, {"x": f"*{kind}", "y": f"*{kind}", "n": "i32"},
                           dict(M=m, N=n, MASK=mask, MMA=mma, TURNED=turned), target, {"num_warps": warps}, ALIGNED)
 
 
@@ -47,7 +48,7 @@ def stores(text: str) -> int:
 
 
 def test_a_masked_store_takes_what_a_plain_one_takes():
-    plain, with_mask = (compiled(m=128, n=128, mask=mask) for mask in ("none", "rows"))
+    plain, with_mask = (compiled(m=128, n=128, mask=mask, by=to_assembly) for mask in ("none", "rows"))
     assert plain.metadata.shared == with_mask.metadata.shared == 32768
     assert stores(with_mask.stage("ptx")) == 16
     assert "convert_layout" not in with_mask.stage("ttgir")
@@ -57,7 +58,7 @@ def test_a_masked_store_takes_what_a_plain_one_takes():
 @pytest.mark.parametrize("mask, kind, count", [("rows", "fp16", 4), ("rows", "fp32", 8), ("rows", "i8", 2), ("rows", "fp64", 16),
                                                ("columns", "fp16", 4), ("data", "fp16", 32)])
 def test_how_many_stores(mask, kind, count):
-    assert stores(compiled(kind, mask=mask).stage("ptx")) == count
+    assert stores(compiled(kind, mask=mask, by=to_assembly).stage("ptx")) == count
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
@@ -159,7 +160,7 @@ def product(x, y, n):
 
 
 def test_an_accumulator_is_stored_as_it_lies():
-    found = compile_kernel(product, {"x": "*bf16", "y": "*bf16", "n": "i32"}, attrs=ALIGNED)
+    found = to_assembly(product, {"x": "*bf16", "y": "*bf16", "n": "i32"}, attrs=ALIGNED)
     on = np.ones((64, 64), np.float16)
     memory, layout = written(found, on, 4)
     assert str(layout).startswith("wgmma") and len(memory) == 2 * 64 * 64
@@ -180,7 +181,7 @@ def rows_of(x, y, n, M: tl.constexpr):
 
 
 def test_a_slice_of_an_accumulator():
-    found = compile_kernel(rows_of, {"x": "*bf16", "y": "*fp32", "n": "i32"}, dict(M=64), attrs=ALIGNED)
+    found = to_ttgir(rows_of, {"x": "*bf16", "y": "*fp32", "n": "i32"}, dict(M=64), attrs=ALIGNED)
     memory, layout = written(found, np.arange(64, dtype=np.float32) % 3, 4)
     assert str(layout).startswith("slice(axis 1 of wgmma")
     assert memory == {4 * element + byte: (element, byte) for element in range(64) if element % 3 for byte in range(4)}
@@ -224,7 +225,7 @@ def test_what_the_tensor_core_reads_after_a_masked_store_is_fenced():
         left = tl.load(tle.gpu.local_ptr(a))
         tl.store(y + at, tl.dot(left, tl.load(tle.gpu.local_ptr(a))))
 
-    text = compile_kernel(squared, {"x": "*bf16", "y": "*fp32", "n": "i32"}).stage("ttgir")
+    text = to_ttgir(squared, {"x": "*bf16", "y": "*fp32", "n": "i32"}).stage("ttgir")
     found = re.findall(r"ttg\.inline_asm|fence_async_shared|warp_group_dot ", text)
     assert found[-3:] == ["ttg.inline_asm", "fence_async_shared", "warp_group_dot "]
 

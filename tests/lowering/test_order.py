@@ -11,6 +11,7 @@ from mimw.analysis import order
 from mimw.compile import compile_kernel, pipeline
 from mimw.errors import OrderChanged
 from mimw.triton_port.text import module_of
+from tests.compiling import to_ttgir
 
 from . import ordered
 
@@ -22,7 +23,7 @@ EFFECTS = ("local_store local_scatter local_atomic store atomic acquire barrier_
 
 
 def compiled(kernel, target="sm_90a", **options):
-    return compile_kernel(kernel, SIGNATURE, {"BK": 64}, target, {"num_warps": 4, **options}, attrs=ALIGNED)
+    return to_ttgir(kernel, SIGNATURE, {"BK": 64}, target, {"num_warps": 4, **options}, attrs=ALIGNED)
 
 
 def code(kernel, *args, **options):
@@ -71,8 +72,8 @@ TOGETHER = re.compile(r"ttng\.(async_tma_copy_global_to_local|wait_barrier|async
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def test_an_access_by_descriptor_stays_in_one_piece(target):
-    text = compile_kernel(ordered.by_descriptor_beside_loads, DESCRIBED, {}, target, {"num_warps": 4},
-                          attrs={(index, ): [["tt.divisibility", 16]] for index in (0, 1)}).stages["ttgir"]
+    text = to_ttgir(ordered.by_descriptor_beside_loads, DESCRIBED, {}, target, {"num_warps": 4},
+                    attrs={(index, ): [["tt.divisibility", 16]] for index in (0, 1)}).stages["ttgir"]
     steps = [found[1] for line in text.splitlines() if (found := TOGETHER.search(line))]
     assert steps == ["async_tma_copy_global_to_local", "wait_barrier", "async_tma_copy_local_to_global", "async_tma_store_wait"]
 
@@ -111,8 +112,8 @@ def test_the_guard_sees_an_access_by_descriptor_taken_apart(no_fix):
 @pytest.mark.parametrize("what", EFFECTS)
 def test_two_reads_with_an_effect_between_stay_two(what):
     options = {"ctas_per_cga": (2, 1, 1)} if what in ("cluster_barrier", "remote_store") else {}
-    text = compile_kernel(ordered.between_reads, {"x": "*i32", "y": "*i32", "desc": "tensordesc<fp16[16,64]>", "K": "i32"},
-                          {"WHAT": what}, "sm_90a", {"num_warps": 4, **options}).stages["ttgir"]
+    text = to_ttgir(ordered.between_reads, {"x": "*i32", "y": "*i32", "desc": "tensordesc<fp16[16,64]>", "K": "i32"},
+                    {"WHAT": what}, "sm_90a", {"num_warps": 4, **options}).stages["ttgir"]
     lines = text[text.index("tt.func"):].splitlines()
     kept = [line for line in lines if " = ttg.local_load " in line]
     assert len(kept) == 2, f"{len(kept)} reads of the buffer"
@@ -120,8 +121,8 @@ def test_two_reads_with_an_effect_between_stay_two(what):
 
 
 def test_without_an_effect_between_they_become_one():
-    text = compile_kernel(ordered.between_reads, {"x": "*i32", "y": "*i32", "desc": "tensordesc<fp16[16,64]>", "K": "i32"},
-                          {"WHAT": "nothing"}, "sm_90a", {"num_warps": 4}).stages["ttgir"]
+    text = to_ttgir(ordered.between_reads, {"x": "*i32", "y": "*i32", "desc": "tensordesc<fp16[16,64]>", "K": "i32"},
+                    {"WHAT": "nothing"}, "sm_90a", {"num_warps": 4}).stages["ttgir"]
     assert text.count(" = ttg.local_load ") == 1 and text.count(" = tt.load ") == 1
 
 

@@ -10,6 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
+from tests.compiling import to_ttgir
 from tests.processes import python
 
 LAYOUT = tlx.layout(((32, 4), 4), ((4, 128), 1))
@@ -26,7 +27,7 @@ def pinned(x, LAYOUT: tl.constexpr, PIN: tl.constexpr):
 
 def test_a_pin_survives_tritons_passes():
     layout = tlx.layout(((32, 4), 4), ((1, 32), 128))
-    ttgir = compile_kernel(pinned, {"x": "*fp32"}, {"LAYOUT": layout, "PIN": True}).stages["ttgir"]
+    ttgir = to_ttgir(pinned, {"x": "*fp32"}, {"LAYOUT": layout, "PIN": True}).stages["ttgir"]
     anchor = re.search(r"%([\w.]+) = ttg.inline_asm .* -> (tensor<512xf32, #\w+>)", ttgir)
     carried = re.search(r"scf.for .*iter_args\(.* = %([\w.]+)\) -> \((tensor<.*?>)\)", ttgir)
     assert carried.groups() == anchor.groups()
@@ -34,7 +35,7 @@ def test_a_pin_survives_tritons_passes():
 
 
 def test_a_hint_leaves_no_trace_in_the_code():
-    assert "inline_asm" not in compile_kernel(pinned, {"x": "*fp32"}, {"LAYOUT": LAYOUT, "PIN": False}).stages["ttgir"]
+    assert "inline_asm" not in to_ttgir(pinned, {"x": "*fp32"}, {"LAYOUT": LAYOUT, "PIN": False}).stages["ttgir"]
 
 
 @mimw.jit

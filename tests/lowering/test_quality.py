@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from mimw.compile import Compiled
+from mimw.compile import Compiled, compile_kernel
+from tests.compiling import to_assembly
 from tests.lowering import plain
 from tests.lowering.assembly import assembled
 from tests.lowering.harness import Case
@@ -24,14 +25,14 @@ _COUNTED = {
 }
 
 
-def compiled(name: str, ours: bool) -> Compiled:
+def compiled(name: str, ours: bool, by=to_assembly) -> Compiled:
     """The kernel on bf16 with every argument divisible by 16, by our path or by stock Triton's."""
     kernel = getattr(plain, name)
     constexprs = {**_SIZES[name], "OURS": ours}
     arguments = [name for name in kernel.arg_names if name not in constexprs]
     signature = {name: "*bf16" if name in ("x", "y", "z", "w", "b", "o") else "i32" for name in arguments}
     attrs = {(kernel.arg_names.index(name), ): [["tt.divisibility", 16]] for name in arguments}
-    return Case(kernel, signature, constexprs, attrs=attrs).compiled()
+    return Case(kernel, signature, constexprs, attrs=attrs).compiled(by=by)
 
 
 def counts(kernel: Compiled) -> dict[str, int]:
@@ -43,7 +44,7 @@ def counts(kernel: Compiled) -> dict[str, int]:
 @pytest.mark.filterwarnings("ignore:tl.cat")
 @pytest.mark.parametrize("name", _SIZES)
 def test_the_same_traffic_as_stock(name):
-    ours, stock = compiled(name, True), compiled(name, False)
+    ours, stock = compiled(name, True, by=compile_kernel), compiled(name, False)
     assert "fence.acq_rel.gpu" in ours.stage("ptx") and "fence.acq_rel.gpu" not in stock.stage("ptx")
     assert ours.stage("cubin") and counts(ours) == counts(stock)
 

@@ -5,7 +5,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 
 
 @mimw.jit
@@ -20,8 +20,8 @@ def reduce(d, x_ptr, OWN: tl.constexpr, POLICY: tl.constexpr, KIND: tl.constexpr
 
 
 def instructions(own, policy, kind="add"):
-    ptx = compile_kernel(reduce, {"d": "tensordesc<fp32[16,128]>", "x_ptr": "*fp32"},
-                         {"OWN": own, "POLICY": policy, "KIND": kind}).stages["ptx"]
+    ptx = to_assembly(reduce, {"d": "tensordesc<fp32[16,128]>", "x_ptr": "*fp32"},
+                      {"OWN": own, "POLICY": policy, "KIND": kind}).stages["ptx"]
     return ptx, [line.strip() for line in ptx.splitlines() if "cp.reduce.async.bulk.tensor" in line]
 
 

@@ -4,7 +4,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 
 
 @mimw.jit
@@ -21,6 +21,6 @@ def spread(x_ptr, y_ptr, N: tl.constexpr):
 
 def test_vectors_and_no_conversion():
     attrs = {(0, ): [["tt.divisibility", 16]]}
-    compiled = compile_kernel(spread, {"x_ptr": "*bf16", "y_ptr": "*fp32"}, dict(N=2048), attrs=attrs)
+    compiled = to_assembly(spread, {"x_ptr": "*bf16", "y_ptr": "*fp32"}, dict(N=2048), attrs=attrs)
     assert compiled.stages["ptx"].count("ld.shared.v4.b32") == 2048 // 128 // 8
     assert "ld.shared.b16" not in compiled.stages["ptx"] and "convert_layout" not in compiled.stages["ttgir"]

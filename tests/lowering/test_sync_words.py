@@ -8,6 +8,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.errors import ArriveCountMismatch, ProtocolError, TaskError
+from tests.compiling import to_assembly, to_ttgir
 from tests.lowering.harness import Case
 from tests.lowering.ptx import blocks
 
@@ -28,7 +29,7 @@ def warp_barrier(y):
 
 
 def test_threads_arrive_without_a_sync():
-    found = lines(Case(warp_barrier, {"y": "*i32"}).compiled())
+    found = lines(Case(warp_barrier, {"y": "*i32"}).compiled(by=to_assembly))
     assert sum("mbarrier.arrive.release.cta.shared::cta.b64" in line for line in found) == 1
     assert any(re.search(r"mbarrier.init.*, 128;", line) for line in found)
     assert not any(line.startswith("bar.sync") for line in found)
@@ -66,7 +67,7 @@ def divergent(y, BAR: tl.constexpr):
 
 
 def test_the_warp_comes_together_before_a_named_barrier():
-    found = lines(Case(divergent, {"y": "*i32"}, {"BAR": 9}).compiled())
+    found = lines(Case(divergent, {"y": "*i32"}, {"BAR": 9}).compiled(by=to_assembly))
     (wait, ), (arrive, ) = ([i for i, line in enumerate(found) if re.match(rf"bar(rier)?\.{kind}\s+9, 160;", line)]
                             for kind in ("sync", "arrive"))
     assert found[wait - 1] == found[arrive - 1] == "bar.warp.sync 0xffffffff;"
@@ -125,7 +126,7 @@ def bulk(x, y, n, MANY: tl.constexpr):
 
 @pytest.mark.parametrize("many", [False, True])
 def test_one_thread_starts_a_bulk_copy(many):
-    found = lines(Case(bulk, {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"MANY": many}).compiled())
+    found = lines(Case(bulk, {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"MANY": many}).compiled(by=to_assembly))
     load, store = (next(i for i, line in enumerate(found) if text in line) for text in (
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", "cp.async.bulk.global.shared::cta.bulk_group"))
     assert found[load].startswith("@") and found[store].startswith("@")
@@ -162,7 +163,7 @@ def made_here(x, n, HANDED_ON: tl.constexpr):
 
 @pytest.mark.parametrize("handed_on, expected", [(False, ["prefetch.tensormap", "prefetch.tensor.2d"]), (True, [])])
 def test_descriptors_made_in_the_kernel_are_prefetched_if_their_place_is_known(handed_on, expected):
-    found = [line for line in lines(Case(made_here, {"x": "*fp32", "n": "i32"}, {"HANDED_ON": handed_on}).compiled())
+    found = [line for line in lines(Case(made_here, {"x": "*fp32", "n": "i32"}, {"HANDED_ON": handed_on}).compiled(by=to_assembly))
              if "prefetch" in line]
     assert [name for name in expected if any(name in line for line in found)] == expected and bool(found) == bool(expected)
 
@@ -183,7 +184,7 @@ def policies(d, o, row, LOAD: tl.constexpr, STORE: tl.constexpr, REDUCE: tl.cons
 def test_eviction_policies(load, store, reduce):
     case = Case(policies, {"d": "tensordesc<fp32[32,32]>", "o": "tensordesc<fp32[32,32]>", "row": "i32"},
                 {"LOAD": load, "STORE": store, "REDUCE": reduce})
-    found = lines(case.compiled())
+    found = lines(case.compiled(by=to_assembly))
     hinted = ["L2::cache_hint" in line for line in found if ".tensor.2d" in line]
     assert hinted == [bool(load), bool(store)]
     assert any("cp.reduce" in line for line in found) is bool(reduce)
@@ -221,7 +222,7 @@ def test_cp_async_where_it_can(element, other, step, attrs, bytes_):
     """As wide as mask and address allow; below 4 bytes, and where zeros are not wanted, by ordinary loads."""
     case = Case(copy, {"x": f"*{element}", "y": f"*{element}", "n": "i32"}, {"SIZE": 2048, "OTHER": other, "STEP": step},
                 attrs=attrs)
-    copies = [line for line in lines(case.compiled()) if re.match(r"cp\.async\.c[ag]", line)]
+    copies = [line for line in lines(case.compiled(by=to_assembly)) if re.match(r"cp\.async\.c[ag]", line)]
     widths = {int(re.search(r", 0x(\w+),", line)[1], 16) for line in copies}
     assert widths == ({bytes_} if bytes_ else set())
 
@@ -242,7 +243,7 @@ def in_tasks(d, o, y, n):
 def test_descriptor_words_sync_only_their_task():
     """Barrier 2 is the first worker's, of 4 warps; the one-warp task needs none but the warp's own."""
     signature = {"d": "tensordesc<fp16[16,64]>", "o": "tensordesc<fp16[16,64]>", "y": "*i32", "n": "i32"}
-    found = lines(Case(in_tasks, signature).compiled())
+    found = lines(Case(in_tasks, signature).compiled(by=to_assembly))
     syncs = {line for line in found if re.match(r"bar\.(sync|warp)", line)}
     assert {re.sub(r"\s+", " ", line) for line in syncs} == {"bar.sync 2, 128;", "bar.warp.sync -1;"}
     assert sum("cp.reduce.async.bulk.tensor" in line for line in found) == 1
@@ -262,4 +263,4 @@ def asks(x, d, p, y):
 
 def test_types_are_known_at_compile_time():
     case = Case(asks, {"x": "*fp32", "d": "tensordesc<fp16[16,64]>", "p": "*fp8e4nv", "y": "*i32"})
-    assert "memdesc<1x16xf32" in case.compiled().stages["ttgir"]
+    assert "memdesc<1x16xf32" in case.compiled(by=to_ttgir).stages["ttgir"]

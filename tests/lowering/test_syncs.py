@@ -2,6 +2,7 @@
 
 import re
 
+from tests.compiling import to_assembly
 from tests.lowering import pipelines
 from tests.lowering.harness import Case
 from tests.lowering.ptx import unsafe
@@ -17,12 +18,12 @@ def syncs(ptx: str) -> set[str]:
 
 def test_a_sync_inside_a_task_counts_that_tasks_threads():
     """Barrier 1 starts and ends the region with all warps; tasks have one each, wider tasks first, one warp none."""
-    ptx = Case(pipelines.tasks_of_all_sizes, {"x": "*fp32"}).compiled().stage("ptx")
+    ptx = Case(pipelines.tasks_of_all_sizes, {"x": "*fp32"}).compiled(by=to_assembly).stage("ptx")
     assert syncs(ptx) == {"barrier.sync 1", "bar.sync 0, 128", "bar.sync 2, 256", "bar.sync 3, 64"}
 
 
 def test_a_one_warp_task_syncs_its_warp():
-    ptx = _STAGING.compiled().stage("ptx")
+    ptx = _STAGING.compiled(by=to_assembly).stage("ptx")
     assert syncs(ptx) == {"barrier.sync 1", "bar.sync 0, 128"}
     assert "bar.warp.sync" in ptx
 
@@ -40,16 +41,16 @@ def waits_for_stores(state, line):
 
 def test_staging_is_overwritten_only_after_all_threads_know_of_the_store():
     for case in (_STAGING, CASES["desc_load_store"][0], CASES["make_tensor_descriptor"][0]):
-        ptx = case.compiled().stage("ptx")
+        ptx = case.compiled(by=to_assembly).stage("ptx")
         assert "cp.async.bulk.wait_group" in ptx
         assert unsafe(ptx, waits_for_stores, stores_too_early) == []
-    ptx = _STAGING.compiled().stage("ptx").replace("bar.sync", "no.sync")
+    ptx = _STAGING.compiled(by=to_assembly).stage("ptx").replace("bar.sync", "no.sync")
     assert unsafe(ptx, waits_for_stores, stores_too_early)  # the check sees it
 
 
 def test_barriers_are_ready_before_tasks_and_copies_use_them():
     """Initialised, fenced for the async proxy that will count bytes on them, then all warps meet."""
-    ptx = _STAGING.compiled().stage("ptx")
+    ptx = _STAGING.compiled(by=to_assembly).stage("ptx")
     init = ptx.rindex("mbarrier.init")
     fence, meet = ptx.index("fence.proxy.async", init), ptx.index("barrier.sync", init)
     assert init < fence < meet

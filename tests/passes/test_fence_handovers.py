@@ -6,7 +6,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from tests.compiling import to_assembly, to_ttgir
 
 
 def positions(program) -> list[str]:
@@ -44,9 +44,9 @@ def looping(x_desc, y_ptr, n, READ: tl.constexpr, BRANCH: tl.constexpr, TELL: tl
                 tlx.async_descriptor_load(x_desc, tiles[i % 2], [i * 16, 0], full[i % 2])
 
 
-def compiled(kernel, signature=None, options=None, **constexprs):
+def compiled(kernel, signature=None, options=None, by=to_ttgir, **constexprs):
     signature = {"x_desc": "tensordesc<fp16[16,32]>", "y_ptr": "*fp16", "n": "i32", **(signature or {})}
-    return compile_kernel(kernel, signature, constexprs, options=options)
+    return by(kernel, signature, constexprs, options=options)
 
 
 @pytest.mark.parametrize("branch", [False, True])
@@ -67,7 +67,7 @@ def test_no_fence_where_no_copy_can_overwrite_what_was_read(read):
 
 def test_the_instructions():
     """Each reading thread fences, then the threads meet, then one arrives."""
-    ptx = compiled(looping, READ="slot", BRANCH=False, TELL=False).stages["ptx"]
+    ptx = compiled(looping, READ="slot", BRANCH=False, TELL=False, by=to_assembly).stages["ptx"]
     lines = [line.strip() for line in ptx.splitlines()]
     arrive = next(index for index, line in enumerate(lines) if "mbarrier.arrive.shared::cta.b64" in line)
     before = [line for line in lines[:arrive] if line.startswith(("fence.proxy", "bar.sync", "ld.shared", "ldmatrix"))]
@@ -161,7 +161,7 @@ def across(x_ptr, y_ptr, n, mesh: tl.constexpr):
 
 
 def test_the_instruction_covers_the_cluster_where_another_ctas_memory_was_read():
-    ptx = compile_kernel(across, {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}, dict(mesh=MESH)).stages["ptx"]
+    ptx = to_assembly(across, {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}, dict(mesh=MESH)).stages["ptx"]
     lines = [line.strip() for line in ptx.splitlines()]
     fence = lines.index("fence.proxy.async.shared::cluster;")
     assert any("ld.shared::cluster" in line for line in lines[:fence])

@@ -7,6 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 
 
 @mimw.jit
@@ -120,7 +121,7 @@ def test_tma_and_its_fences_in_the_right_order():
     """Stores, fence, barrier, TMA store; and a barrier between the wait for it and the next round."""
     block = "tensordesc<fp16[16,64]>"
     sizes = dict(STAGES=2, ROWS=16, COLS=64)
-    ptx = compile_kernel(double_tiles, {"x": block, "y": block, "tiles": "i32"}, sizes, "sm_90a").stages["ptx"]
+    ptx = to_assembly(double_tiles, {"x": block, "y": block, "tiles": "i32"}, sizes, "sm_90a").stages["ptx"]
     marks = [("st.shared.b16", "store"), ("st.shared.v", "store"), ("fence.proxy.async", "fence"), ("bar.sync", "sync"),
              ("cp.async.bulk.tensor.2d.shared", "load"), ("cp.async.bulk.tensor.2d.global", "save"), ("bulk.wait_group", "wait")]
     seen = [name for line in ptx.splitlines() for text, name in marks if text in line]
@@ -195,6 +196,6 @@ def test_copies_in_a_row(machine, again, by):
 def test_copies_in_a_row_are_waited_for_once(again, waits, by, wait):
     kind = "tensordesc<fp16[64,64]>" if by == "tma" else "*fp16"
     attrs = None if by == "tma" else {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
-    ptx = compile_kernel(two_at_once, {"x": kind, "w": kind, "y": "*fp16"}, dict(AGAIN=again, N=64, BY=by), "sm_90a",
-                         attrs=attrs).stages["ptx"]
+    ptx = to_assembly(two_at_once, {"x": kind, "w": kind, "y": "*fp16"}, dict(AGAIN=again, N=64, BY=by), "sm_90a",
+                      attrs=attrs).stages["ptx"]
     assert ptx.count(wait) == waits

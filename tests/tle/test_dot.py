@@ -7,6 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw.compile import compile_kernel
+from tests.compiling import to_ttgir
 
 
 @mimw.jit
@@ -47,12 +48,12 @@ def test_product(machine, m, n, bk, turned, by):
     assert (y == exact).all()
 
 
-def compiled(target="sm_90a", by="tma", turned=False, m=64, n=64, bk=64, **options):
+def compiled(target="sm_90a", by="tma", turned=False, m=64, n=64, bk=64, compiler=to_ttgir, **options):
     kind = "tensordesc<fp16[{},{}]>"
     signature = {"x": kind.format(m, bk), "w": kind.format(*((n, bk) if turned else (bk, n)))} if by == "tma" else {
         "x": "*fp16", "w": "*fp16"}
-    return compile_kernel(product, signature | {"y": "*fp32", "K": "i32"}, dict(M=m, N=n, BK=bk, TURNED=turned, BY=by), target,
-                          options=options)
+    return compiler(product, signature | {"y": "*fp32", "K": "i32"}, dict(M=m, N=n, BK=bk, TURNED=turned, BY=by), target,
+                    options=options)
 
 
 @pytest.mark.parametrize("turned", [True, False])
@@ -75,7 +76,7 @@ def test_what_wgmma_does_not_take_stays_a_dot(options, shape):
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a", "gfx942", "gfx950"])
 def test_other_targets(target):
-    assert compiled(target, by="pointers").stages
+    assert compiled(target, by="pointers", compiler=compile_kernel).stages
 
 
 @mimw.jit
@@ -133,7 +134,7 @@ def test_slices_that_a_loop_counts_out(machine):
 
 
 def test_these_slices_are_operands_too():
-    ttgir = compile_kernel(by_parts, {"x": "*fp16", "w": "*fp16", "y": "*fp32"}, dict(K=256, N=64, BK=64)).stages["ttgir"]
+    ttgir = to_ttgir(by_parts, {"x": "*fp16", "w": "*fp16", "y": "*fp32"}, dict(K=256, N=64, BK=64)).stages["ttgir"]
     assert ttgir.count("ttng.warp_group_dot ") == 1 and "ttg.local_load" not in ttgir and "ttg.local_gather" not in ttgir
 
 
@@ -189,7 +190,7 @@ def used_twice(x, q, y, N: tl.constexpr, CHUNKS: tl.constexpr, BETWEEN: tl.const
 # The buffers are 4 tiles of 8 KB. A third kind of operand would be a copy of a tile: of what was there, if it may have changed.
 @pytest.mark.parametrize("between, copies", [("wait", 0), ("other write", 0), ("write", 1), ("release", 1)])
 def test_one_buffer_serves_a_plain_and_a_transposed_product(between, copies):
-    found = compile_kernel(used_twice, dict.fromkeys("xqy", "*fp16"), dict(N=64, CHUNKS=3, BETWEEN=between))
+    found = to_ttgir(used_twice, dict.fromkeys("xqy", "*fp16"), dict(N=64, CHUNKS=3, BETWEEN=between))
     ttgir = found.stages["ttgir"]
     assert ttgir.count("warp_group_dot ") == 2
     assert len([line for line in ttgir.splitlines() if "ttg.local_alloc %" in line]) == copies

@@ -7,7 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 
 ACCESS = re.compile(r"\b(?:ld|st|atom|red|ldmatrix|stmatrix)\.\S*shared\S*")
 
@@ -53,7 +53,7 @@ PAIRS = [(one, other) for one in READS + WRITES for other in READS + WRITES
 @pytest.mark.parametrize("one, other, bits", [(*pair, bits) for pair in PAIRS for bits in (32, 16)
                                               if bits == 32 or "add" not in pair])
 def test_a_barrier_stands_between(one, other, bits):
-    ptx = compile_kernel(one_then_the_other, {"x": f"*i{bits}"}, dict(ONE=one, OTHER=other, BITS=bits), "sm_90a").stages["ptx"]
+    ptx = to_assembly(one_then_the_other, {"x": f"*i{bits}"}, dict(ONE=one, OTHER=other, BITS=bits), "sm_90a").stages["ptx"]
     text = "".join("|" if "bar.sync" in line else "x" for line in ptx.splitlines() if ACCESS.search(line) or "bar.sync" in line)
     assert re.fullmatch(r"\|*x[x|]*\|[x|]*x\|*", text)
     assert len([part for part in text.split("|") if part]) >= 2
@@ -71,6 +71,6 @@ def round_and_round(x, rounds, KIND: tl.constexpr):
 
 @pytest.mark.parametrize("kind", WRITES)
 def test_loops_have_two(kind):
-    ptx = compile_kernel(round_and_round, {"x": "*i32", "rounds": "i32"}, dict(KIND=kind), "sm_90a").stages["ptx"]
+    ptx = to_assembly(round_and_round, {"x": "*i32", "rounds": "i32"}, dict(KIND=kind), "sm_90a").stages["ptx"]
     loop = re.search(r"(\$L__BB0_\d+):(?:(?!\$L__BB0_\d+:).)*?bra(?:\.uni)? \t?\1", ptx, re.S)
     assert loop is not None and loop[0].count("bar.sync") >= 2

@@ -6,9 +6,10 @@ import pytest
 import triton
 
 import mimw
-from mimw.compile import compile_kernel, gpu_target
+from mimw.compile import gpu_target
 from mimw.target import target as find_target
 from mimw.triton_port.runtime import ASTSource, stock_compile
+from tests.compiling import to_assembly
 
 from .plain_kernels import KERNELS
 
@@ -33,7 +34,7 @@ def stock(function, signature, constexprs, target, options=OPTIONS):
 @pytest.mark.parametrize("name", KERNELS)
 def test_ptx_is_triton_s(name):
     function, signature, constexprs = KERNELS[name]
-    ours = compile_kernel(mimw.jit(function), signature, constexprs, "sm_90a", OPTIONS)
+    ours = to_assembly(mimw.jit(function), signature, constexprs, "sm_90a", OPTIONS)
     theirs = stock(function, signature, constexprs, "sm_90a")
     assert ours.stage("ttir") == theirs.asm["ttir"]
     assert ours.program is None and ".visible .entry" in ours.stage("ptx")
@@ -43,7 +44,7 @@ def test_ptx_is_triton_s(name):
 @pytest.mark.parametrize("name", ["softmax", "matmul"])
 def test_amdgcn_is_triton_s(name):
     function, signature, constexprs = KERNELS[name]
-    ours = compile_kernel(mimw.jit(function), signature, constexprs, "gfx942", OPTIONS)
+    ours = to_assembly(mimw.jit(function), signature, constexprs, "gfx942", OPTIONS)
     theirs = stock(function, signature, constexprs, "gfx942")
     assert "s_endpgm" in ours.stage("amdgcn")
     assert without_locations(ours.stage("amdgcn")) == without_locations(theirs.asm["amdgcn"])
@@ -52,7 +53,7 @@ def test_amdgcn_is_triton_s(name):
 def test_options_reach_triton():
     function, signature, constexprs = KERNELS["softmax"]
     options = dict(num_warps=8, maxnreg=64, enable_fp_fusion=False)
-    ours = compile_kernel(mimw.jit(function), signature, constexprs, "sm_90a", options)
+    ours = to_assembly(mimw.jit(function), signature, constexprs, "sm_90a", options)
     assert ".reqntid 256" in ours.stage("ptx") and ".maxnreg 64" in ours.stage("ptx")
     theirs = stock(function, signature, constexprs, "sm_90a", options)
     assert without_locations(ours.stage("ptx")) == without_locations(theirs.asm["ptx"])

@@ -5,7 +5,7 @@ import re
 import pytest
 import triton
 
-from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 from tests.lowering.assembly import assembled
 
 from .gemm import checked, kinds, run_and_compare
@@ -47,7 +47,7 @@ def compiled(tutorial):
     meta = dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=4, PIECES=4, ROOM=2)
     signature = {"a_desc": "tensordesc<fp16[64,64]>", "b_desc": "tensordesc<fp16[64,256]>", "c_desc": "tensordesc<fp16[64,64]>",
                  "M": "i32", "N": "i32", "K": "i32"}
-    return compile_kernel(tutorial.gemm, signature, meta, options=dict(num_warps=4))
+    return to_assembly(tutorial.gemm, signature, meta, options=dict(num_warps=4))
 
 
 def test_products_overlap_and_nothing_spills(tutorial, tmp_path):

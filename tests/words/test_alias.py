@@ -10,6 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 
 
 @mimw.jit
@@ -190,7 +191,7 @@ def test_one_task_writes_through_one_and_reads_through_another(machine, rows):
 @pytest.mark.parametrize("rows", [64, 32])
 def test_a_barrier_stands_between_a_write_and_a_read_through_another(rows):
     """In the PTX: store through a, barrier, load through b, barrier, store through b, barrier, load through a."""
-    ptx = compile_kernel(hazards, {"x": "*fp32", "y": "*fp32"}, dict(N=2, ROWS=rows), "sm_90a").stages["ptx"]
+    ptx = to_assembly(hazards, {"x": "*fp32", "y": "*fp32"}, dict(N=2, ROWS=rows), "sm_90a").stages["ptx"]
     order = []
     for line in ptx.splitlines():
         kind = ("write" if re.match(r"\s*(st\.shared|stmatrix|@%p\d+ st\.shared)", line) else

@@ -6,8 +6,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
 from mimw.constraints.bank_conflicts import free_buffers
+from tests.compiling import to_ttgir
 
 DIVISIBLE = {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
 
@@ -66,8 +66,8 @@ def test_transposes_between_tasks(machine, dtype, shape):
 
 
 def compiled(kernel, element, shape, plain=False):
-    return compile_kernel(kernel, {"x": f"*{element}", "y": f"*{element}"}, {"M": shape[0], "N": shape[1], "PLAIN": plain},
-                          attrs=DIVISIBLE)
+    return to_ttgir(kernel, {"x": f"*{element}", "y": f"*{element}"}, {"M": shape[0], "N": shape[1], "PLAIN": plain},
+                    attrs=DIVISIBLE)
 
 
 def wavefronts(kernel):
@@ -106,7 +106,7 @@ def straight(x, y):
 
 
 def test_without_conflicts_the_default_stays():
-    found = compile_kernel(straight, {"x": "*fp32", "y": "*fp32"}, attrs=DIVISIBLE)
+    found = to_ttgir(straight, {"x": "*fp32", "y": "*fp32"}, attrs=DIVISIBLE)
     assert free_buffers(found.program) and "default of its shape" in found.layouts.reasons.values()
 
 
@@ -120,5 +120,5 @@ def also_by_dot(x, y):
 
 
 def test_what_the_tensor_core_reads_stays_as_it_wants_it():
-    found = compile_kernel(also_by_dot, {"x": "*fp16", "y": "*fp16"}, attrs=DIVISIBLE)
+    found = to_ttgir(also_by_dot, {"x": "*fp16", "y": "*fp16"}, attrs=DIVISIBLE)
     assert not free_buffers(found.program)

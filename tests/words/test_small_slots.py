@@ -9,6 +9,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import KernelError
+from tests.compiling import to_ttgir
 
 
 @mimw.jit
@@ -44,7 +45,7 @@ def test_small_buffers_in_a_ring(machine, size, dtype):
 @pytest.mark.parametrize("size", [64, 128, 256])
 def test_only_small_buffers_get_gaps(size):
     block = f"tensordesc<u8[{size}]>"
-    compiled = compile_kernel(ring, {"source": block, "target": block, "steps": "i32"}, {"SIZE": size, "STAGES": 3})
+    compiled = to_ttgir(ring, {"source": block, "target": block, "steps": "i32"}, {"SIZE": size, "STAGES": 3})
     gaps = [line for line in compiled.stages["ttgir"].splitlines() if "ttg.memdesc_reinterpret" in line]
     assert bool(gaps) == (size < 128)
 

@@ -8,6 +8,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
 
 
 @mimw.jit
@@ -71,8 +72,8 @@ def test_barriers_are_of_the_own_cta(machine):
 
 @pytest.mark.parametrize("first, second, hint", [(100, None, "100"), (300, 200, "200"), (0, 200, None), (None, None, None)])
 def test_the_smallest_hint_is_in_every_wait(first, second, hint):
-    ptx = compile_kernel(relay, {"x_ptr": "*fp32", "y_ptr": "*fp32", "steps": "i32"},
-                         {"N": 64, "FIRST": first, "SECOND": second}).stages["ptx"]
+    ptx = to_assembly(relay, {"x_ptr": "*fp32", "y_ptr": "*fp32", "steps": "i32"},
+                      {"N": 64, "FIRST": first, "SECOND": second}).stages["ptx"]
     waits = [line.strip() for line in ptx.splitlines() if "mbarrier.try_wait" in line]
     assert len(waits) == 3
     hinted = [line for line in waits if hint is not None and line.endswith(f", {hint};")]

@@ -10,7 +10,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.compile import compile_kernel
+from tests.compiling import to_ttgir
 
 SIGNATURE = {"x": "*fp16", "y": "*fp16", "z": "*fp16", "best": "*i32"}
 
@@ -31,7 +31,7 @@ def flattened(x, y, z, best):
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "gfx950"])
 def test_triton_is_given_no_licence_to_reorder(target):
     aligned = {(index, ): [["tt.divisibility", 16]] for index in range(4)}
-    text = compile_kernel(flattened, SIGNATURE, {}, target, {"num_warps": 8}, attrs=aligned).stage("ttgir")
+    text = to_ttgir(flattened, SIGNATURE, {}, target, {"num_warps": 8}, attrs=aligned).stage("ttgir")
     assert text.count("tt.reshape") == 3 and "allow_reorder" not in text
 
 
@@ -57,7 +57,7 @@ def test_elements_stay_in_row_major_order(machine, kernel, warps):
 @pytest.mark.filterwarnings("ignore:.*can_reorder")
 @pytest.mark.parametrize("target", ["sm_90a", "gfx950"])
 def test_only_a_reduction_has_the_licence_there(target):
-    assert compile_kernel(without_words, SIGNATURE, {}, target, {"num_warps": 8}).stage("ttgir").count("allow_reorder") == 1
+    assert to_ttgir(without_words, SIGNATURE, {}, target, {"num_warps": 8}).stage("ttgir").count("allow_reorder") == 1
 
 
 @mimw.jit
@@ -72,7 +72,7 @@ def spread(x, y):
 
 def test_a_tile_in_its_own_shape_is_itself():
     attrs = {(0, ): [["tt.divisibility", 16]]}
-    assert "tt.reshape" not in compile_kernel(spread, {"x": "*bf16", "y": "*fp32"}, attrs=attrs).stage("ttgir")
+    assert "tt.reshape" not in to_ttgir(spread, {"x": "*bf16", "y": "*fp32"}, attrs=attrs).stage("ttgir")
 
 
 @mimw.jit
@@ -100,4 +100,4 @@ def test_concatenated_elements_stay_in_order(machine, words):
 @pytest.mark.parametrize("target", ["sm_90a", "gfx950"])
 def test_triton_is_not_asked_to_concatenate(target, words):
     signature = {name: SIGNATURE[name] for name in "xyz"}
-    assert "tt.cat" not in compile_kernel(joined, signature, {"WORDS": words}, target).stage("ttgir")
+    assert "tt.cat" not in to_ttgir(joined, signature, {"WORDS": words}, target).stage("ttgir")

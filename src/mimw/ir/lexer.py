@@ -44,24 +44,21 @@ class Line:
             else:
                 self.tokens.append((kind, found[kind], found.start(kind) + 1))
             at = found.end()
-        self.end = ("end", "", end + 1)
+        self.tokens.append(("end", "", end + 1))    # which nothing goes past
         self.place = 0
-
-    def _next(self) -> tuple[str, str, int]:
-        return self.tokens[self.place] if self.place < len(self.tokens) else self.end
 
     @property
     def kind(self) -> str:
-        return self._next()[0]
+        return self.tokens[self.place][0]
 
     @property
     def text(self) -> str:
-        return self._next()[1]
+        return self.tokens[self.place][1]
 
     @property
     def column(self) -> int:
         """Of the next token, from 1."""
-        return self._next()[2]
+        return self.tokens[self.place][2]
 
     def after(self, count: int = 1) -> str:
         """The text of the token that many after the next one."""
@@ -70,7 +67,7 @@ class Line:
 
     def take(self, kind: str, what: str = "") -> str:
         """The next token, which has to be of that kind; `what` says what is wanted."""
-        found, text, _ = self._next()
+        found, text, _ = self.tokens[self.place]
         if found != kind:
             self.fail(f"{what or 'a ' + kind} is expected, not {self.shown()}")
         self.place += 1
@@ -85,9 +82,15 @@ class Line:
 
     def skip(self, *texts: str) -> bool:
         """Go past the next tokens if they are these."""
-        here = self._next()[0] != "text" and all(self.after(index) == text for index, text in enumerate(texts))
-        self.place += len(texts) if here else 0
-        return here
+        place = self.place
+        if self.tokens[place][0] == "text":
+            return False
+        for text in texts:
+            if self.tokens[place][1] != text:
+                return False
+            place += 1
+        self.place = place
+        return True
 
     def finish(self) -> None:
         if self.kind != "end":

@@ -46,7 +46,7 @@ class _Parser:
         self.arguments = ArgumentReader(self.used, enumerations)
         body, files = split_files(text.splitlines())
         lines = (Line(source, file, number) for number, source in body)
-        self.lines = [line for line in lines if line.tokens]
+        self.lines = [line for line in lines if line.kind != "end"]
         self.sites = SiteReader(files)
         self.place, self.last = 0, Line("", file, max(1, len(text.splitlines())))
 
