@@ -41,6 +41,8 @@ FEATURES: dict[str, str] = {
     "wgmma": "asynchronous dots into registers (wgmma)",
     "preferred_cluster": "preferred size of clusters",
     "launch_control": "cluster launch control",
+    "stochastic_rounding": "conversions that round by random bits",
+    "float_redux": "reductions of floats by one instruction a warp",
     "zero_fill": "asynchronous copies that fill what they do not read with zeros",
     "gather4": "TMA copies of four rows at a time",
 }
@@ -115,13 +117,14 @@ def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
 _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
+_BLACKWELL_SERVER = _BLACKWELL_UP | {"gather4", "stochastic_rounding", "float_redux"}
 
 TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_80", 80, 163, "mma", frozenset(), multiprocessors=108),
     _nvidia("sm_90a", 90, 227, "wgmma", _HOPPER_UP | {"wgmma"}, max_cluster=16, multiprocessors=132),
-    _nvidia("sm_100a", 100, 227, "tcgen05", _BLACKWELL_UP | {"gather4"}, max_cluster=16, tensor_memory_columns=512,
+    _nvidia("sm_100a", 100, 227, "tcgen05", _BLACKWELL_SERVER, max_cluster=16, tensor_memory_columns=512,
             multiprocessors=148),
-    _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_UP | {"gather4"}, max_cluster=16, tensor_memory_columns=512,
+    _nvidia("sm_103a", 103, 227, "tcgen05", _BLACKWELL_SERVER, max_cluster=16, tensor_memory_columns=512,
             multiprocessors=148),
     _nvidia("sm_120a", 120, 99, "mma", _BLACKWELL_UP, max_cluster=8, multiprocessors=170),
     _amd("gfx942", 64, "gfx9", "mfma", warp_size=64, max_warps=16, max_registers_per_thread=512, multiprocessors=304),

@@ -26,7 +26,7 @@ def test_a_wrong_call_is_told_first(kernel):
 
 
 BLACKWELL = {
-    "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"), "tcgen05_commit": (None, ), "warp_redux": (None, "max"),
+    "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"), "tcgen05_commit": (None, ),
 }
 
 
@@ -38,21 +38,6 @@ def test_blackwell_words(kernel, name):
         Kernel("sm120")(getattr(tlx, name), *BLACKWELL[name])
     with pytest.raises(NotYet, match=f"tlx.{name} is"):
         Kernel("sm100")(getattr(tlx, name), *BLACKWELL[name])
-
-
-def test_stochastic_rounding():
-    kernel = Kernel("sm100")
-    single, half, bits = (kernel.tensor(*one, 64) for one in (("x", tl.float32), ("h", tl.float16), ("r", tl.uint32)))
-    with pytest.raises(NotYet, match="stoch_round"):
-        kernel(tlx.stoch_round, single, tl.float8e5, bits)
-    with pytest.raises(AssertionError, match="only supports fp32 source"):
-        kernel(tlx.stoch_round, half, tl.float8e5, bits)
-    with pytest.raises(AssertionError, match="only supports fp8/fp16/bf16 destination"):
-        kernel(tlx.stoch_round, single, tl.float32, bits)
-    with pytest.raises(ValueError, match="both be block tensors or both scalars"):
-        kernel(tlx.stoch_round, single, tl.float16, kernel.tensor("s", tl.uint32))
-    with pytest.raises(AssertionError, match="must have the shape of src"):
-        kernel(tlx.stoch_round, single, tl.float16, kernel.tensor("t", tl.uint32, 32))
 
 
 def test_scaled_dot_schedule(kernel):

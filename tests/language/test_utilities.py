@@ -6,6 +6,8 @@ from triton.runtime.jit import JITFunction
 
 import mimw.tlx as tlx
 
+from .harness import Kernel
+
 
 def test_dtype_of(kernel):
     assert kernel(tlx.dtype_of, kernel.tensor("x", tl.float16, 64)) == tl.float16
@@ -71,3 +73,31 @@ def test_ballot(kernel):
 def test_ballot_mask(kernel, mask):
     with pytest.raises(ValueError, match="mask must be a 32-bit constexpr int"):
         kernel(tlx.vote_ballot_sync, mask, kernel.tensor("p", tl.int1))
+
+
+def test_reductions_of_a_warp():
+    kernel = Kernel("sm100")
+    x = kernel.tensor("x", tl.float32, 64)
+    assert kernel(tlx.warp_redux, x, "abs_max").type == x.type and kernel.text()[-1].startswith("%0 = warp_redux %x, op='abs_max'")
+    for value, op, text in [(x, "sum", "op must be max, min, abs_max or abs_min"),
+                            (kernel.tensor("h", tl.float16, 64), "max", "warp_redux only supports fp32")]:
+        with pytest.raises(AssertionError, match=text):
+            kernel(tlx.warp_redux, value, op)
+    with pytest.raises(AssertionError, match=r"only available on Blackwell chips with tensor memory .sm_100a, sm_103a.,"):
+        Kernel("sm120")(tlx.warp_redux, x, "max")
+
+
+def test_stochastic_rounding():
+    kernel = Kernel("sm100")
+    single, half, bits = (kernel.tensor(*one, 64) for one in (("x", tl.float32), ("h", tl.float16), ("r", tl.uint32)))
+    assert kernel(tlx.stoch_round, single, tl.float8e5, bits).type == tl.block_type(tl.float8e5, [64])
+    for src, to, random, text in [(half, tl.float8e5, bits, "only supports fp32 source"),
+                                  (single, tl.float32, bits, "only supports fp8/fp16/bf16 destination"),
+                                  (single, tl.float16, kernel.tensor("t", tl.uint32, 32), "must have the shape of src"),
+                                  (single, tl.float16, kernel.tensor("w", tl.int64, 64), "must be 32-bit integers")]:
+        with pytest.raises(AssertionError, match=text):
+            kernel(tlx.stoch_round, src, to, random)
+    with pytest.raises(ValueError, match="both be block tensors or both scalars"):
+        kernel(tlx.stoch_round, single, tl.float16, kernel.tensor("s", tl.uint32))
+    with pytest.raises(AssertionError, match="only available on Blackwell"):
+        Kernel("sm90")(tlx.stoch_round, single, tl.float16, bits)

@@ -23,7 +23,8 @@ def test_the_order():
         "cluster", "exclusive", "named_barriers", "drop_unused", "aliases", "place_aliases", "space_slots", "accumulate_dots",
         "shared_operands", "registers", "shared",
         "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "meetings", "sync_clusters",
-        "fence_barriers", "fence_globals", "fence_handovers", "narrow_releases", "keep_loops", "grant_registers"]
+        "fence_barriers", "fence_globals", "fence_handovers", "narrow_releases", "keep_loops", "grant_registers",
+        "place_lanes"]
 
 
 def test_each_pass_comes_after_those_that_it_follows():

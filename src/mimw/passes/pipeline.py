@@ -47,6 +47,7 @@ from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
 from .place_aliases import check_aliases, place_aliases
+from .place_lanes import place_lanes
 from .place_meetings import place_meetings
 from .share_captures import share_captures
 from .shared_operands import shared_operands
@@ -155,6 +156,8 @@ PASSES: tuple[Pass, ...] = (
             after="sync_clusters fence_barriers fence_globals fence_handovers"),
     rewrite("grant_registers", grant_registers, "writes down what registers to ask for, last: the checks speak of what the author "
             "asked for", after="registers", needs="target"),
+    rewrite("place_lanes", place_lanes, "says which elements a reduction over the lanes of a warp takes together, behind all that "
+            "layouts depend on", after="shared_operands sync_clusters grant_registers", needs="target"),
 )
 OPTIONAL: tuple[Pass, ...] = (  # what is asked for by profiles and watchdogs, behind all others
     rewrite("stamp_time", stamp_time, "puts time stamps into each task, for a profile", needs="target records"),

@@ -119,6 +119,7 @@ from . import (  # noqa: F401
     memory,
     mma,
     pipes,
+    rounding,
     rows,
     threads,
     tiles,  # noqa: F401

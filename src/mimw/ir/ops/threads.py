@@ -16,5 +16,9 @@ define("thread_id", "axis:#int", scalar(I32), "none", "read", ours=True,
 define("vote_ballot", "mask:#int predicate:i1~", lambda args, attrs: (like(args[1].type, I32), ), "same", "sync",
        ours=True, traits="lanes",
        doc="One bit a lane of the warp: does it own an element that is true? Every element gets its owner's ballot.")
+define("warp_redux", "value:fp32~ op:#str", lambda args, attrs: (args[0].type, ), "same", "pure", ours=True, attrs="lanes:const?",
+       traits="collective lanes", needs="float_redux", cost="compare",
+       doc="Every element becomes the largest or smallest of those that the 32 lanes of its warp hold in the same register. attrs: "
+           "lanes, by how much the row-major position of an element grows with each bit of the lane (passes/place_lanes.py).")
 define("clock64", "", lambda args, attrs: (attrs["type"], ), "none", "read sync", ours=True, attrs="type:#type",
        traits="alone", doc="attrs: type (i64).")

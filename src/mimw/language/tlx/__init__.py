@@ -45,6 +45,8 @@ from .require import *  # noqa: F403
 from .require import __all__ as _require
 from .retype import *  # noqa: F403
 from .retype import __all__ as _retype
+from .rounding import *  # noqa: F403
+from .rounding import __all__ as _rounding
 from .row_copies import *  # noqa: F403
 from .row_copies import __all__ as _row_copies
 from .tdm import *  # noqa: F403
@@ -59,5 +61,5 @@ from .utilities import __all__ as _utilities
 __all__ = [
     *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
     *_layouts, *_local_mem, *_mma, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
-    *_row_copies, *_tdm, *_tma, *_types, *_utilities,
+    *_rounding, *_row_copies, *_tdm, *_tma, *_types, *_utilities,
 ]

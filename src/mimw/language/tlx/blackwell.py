@@ -15,7 +15,7 @@ from ..core import not_yet, word
 from ..refuse import refuse
 from .arguments import is_int, needs_tensor_memory
 
-__all__ = ["async_dot_scaled", "dot_scaled", "stoch_round", "tcgen05_commit", "warp_redux"]
+__all__ = ["async_dot_scaled", "dot_scaled", "tcgen05_commit"]
 
 _SCALED_FORMATS = ("e2m1", "e4m3", "e5m2")
 
@@ -37,30 +37,6 @@ def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> 
     """Arrive on a barrier when all earlier asynchronous tensor work of the thread is complete; not offered yet."""
     needs_tensor_memory("tcgen05_commit", _semantic)
     raise not_yet(_semantic, "tcgen05_commit")
-
-
-@word
-def stoch_round(src, dst_ty: tl.constexpr, rand_bits, _semantic=None) -> tl.tensor:
-    """fp32 rounded stochastically to fp8, fp16 or bf16 with the given random bits; not offered yet."""
-    needs_tensor_memory("stoch_round", _semantic)
-    if src.dtype != tl.float32:
-        refuse(AssertionError, f"stoch_round only supports fp32 source, got {src.dtype}")
-    if dst_ty not in (tl.float8e5, tl.float8e4nv, tl.float16, tl.bfloat16):
-        refuse(AssertionError, f"stoch_round only supports fp8/fp16/bf16 destination, got {dst_ty}")
-    if src.type.is_block() != rand_bits.type.is_block():
-        refuse(ValueError, "stoch_round: src and rand_bits must both be block tensors or both scalars")
-    if not (src.type.get_block_shapes() == rand_bits.type.get_block_shapes() if src.type.is_block() else True):
-        refuse(AssertionError, f"stoch_round: rand_bits must have the shape of src, got {rand_bits} for {src}")
-    raise not_yet(_semantic, "stoch_round")
-
-
-@word
-def warp_redux(x, op: tl.constexpr, _semantic=None) -> tl.tensor:
-    """fp32 reduction over the 32 lanes of a warp, register by register; not offered yet."""
-    needs_tensor_memory("warp_redux", _semantic)
-    if op not in ("max", "min", "abs_max", "abs_min"):
-        refuse(AssertionError, f"warp_redux: op must be max, min, abs_max or abs_min, got {op!r}")
-    raise not_yet(_semantic, "warp_redux")
 
 
 @word

@@ -16,9 +16,9 @@ from ...errors import KernelError
 from ...ir.types import I64
 from ..core import capability, word
 from ..refuse import refuse
-from .arguments import is_int
+from .arguments import is_int, needs_tensor_memory
 
-__all__ = ["clock64", "dtype_of", "get_fp8_format_name", "size_of", "thread_id", "vote_ballot_sync"]
+__all__ = ["clock64", "dtype_of", "get_fp8_format_name", "size_of", "thread_id", "vote_ballot_sync", "warp_redux"]
 
 
 @word
@@ -94,3 +94,24 @@ def vote_ballot_sync(mask: tl.constexpr, pred, _semantic=None) -> tl.tensor:
     pred = pred if pred.dtype == tl.int1 else _semantic.not_equal(pred, 0)
     handle = _semantic.builder.record("vote_ballot", mask & 0xFFFFFFFF, pred.handle).results[0]
     return tl.tensor(handle, tl.block_type(tl.int32, pred.shape) if pred.type.is_block() else tl.int32)
+
+
+@word
+def warp_redux(x, op: tl.constexpr, _semantic=None) -> tl.tensor:
+    """The largest or smallest of what the 32 lanes of a warp hold, register by register.
+
+    args:      x   - fp32 scalar or tile
+               op  - "max", "min", or "abs_max", "abs_min" of the magnitudes; NaN only if all lanes hold NaN, and +0 > -0
+    returns:   of the type of `x`; every element becomes the reduction over the 32 lanes that hold its register. Which elements
+               those are is the layout's affair: in a tile loaded from tensor memory 32 rows of one column
+    not:       under a condition on `thread_id`
+    errors:    AssertionError below compute capability 10.0 and for other types and operations
+    lowers to: PTX ISA, "redux.sync": redux.sync.{max, min}{.abs}.f32
+    """
+    needs_tensor_memory("warp_redux", _semantic)
+    if op not in ("max", "min", "abs_max", "abs_min"):
+        refuse(AssertionError, f"warp_redux: op must be max, min, abs_max or abs_min, got {op!r}")
+    x = _semantic.to_tensor(x)
+    if x.dtype != tl.float32:
+        refuse(AssertionError, f"warp_redux only supports fp32, got {x.dtype}")
+    return tl.tensor(_semantic.builder.record("warp_redux", x.handle, op).results[0], x.type)

@@ -26,6 +26,7 @@ from . import (  # noqa: F401
     reductions,
     remote,
     remote_elements,
+    rounding,
     rows,
     threads,
     tiles,

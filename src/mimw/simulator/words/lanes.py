@@ -96,6 +96,33 @@ def ballot(task, op: Op, mask: int, votes):
     return answer[owners(task, op.result.type.shape)] if tile else settled(answer)
 
 
+def redux(op: Op, values):
+    """The reduction over the lanes that hold an element's register: in a tile, over the elements in steps of the lanes' bits, or of
+    32 neighbours where the layout has no map; of a scalar, over the warp of each thread."""
+    magnitudes = op.op.startswith("abs_")
+    reduce = np.fmax if op.op.endswith("max") else np.fmin
+    values = np.abs(values) if magnitudes else np.asarray(values)
+    if not isinstance(op.value.type, Tensor) and not values.ndim:
+        return values[()]
+    shape, flat = values.shape, values.reshape(-1)
+    steps = op.attrs.get("lanes") or [1 << bit for bit in range(WARP.bit_length() - 1)]
+    at = np.arange(flat.size)
+    for step in steps:
+        if 0 < step < flat.size:
+            flat = _signed_zeros(reduce, flat, flat[at ^ step])
+    return flat.reshape(shape) if isinstance(op.value.type, Tensor) else settled(flat)
+
+
+def _signed_zeros(reduce, one, other):
+    """PTX ISA, redux.sync: +0 is larger than -0, which numpy finds equal."""
+    found = reduce(one, other)
+    zeros = (one == 0) & (other == 0)
+    if zeros.any():
+        negative = np.signbit(one) & np.signbit(other) if reduce is np.fmax else np.signbit(one) | np.signbit(other)
+        found = np.where(zeros, np.where(negative, np.float32(-0.0), np.float32(0.0)), found)
+    return found
+
+
 def refuse_collective(task, block: Block, condition: Op) -> None:
     """What all threads of a task do together cannot stand where only some come by."""
     for op in (inner for outer in block.ops for inner in outer.walk()):

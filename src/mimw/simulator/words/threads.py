@@ -1,4 +1,4 @@
-"""Program ids, hardware threads, votes of a warp, the clock.
+"""Program ids, hardware threads, votes and reductions of a warp, the clock.
 
 Input: a task at an op of `ir/ops/threads.py`. Output: a number in the task's environment. For example:
 
@@ -36,8 +36,11 @@ def vote_ballot(task, op):
     task.env[op.result] = lanes.ballot(task, op, op.mask, task.read(op.predicate, op))
 
 
+@handles("warp_redux")
+def warp_redux(task, op):
+    task.env[op.result] = lanes.redux(op, task.read(op.value, op))
+
+
 @handles("clock64")
 def clock64(task, op):
     task.env[op.result] = np.int64(task.clock)
-
-
