@@ -24,6 +24,7 @@ from .target import Target, wanted
 from .torch_cuda import SimulatedDevice, answer
 
 _PUBLISHED = "triton.language.extra.tlx"
+_BESIDE_TLX = {"triton.language.extra.subtile_ops": "subtile_ops", "triton.language.extra.cuda.inline_ptx_lib": "inline_ptx_lib"}
 _PUBLISHED_TLE = ("triton.experimental.tle", "triton.experimental.tle.language")
 _TLE_FAMILIES = ("gpu", "dsa", "raw")
 
@@ -31,7 +32,8 @@ _TLE_FAMILIES = ("gpu", "dsa", "raw")
 def install_aliases() -> None:
     """Let published TLX and TLE sources import under their own names in this process.
 
-    `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules;
+    `triton.language.extra.tlx` and its submodules become the same module objects as `mimw.tlx` and its submodules, and two of these
+    are also `triton.language.extra.subtile_ops` and `triton.language.extra.cuda.inline_ptx_lib`;
     `triton.experimental.tle` and `triton.experimental.tle.language` become `mimw.tle`, with `gpu`, `dsa` and `raw` below both;
     `triton.jit`, `triton.Config`, `triton.autotune` and `triton.compile` become ours (Config also where scripts import it from
     `triton.runtime`). Where launches are simulated, `triton.runtime.driver.active` answers for the target that is simulated
@@ -53,6 +55,8 @@ def install_aliases() -> None:
     sys.modules[_PUBLISHED] = tlx
     for name, module in _submodules(tlx):
         sys.modules[f"{_PUBLISHED}.{name}"] = module
+    for place, name in _BESIDE_TLX.items():
+        _answer(place, getattr(tlx, name))
     _install_tle()
     triton.jit = mimw.jit
     triton.Config = triton.runtime.Config = triton.runtime.autotuner.Config = mimw.Config
@@ -73,13 +77,19 @@ def _device(chip: Target) -> SimulatedDevice | None:
 
 def _install_tle() -> None:
     tle = import_module("mimw.tle")
-    around, _, name = _PUBLISHED_TLE[0].rpartition(".")
-    setattr(import_module(around), name, tle)
+    _answer(_PUBLISHED_TLE[0], tle)
     tle.language = tle
     for place in _PUBLISHED_TLE:
         sys.modules[place] = tle
         for family in _TLE_FAMILIES:
             sys.modules[f"{place}.{family}"] = getattr(tle, family)
+
+
+def _answer(place: str, module: ModuleType) -> None:
+    """`import place` gives `module`, also as an attribute of the package around it."""
+    around, _, name = place.rpartition(".")
+    setattr(import_module(around), name, module)
+    sys.modules[place] = module
 
 
 def _submodules(package: ModuleType) -> list[tuple[str, ModuleType]]:

@@ -25,6 +25,13 @@ def _run(source, **variables):
     "import triton.language.extra.tlx.warp_spec as a, mimw.tlx.warp_spec as b\nprint(a is b)",
     "from triton.language.extra.tlx.mem_ops import local_alloc\nprint(local_alloc is mimw.tlx.local_alloc)",
     "from triton.language.extra.tlx.types import layout_encoding\nprint(layout_encoding is mimw.tlx.layout_encoding)",
+    "from triton.language.extra.tlx.warp_ops import warp_redux, vote_ballot_sync\nprint(warp_redux is mimw.tlx.warp_redux)",
+    "from triton.language.extra.tlx.mxfp8_utils import _to_mxfp8_block, _to_mxfp8_block_with_block_amax, _to_mxfp8_32x32_block\n"
+    "print(_to_mxfp8_block is mimw.tlx._to_mxfp8_block)",
+    "from triton.language.extra.subtile_ops import _split_n_2D, _join_n_2D\nprint(_split_n_2D is mimw.tlx.subtile_ops._split_n_2D)",
+    "import triton.language as tl\nprint(tl.extra.subtile_ops is mimw.tlx.subtile_ops)",
+    "from triton.language.extra.cuda.inline_ptx_lib import _mul_f32x2, _add_f32x2, _sub_f32x2, _fma_f32x2\n"
+    "print(_mul_f32x2 is mimw.tlx.inline_ptx_lib._mul_f32x2)",
     "import triton.experimental.tle.language as tle\nprint(tle is mimw.tle)",
     "import triton.experimental.tle as tle\nprint(tle is mimw.tle)",
     "from triton.experimental import tle\nprint(tle.language is tle is mimw.tle)",

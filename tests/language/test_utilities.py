@@ -78,7 +78,7 @@ def test_ballot_mask(kernel, mask):
 def test_reductions_of_a_warp():
     kernel = Kernel("sm100")
     x = kernel.tensor("x", tl.float32, 64)
-    assert kernel(tlx.warp_redux, x, "abs_max").type == x.type and kernel.text()[-1].startswith("%0 = warp_redux %x, op='abs_max'")
+    assert kernel(tlx.warp_redux, x, "abs_max").type == x.type and kernel.text()[-1].startswith("%1 = warp_redux %0, op='abs_max'")
     for value, op, text in [(x, "sum", "op must be max, min, abs_max or abs_min"),
                             (kernel.tensor("h", tl.float16, 64), "max", "warp_redux only supports fp32")]:
         with pytest.raises(AssertionError, match=text):

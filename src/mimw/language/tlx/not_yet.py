@@ -13,7 +13,7 @@ import inspect
 from ..core import not_yet, word
 
 __all__ = [
-    "subslice", "tmem_copy", "require_amd_wmma_layout", "_to_mxfp8_block", "rematerialized_range", "amd_register_resident",
+    "subslice", "tmem_copy", "require_amd_wmma_layout", "rematerialized_range", "amd_register_resident",
     "amd_register_handoff", "amd_scheduled_mfma", "amd_mfma_commit",
 ]
 
@@ -47,9 +47,6 @@ tmem_copy = _declare("tmem_copy", "src dst")
 require_amd_wmma_layout = _declare(
     "require_amd_wmma_layout", "src version=3 transposed=True warp_bases=((0,2),(2,0)) reg_bases=((0,1),(1,0)) "
                                "instr_shape=(16,16,128)")
-
-# utilities
-_to_mxfp8_block = _declare("_to_mxfp8_block", "x VEC_SIZE dtype")
 
 # AMD
 rematerialized_range = _declare("rematerialized_range", "start end identity placement=None")

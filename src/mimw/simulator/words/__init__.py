@@ -7,6 +7,7 @@ Input: the families are imported. Output: the table `machine.table.HANDLERS`. Fo
 
 # Importing the families puts their handlers into the table.
 from . import (  # noqa: F401
+    assembly,
     barriers,
     buffers,
     bulk,

@@ -104,21 +104,28 @@ def redux(op: Op, values):
     values = np.abs(values) if magnitudes else np.asarray(values)
     if not isinstance(op.value.type, Tensor) and not values.ndim:
         return values[()]
-    shape, flat = values.shape, values.reshape(-1)
-    steps = op.attrs.get("lanes") or [1 << bit for bit in range(WARP.bit_length() - 1)]
+    made = across(reduce, values, op.attrs.get("lanes"))
+    return made if isinstance(op.value.type, Tensor) else settled(made)
+
+
+def across(reduce, values: np.ndarray, steps=None) -> np.ndarray:
+    """Every element as the reduction over those that `steps` of the position lead to, a step for each bit of the lane."""
+    flat = values.reshape(-1)
     at = np.arange(flat.size)
-    for step in steps:
+    for step in steps or [1 << bit for bit in range(WARP.bit_length() - 1)]:
         if 0 < step < flat.size:
             flat = _signed_zeros(reduce, flat, flat[at ^ step])
-    return flat.reshape(shape) if isinstance(op.value.type, Tensor) else settled(flat)
+    return flat.reshape(values.shape)
 
 
 def _signed_zeros(reduce, one, other):
     """PTX ISA, redux.sync: +0 is larger than -0, which numpy finds equal."""
     found = reduce(one, other)
+    if one.dtype.kind != "f":
+        return found
     zeros = (one == 0) & (other == 0)
     if zeros.any():
-        negative = np.signbit(one) & np.signbit(other) if reduce is np.fmax else np.signbit(one) | np.signbit(other)
+        negative = np.signbit(one) & np.signbit(other) if reduce in (np.fmax, np.maximum) else np.signbit(one) | np.signbit(other)
         found = np.where(zeros, np.where(negative, np.float32(-0.0), np.float32(0.0)), found)
     return found
 

@@ -51,14 +51,14 @@ def _settle(values, random, made):
     return made[()]
 
 
-def rounded(values: np.ndarray, random: np.ndarray, dtype: np.dtype, each: int) -> np.ndarray:
+def rounded(values: np.ndarray, random: np.ndarray, dtype: np.dtype, each: int, saturates: bool = True) -> np.ndarray:
     """`values`, fp32, in `dtype`; `each` neighbours along the last axis share the random word of the first of them."""
     if each > 1:
         at = np.arange(values.shape[-1])
         words, lane = random[..., at - at % each], at % each
     else:
         words, lane = random, np.zeros((), np.int64)
-    return _carried(values, *_slices(words.astype(np.int64) & 0xFFFF_FFFF, lane, dtype), dtype)
+    return _carried(values, *_slices(words.astype(np.int64) & 0xFFFF_FFFF, lane, dtype), dtype, saturates)
 
 
 def _slices(words: np.ndarray, lane: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, int]:
@@ -78,8 +78,8 @@ def _reversed(bits: np.ndarray) -> np.ndarray:
     return bits
 
 
-def _carried(values: np.ndarray, random: np.ndarray, bits: int, dtype: np.dtype) -> np.ndarray:
-    """The mantissas plus random bits, cut off; .satfinite: no more than the largest finite number, and NaN stays NaN."""
+def _carried(values: np.ndarray, random: np.ndarray, bits: int, dtype: np.dtype, saturates: bool) -> np.ndarray:
+    """The mantissas plus random bits, cut off; .satfinite: no more than the largest finite number. NaN stays NaN."""
     facts = ml_dtypes.finfo(dtype)
     pattern = np.asarray(values, np.float32).view(np.int32).astype(np.int64)
     exponent, fraction = (pattern >> 23) & 0xFF, pattern & 0x7F_FFFF
@@ -88,7 +88,7 @@ def _carried(values: np.ndarray, random: np.ndarray, bits: int, dtype: np.dtype)
     last = np.maximum(exponent, facts.minexp) - facts.nmant                 # the exponent of the result's last bit
     cut = np.minimum(last - (exponent - 23), 24 + bits)                     # beyond that no random bits reach a carry
     kept = (mantissa + (random << (cut - bits))) >> cut
-    largest = float(facts.max)
-    magnitude = np.where(np.isinf(values), largest, np.minimum(np.ldexp(kept.astype(np.float64), last), largest))
+    magnitude = np.where(np.isinf(values), np.inf, np.ldexp(kept.astype(np.float64), last))
+    magnitude = np.where(magnitude > float(facts.max), facts.max if saturates else np.inf, magnitude)
     made = np.copysign(np.where(np.isnan(values), np.nan, magnitude), values)
     return made.astype(dtype)

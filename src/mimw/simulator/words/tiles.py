@@ -11,7 +11,7 @@ import operator
 
 import numpy as np
 
-from ...errors import OutOfBounds, SimulatorMisuse, fail
+from ...errors import OutOfBounds, fail
 from ...ir import Tensor, Type, Value
 from ...ir.types import Pointer
 from ...triton_port.interpreter import Handle, TileBuilder, triton_type
@@ -174,8 +174,3 @@ def gather(task, op):
                    f"gather indices from {indices.min()} to {indices.max()} into {source.shape[axis]} elements")
     task.env[op.result] = np.take_along_axis(source, indices.astype(np.int64), axis=axis)
 
-
-@handles("inline_asm")
-def inline_asm(task, op):
-    raise fail(SimulatorMisuse, task, op, f"inline assembly cannot be simulated: {op.assembly.strip()[:60]!r}",
-               hint="write it in tl, or keep this kernel to the GPU")
