@@ -43,7 +43,7 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
     """Start copying one block of `desc` into `result`; one thread of the task issues it.
 
     args:      desc    - tensor descriptor, made on the host or by tl.make_tensor_descriptor
-               result  - one buffer (or slice) of the block's shape and dtype
+               result  - one buffer (or slice) of the block's shape, leading ones aside, and of its dtype
                offsets - first element of the block, one i32 a dimension; out of bounds reads give the padding value
                barrier - mbarrier (or array of one) that completes prod(block shape) * size_of(dtype) bytes, out of bounds
                          parts included; expect them first
@@ -78,7 +78,7 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
     """Start copying `source` to one block of `desc`, as a bulk group of its own; one thread of the task issues it.
 
     args:      desc    - tensor descriptor
-               source  - one buffer of the block's shape and dtype
+               source  - one buffer of the block's shape, leading ones aside, and of its dtype
                offsets - first element of the block, one i32 a dimension; out of bounds elements are not written
                eviction_policy - "", "evict_first" or "evict_last"; left out of a reduction whose `desc` an `if` or a loop hands on
                store_reduce    - "", or "add", "min", "max", "and", "or", "xor": combine atomically with what is there
@@ -126,9 +126,12 @@ def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic) ->
 
 
 def _block_buffer(name: str, parameter: str, desc, buffer, semantic):
-    """`buffer`, or an error unless it is one buffer of the descriptor's block shape and dtype."""
+    """`buffer`, or an error unless it is one buffer of the descriptor's dtype and block shape, which may have ones before the extents
+    of the buffer."""
     buffer = single_buffer(name, parameter, buffer, semantic)
-    if buffer.shape != tuple(desc.block_shape):
+    block = tuple(desc.block_shape)
+    ones = len(block) - len(buffer.shape)
+    if ones < 0 or block != (*(1, ) * ones, *buffer.shape):
         refuse(KernelError, f"{name}: the buffer has shape {list(buffer.shape)}, the descriptor's block {list(desc.block_shape)}",
                             mend="both must be equal: rewrite block_shape on the host, or slice the buffer")
     if buffer.dtype != desc.dtype:

@@ -1,5 +1,4 @@
-"""Emissions that use what sm_100 brought: cluster launch control, conversions that round by random bits, reductions of floats over a
-warp.
+"""Emissions that use what sm_100 brought: cluster launch control, conversions that round by random bits, reductions of a warp.
 
 Input: an op. Output: Triton's ops, or assembly where it has none:
 

@@ -7,11 +7,13 @@ Input: an op that copies. Output: Triton's ops of the copy engines:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ir import Op, Tensor
 from ...ir.layouts import SharedLayout
 from ...triton_port.builder import mlir
 from ..constants import scalar_constant
-from ..emitter import Emitter, emits
+from ..emitter import Emitter, Placement, emits
 from ..hopper.descriptor_address import is_hinted_reduction
 from ..hopper.reduction import hinted_reduction
 from ..predicates import predicate
@@ -73,7 +75,7 @@ def async_wait(emitter: Emitter, op: Op):
 def tma_load(emitter: Emitter, op: Op):
     policy = (None, None, *op.cache_policy[2:]) if op.cache_policy else None  # TMA has eviction policies of L2, no cache modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
-        emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.barrier), emitter.of(op.buffer),
+        emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.barrier), _as_block(emitter, op),
         predicate(emitter, op.predicate), False, None, _policy(emitter, policy))
 
 
@@ -81,12 +83,23 @@ def tma_load(emitter: Emitter, op: Op):
 def tma_store(emitter: Emitter, op: Op):
     if is_hinted_reduction(op) and hinted_reduction(emitter, op):
         return
-    target, coordinates, source = emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.buffer)
+    target, coordinates, source = emitter.of(op.descriptor), emitter.of(op.offsets), _as_block(emitter, op)
     if op.reduce:
         kind = getattr(mlir.DESCRIPTOR_REDUCE_KIND, _REDUCE[op.reduce])
         emitter.builder.create_async_tma_reduce(kind, target, coordinates, source)
     else:
         emitter.builder.create_async_tma_copy_local_to_global(target, coordinates, source, _policy(emitter, op.cache_policy))
+
+
+def _as_block(emitter: Emitter, op: Op):
+    """The buffer with the rank of the descriptor's block, which may have ones before the buffer's extents."""
+    block, buffer = op.descriptor.type.shape, op.buffer.type
+    ones = (1, ) * (len(block) - len(buffer.shape))
+    if not ones:
+        return emitter.of(op.buffer)
+    have = emitter.placed[op.buffer]
+    type_ = emitter.types.view(replace(buffer, shape=block), Placement(have.layout, (*ones, *have.allocated)))
+    return emitter.builder.create_memdesc_reinterpret(type_, emitter.of(op.buffer))
 
 
 @emits("tma_store_wait")

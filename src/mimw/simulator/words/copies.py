@@ -10,6 +10,8 @@ early, shows.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...costs.abstract import COPY_LATENCY, TMA_LATENCY, transfer
@@ -31,7 +33,8 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
 
 
 def check_shape(task: Task, op: Op, descriptor, view) -> None:
-    if tuple(view.data.shape) != tuple(descriptor.block):
+    block, shape = tuple(descriptor.block), tuple(view.data.shape)
+    if block[len(block) - len(shape):] != shape or prod(block) != prod(shape):
         raise fail(SimulatorMisuse, task, op, f"the descriptor's block is {tuple(descriptor.block)} and {view.name} is "
                    f"{view.data.shape}")
 
@@ -46,7 +49,7 @@ def tma_load(task, op):
     size = view.data.nbytes
 
     def land(copy: InFlight) -> None:
-        view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op))
+        view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
         barrier.complete(copy, size)
 
     copy = issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
@@ -63,7 +66,7 @@ def tma_fetch(task, op):
     check_shape(task, op, descriptor, view)
     descriptor.touch(task, op, task.machine.memory, offsets, write=False)
     view.touch(task, op, write=True, proxy=ASYNC)
-    view.write(descriptor.read(task.machine.memory, offsets, task, op))
+    view.write(descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
 
 
 @handles("tma_store", switches=True)
@@ -73,7 +76,7 @@ def tma_store(task, op):
     check_shape(task, op, descriptor, view)
 
     def land(copy: InFlight) -> None:
-        descriptor.write(task.machine.memory, offsets, view.data, reduce, task, op)
+        descriptor.write(task.machine.memory, offsets, view.data.reshape(descriptor.block), reduce, task, op)
 
     store = issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name, group="bulk")
     view.touch(store, op, write=False, proxy=ASYNC)
