@@ -28,6 +28,8 @@ from ..triton_port.codegen import (
     parse,
 )
 from .carries import DistinctCarries
+from .comprehensions import Comprehensions
+from .constants import KeptConstants
 from .partitions import PartitionRegions
 from .recorder import Recorder
 from .returns import StructuredReturns
@@ -36,7 +38,8 @@ from .task_names import TaskNames
 from .tasks import TaskRegions
 
 
-class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, StructuredReturns, DistinctCarries, CodeGenerator):
+class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, KeptConstants, StructuredReturns, DistinctCarries,
+                      CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
     def __init__(self, context, prototype, gscope, function_name, jit_fn, *, recorder: Recorder, callers=(), **keywords):

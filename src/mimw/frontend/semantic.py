@@ -44,6 +44,7 @@ class Semantic(TritonSemantic):
             super().binary_op_sanitize_overflow_impl(lhs, rhs, binary_op)
 
     def _hint(self, word, attribute, x, values):
+        x = self.to_tensor(x)
         if max(1, len(x.shape)) != len(values):
             raise ValueError(f"Shape of input to {word} does not match the length of values")
         self.builder.record("hint", x.handle, attribute, tuple(values))

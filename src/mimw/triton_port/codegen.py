@@ -8,6 +8,7 @@ Input: nothing. Output: Triton's own names, and syntax trees and MLIR contexts f
 import ast
 import functools
 
+import triton.language as tl
 from triton._C.libtriton import ir as mlir
 from triton._utils import apply_with_path
 from triton.compiler.code_generator import (
@@ -29,9 +30,9 @@ from triton.runtime.jit import JITCallable, JITFunction
 
 __all__ = [
     "ASTFunction", "CodeGenerator", "CompilationError", "CompileTimeAssertionFailure", "JITCallable", "JITFunction",
-    "OutOfResources", "TritonSemantic", "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constexpr",
-    "empty_context", "enter_sub_region", "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value", "parse",
-    "str_to_ty", "tensor", "triton_tuple", "unflatten_ir_values", "unwrap_constexpr",
+    "OutOfResources", "TritonSemantic", "UnsupportedLanguageConstruct", "apply_with_path", "base_value", "constant_range",
+    "constexpr", "empty_context", "enter_sub_region", "flatten_values_to_ir", "is_builtin", "mlir_context", "normalize_value",
+    "parse", "str_to_ty", "tensor", "triton_tuple", "unflatten_ir_values", "unwrap_constexpr",
 ]
 
 
@@ -44,6 +45,14 @@ def parse(fn) -> ast.FunctionDef:
     """The syntax tree of a JIT function; nobody may change it. Triton parses anew at every call of a helper."""
     (node, ) = _parsed(fn.src).body
     return node
+
+
+def constant_range(value) -> range | None:
+    """The numbers of a `tl.range` or `tl.static_range` whose bounds are known; None for anything else."""
+    if not isinstance(value, (tl.range, tl.static_range)):
+        return None
+    bounds = [unwrap_constexpr(bound) for bound in (value.start, value.end, value.step)]
+    return range(*bounds) if all(isinstance(bound, int) for bound in bounds) else None
 
 
 def empty_context():

@@ -17,6 +17,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..core import compile_time, host_constructible, word
+from ..kept import KeptConstant
 from ..refuse import refuse
 from .arguments import is_int
 
@@ -112,11 +113,12 @@ def _task_ids(given: list) -> tuple[int, ...] | None:
 
 @word
 def async_task_replica_id(_semantic=None, _generator=None) -> tl.constexpr:
-    """The replica index of the enclosing task instance, 0 to replicate - 1, as a constexpr.
+    """The replica index of the enclosing task instance, 0 to replicate - 1, as a constexpr. A plain assignment keeps it one, and
+    so is what is computed from it and constants, also in helpers; under a name that a loop or a run-time `if` assigns it is an i32.
 
     not:       AssertionError outside a task
     """
     task = getattr(_generator, "task", None)
     if task is None:
         refuse(AssertionError, "async_task_replica_id must be called inside an async region where it is within an async_task")
-    return tl.constexpr(task.replica)
+    return KeptConstant(task.replica)

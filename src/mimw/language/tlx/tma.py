@@ -126,8 +126,8 @@ def checked_offsets(name: str, desc, offsets, eviction_policy: str, semantic) ->
 
 
 def _block_buffer(name: str, parameter: str, desc, buffer, semantic):
-    """`buffer`, or an error unless it is one buffer of the descriptor's dtype and block shape, which may have ones before the extents
-    of the buffer."""
+    """`buffer`, or an error unless it is one buffer of the descriptor's dtype and block shape, which may have ones before the
+    extents of the buffer."""
     buffer = single_buffer(name, parameter, buffer, semantic)
     block = tuple(desc.block_shape)
     ones = len(block) - len(buffer.shape)

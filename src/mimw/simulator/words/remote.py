@@ -107,5 +107,6 @@ def tma_load_multicast(task, op):
     for rank in sorted({position(task, op, target) for target in op.targets}):
         cta = peer(task, op, rank)
         copy = _start(task, op, "multicast TMA load", "TMA", TMA_LATENCY, cta, view_of(cta, view, task, op),
-               barrier_of(cta, barrier, task, op), lambda: descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
+                      barrier_of(cta, barrier, task, op),
+                      lambda: descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
         descriptor.touch(copy, op, task.machine.memory, offsets, write=False)

@@ -1,0 +1,171 @@
+"""Replica numbers under plain names, and comprehensions over constants."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.ir import print_program
+from mimw.simulate import prepare
+
+
+@mimw.jit
+def ids_of_helpers():
+    rank = tlx.async_task_replica_id()
+    return 9 + rank
+
+
+@mimw.jit
+def needs_constant(y, WHERE: tl.constexpr, VALUE: tl.constexpr):
+    tl.store(y + WHERE, VALUE)
+
+
+@mimw.jit
+def plainly_named(y):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            pass
+        with tlx.async_task(num_warps=4, replicate=2):
+            cid = tlx.async_task_replica_id()
+            bar = 9 + cid
+            other = ids_of_helpers() ^ 3
+            bar -= 1
+            tlx.named_barrier_arrive(bar + 1, 256)
+            tlx.named_barrier_wait(9 + cid, 256) if cid < 0 else None
+            needs_constant(y, cid * 4, bar)
+            needs_constant(y, 4 * cid + 1, other)
+            if cid == 0:
+                name: tl.constexpr = "first"
+                tl.static_assert(name == "first")
+                tl.store(y + 2, 7)
+            else:
+                tl.store(y + 6, 8)
+            first, second = cid, -cid
+            needs_constant(y, 4 * first + 3, second)
+
+
+@mimw.jit
+def named_and_indexed(x, y, ROUNDS: tl.constexpr):
+    tiles = tlx.local_alloc((32, ), tl.int32, 2)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            pass
+        with tlx.async_task(num_warps=1, replicate=2):
+            cid = tlx.async_task_replica_id()
+            at = tl.arange(0, 32)
+            tlx.local_store(tiles[cid], tl.load(x + cid * 32 + at))
+            tile = cid
+            total = tl.zeros((32, ), tl.int32)
+            n = tl.num_programs(0) * ROUNDS
+            while tile < n:
+                total += tlx.local_load(tiles[cid]) * tile
+                tile += 2
+            step = cid
+            if tl.program_id(0) == 0:
+                step = step + 10
+            for i in range(2):
+                cid2 = tlx.async_task_replica_id()
+                needs_constant(y, 64 + cid2, cid2)
+                step += cid2
+            wide = cid.to(tl.int64)
+            tl.store(y + tl.multiple_of(cid * 32, 32) + at, total + step + wide.to(tl.int32))
+
+
+def test_plain_names_stay_constants():
+    y = np.full(8, -1, np.int32)
+    mimw.simulate(plainly_named, (1, ), y)
+    assert y.tolist() == [8, 9 ^ 3, 7, 0, 9, 10 ^ 3, 8, -1]
+
+
+def test_loops_and_branches_make_them_numbers(machine):
+    x, y = np.arange(64, dtype=np.int32), np.zeros(66, np.int32)
+    machine.launch(named_and_indexed, (1, ), x, y, 6)
+    for cid in range(2):
+        tiles = sum(range(cid, 6, 2))
+        assert (y[32 * cid:32 * cid + 32] == x[32 * cid:32 * cid + 32] * tiles + (cid + 10 + 2 * cid) + cid).all()
+    assert y[64:].tolist() == [0, 1]
+
+
+@mimw.jit
+def both_branches(y):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            pass
+        with tlx.async_task(num_warps=1, replicate=2):
+            if tl.program_id(0) == 0:
+                found = tlx.async_task_replica_id()
+            else:
+                found = 5
+            tl.store(y + tlx.async_task_replica_id(), found)
+
+
+def test_an_if_that_decides_gives_a_number():
+    y = np.zeros(2, np.int32)
+    mimw.simulate(both_branches, (1, ), y)
+    assert y.tolist() == [0, 1]
+
+
+@mimw.jit
+def ordinary(y):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            pass
+        with tlx.async_task(num_warps=1):
+            n = 2
+            needs_constant(y, 0, n)
+            tlx.local_alloc((32, ), tl.int32, n)
+
+
+def test_other_constants_do_not():
+    with pytest.raises(Exception, match="must be a constexpr"):
+        mimw.simulate(ordinary, (1, ), np.zeros(2, np.int32))
+
+
+@mimw.jit
+def several(x, y, N: tl.constexpr):
+    at = tl.arange(0, 32)
+    sums = [tl.zeros((32, ), tl.float32) for _ in range(N)]
+    tiles = [tl.load(x + i * 32 + at) for i in tl.static_range(N)]
+    for k in range(3):
+        sums = [total + tile * k for total, tile in [(sums[0], tiles[0]), (sums[1], tiles[1])]]
+    scaled = [sums[i] * 2 for i in range(0, N, 1) if i != 1]
+    i = 3
+    for j in tl.static_range(N):
+        tl.store(y + j * 32 + at, sums[j])
+    tl.store(y + N * 32 + at, scaled[0] + i)
+    tl.store(y + N * 32 + 32 + at, 0.0 + sum_of([each + 0 for each in sums]))
+
+
+@mimw.jit
+def sum_of(tiles):
+    total = tiles[0]
+    for i in tl.static_range(1, len(tiles)):
+        total += tiles[i]
+    return total
+
+
+def test_comprehensions_over_ranges(machine):
+    """Under a word, so that the kernel is recorded by mimw on a GPU, too."""
+    x, y = np.arange(64, dtype=np.float32).reshape(2, 32), np.zeros((4, 32), np.float32)
+    machine.launch(several, (1, ), x, y, 2)
+    assert (y[:2] == 3 * x).all() and (y[2] == 6 * x[0] + 3).all() and (y[3] == 3 * x.sum(0)).all()
+
+
+@mimw.jit
+def by_run_time(y, n):
+    tlx.clock64()
+    zeros = [tl.zeros((32, ), tl.float32) for _ in range(n)]
+    tl.store(y + tl.arange(0, 32), zeros[0])
+
+
+def test_run_time_bounds_are_refused():
+    with pytest.raises(Exception, match="goes through a tuple or a range of constants, and `range.n.` is neither") as caught:
+        mimw.simulate(by_run_time, (1, ), np.zeros(32, np.float32), 2)
+    assert "make the bound a tl.constexpr" in str(caught.value)
+
+
+def test_no_scalar_is_made_of_a_kept_one():
+    """A number in each copy, as if the author had written it."""
+    text = print_program(prepare(plainly_named, (1, ), (np.zeros(8, np.int32), ), {}).program)
+    assert "named_barrier_arrive" in text and " add " not in text
