@@ -101,7 +101,7 @@ def parameters(name: str) -> str:
     if isinstance(item, type) and issubclass(item, Enum):
         return ": " + ", ".join(item.__members__)
     shown, named_only = [], False
-    for parameter in inspect.signature(item).parameters.values():
+    for parameter in inspect.signature(getattr(item, "fn", item)).parameters.values():
         if parameter.name.startswith("_") or parameter.name == "self":
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:

@@ -13,6 +13,8 @@ constant, as on a launch), floats as fp32, booleans, None and `constexpr` parame
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,9 @@ _ELEMENTS = {
     "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
     "uint32": "u32", "uint64": "u64", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
     "float8_e5m2": "fp8e5", "float8_e4m3fn": "fp8e4nv", "float8_e4m3fnuz": "fp8e4b8", "float8_e5m2fnuz": "fp8e5b16",
+    "float8_e8m0fnu": "u8", "float4_e2m1fn_x2": "u8",
 }
+_BYTES = ("float8_e8m0fnu", "float4_e2m1fn_x2")  # scales, and pairs of fp4: plain bytes in kernels, and no types of Triton's
 
 _NO_ADDRESS = ("FakeTensor", "FunctionalTensor")  # torch's stand-ins, as in Triton's own check
 
@@ -112,8 +116,36 @@ def as_launched(value: Any) -> Any:
         items = map(as_launched, value)
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, np.ndarray):
-        return HostArray(value)
-    return value.item() if isinstance(value, np.generic) else value
+        return HostArray(as_bytes(value))
+    return value.item() if isinstance(value, np.generic) else as_bytes(value)
+
+
+def as_bytes(value: Any) -> Any:
+    """Arrays of scales and of pairs of fp4, also in descriptors and tuples, as arrays of bytes; everything else as it is."""
+    if isinstance(value, (tuple, list)):
+        items = map(as_bytes, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, StockTensorDescriptor):
+        base = as_bytes(value.base)
+        return value if base is value.base else replace(value, base=base)
+    if isinstance(value, HostArray):
+        array = as_bytes(value.array)
+        return value if array is value.array else HostArray(array)
+    if not is_array(value) or not is_bytes(value.dtype):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.view(np.uint8)
+    return value.view(sys.modules["torch"].uint8)
+
+
+def meant_bytes(error: KeyError) -> bool:
+    """True if Triton's binder refused one of those arrays: it looks types up by their names."""
+    return bool(error.args) and error.args[0] in _BYTES
+
+
+def is_bytes(dtype: Any) -> bool:
+    """True of the types of scales and of pairs of fp4, by numpy or torch."""
+    return (getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")) in _BYTES
 
 
 def is_array(value: Any) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, device_numbers, gpu_target
 from .errors import LaunchError, MimwError
-from .host import as_launched, check_descriptors
+from .host import as_bytes, as_launched, check_descriptors, meant_bytes
 from .launch import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .simulate import Given, SimulatedLaunch, simulate, simulating
 from .target import asking, wanted
@@ -72,6 +72,10 @@ class MimwFunction(JITFunction):
             run = _LAUNCH if _OURS.isdisjoint(kwargs) and seconds() is None else MimwFunction.run
             try:
                 return run(self, *args, grid=grid, warmup=False, **kwargs)
+            except KeyError as error:
+                if not meant_bytes(error):
+                    raise
+                return run(self, *as_bytes(args), grid=grid, warmup=False, **_bytes_by_name(kwargs))
             except (OverflowError, RuntimeError, TypeError) as error:
                 check_descriptors(self.arg_names, args, kwargs)     # Triton's own class leaves some limits to the driver
                 self._refuse_grid(grid, args, kwargs, error)
@@ -98,6 +102,14 @@ class MimwFunction(JITFunction):
             raise refusal from error
 
     def run(self, *args, grid, warmup, **kwargs):
+        try:
+            return self._run(*args, grid=grid, warmup=warmup, **kwargs)
+        except KeyError as error:
+            if not meant_bytes(error):
+                raise
+        return self._run(*as_bytes(args), grid=grid, warmup=warmup, **_bytes_by_name(kwargs))
+
+    def _run(self, *args, grid, warmup, **kwargs):
         kwargs = canonical_keywords(kwargs, self.arg_names)
         limit = None if warmup else seconds()
         if not warmup and simulating():
@@ -149,6 +161,10 @@ class MimwFunction(JITFunction):
                                                                   options)
         found = {CLUSTER: cluster, STAMPS: ours.get(_STAMPS), WAITS: ours.get(_WAITS)}
         return options, signature, constants, attrs | {path: value for path, value in found.items() if value is not None}
+
+
+def _bytes_by_name(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: as_bytes(value) for name, value in kwargs.items()}
 
 
 def wanted_target():

@@ -58,8 +58,11 @@ def kernel_first(tool: Callable) -> Callable:
     own = {name for name, parameter in inspect.signature(tool).parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
 
     @functools.wraps(tool)
-    def call(kernel, grid, *args, **keywords):
-        theirs = own.intersection(keywords, getattr(kernel, "arg_names", ())[len(args):])
+    def call(*args, **keywords):
+        if len(args) < 2:           # `kernel` or `grid` by name
+            return tool(*args, **keywords)
+        kernel, grid, *args = args
+        theirs = (own | {"kernel", "grid"}).intersection(keywords, getattr(kernel, "arg_names", ())[len(args):])
         if theirs:
             kernel = Given(kernel, {name: keywords.pop(name) for name in theirs})
         return tool(kernel, grid, *args, **keywords)

@@ -69,13 +69,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     from ..check import check
     from ..search import Meter
+    from ..simulate import Given
 
     kernel, grid, args, meta = launch_of(options)
     how = dict(seeds=options.seeds, search=options.search) if options.replay is None else dict(seeds=[options.replay], shrink=False)
     meter = Meter(lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
-    report = check(kernel, grid, *args, **how, rounds=not options.no_rounds and options.replay is None, limit=options.limit,
-                   target=options.target, jobs=options.jobs, ctas=options.ctas, protocol=options.protocol,
-                   time_limit=options.time_limit, progress=meter, **meta)
+    report = check(Given(kernel, meta), grid, *args, **how, rounds=not options.no_rounds and options.replay is None,
+                   limit=options.limit, target=options.target, jobs=options.jobs, ctas=options.ctas, protocol=options.protocol,
+                   time_limit=options.time_limit, progress=meter)
     print(json.dumps(report.as_json(), indent=2) if options.json else report)
     return 0 if report.ok else 1
 

@@ -53,10 +53,11 @@ def execute(options: Namespace) -> int:
 
 
 def _predicted(options: Namespace):
+    from ..simulate import Given
     from ..timing import predict
 
     kernel, grid, args, meta = launch_of(options, filled=False)
-    return predict(kernel, grid, *args, target=options.target, megahertz=options.mhz, **meta)
+    return predict(Given(kernel, meta), grid, *args, target=options.target, megahertz=options.mhz)
 
 
 def _measured(options: Namespace):

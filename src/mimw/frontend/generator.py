@@ -13,7 +13,9 @@ the ops of one kernel in one program, with the names and lines of the user.
 from __future__ import annotations
 
 import ast
+from types import MethodType
 
+from ..language.descriptor_methods import descriptor_store
 from ..language.names import no_such_name
 from ..language.parts import Parts
 from ..language.tle.gpu.warp_specialize import Partitions
@@ -26,6 +28,7 @@ from ..triton_port.codegen import (
     flatten_values_to_ir,
     normalize_value,
     parse,
+    tensor_descriptor_base,
 )
 from .carries import DistinctCarries
 from .comprehensions import Comprehensions
@@ -78,6 +81,8 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
         """What the author has named in a value may have any name, also that of something that we keep there."""
         if isinstance(lhs, Parts) and attr in lhs._shown:
             return lhs._shown[attr]
+        if attr == "store" and isinstance(lhs, tensor_descriptor_base):
+            return MethodType(descriptor_store, lhs)
         if getattr(lhs, "__name__", "") == "triton.language" and not hasattr(lhs, attr):
             raise AttributeError(no_such_name("tl", attr, dir(lhs)))
         return super().get_Attribute(lhs, attr)

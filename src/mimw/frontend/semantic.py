@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton.language as tl
 
 from ..errors import KernelError
-from ..language.core import unwrap
+from ..language.core import capability, unwrap
 from ..tensor_map import block_problem
 from ..triton_port.codegen import TritonSemantic
 
@@ -33,6 +33,10 @@ class Semantic(TritonSemantic):
         if problem:
             raise KernelError(f"this tensor descriptor cannot be: {problem[0]}.", self.builder.site, hint=f"{problem[1]}.")
         return super().make_tensor_descriptor(base, shape, strides, block_shape, padding_option)
+
+    def _has_native_tma(self):
+        """Triton asks the GPU that is there; what counts is the chip that the kernel is compiled for."""
+        return (capability(self) or 0) >= 90
 
     def cat(self, lhs, rhs, can_reorder):
         """Elements stay in order, also where the author lets Triton reorder them: the simulator has no layouts to take one from."""

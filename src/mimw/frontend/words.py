@@ -18,6 +18,7 @@ from ..triton_port.codegen import JITCallable, parse
 from ..triton_port.origin import is_tritons
 
 _ROOMS = ("mimw.language", "mimw.tlx", "mimw.tle")
+_KEYWORDS = ("store_reduce", )  # of methods that Triton's values have, too: `desc.store(.., store_reduce=)`
 _METHODS = ("extract_tile", "insert_tile")  # words that tensors have as methods: no name of ours need stand before the dot
 
 
@@ -45,12 +46,19 @@ def _reaches(value, seen: set[int]) -> bool:
         if is_tritons(value.fn):
             return False
         scope, tree = value.get_capture_scope(), parse(value)
-        if any(isinstance(node, ast.Attribute) and node.attr in _METHODS for node in ast.walk(tree)):
+        if any(_is_method(node) for node in ast.walk(tree)):
             return True
         return any(_reaches(item, seen) for item in _named(tree, scope))
     if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
         return any(_reaches(item, seen) for item in vars(value).values())
     return False
+
+
+def _is_method(node: ast.AST) -> bool:
+    """True of a call that only we understand, whatever stands before the dot."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in _METHODS
+    return isinstance(node, ast.Call) and any(keyword.arg in _KEYWORDS for keyword in node.keywords)
 
 
 def _named(tree: ast.AST, scope: dict):

@@ -30,7 +30,7 @@ def place_lanes(program: Program, target: Target) -> Program:
 
 def _reduces(op: Op) -> bool:
     """True of a reduction over the lanes of a warp, also where it stands in the author's assembly."""
-    return op.name == "warp_redux" or "assembly" in op.row.traits and bool(op.operands) and "redux.sync" in op.args[0]
+    return op.name == "warp_redux" or "assembly" in op.row.places and bool(op.values) and "redux.sync" in op.assembly
 
 
 def _lanes(op: Op, layouts: Layouts) -> tuple[int, ...] | None:

@@ -14,6 +14,7 @@ import triton.language.core as tl
 
 from ...errors import KernelError
 from ..core import not_yet, word
+from ..descriptor_methods import check_reduction
 from ..refuse import refuse
 from .arguments import (
     EVICTION_POLICIES,
@@ -27,13 +28,6 @@ from .arguments import (
 )
 
 __all__ = ["async_descriptor_load", "async_descriptor_store", "async_descriptor_store_wait"]
-
-# What cp.reduce.async.bulk.tensor combines, by element type.
-_INTEGERS = ("int32", "uint32", "int64", "uint64")
-REDUCTIONS = {
-    "": None, "add": (*_INTEGERS, "fp16", "bf16", "fp32"), "min": (*_INTEGERS, "fp16", "bf16"),
-    "max": (*_INTEGERS, "fp16", "bf16"), "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS
-}
 
 
 @word
@@ -88,11 +82,7 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
     """
     needs_hopper("async_descriptor_store", _semantic, amd="async_amd_descriptor_store")
     offsets = checked_offsets("async_descriptor_store", desc, offsets, eviction_policy, _semantic)
-    if store_reduce not in REDUCTIONS:
-        refuse(AssertionError, f"store_reduce must be one of {tuple(REDUCTIONS)}, got {store_reduce!r}")
-    if store_reduce and desc.dtype.name not in REDUCTIONS[store_reduce]:
-        refuse(KernelError, f"async_descriptor_store: the hardware cannot {store_reduce} {desc.dtype}; "
-                            f"it can {', '.join(REDUCTIONS[store_reduce])}")
+    check_reduction("async_descriptor_store", store_reduce, desc.dtype)
     source = _block_buffer("async_descriptor_store", "source", desc, source, _semantic)
     policy = cache_policy("async_descriptor_store", "", eviction_policy, ("", ), _semantic)
     _semantic.builder.record("tma_store", desc.handle, offsets, source.handle, policy, store_reduce)
