@@ -140,7 +140,7 @@ def as_bytes(value: Any) -> Any:
 
 def meant_bytes(error: KeyError) -> bool:
     """True if Triton's binder refused one of those arrays: it looks types up by their names."""
-    return bool(error.args) and error.args[0] in _BYTES
+    return any(error.args == (name, ) for name in _BYTES)
 
 
 def is_bytes(dtype: Any) -> bool:
