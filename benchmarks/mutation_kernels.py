@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 import mimw.tle
-from mimw.kernels import attention, gemm, moe_align, topk
+from mimw.kernels import attention, gather_matmul_scatter, gemm, moe_align, topk
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
@@ -49,6 +49,15 @@ def _library_gemm(**configuration) -> tuple:
     a, b = _numbers((256, 256), (256, 192), dtype=ml_dtypes.bfloat16)
     c = np.zeros((256, 192), ml_dtypes.bfloat16)
     return gemm.kernel, *gemm.arguments(a, b, c, 2, gemm.Configuration(**configuration))
+
+
+def _gathered_product() -> tuple:
+    """Two programs with two output tiles each; some rows come from nowhere, some go nowhere."""
+    a, b = _numbers((100, 192), (192, 128), dtype=ml_dtypes.bfloat16)
+    random, c = np.random.default_rng(0), np.zeros((200, 128), ml_dtypes.bfloat16)
+    source, target = random.integers(-9, 109, 190).astype(np.int32), random.permutation(220)[:190].astype(np.int32)
+    chosen = gather_matmul_scatter.Configuration(bm=128, bn=64, stages=2, staging=1, load_warps=2)
+    return gather_matmul_scatter.kernel, *gather_matmul_scatter.arguments(a, b, c, source, target, 2, chosen)
 
 
 def _tutorial_gemm(stem: str, m: int, n: int, k: int, *further, **meta) -> tuple:
@@ -137,6 +146,7 @@ CASES = (
          lambda: _library_gemm(bm=128, bn=128, stages=2, consumers=2, staging=2)),
     Case("GEMM, ping-pong", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
+    Case("Gather, GEMM, scatter", "src/mimw/kernels/gather_matmul_scatter/kernel.py", _gathered_product),
     Case("Attention", "src/mimw/kernels/attention/kernel.py", _attention),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
