@@ -10,10 +10,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import attention, bank_conflicts, gemm, gpu, launch_time, microbench, moe_align, timing, topk
+from benchmarks import (
+    attention,
+    bank_conflicts,
+    gather,
+    gather_matmul_scatter,
+    gemm,
+    gpu,
+    launch_time,
+    microbench,
+    moe_align,
+    timing,
+    topk,
+)
 from mimw.testing.gpus import gpu_available
 
-NAMES = ("attention", "bank_conflicts", "gemm", "launch_time", "microbench", "moe_align", "pipes_before_after", "proxy_fence",
+NAMES = ("attention", "bank_conflicts", "gather", "gather_matmul_scatter",
+         "gemm", "launch_time", "microbench", "moe_align", "pipes_before_after", "proxy_fence",
          "timing", "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
@@ -25,7 +38,8 @@ def fake_gpu(monkeypatch):
                            get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132))
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
-    for module in (attention, bank_conflicts, gemm, gpu, launch_time, microbench, moe_align, timing, topk):
+    for module in (attention, bank_conflicts, gather, gather_matmul_scatter, gemm, gpu, launch_time, microbench, moe_align, timing,
+                   topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -218,3 +232,39 @@ def test_bank_conflicts(tmp_path, monkeypatch, capsys):
     printed = run(bank_conflicts, monkeypatch, capsys, "--out", tmp_path / "rows.jsonl")
     assert printed[0] == "torch.float32 (64, 64): 50.0 us, 2.00 x plain, 1.50 x nvmma" and len(printed) == 9
     assert len(rows(tmp_path / "rows.jsonl")) == 9 and set(rows(tmp_path / "rows.jsonl")[0]) == ROW
+
+
+def test_gather(tmp_path, monkeypatch, capsys):
+    """The real `measure`: a fake problem, and a timer that knows its candidates."""
+    x, rows_, y = (SimpleNamespace(shape=shape) for shape in ((1 << 18, 64), (1 << 20, ), (1 << 20, 64)))
+    monkeypatch.setattr(gather, "problem", lambda kind, width: (x, rows_, y))
+    times = {"TMA": 100.0, "cp.async": 50.0, "tl.load": 200.0, "index_select": 400.0}
+    monkeypatch.setattr(gather, "candidates", lambda kind, *_: dict.fromkeys(
+        (*gather.WAYS, "index_select") if kind == "copy" else gather.WAYS))
+    monkeypatch.setattr(gather, "alternate", lambda runs, ms: {name: times[name] for name in runs})
+    printed = run(gather, monkeypatch, capsys, 128, 4096, "--ms", 5, "--results", tmp_path / "rows.jsonl")
+    found = rows(tmp_path / "rows.jsonl")
+    assert [(row["name"], row["shape"]["row_bytes"]) for row in found] == [
+        (f"gather-{kind}", width) for kind in ("copy", "read") for width in (128, 4096)] and set(found[0]) == ROW
+    assert found[0]["baselines"] == {"cp.async": 50.0, "tl.load": 200.0, "index_select": 400.0}
+    assert found[0]["microseconds"] == 100.0
+    assert found[1]["configuration"]["tile_rows"] == 8
+    assert printed[0] == "gather-copy  rows of  128 bytes, GB/s:  TMA   1342  cp.async   2684  tl.load    671  index_select    336"
+    assert printed[-1] == "geometric mean of 4 ratios to cp.async: 0.500, lowest 0.500"
+
+
+def measured_product(size, chosen=None, at_least_ms=200.0):
+    used = chosen or gather_matmul_scatter.Configuration()
+    times = {"mimw": 200.0 if chosen is None else 300.0 - used.load_warps, "gather, cuBLAS, scatter": 260.0, "product": 190.0}
+    return gpu.row_of("gather_matmul_scatter-bf16", dict(M=size, N=size, K=size), vars(used), times, 0.002, "standard normal")
+
+
+def test_gather_matmul_scatter(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gather_matmul_scatter, "measure", measured_product)
+    file = tmp_path / "rows.jsonl"
+    printed = run(gather_matmul_scatter, monkeypatch, capsys, 4096, "--results", file)
+    assert printed[0].startswith(" 4096^3    200.0 us  687 TFLOP/s  gather, cuBLAS, scatter  529  product  723  ratio 1.300")
+    assert printed[1] == "geometric mean of 1 ratios to gather, cuBLAS and scatter: 1.300, lowest 1.300"
+    assert rows(file)[0]["shape"] == {"M": 4096, "N": 4096, "K": 4096} and set(rows(file)[0]) == ROW
+    tuned = run(gather_matmul_scatter, monkeypatch, capsys, 4096, "--tune", "--results", file)
+    assert len(tuned) == len(gather_matmul_scatter.CANDIDATES) + 1

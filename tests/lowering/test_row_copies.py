@@ -56,11 +56,12 @@ def test_elements(target, element, width):
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
-@pytest.mark.parametrize("rows, width, warps", [(128, 64, 1), (8, 512, 4)])
+@pytest.mark.parametrize("rows, width, warps", [(128, 64, 1), (8, 512, 1), (32, 256, 8)])
 def test_a_lane_copies_a_row(target, rows, width, warps):
-    """As many instructions as a thread has rows, and each row boxes of 128 bytes."""
+    """As many instructions as a thread has rows, and each row boxes of 128 bytes; threads to spare share those out."""
     result = compiled(moved, target, rows, width, warps=warps)
-    each = max(1, rows // (32 * warps)) * (width * 2 // 128)
+    boxes, to_spare = width * 2 // 128, max(1, 32 * warps // rows)
+    each = max(1, rows // (32 * warps)) * max(1, boxes // to_spare)
     copies = lines(result, "ptx", r"cp\.async\.bulk\.tensor\.2d\.shared::cluster\.global\.tile")
     assert len(copies) == each and all(copy.startswith("@on ") for copy in copies)
     assert len(lines(result, "ptx", r"@on cp\.async\.bulk\.tensor\.2d\.global\.shared::cta\.tile\.bulk_group")) == each

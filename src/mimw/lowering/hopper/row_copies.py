@@ -1,5 +1,7 @@
 """TMA copies of single rows, where the chip has none of four rows at a time: a lane copies a row, each in its place of the tile.
 
+Where a task has more threads than the tile has rows, several lanes copy the boxes of one row.
+
 Input: an op with a tile of row numbers, one a thread or some. Output: PTX, one instruction for each row and swizzle width:
 
     tma_gather %map %rows %column %full %tile        @on cp.async.bulk.tensor.2d.shared::cluster... [to], [map, {c, $4}], [$3];
@@ -40,10 +42,19 @@ class Rows:
         """True if not every row begins where TMA can."""
         return self.swizzle < LINE
 
-    def boxes(self) -> Iterator[tuple[int, int]]:
-        """(byte in the tile, first column) of each box of row 0."""
-        for box in range(self.width // self.swizzle):
-            yield box * self.apart, box * self.swizzle // self.element_bytes
+    @property
+    def columns(self) -> int:
+        """The columns of a box."""
+        return self.swizzle // self.element_bytes
+
+    def sharers(self, threads: int) -> int:
+        """How many threads have one and the same row, and share out its boxes."""
+        return min(max(1, threads // self.rows), self.width // self.swizzle)
+
+    def boxes(self, threads: int) -> Iterator[tuple[int, int]]:
+        """(byte in the tile, first column) of each box that a thread copies, behind the first one of that thread."""
+        for box in range(0, self.width // self.swizzle, self.sharers(threads)):
+            yield box * self.apart, box * self.columns
 
 
 def rows_of(emitter: Emitter, op: Op, allocated: tuple[int, ...] = ()) -> Rows:
@@ -84,9 +95,16 @@ def _begin(emitter: Emitter, op: Op, tile, shape: Rows, predicate: Value | None)
     if pointing is None:
         raise NotYet(f"not yet: tlx.{op.row.word} on {emitter.target} with a descriptor that an `if` or a loop hands on", op.site,
                      hint="use the descriptor where it is made, or keep it in a slot: tlx.reinterpret_tensor_descriptor")
-    lines = [".reg .pred on;", ".reg .b64 map;", ".reg .b32 home, place, first, column;", *pointing,
-             f"mov.b32 first, {inputs.add(column)};", f"mad.lo.u32 home, {thread}, {shape.pitch}, {start};",
-             f"setp.lt.u32 on, {thread}, {shape.rows};"]
+    lines = [".reg .pred on;", ".reg .b64 map;", ".reg .b32 home, place, first, column;", *pointing]
+    sharers = shape.sharers(emitter.threads)
+    if sharers == 1:
+        lines += [f"mov.b32 first, {inputs.add(column)};", f"mad.lo.u32 home, {thread}, {shape.pitch}, {start};"]
+    else:   # thread t has row t modulo the number of rows, a power of two
+        lines += [".reg .b32 row, box;", f"and.b32 row, {thread}, {shape.rows - 1};",
+                  f"shr.u32 box, {thread}, {shape.rows.bit_length() - 1};",
+                  f"mad.lo.u32 home, row, {shape.pitch}, {start};", f"mad.lo.u32 home, box, {shape.apart}, home;",
+                  f"mad.lo.s32 first, box, {shape.columns}, {inputs.add(column)};"]
+    lines.append(f"setp.lt.u32 on, {thread}, {shape.rows * sharers};")
     if predicate is not None:
         lines.append(f"setp.ne.and.s32 on, {inputs.add(zero_or_one(emitter, emitter.of(predicate)))}, 0, on;")
     return inputs, lines
@@ -95,7 +113,7 @@ def _begin(emitter: Emitter, op: Op, tile, shape: Rows, predicate: Value | None)
 def _copy(emitter: Emitter, inputs: Inputs, lines: list[str], rows, shape: Rows, copy: Callable[[str], str], *after: str) -> None:
     """`copy` for each row of a thread, by the name of the register with the row's number, and each box of the row."""
     for index, row in enumerate(row_registers(inputs, rows, registers_of(emitter, rows))):
-        for place, column in shape.boxes():
+        for place, column in shape.boxes(emitter.threads):
             lines += [f"add.u32 place, home, {index * emitter.threads * shape.pitch + place};",
                       f"add.s32 column, first, {column};", f"@on {copy(row)}"]
     ptx(emitter, "\n".join(["{", *lines, *after, "}"]), inputs.kinds, inputs.values)
