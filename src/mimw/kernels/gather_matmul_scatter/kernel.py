@@ -6,11 +6,11 @@ Input: descriptors of A, B and C, the row numbers, and sizes. Output: rows of C 
     grid, args, meta = arguments(a, b, c, source, target, programs)
     gather_matmul_scatter[grid](*args, **meta)
 
-Nouns: the pipe `inputs`, whose chunk holds a (BM, BK) tile of picked rows of A and the BK x BN tile of B that goes with these rows;
-STAGING tiles for each consumer's rows. Roles: `load`, and CONSUMERS times `compute`, each on its own rows of an output tile.
+Nouns: the pipe `inputs`, whose chunk holds a (BM, BK) tile of picked rows of A and the BK x BN tile of B that goes with the
+rows; STAGING tiles for each consumer's rows. Roles: `load`, and CONSUMERS times `compute`, each on its own rows of an output tile.
 
-A lane copies a row, so the tiles are wide: a chunk of 128 rows takes 0.41 us to gather on an H200, and the product of 128 x 256 x 64
-takes 0.74 us. The order of the tiles is the GEMM's.
+A lane copies a row, so the tiles are wide: a chunk of 128 rows takes 0.41 us to gather on an H200, and the product of
+128 x 256 x 64 takes 0.74 us. The order of the tiles is the GEMM's.
 """
 
 import triton.language as tl
