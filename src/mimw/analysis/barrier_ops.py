@@ -1,9 +1,10 @@
 """Which ops signal and await which barriers, and in which tasks they stand: what the reports of deadlocks and races name.
 
-Input: a program. Output: `BarrierOp`s in program order. A barrier that control flow hands on is known by its array alone.
+Input: a program. Output: `BarrierOp`s in program order. A barrier that control flow hands on is known by its array alone; what the
+checks go by, which must know every arrival, is in `barriers` (`barrier_refs` says why there are two readers).
 
-    signals(program)    [BarrierOp(tma_load ..., BarrierRef(%full, 0), task="load")]      ops that bring arrivals or bytes
-    waits(program)      [BarrierOp(barrier_wait ..., BarrierRef(%full, None), task="mma")]
+    signals(program)    [BarrierOp(tma_load ..., root=%full, index=0, task="load")]      ops that bring arrivals or bytes
+    waits(program)      [BarrierOp(barrier_wait ..., root=%full, index=None, task="mma")]
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..ir import Barrier, Block, Op, Program, Value
-from ..ir.flow import carries, terminator
+from ..ir import Block, Op, Program, Value
+from .barrier_refs import BarrierRef, barrier_refs
 
 # What an op brings to a barrier, by the fact `barrier` of its row.
 BROUGHT = {"arrive": "an arrival", "expect": "an arrival and its bytes", "complete": "bytes"}
 
 
 @dataclass(frozen=True)
-class BarrierRef:
-    """Which barriers a value stands for: `root` is the value of their array, `index` the place there where that is a constant."""
+class MaybeBarrier:
+    """Which barriers an op may be about: `root` is the value of their array, `index` the place there where that is a constant."""
 
     root: Value
     index: int | None = None
@@ -35,7 +36,7 @@ class BarrierOp:
     """An op on a barrier, and the name of the task in which the op stands (None: outside of tasks)."""
 
     op: Op
-    barrier: BarrierRef
+    barrier: MaybeBarrier
     task: str | None
 
     @property
@@ -55,40 +56,29 @@ def waits(program: Program) -> list[BarrierOp]:
 
 
 def task_names(op: Op) -> list[str]:
-    """A name for each region of a `warp_specialize` op; replicas of one task are numbered."""
-    tasks = op.attrs["tasks"]
-    names = [task.name for task in tasks]
-    return [f"{task.name}[{task.replica}]" if names.count(task.name) > 1 else task.name for task in tasks]
+    """A name for each region of a `warp_specialize` op; those of one name, such as the replicas of a task, are numbered."""
+    names = [task.name for task in op.attrs["tasks"]]
+    return [f"{name}[{names[:index].count(name)}]" if names.count(name) > 1 else name for index, name in enumerate(names)]
 
 
 def _found(program: Program, wanted: Callable[[Op], bool]) -> list[BarrierOp]:
-    refs: dict[Value, BarrierRef] = {}
+    refs = barrier_refs(program)
     constants: dict[Value, int] = {}
     found: list[BarrierOp] = []
 
-    def ref(value: Value) -> BarrierRef:
-        return refs.get(value, BarrierRef(value))
-
-    def hand_on(op: Op, holder: Op | None) -> None:
-        """Barriers that `holder` hands on in `op` keep their array; which barrier of the array differs from round to round."""
-        for carry in carries(op):
-            if carry.op is holder and isinstance(carry.source.type, Barrier):
-                refs.setdefault(carry.target, BarrierRef(ref(carry.source).root))
+    def barrier(value: Value) -> MaybeBarrier:
+        ref = refs.get(value, BarrierRef(value))
+        return MaybeBarrier(ref.root, ref.index if isinstance(ref.index, int) else constants.get(ref.index))
 
     def visit(block: Block, task: str | None) -> None:
         for op in block.ops:
             if op.name == "constant":
                 constants[op.result] = op.value
-            elif op.name == "barrier_index":
-                index = op.index
-                refs[op.result] = BarrierRef(ref(op.barrier).root, index if isinstance(index, int) else constants.get(index))
-            hand_on(op, op)
             if wanted(op):
-                found.append(BarrierOp(op, ref(op.barrier), task))
+                found.append(BarrierOp(op, barrier(op.barrier), task))
             names = task_names(op) if op.name == "warp_specialize" else [task] * len(op.blocks)
             for name, inner in zip(names, op.blocks):
                 visit(inner, name)
-                hand_on(op, terminator(inner))
 
     visit(program.body, None)
     return found

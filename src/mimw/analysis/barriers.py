@@ -4,6 +4,9 @@ Input: a program. Output: a `BarrierArray` for each `alloc_barriers`, with an `B
 
     barrier_arrive %free.2 1       BarrierAccess("arrive", op, task "mma", index=2, count=1)
     tma_load .. %full.0 ..         BarrierAccess("complete", op, task "load", index=0, bytes=16384)
+
+The checks go by this, so it says where it does not know all (`escapes`). Reports, which name what may be, ask `barrier_ops`; both
+have what a value stands for from `barrier_refs`.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 
 from ..ir import Buffer, Descriptor, Op, Program, Task, Tensor, Value
 from ..target import NVIDIA_WARP
+from .barrier_refs import BarrierRef, barrier_refs
 from .pipe_words import PipeSide, pipe_side
 from .uses import Uses, uses_of
 
@@ -69,25 +73,27 @@ def barrier_arrays(program: Program, uses: Uses | None = None) -> tuple[BarrierA
     """Every array of barriers of the program, in program order."""
     uses = uses or uses_of(program)
     allocs = [op for op in uses.ops if op.row.allocates == "barriers"]
-    return tuple(_array(op, number, uses) for number, op in enumerate(allocs))
+    values: dict[Value, list[tuple[Value, BarrierRef]]] = {op.result: [] for op in allocs}
+    for value, ref in barrier_refs(uses.program).items():
+        if ref.root in values:
+            values[ref.root].append((value, ref))
+    return tuple(_array(op, number, uses, values[op.result]) for number, op in enumerate(allocs))
 
 
-def _array(op: Op, number: int, uses: Uses) -> BarrierArray:
+def _array(op: Op, number: int, uses: Uses, values: list[tuple[Value, BarrierRef]]) -> BarrierArray:
+    """`values` are all that stand for barriers of the array."""
     root = op.result
     accesses: list[BarrierAccess] = []
-    escapes = False
-    whole = 0 if root.type.count <= 1 else None
-    pending: list[tuple[Value, Value | int | None]] = [(root, whole)]
-    while pending:
-        value, index = pending.pop()
+    escapes = any(ref.deep for _, ref in values)
+    for value, ref in values:
+        if ref.carried:
+            continue        # where it was handed on, it has escaped
+        index = 0 if value is root and root.type.count <= 1 else ref.index
         for use in uses.of(value):
             row = use.op.row
-            if row.view == "slot":
-                pending.append((use.op.result, use.op.index))
-                escapes |= value is not root
-            elif row.barrier and row.barrier != "meet":
+            if row.barrier and row.barrier != "meet":
                 accesses.append(_access(use.op, index, uses))
-            elif not row.mentions:
+            elif row.view != "slot" and not row.mentions:
                 escapes = True
     accesses.sort(key=lambda access: uses.position[access.op])
     return BarrierArray(root, op, root.name or f"barriers{number}", root.type.count, op.arrive_count, tuple(accesses), escapes)
