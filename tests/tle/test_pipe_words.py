@@ -1,19 +1,24 @@
 """What pipes record and refuse."""
 
+import re
+from pathlib import Path
+
 import pytest
 import triton
 import triton.language as tl
 
 import mimw
 import mimw.compile
+import mimw.language.tle
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw import errors
+from mimw.analysis import pipe_resources, task_resources
 from mimw.cli.conflicts import conflict_text
 from mimw.passes import check_pipes, drop_unused, expand_pipes
-from mimw.report import barrier_graph
+from mimw.report import barrier_graph, resource_table
 from mimw.target import target
-from tests.language.harness import Kernel
+from tests.language.harness import USER_LINE, Kernel
 
 from . import pipes
 
@@ -253,6 +258,33 @@ read_left --pipe 'fan' release[2]--> spread (2 arrivals a phase)
 read_right --pipe 'fan' release[2]--> spread (2 arrivals a phase)
 """
     assert "fan.tiles" in conflict_text(compiled)
+    explained = resource_table(compiled.program, compiled.target)
+    shown = [line.split() for line in explained.splitlines()]
+    assert ["pipe", "slots", "fields", "bytes", "a", "chunk", "bytes", "barriers", "written", "by", "read", "by"] in shown
+    assert ["fan", "2", "tiles,", "copies,", "numbers", "4160", "8320", "4", "spread", "read_left", "(left),", "read_right",
+            "(right)"] in shown
+    assert not any(line[:1] == ["barriers"] for line in shown) and "fan.full" not in explained and "fan.free" not in explained
+    spread, left = (next(row for row in task_resources(compiled.program, compiled.target) if row.name == name)
+                    for name in ("spread", "read_left"))
+    assert (spread.waits, spread.arrives) == (("fan release", ), ("fan commit", ))
+    assert (left.waits, left.arrives) == (("fan commit", ), ("fan release", ))
+
+
+def test_pipes_as_their_author_thinks_of_them(kernel):
+    below = pipe(kernel, readers=("load", ("first", "second")))
+    kernel(kernel(below.writer).acquire, 0)
+    kernel(kernel(below.reader, "load").wait, 0)
+    alone = kernel(tle.pipe, capacity=1, one_shot=True, z=buffer(kernel, 1, 64))
+    kernel(kernel(alone.reader).wait, 0)
+    first = pipe(kernel, name="q")
+    kernel(tle.pipe, capacity=2, over=first, name="o", o=first.fields["x"])
+    first, over = pipe_resources(expand_pipes(kernel.program()))[2:]
+    assert (over.name, over.over, over.bytes, over.barriers, over.readers) == ("o", "q", 0, 2, ())
+    assert (first.name, first.fields, first.chunk_bytes, first.bytes, first.barriers) == ("q", ("x", "y"), 1152, 2304, 4)
+    unnamed, alone = pipe_resources(expand_pipes(kernel.program()))[:2]
+    assert unnamed.name.startswith("line ") and unnamed.writers == ("kernel", ) and unnamed.readers == ("kernel (load)", )
+    assert (alone.slots, alone.barriers, alone.writers, alone.readers) == (1, 1, (), ("kernel", ))
+    assert pipe_resources(kernel.program()) == ()
 
 
 def test_readers_that_share_a_seat(kernel):
@@ -308,3 +340,52 @@ def test_a_pipe_over_another(kernel):
     kernel(kernel(below.reader).release, 0)
     with pytest.raises(errors.ProtocolError, match="pipe 'q': released by its own reader, though pipe 'o' is written over"):
         check_pipes(kernel.program(), target("sm_90a"))
+
+
+def _over(kernel, **keywords):
+    below = pipe(kernel, name="below")
+    return kernel(tle.pipe, **{"capacity": 2, "over": below, "o": below.fields["x"], **keywords})
+
+
+REFUSED = {
+    "capacity": (lambda k: k(tle.pipe, capacity=0, x=buffer(k, 2, 64)), "write the number of slots"),
+    "scope": (lambda k: pipe(k, scope="cluster"), "leave `scope` out"),
+    "name": (lambda k: pipe(k, name=3), 'write `name="kv"`'),
+    "one_shot": (lambda k: pipe(k, one_shot=1), "write `one_shot=True`"),
+    "no field": (lambda k: k(tle.pipe, capacity=2), "among the arguments"),
+    "no buffer": (lambda k: k(tle.pipe, capacity=2, x=3), "write `x=tle.gpu.alloc([2, ...], dtype)`"),
+    "extent": (lambda k: k(tle.pipe, capacity=2, x=buffer(k, 4, 64)), "one slot a chunk"),
+    "readers": (lambda k: pipe(k, readers=()), 'write `readers=("first", )`'),
+    "legal name": (lambda k: pipe(k, readers=("_a", )), "take an identifier"),
+    "unique": (lambda k: pipe(k, readers=("a", "a")), "name each reader once"),
+    "over what": (lambda k: _over(k, over=3), "the value that tle.pipe returned"),
+    "over a third": (lambda k: _over(k, over=_over(k), o=buffer(k, 2, 64)), "buffers of its own"),
+    "over capacity": (lambda k: _over(k, capacity=3, o=buffer(k, 3, 64)), "write `capacity=2`"),
+    "over readers": (lambda k: _over(k, readers=("a", "b")), "share a seat"),
+    "another kernel": (lambda k: k(pipe(Kernel()).writer), "in the kernel that uses it"),
+    "no readers": (lambda k: k(pipe(k).reader, "a"), "call `reader()`"),
+    "other reader": (lambda k: k(pipe(k, readers=(("a", "b"), )).reader, "c"), "call `reader('a')`"),
+    "other field": (lambda k: k(pipe(k).reader, None, ("z", )), "leave `fields` out"),
+    "close of one": (lambda k: k(k(pipe(k, 2, one_shot=True).writer).close, 0), "leave the close out"),
+    "close over": (lambda k: k(k(_over(k).writer).close, 0), "close the other pipe"),
+    "iter": (lambda k: k(k(pipe(k).writer).acquire, 1.5), "the number of the chunk"),
+    "iter from 0": (lambda k: k(k(pipe(k).writer).acquire, -1), "number the chunks 0, 1, 2"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_each_refusal_has_its_line_and_its_mend(kernel, case):
+    call, mend = REFUSED[case]
+    with pytest.raises(ValueError) as caught:
+        call(kernel)
+    assert type(caught.value) is ValueError and caught.value.sites == (USER_LINE, )
+    assert mend in caught.value.hint or mend in str(caught.value)
+    assert ("\nMend: " in str(caught.value)) == bool(caught.value.hint)
+
+
+def test_no_refusal_of_a_pipe_is_left_out():
+    """Each `refuse` of the words of pipes is one of the cases, and there is no other way to refuse."""
+    folder = Path(mimw.language.tle.__file__).parent
+    sources = [(folder / f"{name}.py").read_text() for name in ("pipe", "pipe_record", "pipe_values")]
+    assert sum(len(re.findall(r"\brefuse\(", source)) for source in sources) == len(REFUSED)
+    assert not any(re.search(r"\braise \w|\bassert ", source) for source in sources)

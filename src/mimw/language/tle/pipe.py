@@ -38,7 +38,7 @@ def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.conste
                one_shot - one chunk only: `acquire` and `release` do nothing
                fields   - name=buffer, at least one: arrays in shared memory of rank 2 or more whose first extent is `capacity`
     returns:   pipe_value
-    errors:    ValueError
+    errors:    ValueError, with what to write instead
     lowers to: ttng.init_barrier
     """
     _check(capacity, scope, name, readers, one_shot, fields)
@@ -59,24 +59,30 @@ def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.conste
 
 def _check(capacity, scope, name, readers, one_shot, fields: dict) -> None:
     if not is_int(capacity) or capacity < 1:
-        refuse(ValueError, f"tle.pipe: capacity must be a compile-time int >= 1, got {capacity!r}")
+        refuse(ValueError, f"tle.pipe: capacity must be a compile-time int >= 1, got {capacity!r}",
+               mend="write the number of slots, `capacity=2`, or a tl.constexpr")
     if scope != "cta":
-        refuse(ValueError, f'tle.pipe: scope must be "cta", got {scope!r}')
+        refuse(ValueError, f'tle.pipe: scope must be "cta", got {scope!r}',
+               mend="leave `scope` out; what goes to other CTAs is copied by tle.remote, or by TLX's multicast loads")
     if name is not None and not isinstance(name, str):
-        refuse(ValueError, f"tle.pipe: name must be None or a str, got {name!r}")
+        refuse(ValueError, f"tle.pipe: name must be None or a str, got {name!r}", mend='write `name="kv"`, or leave it out')
     if not isinstance(one_shot, bool):
-        refuse(ValueError, f"tle.pipe: one_shot must be a compile-time bool, got {one_shot!r}")
+        refuse(ValueError, f"tle.pipe: one_shot must be a compile-time bool, got {one_shot!r}",
+               mend="write `one_shot=True`, or leave it out")
     if readers is not None:
         _check_names("tle.pipe", "reader", seated(readers))
     if not fields:
-        refuse(ValueError, "tle.pipe: at least one field is needed, `name=buffer`")
+        refuse(ValueError, "tle.pipe: at least one field is needed, `name=buffer`",
+               mend=f"write `x=tle.gpu.alloc([{capacity}, 64], tl.float32)` among the arguments")
     _check_names("tle.pipe", "field", tuple(fields))
     for field, buffer in fields.items():
         if not isinstance(buffer, buffered_tensor) or buffer.type.storage is not tlx.storage_kind.smem:
-            refuse(ValueError, f"tle.pipe: field {field!r} must be a buffer of tle.gpu.alloc in shared memory, got {buffer}")
+            refuse(ValueError, f"tle.pipe: field {field!r} must be a buffer of tle.gpu.alloc in shared memory, got {buffer}",
+                   mend=f"write `{field}=tle.gpu.alloc([{capacity}, ...], dtype)`")
         if len(buffer.shape) < 2 or buffer.shape[0] != capacity:
             refuse(ValueError, f"tle.pipe: field {field!r} must have rank 2 or more and a first extent of {capacity}, the "
-                             f"capacity; its shape is {list(buffer.shape)}")
+                             f"capacity; its shape is {list(buffer.shape)}",
+                   mend=f"allocate one slot a chunk, `tle.gpu.alloc([{capacity}, ...], dtype)`")
 
 
 def seated(readers) -> Any:
@@ -90,25 +96,30 @@ def _check_over(over, capacity: int, readers, one_shot: bool) -> None:
     if over is None:
         return
     if not isinstance(over, pipe_value):
-        refuse(ValueError, f"tle.pipe: over must be a pipe, got {over}")
+        refuse(ValueError, f"tle.pipe: over must be a pipe, got {over}",
+               mend="give the value that tle.pipe returned, not one of its ends")
     below = over._owner
     if one_shot or below.one_shot or below.over:
-        refuse(ValueError, f"tle.pipe: neither a pipe over {below.label} nor that one may carry one chunk, or lie over a third")
+        refuse(ValueError, f"tle.pipe: neither a pipe over {below.label} nor that one may carry one chunk, or lie over a third",
+               mend="leave one_shot out of both; three roles that use a slot in turn need a pipe with buffers of its own")
     if below.capacity != capacity:
-        refuse(ValueError, f"tle.pipe: a pipe over {below.label} must have its capacity, {below.capacity}, got {capacity}")
+        refuse(ValueError, f"tle.pipe: a pipe over {below.label} must have its capacity, {below.capacity}, got {capacity}",
+               mend=f"write `capacity={below.capacity}`")
     if len(readers or (None, )) != 1 or len(below.readers or (None, )) != 1:
-        refuse(ValueError, f"tle.pipe: a pipe over {below.label} and that one must have one seat of readers each")
+        refuse(ValueError, f"tle.pipe: a pipe over {below.label} and that one must have one seat of readers each",
+               mend='readers that take turns share a seat, `readers=(("first", "second"), )`; others want a pipe each')
 
 
 def _check_names(word_name: str, what: str, names: Any) -> None:
     if not isinstance(names, (list, tuple)) or not names:
-        refuse(ValueError, f"{word_name}: {what}s must be a non-empty tuple or list of names, got {names!r}")
+        refuse(ValueError, f"{word_name}: {what}s must be a non-empty tuple or list of names, got {names!r}",
+               mend=f'write `{what}s=("first", )`, or leave them out')
     for one in names:
         if not isinstance(one, str) or not one.isidentifier() or one.startswith("_") or one in ("fields", "readers"):
             refuse(ValueError, f"{word_name}: {one!r} is no legal {what} name; take an identifier that does not start with `_` "
                              "and is not `fields` or `readers`")
     if len(set(names)) != len(names):
-        refuse(ValueError, f"{word_name}: {what} names must be unique, got {list(names)}")
+        refuse(ValueError, f"{word_name}: {what} names must be unique, got {list(names)}", mend=f"name each {what} once")
 
 
 class pipe_value(Described):
@@ -141,15 +152,18 @@ class pipe_value(Described):
         record = self._owner
         record.check_kernel(_semantic)
         if record.readers is None and name is not None:
-            refuse(ValueError, f"{record.label} declares no readers, so its reader has no name; got {name!r}")
+            refuse(ValueError, f"{record.label} declares no readers, so its reader has no name; got {name!r}",
+                   mend=f"call `reader()`, or declare `readers=({name!r}, )` where the pipe is made")
         if record.readers is not None and name not in seated(record.readers):
-            refuse(ValueError, f"{record.label} has the readers {list(record.readers)}; got {name!r}")
+            refuse(ValueError, f"{record.label} has the readers {list(record.readers)}; got {name!r}",
+                   mend=f"call `reader({seated(record.readers)[0]!r})` or with another of the names")
         parts = self._parts
         if fields is not None:
             _check_names("pipe.reader", "field", fields)
             unknown = [field for field in fields if field not in self._fields]
             if unknown:
-                refuse(ValueError, f"{record.label} has the fields {list(self._fields)}; got {unknown}")
+                refuse(ValueError, f"{record.label} has the fields {list(self._fields)}; got {unknown}",
+                       mend="name some of these, or leave `fields` out to see all")
             parts = {part: value for part, value in parts.items() if part.startswith("_") or part in fields}
         return pipe_reader(record, parts, (name, ))
 
@@ -198,9 +212,11 @@ class pipe_writer(_Endpoint):
         lowers to: ttng.wait_barrier, ttng.arrive_barrier
         """
         if self._owner.one_shot:
-            refuse(ValueError, f"{self._owner.label} carries one chunk (one_shot), so it is never closed")
+            refuse(ValueError, f"{self._owner.label} carries one chunk (one_shot), so it is never closed",
+                   mend="leave the close out, or one_shot where the pipe is made")
         if self._owner.over:
-            refuse(ValueError, f"{self._owner.label} is written over the chunks of another pipe, so it is never closed")
+            refuse(ValueError, f"{self._owner.label} is written over the chunks of another pipe, so it is never closed",
+                   mend="close the other pipe: its end is the end of this one")
         self._record("pipe_close", iter, _semantic)
 
 

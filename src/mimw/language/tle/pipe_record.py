@@ -41,7 +41,8 @@ class PipeRecord:
     def check_kernel(self, semantic) -> None:
         """ValueError unless the pipe belongs to the kernel being recorded."""
         if semantic.builder is not self.builder:
-            refuse(ValueError, f"{self.label} was created in another kernel")
+            refuse(ValueError, f"{self.label} was created in another kernel",
+                   mend="call tle.pipe in the kernel that uses it, and hand the pipe to helpers as an argument")
 
 
 class PipeHandleType(HandleType):
@@ -68,10 +69,12 @@ def chunk_of(record: PipeRecord, iter: Any, semantic) -> tuple[Any, dict[str, bo
     """The operand for chunk `iter`, an int or an integer of 32 bits or more, and what is to be said of it. ValueError unless it
     is a chunk number."""
     if isinstance(iter, bool) or not (is_int(iter) or _is_integer_scalar(iter)):
-        refuse(ValueError, f"{record.label}: `iter` must be an int or an integer scalar, got {iter}")
+        refuse(ValueError, f"{record.label}: `iter` must be an int or an integer scalar, got {iter}",
+               mend="give the number of the chunk, the loop's variable for instance")
     if is_int(iter):
         if iter < 0:
-            refuse(ValueError, f"{record.label}: `iter` counts chunks from 0, got {iter}")
+            refuse(ValueError, f"{record.label}: `iter` counts chunks from 0, got {iter}",
+                   mend="number the chunks 0, 1, 2, ... in the writer and in every reader")
         return iter, {}
     iter = iter if iter.dtype.primitive_bitwidth >= 32 else semantic.cast(iter, tl.int32)
     return iter.handle, {} if iter.dtype.is_int_signed() else {"unsigned": True}
