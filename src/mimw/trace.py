@@ -18,7 +18,7 @@ from .ir.site import Site
 @dataclass(frozen=True)
 class Event:
     """`kind` is run, wait (blocked on a barrier or group), copy (a transfer in flight), dot (tensor-core work) or store; of a
-    task, copy, dot and store are the time that it takes to start them."""
+    task, copy, dot and store are the time that it takes to start them. pipe is a moment, not a stretch: a commit or release."""
 
     cta: int
     lane: str

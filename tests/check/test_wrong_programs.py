@@ -15,6 +15,7 @@ from mimw import errors
 from mimw.cli import main
 from mimw.kernels import gemm
 
+from . import pipe_kernels
 from .kernels import gemm_arguments, pipeline, pipeline_arguments
 
 
@@ -237,3 +238,24 @@ def test_misuse_is_raised():
         mimw.check(turns, 1, np.zeros(1, np.float32), 1, True, search="all")
     with pytest.raises(errors.LaunchError, match="none negative"):
         mimw.check(turns, (-1, ), np.zeros(1, np.float32), 1, True)
+
+
+@pytest.mark.parametrize("case, kind", [(pipe_kernels.released_before_it_was_read, "SlotReusedEarly"),
+                                        (pipe_kernels.chunk_kept, "TooFewArrivals")])
+def test_the_walk_through_quotes_what_is_said_of_a_pipe(case, kind):
+    """Every line of both reports, up to paths and line breaks."""
+    text = " ".join((Path(__file__).parents[2] / "docs" / "DEBUGGING.md").read_text().split())
+    kernel, grid, args, meta = case()
+    (finding, ) = mimw.check(kernel, grid, *args, seeds=[0], **meta).findings
+    said = re.sub(r"\S*/pipe_kernels\.py", "pipe_kernels.py", f"{finding.kind}: {finding.message}\nMend: {finding.hint}")
+    assert finding.kind == kind and "pipe 'kv', chunk " in said
+    lines = [" ".join(line.split()) for line in said.splitlines() if line != "Mend: "]
+    assert len(lines) >= 4 and [line for line in lines if line not in text] == []
+
+
+def test_the_pipe_of_the_walk_through_without_a_mistake():
+    kernel, grid, args, meta = pipe_kernels.right()
+    assert mimw.check(kernel, grid, *args, seeds=2, **meta).ok
+    mimw.simulate(kernel, grid, *args, **meta)
+    rows = np.random.default_rng(0).standard_normal((6 * 16, 32)).astype(np.float32)
+    assert np.allclose(args[1], rows.sum(1), atol=1e-5) and (args[2] == rows.max(1)).all()

@@ -76,7 +76,7 @@ def test_right_ops():
     (load(buffer=Value(MANY)), "'buffer' is a value of type buffer<bf16.128, 64. x 4>, and should be Buffer"),
     (op("tma_load", Value(Descriptor(BF16, (128, 64))), (Value(I32), Value(F32)), Value(Barrier()), Value(TILE)),
      r"'offsets' is \(a value of type i32, a value of type fp32\), and should be i32\*"),
-    (op("barrier_arrive", Value(Barrier()), 1, None, None), "4 arguments for the operands barrier count predicate"),
+    (op("barrier_arrive", Value(Barrier()), 1, None, None, None), "5 arguments for the operands barrier count predicate chunk"),
     (op("remote_load", Value(TILE), Value(Tensor(I32, (8, ))), Value(Tensor(I32, (8, ))), None, None), "'run' .#int. is missing"),
     (op("local_load", Value(TILE), attrs={"layout": Value(I32)}), "attribute 'layout' is a value of type i32, and should be const"),
     (op("fence", 3), "'scope' is the constant 3, and should be #str"),

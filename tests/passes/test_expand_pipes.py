@@ -111,6 +111,33 @@ def test_what_reports_know():
     assert (acquire.attrs["method"], acquire.chunk) == ("acquire", 5)
     assert (wait.attrs["method"], wait.attrs["reader"], wait.chunk) == ("wait", "right", program.params[-1].value)
     assert next(op.attrs["reader"] for op in program.walk() if op.name == "barrier_arrive") == "right"
+    assert next(op.chunk for op in program.walk() if op.name == "barrier_arrive") == 3
+    assert (full.attrs["fields"], full.attrs["chunk_bytes"]) == (("x", ), 16 * 32 * 2) and "fields" not in free.attrs
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_commit_says_which_chunk(between):
+    """The chunk that was acquired, whose barrier it takes: its number is known in front of the copies, where the bytes are."""
+    ring = Ring()
+    number = ring.kernel.tensor("k", tl.int32)
+    slot = ring(ring.writer.acquire, number)
+    ring.load(slot.fields["x"])
+    if between:
+        ring(tl.debug_barrier)
+    ring(ring.writer.commit, number)
+    ring(ring.writer.close, 7)
+    program = ring.program()
+    arrivals = [op for op in program.walk() if op.name in ("barrier_expect", "barrier_arrive")]
+    assert [(op.attrs["method"], op.chunk) for op in arrivals] == [("commit", program.params[-1].value), ("close", 7)]
+
+
+def test_a_pipe_over_another_says_so():
+    ring = Ring()
+    above = ring.kernel(tle.pipe, capacity=2, over=ring.pipe, name="o", x=ring.pipe.fields["x"])
+    ring(ring(above.reader).release, 1)
+    arrays = [op.attrs for op in ring.program().walk() if op.name == "alloc_barriers"]
+    assert [(attrs["pipe"], attrs["side"], attrs.get("over")) for attrs in arrays] == [
+        ("p", "full", None), ("p", "free", None), ("o", "full", "p")]
 
 
 @pytest.mark.parametrize("dtype, ops", [

@@ -1,6 +1,8 @@
 """What goes wrong with a pipe is told in its words: slots, chunks, acquire, commit, wait, release; never in those of barriers."""
 
+import json
 import re
+from html import unescape
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw import errors
+from mimw.analysis import PipeSide
+from mimw.report import chrome_trace, timeline_svg
+from mimw.report.utilisation import bubbles, shares
 
 
 @mimw.jit
@@ -86,7 +91,8 @@ MISTAKES = [
     # writer, reader, readers, kind, what the message says, what the mend says, lines
     ("no commit", "", 1, "TooFewArrivals", "no writer commits a chunk to pipe 'ring'", "call commit(k) behind acquire(k)",
      ("wait", )),
-    ("two commits", "", 1, "TooManyArrivals", "commits slot 0 of pipe 'ring' again", "commit each chunk once", ("again", )),
+    ("two commits", "", 1, "TooManyArrivals", "commits slot 0 of pipe 'ring' again, for chunk 0: a chunk is committed there and "
+     "not complete yet", "commit each chunk once", ("again", )),
     ("late store", "", 1, "CopyReadEarly", "comes after the start of the TMA load", "between acquire and commit", ("late", )),
     ("", "one more", 1, "TooFewArrivals", "it could have come from the commit at", "", ("wait", )),
     ("", "no release", 1, "TooFewArrivals", "no reader of pipe 'ring' gives slots back, of which there are 2", "call release(k)",
@@ -95,12 +101,26 @@ MISTAKES = [
      ("acquire", )),
     ("", "some releases", 1, "WaitCycle", "pipe 'ring', chunk 3: the writer waits for the release of slot 1 by the reader; it has "
      "been given back 0 times", "", ("wait", "acquire")),
+    ("", "some releases", 1, "WaitCycle", "in task 'take', which is blocked at", "", ("wait", )),
+    ("", "some releases", 1, "WaitCycle", "; the last there: pipe 'ring', chunk 1: the writer commits slot 1\n", "", ("acquire", )),
+    ("", "some releases", 1, "WaitCycle", "; none there yet\n", "", ("acquire", )),
+    ("", "some releases", 2, "TooFewArrivals", "; the last there: pipe 'ring', chunk 1: reader 'first' releases slot 1\n", "",
+     ("acquire", )),
+    ("", "some releases", 2, "TooFewArrivals", "; none there yet\n", "", ("acquire", )),
     ("", "some releases", 2, "TooFewArrivals", "it has been given back 0 times, and since then released by 1 of its 2 readers", "",
      ("acquire", )),
     ("", "late read", 1, "SlotReusedEarly", "though pipe 'ring' goes from the one to the other", "the release at",
      ("late", "release")),
+    ("", "late read", 1, "SlotReusedEarly", "(generic proxy), behind pipe 'ring', chunk 0: the reader releases slot 0", "",
+     ("late", )),
+    ("", "late read", 1, "SlotReusedEarly", "in flight after the op), of pipe 'ring', chunk 2\n", "", ("late", )),
+    ("late store", "", 1, "CopyReadEarly", "(generic proxy), behind pipe 'ring', chunk 0: the writer commits slot 0", "",
+     ("late", )),
+    ("late store", "", 1, "CopyReadEarly", "in flight after the op), of pipe 'ring', chunk 0\n", "", ("late", )),
     ("", "two releases", 1, "PhaseMissed", "the release of slot 0 of pipe 'ring' may come before the acquire",
      "call release once a chunk", ("again", )),
+    ("", "two releases", 1, "PhaseMissed", "(pipe 'ring', chunk 0: the reader releases slot 0; pipe 'ring', chunk 2: the writer "
+     "acquires slot 0)", "", ("again", )),
 ]
 
 
@@ -109,7 +129,7 @@ def test_what_is_said(writer, reader, readers, kind, text, mend, lines):
     findings = found(ring, WRITER=writer, READER=reader, READERS=readers)
     one = next((finding for finding in findings if finding.kind == kind), None)
     assert one is not None, [finding.kind for finding in findings]
-    assert text in one.message and mend in one.hint and (one.hint or not mend)
+    assert text in one.message + "\n" and mend in one.hint and (one.hint or not mend)
     assert all(f"# {line}" in str(one) for line in lines), str(one)
     for finding in findings:
         told = re.sub(r"/\S+", "", f"{finding.message}\n{finding.hint}")
@@ -174,6 +194,29 @@ def test_a_timeline_names_pipe_chunk_and_reader():
     assert text in waits, waits
 
 
+def test_a_timeline_has_each_commit_and_release_once():
+    x, y = arguments()
+    trace = mimw.simulate(ring, (1, ), x, y, 6, WRITER="", READER="", READERS=2, trace=True).trace
+    calls = [event for event in trace.events if event.kind == "pipe"]
+    assert all(event.start == event.end and event.site is not None for event in calls)
+    assert sorted(event.label for event in calls) == sorted(
+        f"pipe 'ring', chunk {chunk}: {who} slot {chunk % 2}" for chunk in range(6)
+        for who in ("the writer commits", "reader 'first' releases", "reader 'second' releases"))
+    first = {event.lane for event in calls if "'first'" in event.label}
+    second = {event.lane for event in calls if "'second'" in event.label}
+    assert len(first) == len(second) == 1 and first != second       # two partitions that run one function are told apart
+
+    drawn = timeline_svg(trace, "ring")
+    assert "commit or release of a pipe" in drawn and "pipe 'ring', chunk 5: reader 'second' releases slot 1" in unescape(drawn)
+    moments = [event for event in json.loads(chrome_trace(trace, "ring"))["traceEvents"] if event["ph"] == "i"]
+    assert len(moments) == 18 and all("dur" not in event and event["s"] == "t" for event in moments)
+    (lane, ) = {(event.cta, event.lane) for event in calls if event.label.endswith("commits slot 0")}
+    assert shares(trace, lane).keys() == {"run", "wait"}
+    (waited, ) = bubbles(trace, lane)
+    assert waited.what == "pipe 'ring': the writer waits for the release of a slot by readers 'first' and 'second'"
+    assert waited.times == 4
+
+
 def test_where_a_launch_may_wait():
     from mimw.simulate import prepare
     from mimw.watchdog.report import lines_that_wait
@@ -181,3 +224,31 @@ def test_where_a_launch_may_wait():
     told = lines_that_wait(prepare(ring, (1, ), (x, y, 6), dict(WRITER="", READER="", READERS=1)).program)
     assert "acquire on pipe 'ring', in task 'give'" in told and "wait on pipe 'ring', in task 'take'" in told
     assert "barrier_wait" not in told
+
+
+def test_what_a_watchdog_says_of_a_chunk():
+    """Slot and parity are all that a stamp has: with them the chunk is known up to two rounds of the slots."""
+    from mimw.watchdog.report import places
+    from tests.watchdog.fabricated import Table, stamped
+    table = Table(stamped((ring, (1, ), (*arguments(), 6), dict(WRITER="", READER="", READERS=1))), 1)
+    rows = {(alloc.attrs["side"], index): row for row, (alloc, index) in enumerate(table.rows)}
+    wait, acquire = table.number("take", "waits"), table.number("give", "waits")
+    table.put(0, range(4), wait, row=rows["full", 1], parity=1)
+    table.put(0, range(4, 5), acquire, row=rows["free", 0], parity=0)
+    table.words(0, *[None] * len(rows))
+    told = places(table.program, (1, 1, 1), table.bytes)
+    assert f"waits at {table.stamps[wait].site} for pipe 'ring', chunk 3 (or 7, 11, ...): the reader waits for the writer's " \
+        "commit to slot 1" in told
+    assert f"waits at {table.stamps[acquire].site} for pipe 'ring', chunk 2 (or 6, 10, ...): the writer waits for the release of " \
+        "slot 0 by the reader" in told
+    assert "the last there" not in told and "none there yet" not in told
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3])
+def test_slot_and_parity_tell_the_chunk_up_to_two_rounds(capacity):
+    """As `expand_pipes` makes them of the number of a chunk."""
+    for chunk in range(6 * capacity):
+        slot, parity = chunk % capacity, chunk // capacity % 2
+        for side, waited in (("full", parity), ("free", 1 - parity)):
+            told = list(map(int, re.findall(r"\d+", PipeSide("pipe 'p'", side, 1).chunks(slot, waited, capacity))))
+            assert told[0] == chunk % (2 * capacity) and told[1] - told[0] == told[2] - told[1] == 2 * capacity

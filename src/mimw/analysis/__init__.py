@@ -11,7 +11,8 @@ from .barriers import BarrierAccess, BarrierArray, barrier_arrays
 from .clusters import crosses_ctas, forms_clusters
 from .constants import constant_of, first_value, never_runs
 from .peers import barriers_of_each_cta
-from .pipe_words import PipeSide, pipe_side, pipe_sides
+from .pipe_resources import PipeResources, pipe_resources
+from .pipe_words import PipeSide, pipe_arrays, pipe_side, pipe_sides
 from .registers import TaskRegisters, launch_registers, register_plan, total_warps
 from .remarks import Remark, register_remarks
 from .resources import TaskResources, task_resources
@@ -21,10 +22,10 @@ from .uses import Location, Use, Uses, task_label, uses_of
 from .visits import ring_of_filler, ring_of_wait, split_offset
 
 __all__ = [
-    "BarrierAccess", "BarrierArray", "Loop", "PipeSide", "Location", "Remark",
+    "BarrierAccess", "BarrierArray", "Location", "Loop", "PipeResources", "PipeSide", "Remark",
     "Symbols", "TaskRegisters", "TaskResources", "Use", "Uses", "barrier_arrays",
     "barriers_of_each_cta", "constant_of", "crosses_ctas", "first_value", "forms_clusters", "launch_registers",
-    "loops_of", "never_runs", "pipe_side", "pipe_sides", "register_plan", "register_remarks", "ring_of_filler", "ring_of_wait",
-    "rounds", "split_offset", "task_label", "task_resources", "total_warps",
+    "loops_of", "never_runs", "pipe_arrays", "pipe_resources", "pipe_side", "pipe_sides", "register_plan", "register_remarks",
+    "ring_of_filler", "ring_of_wait", "rounds", "split_offset", "task_label", "task_resources", "total_warps",
     "uses_of",
 ]

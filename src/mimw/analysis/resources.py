@@ -3,6 +3,8 @@
 Input: a program and its target. Output: a `TaskResources` for each task of the author's:
 
     TaskResources("producer", "load", num_warps=1, .., buffers=("a", "b"), waits=("free", ), arrives=("full", ), copies=2, dots=0)
+
+Of a pipe called `kv` the barriers are "kv commit" and "kv release".
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 
 from ..ir import Op, Program
 from ..target import Target
-from .barriers import barrier_arrays
+from .barriers import BarrierArray, barrier_arrays
 from .memory_uses import memory_uses
 from .registers import own_regions, register_plan
 from .uses import Uses, uses_of
@@ -47,13 +49,18 @@ def task_resources(program: Program, target: Target) -> tuple[TaskResources, ...
     found = []
     for row, body in zip(rows, bodies, strict=True):
         inside = set(body)
-        waits = tuple(array.name for array in arrays if any(one.op in inside for one in array.of_kind("wait")))
-        arrives = tuple(array.name for array in arrays
-                        if any(one.op in inside for one in array.of_kind("arrive", "expect", "complete")))
+        waits = _names(arrays, inside, "wait")
+        arrives = _names(arrays, inside, "arrive", "expect", "complete")
         found.append(TaskResources(row.name, _role(body), row.num_warps, row.requested, row.granted,
                                    tuple(name for name, ops in buffers if not inside.isdisjoint(ops)), waits, arrives,
                                    sum(bool(op.row.copy) for op in body), sum(_is_dot(op) for op in body)))
     return tuple(found)
+
+
+def _names(arrays: tuple[BarrierArray, ...], inside: set[Op], *kinds: str) -> tuple[str, ...]:
+    """The arrays on which the ops `inside` have accesses of these kinds; of a pipe what its barriers are for."""
+    used = (array for array in arrays if any(one.op in inside for one in array.of_kind(*kinds)))
+    return tuple(dict.fromkeys(array.name if array.pipe is None else str(array.pipe) for array in used))
 
 
 def _buffers(uses: Uses) -> list[tuple[str, tuple[Op, ...]]]:

@@ -127,9 +127,12 @@ class BarrierOrder:
         before, now = barrier.phase - 1, barrier.phase
         if barrier.pipe is not None:
             bring, look = barrier.pipe.verb(op), barrier.pipe.verb(wait)
+            calls = [task.last_call(lambda call: call.op is op), waiter.last_call(lambda call: call.op is wait)]
+            told = "; ".join(str(call) for call in calls if call is not None)
+            told = f" ({told})" if told else ""
             return fail(PhaseMissed, task, op, f"the {bring} of {barrier.name} may come before the {look} of {waiter.where} at "
-                        f"{wait.site} has looked at the slot: nothing orders the two. Had that task been slower, it would have "
-                        "waited for another chunk", wait.site, barrier.made,
+                        f"{wait.site} has looked at the slot: nothing orders the two{told}. Had that task been slower, it would "
+                        "have waited for another chunk", wait.site, barrier.made,
                         hint=f"let the writer and every reader go through the chunks 0, 1, 2, ... in order, and call {bring} once "
                         f"a chunk, behind its {'acquire' if bring == 'commit' else 'wait'}")
         wrong = miscounted(self.machine.program, barrier.root)

@@ -10,7 +10,7 @@ example:
 
 from __future__ import annotations
 
-from ..analysis import pipe_sides
+from ..analysis import pipe_arrays, pipe_sides
 from ..analysis.barrier_ops import signals, waits
 from ..analysis.launch_control import miscounted_by
 from ..errors import (
@@ -37,8 +37,9 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) ->
     missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
     hint = miscounted_by(machine.program, later.op) or hint
     low, high = span
+    pipe = _pipe_between(machine, earlier, later)
     lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
-             f"  {_side(earlier)}", f"  {_side(later)}"]
+             f"  {_side(earlier)}{_behind(earlier, pipe)}", f"  {_side(later)}{_behind(later, pipe)}"]
     error = kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
     error.space = later.space
     return error
@@ -96,6 +97,32 @@ def _side(access) -> str:
     low, high = access.bytes
     return (f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}, bytes {low} to {high - 1} of its "
             f"memory ({how})")
+
+
+def _pipe_between(machine, earlier, later) -> tuple:
+    """The arrays of barriers of the pipe in whose slot two accesses meet: the pipe on whose barriers a copy of the two lands, else
+    one that leads from the one task to the other; () if there is none."""
+    sides = pipe_sides(machine.program)
+    if not sides:
+        return ()
+    ops = earlier.op, later.op
+    lands = [found.barrier.root for found in signals(machine.program) if found.op in ops]
+    one, other = earlier.strand.task, later.strand.task
+    leads = [arrive.barrier.root for arrive, _ in (*_edges(machine, one, other, True), *_edges(machine, other, one, True))]
+    root = next((root for root in (*lands, *leads) if root in sides), None)
+    return pipe_arrays(machine.program, root) if root is not None else ()
+
+
+def _behind(access, pipe: tuple) -> str:
+    """The last call of the pipe's methods that the task of an access had made when it made the access; of a copy into a slot, the
+    chunk that the copy is part of: such a copy is announced before it starts, as if the commit stood in front of it."""
+    strand = access.strand
+    tick = (strand.issued or access.epoch).tick
+    call = strand.task.last_call(lambda call: call.barrier.root in pipe and call.tick < tick) if pipe else None
+    if call is None:
+        return ""
+    filled = access.op.row.barrier == "complete"
+    return f", of {call.barrier.pipe.chunk(call.chunk)}" if filled else f", behind {call}"
 
 
 def _fence(earlier, later):

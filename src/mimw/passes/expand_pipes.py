@@ -69,7 +69,9 @@ class _Expander:
 
     def pipe_make(self, op: Op) -> None:
         readers = op.attrs.get("readers") or ()
-        parts = self.parts[op] = _Parts(self.barriers(op, "full", 1, readers))
+        told = {"over": self.makes[op.over].result.name} if op.over is not None else {}
+        fields, chunk_bytes = op.attrs["names"], sum(slot.bytes for slot in op.result.type.slots)
+        parts = self.parts[op] = _Parts(self.barriers(op, "full", 1, readers, fields=fields, chunk_bytes=chunk_bytes, **told))
         if op.attrs.get("one_shot") or op.over is not None:
             return
         parts.free = self.barriers(op, "free", len(readers) or 1, readers)
@@ -78,9 +80,9 @@ class _Expander:
             type_, name = Buffer(I32, (1, ), op.capacity), _named(op.result, "closed")
             parts.markers = self.writer.emit("local_alloc", (type_, None), op.site, layout=None, label=name)
 
-    def barriers(self, op: Op, side: str, arrivals: int, readers: tuple[str, ...]) -> Value:
+    def barriers(self, op: Op, side: str, arrivals: int, readers: tuple[str, ...], **told) -> Value:
         return self.writer.emit("alloc_barriers", (op.capacity, arrivals), op.site, label=_named(op.result, side),
-                                pipe=op.result.name, side=side, readers=readers)
+                                pipe=op.result.name, side=side, readers=readers, **told)
 
     def pipe_acquire(self, op: Op) -> None:
         slot = self.take(op, "acquire")
@@ -92,7 +94,7 @@ class _Expander:
     def pipe_commit(self, op: Op) -> None:
         slot, _ = self.place(op)
         full, chunk, writer = self.barrier(op, "full", slot), self.chunks.of_commit[op], self.writer
-        full = self.full[chunk] if chunk.in_block else full
+        full, number = (self.full[chunk], self.number(chunk)) if chunk.in_block else (full, writer.now(op.chunk))
         if chunk.ahead:
             return
         if op in self.chunks.by_threads:
@@ -100,14 +102,15 @@ class _Expander:
             writer.emit("async_wait", (0, (group, )), op.site)
         writer.emit("fence", ("async_shared", ), op.site)
         if chunk.together:
-            writer.emit("barrier_expect", (full, chunk.bytes, None), op.site, method="commit")
+            writer.emit("barrier_expect", (full, chunk.bytes, None, number), op.site, method="commit")
         else:
-            writer.emit("barrier_arrive", (full, 1, None), op.site, method="commit")
+            writer.emit("barrier_arrive", (full, 1, None, number), op.site, method="commit")
 
     def pipe_close(self, op: Op) -> None:
         slot = self.take(op, "close")
         self.mark(op, slot, 1)
-        self.writer.emit("barrier_arrive", (self.barrier(op, "full", slot), 1, None), op.site, method="close")
+        args = self.barrier(op, "full", slot), 1, None, self.writer.now(op.chunk)
+        self.writer.emit("barrier_arrive", args, op.site, method="close")
 
     def pipe_wait(self, op: Op) -> None:
         slot, parity = self.place(op)
@@ -124,8 +127,8 @@ class _Expander:
         make = make if make.over is None else self.makes[make.over]
         if self.parts[make].free is not None:
             barrier = self.writer.emit("barrier_index", (self.parts[make].free, self.value(slot, op.site)), op.site)
-            predicate = self.writer.now(op.predicate)
-            self.writer.emit("barrier_arrive", (barrier, 1, predicate), op.site, method="release", **_reader(op))
+            args = barrier, 1, self.writer.now(op.predicate), self.writer.now(op.chunk)
+            self.writer.emit("barrier_arrive", args, op.site, method="release", **_reader(op))
 
     # ---- slots and their barriers -----------------------------------------------------------------------------------
 
@@ -147,6 +150,10 @@ class _Expander:
         turn = writer.by_constant("udiv" if unsigned else "sdiv", chunk, capacity, site)
         slot = i32(slot)
         return slot, i32(writer.by_constant("and", turn, 1, site))
+
+    def number(self, chunk: Chunk) -> Value | int:
+        """The number of a chunk as its acquire has it: it is known before the copies, and says which barrier the commit takes."""
+        return self.writer.now(chunk.acquire.chunk)
 
     def value(self, number: Value | int, site: Site) -> Value:
         return self.writer.constant(number, I32, site) if isinstance(number, int) else number
@@ -203,7 +210,7 @@ class _Expander:
         if op not in chunk.together:
             writer.emit("barrier_bytes", (full, op.buffer.type.bytes), op.site)
         elif chunk.ahead and op is chunk.together[0]:
-            writer.emit("barrier_expect", (full, chunk.bytes, None), chunk.commit.site, method="commit")
+            writer.emit("barrier_expect", (full, chunk.bytes, None, self.number(chunk)), chunk.commit.site, method="commit")
         if "rows" in op.row.places:
             writer.emit("tma_gather", writer.now((op.descriptor, op.rows, op.column, full, op.buffer, None)), op.site)
         else:

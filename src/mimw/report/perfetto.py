@@ -28,8 +28,9 @@ def chrome_trace(trace: Trace, title: str) -> str:
     for event in trace.events:
         details = {"line": str(event.site)} if event.site else {}
         details |= {"bytes": event.bytes} if event.bytes else {}
-        events.append({"ph": "X", "name": event.label, "cat": event.kind, "pid": event.cta, "tid": number[event.cta, event.lane],
-                       "ts": event.start, "dur": event.end - event.start, "args": details})
+        span = {"ph": "X", "dur": event.end - event.start} if event.kind != "pipe" else {"ph": "i", "s": "t"}
+        events.append({**span, "name": event.label, "cat": event.kind, "pid": event.cta, "tid": number[event.cta, event.lane],
+                       "ts": event.start, "args": details})
     summary = {"title": title, "unit": trace.unit, "end": trace.end, "lanes": [summary_of(trace, lane) for lane in lanes]}
     return json.dumps({"traceEvents": events, "otherData": summary}, indent=None)
 

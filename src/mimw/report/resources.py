@@ -1,6 +1,6 @@
 """The resource table: what every task has and does, and where the shared memory goes.
 
-Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, barriers and shared memory:
+Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, pipes, barriers and shared memory:
 
       task      role      warps   registers   buffers   waits for   arrives at   copies   dots
       default   compute       4         256   tile      full        -                 0      0
@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ..analysis import BarrierArray, Remark, barrier_arrays, register_remarks, task_resources, total_warps
+from ..analysis import (
+    BarrierArray,
+    PipeResources,
+    Remark,
+    barrier_arrays,
+    pipe_resources,
+    register_remarks,
+    task_resources,
+    total_warps,
+)
 from ..ir import Program
 from ..storage import shared_plan
 from ..target import Target
@@ -18,7 +27,7 @@ from .table import table
 
 
 def resource_table(program: Program, target: Target, shared_total: int | None = None) -> str:
-    """Tasks, buffers, barriers and the shared memory of one CTA, as text.
+    """Tasks, buffers, pipes, barriers of the author's own and the shared memory of one CTA, as text.
 
     `shared_total` is the number of bytes that the compiled kernel takes, scratch and padding included; without it the
     sum of the buffers and barriers is shown.
@@ -32,7 +41,10 @@ def resource_table(program: Program, target: Target, shared_total: int | None = 
         parts.append(table(("buffer", "tile", "count", "bytes"),
                            [(entry.name, f"{entry.element}{list(entry.shape)}", entry.count, entry.bytes) for entry in buffers],
                            right=("count", "bytes")))
-    arrays = barrier_arrays(program)
+    if pipes := pipe_resources(program):
+        parts.append(table(("pipe", "slots", "fields", "bytes a chunk", "bytes", "barriers", "written by", "read by"),
+                           list(map(_pipe, pipes)), right=("slots", "bytes a chunk", "bytes", "barriers")))
+    arrays = [array for array in barrier_arrays(program) if array.pipe is None]
     if arrays:
         parts.append(table(("barriers", "count", "arrivals", "bytes a phase"), [_barriers(array) for array in arrays],
                            right=("count", "arrivals", "bytes a phase")))
@@ -65,6 +77,12 @@ def _tasks(program: Program, target: Target) -> str:
                      _names(task.arrives), task.copies, task.dots))
     return table(("task", "role", "warps", "registers", "buffers", "waits for", "arrives at", "copies", "dots"), rows,
                  right=("warps", "registers", "copies", "dots"))
+
+
+def _pipe(pipe: PipeResources) -> tuple:
+    name = f"{pipe.name} over {pipe.over}" if pipe.over else pipe.name
+    return (name, pipe.slots, _names(pipe.fields), pipe.chunk_bytes, pipe.bytes or "-", pipe.barriers, _names(pipe.writers),
+            _names(pipe.readers))
 
 
 def _barriers(array: BarrierArray) -> tuple[str, int, int, str]:

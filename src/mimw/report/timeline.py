@@ -16,9 +16,10 @@ from . import svg
 from .page import PAGE
 
 # Told apart in grey and by the colour-blind: work is dark, waiting is pale.
-_COLOURS = {"run": "#3b6fb6", "wait": "#e3e6eb", "copy": "#e08e2b", "dot": "#2f8f5b", "store": "#8a5bb0"}
+_COLOURS = {"run": "#3b6fb6", "wait": "#e3e6eb", "copy": "#e08e2b", "dot": "#2f8f5b", "store": "#8a5bb0", "pipe": "#1f2430"}
 _INK = {"run": "#ffffff", "wait": "#6b7280", "copy": "#1f2430", "dot": "#ffffff", "store": "#ffffff"}
-_MEANING = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor-core dot", "store": "store"}
+_MEANING = {"run": "running", "wait": "waiting", "copy": "copy in flight", "dot": "tensor-core dot", "store": "store",
+            "pipe": "commit or release of a pipe"}
 _PLOT, _ROW, _BAR, _TOP, _RIGHT = 940.0, 30.0, 22.0, 84.0, 76.0
 
 

@@ -9,6 +9,7 @@ of all lanes:
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -36,19 +37,27 @@ def shares(trace: Trace, lane: Lane) -> dict[str, float]:
     events = [event for event in trace.events if (event.cta, event.lane) == lane]
     span = max((event.end for event in events), default=0.0) - min((event.start for event in events), default=0.0)
     found: dict[str, float] = defaultdict(float)
-    for event in events:
+    for event in (event for event in events if event.kind != "pipe"):       # a moment, which takes no time
         found[event.kind] += (event.end - event.start) / span if span else 0.0
     return dict(found)
 
 
 def bubbles(trace: Trace, lane: Lane | None = None) -> list[Bubble]:
-    """The waits of one lane, or of all, longest first. `full[2] parity 1` and its like count as one thing, `full`."""
+    """The waits of one lane, or of all, longest first. `full[2] parity 1` and its like count as one thing, `full`, and so do the
+    waits of one end of a pipe for its chunks."""
     sums: dict[tuple, list[float]] = defaultdict(list)
     for event in trace.events:
         if event.kind == "wait" and lane in (None, (event.cta, event.lane)):
-            sums[event.cta, event.lane, event.label.split("[")[0].replace("'", ""), event.site].append(event.end - event.start)
+            sums[event.cta, event.lane, _thing(event.label), event.site].append(event.end - event.start)
     found = [Bubble((cta, name), what, site, sum(times), len(times)) for (cta, name, what, site), times in sums.items()]
     return sorted(found, key=lambda bubble: -bubble.time)
+
+
+def _thing(label: str) -> str:
+    """What a wait is for, without the numbers of barriers, chunks and slots."""
+    if label.startswith("pipe "):
+        return re.sub(r"\bslot \d+", "a slot", re.sub(r", chunk \d+", "", label))
+    return label.split("[")[0].replace("'", "")
 
 
 def utilisation_table(trace: Trace, longest: int = 3) -> str:

@@ -70,6 +70,7 @@ class HungTask:
     finished: bool = False
     seconds: float = 0.0
     warps: str = ""
+    calls: None = None          # of pipes' methods: the table has waits only
 
     @property
     def name(self) -> str:
@@ -160,7 +161,9 @@ class Hung:
             where = f"at {slot.address:#x} in shared memory, where the kernel has made none"
             return Wait(op, "mbarrier", None, lambda: f"parity {slot.parity} of an mbarrier {where}")
         barrier = cta.barriers[row]
-        chunk = op.chunk if isinstance(op.chunk, int) else None     # a number that the kernel works out is not in the table
+        chunk = op.chunk if isinstance(op.chunk, int) else None
+        if chunk is None and barrier.pipe is not None:      # a number that the kernel works out is not in the table
+            chunk = barrier.pipe.chunks(barrier.index, slot.parity, barrier.root.type.count)
         return Wait(op, "barrier", barrier, lambda: barrier.awaited(slot.parity, op, chunk))
 
     def _other(self, cta: SimpleNamespace, op: Op) -> str:

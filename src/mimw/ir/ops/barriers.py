@@ -17,24 +17,27 @@ define("grid_dependency_wait grid_dependency_launch_dependents", "", None, "none
 
 define("alloc_barriers", "count:#int arrive_count:#int",
        lambda args, attrs: (Barrier(args[0], attrs.get("per_thread", False)), ), "none", "sync write", ours=True,
-       attrs="per_thread:#bool? pipe:#str? side:#str? readers:const? clc:#str?", allocates="barriers", needs="mbarrier",
+       attrs="per_thread:#bool? pipe:#str? side:#str? readers:const? fields:const? chunk_bytes:#int? over:#str? clc:#str?",
+       allocates="barriers", needs="mbarrier",
        doc="`count` mbarriers, each completing a phase after `arrive_count` arrivals and its expected bytes. attrs: "
        "per_thread; of a pipe's barriers, one a slot, also the name of the pipe (\"\": it has none), the side, `full` or `free`, "
-       "and the names of the pipe's readers; of those that clc_create_context makes, clc, `empty` or `full`.")
+       "and the names of the pipe's readers; on the side `full` the names of its fields, the bytes of a chunk, and the name of the "
+       "pipe that it lies over; of those that clc_create_context makes, clc, `empty` or `full`.")
 define("barrier_index", "barrier:Barriers index:int|#int", lambda args, attrs: (Barrier(0, args[0].type.per_thread), ),
        "none", "pure", ours=True, view_of="barrier", view="slot", cost="free")
-define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1?", None, "none", "sync", ours=True, releases=True,
+define("barrier_expect", "barrier:Barrier bytes:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        attrs=_BY_PIPE, barrier="expect", needs="mbarrier", word="barrier_expect_bytes", cost="sync",
-       doc="One arrival that also adds `bytes` to what the current phase waits for.")
+       doc="One arrival that also adds `bytes` to what the current phase waits for. `chunk` is for reports, here and below: the "
+       "number of the chunk, if a pipe made the op.")
 define("barrier_bytes", "barrier:Barrier bytes:#int", None, "none", "sync", ours=True, barrier="announce", cost="sync",
        doc="No arrival: the current phase, which some arrival must still be missing in, waits for `bytes` more.")
 define("barrier_wait", "barrier:Barrier phase:i32 predicate:i1? chunk:int|#int?", None, "none", "sync wait", ours=True,
        attrs=_BY_PIPE, barrier="wait", blocks="barrier", time="wait", needs="mbarrier", cost="sync",
-       doc="Until the phase of that parity has completed. `chunk` is for reports: the number of the chunk, of a pipe's wait.")
+       doc="Until the phase of that parity has completed.")
 define("barrier_test", "barrier:Barrier phase:i32", scalar(I1), "none", "sync wait", ours=True, barrier="test", time="work",
        needs="mbarrier", word="barrier_try_wait", cost="sync",
        doc="True if the phase of that parity has completed; then it acquires as `barrier_wait` does. It never waits.")
-define("barrier_arrive", "barrier:Barrier count:#int predicate:i1?", None, "none", "sync", ours=True, releases=True,
+define("barrier_arrive", "barrier:Barrier count:#int predicate:i1? chunk:int|#int?", None, "none", "sync", ours=True, releases=True,
        attrs=_BY_PIPE, barrier="arrive", time="work", needs="mbarrier", cost="sync",
        doc="`count` arrivals of the task, or of each of its threads on a per-thread barrier; releases.")
 define("named_barrier_wait named_barrier_arrive", "barrier:#int threads:#int", None, "none", "sync", ours=True,

@@ -5,6 +5,8 @@ Input: a machine whose tasks are all blocked, or look at memory for ever. Output
     WaitCycle: no task can go on, and nothing is in flight.
       task 'mma' of CTA (0, 0, 0) waits at gemm.py:22 for parity 0 of 'full'[0]: it is in phase 0 (parity 0) with 0 ...
           an arrival and its bytes could have come from barrier_expect at gemm.py:17, in task 'load', which is blocked at gemm.py:16
+
+Of a pipe's barriers it speaks in the words of the pipe (`analysis.pipe_words`), with the chunk of each call.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from ...analysis.barrier_ops import BROUGHT, BarrierOp, signals
 from ...analysis.launch_control import EMPTY, miscounted
 from ...errors import BytesNeverSent, Deadlock, Livelock, TooFewArrivals, WaitCycle
+from .tasks import CALLS
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
 
@@ -111,14 +114,24 @@ def _could_have_come(task, able: list[BarrierOp]) -> list[str]:
             others = [other for other in cta.tasks if other.name == (one.task or "default")]
             owner = f"task {one.task!r}" if one.task else "the kernel's body"
             owner += f" of CTA {cta.index}" if remote else ""
-            owner += f", which {_state(others[-1 if one.task else 0])}" if others and (one.task or remote) else ""
+            other = others[-1 if one.task else 0] if others else None
+            owner += f", which {_state(other)}" if others and (one.task or remote) else ""
             source = f"{BROUGHT[op.row.barrier]} could have come from {op.name}"
             if barrier.pipe is not None:
                 verb = barrier.pipe.verb(op)
                 source = f"{'its data' if verb == 'copy' else 'it'} could have come from the {verb}"
+                owner += _latest(other, op, barrier) if verb != "copy" else ""
             lines.append(f"      {source} at {op.site}, in {owner}")
     nothing = "arrives on that barrier" if barrier.pipe is None else f"calls {barrier.pipe.brings} for that slot"
     return list(dict.fromkeys(lines)) or [f"      nothing in the kernel {nothing}"]
+
+
+def _latest(task, op, barrier) -> str:
+    """The last call of a pipe's method that a task has made by `op` for the slot of `barrier`, if that is known."""
+    if task is None or task.calls is None:
+        return ""
+    call = task.last_call(lambda call: call.op is op and call.barrier is barrier)
+    return f"; the last there: {call}" if call is not None else "; none there yet" if len(task.calls) < CALLS else ""
 
 
 def _state(task) -> str:

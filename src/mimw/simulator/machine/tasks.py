@@ -129,8 +129,27 @@ class Cta:
 
     def forget(self) -> None:
         """It is over: what it held is free, whoever still knows its name."""
+        for task in self.tasks:
+            task.calls.clear()
         for held in (self.memory, self.barriers, self.units, self.named_barriers, self.tasks):
             held.clear()
+
+
+@dataclass(eq=False, slots=True)      # one is made at each call: a frozen class takes three times as long
+class PipeCall:
+    """A call of a pipe's method that a task has made: `op` on the slot's barrier is what the method became. What the task did after
+    the call has a higher tick of the task's strand than `tick`."""
+
+    op: Op
+    barrier: Any
+    chunk: int
+    tick: int
+
+    def __str__(self) -> str:
+        return self.barrier.pipe.called(self.op, self.barrier.index, self.chunk)
+
+
+CALLS = 64      # of a task that are remembered
 
 
 class Task:
@@ -154,6 +173,7 @@ class Task:
         self.groups: list[list[InFlight]] = []          # closed cp.async groups, oldest first
         self.stores: list[InFlight] = []                # TMA store groups, oldest first
         self.remote: list[InFlight] = []                # ordinary stores to other CTAs that nothing has released yet
+        self.calls: deque[PipeCall] = deque(maxlen=CALLS)       # of methods of pipes, the latest last
 
     @property
     def where(self) -> str:
@@ -176,6 +196,10 @@ class Task:
 
     def code(self, block: Block) -> Code:
         return self.machine.code(block, self.num_warps)
+
+    def last_call(self, is_meant: Callable[[PipeCall], bool]) -> PipeCall | None:
+        """The latest call of a pipe's method that is meant; None if it has made none, or many others since."""
+        return next(filter(is_meant, reversed(self.calls)), None)
 
     def wait_until(self, time: float, op: Op, label: str) -> None:
         """Move this task's clock to `time`, the moment at which what it waited for was done."""

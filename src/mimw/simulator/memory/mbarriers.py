@@ -54,7 +54,7 @@ class Mbarrier:
         """`count` arrivals of `task`, which also make the phase wait for `size` bytes more."""
         task.release()
         if self.arrived + count > self.count and self.pipe is not None:
-            wrong, mend = self.pipe.too_many(self.index)
+            wrong, mend = self.pipe.too_many(self.index, task.calls[-1].chunk)
             raise fail(TooManyArrivals, task, op, wrong, self.made, hint=mend)
         if self.arrived + count > self.count:
             more = f"{count} more arrival{'s' * (count != 1)}"
@@ -109,11 +109,11 @@ class Mbarrier:
         return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals "
                 f"and {self.pending_bytes} bytes pending")
 
-    def wanted(self, parity: int, op, chunk: int | None) -> str:
+    def wanted(self, parity: int, op, chunk: int | str | None) -> str:
         """What a wait for `parity` is for: of a pipe's barriers, for its chunk."""
         return f"{self.name} parity {parity}" if self.pipe is None else self.pipe.wanted(op, self.index, chunk)
 
-    def awaited(self, parity: int, op, chunk: int | None) -> str:
+    def awaited(self, parity: int, op, chunk: int | str | None) -> str:
         """What a wait for `parity` is for, and where that stands."""
         if self.pipe is not None:
             return f"{self.wanted(parity, op, chunk)}; {self.state()}"

@@ -15,7 +15,7 @@ from ...errors import BarrierMisuse, OutOfBounds, fail
 from ...target import NVIDIA_WARP
 from ..machine.operands import enabled, position
 from ..machine.table import handles
-from ..machine.tasks import Wait
+from ..machine.tasks import PipeCall, Wait
 from ..memory.mbarriers import Mbarrier, single
 
 
@@ -38,10 +38,22 @@ def barrier_index(task, op):
     task.env[op.result] = barriers[index]
 
 
+def _called(task, op, barrier, chunk: int) -> None:
+    """The task calls a method of a pipe, which works on `barrier`: reports tell of the call."""
+    tick = task.strand.epoch.tick if task.strand is not None else 0
+    call = PipeCall(op, barrier, chunk, tick)
+    task.calls.append(call)
+    if task.machine.trace is not None and op.row.barrier != "wait":
+        task.machine.record(task.cta, task.name, "pipe", task.clock, task.clock, str(call), op)
+
+
 @handles("barrier_expect", switches=True)
 def barrier_expect(task, op):
     if enabled(task, op, op.predicate):
-        single(task, op, op.barrier).arrive(1, task, op, size=position(task, op, op.bytes))
+        barrier = single(task, op, op.barrier)
+        if barrier.pipe is not None:
+            _called(task, op, barrier, position(task, op, op.chunk))
+        barrier.arrive(1, task, op, size=position(task, op, op.bytes))
         task.machine.polls = 0
 
 
@@ -54,7 +66,10 @@ def barrier_bytes(task, op):
 def barrier_arrive(task, op):
     if enabled(task, op, op.predicate):
         threads = NVIDIA_WARP * task.num_warps if op.barrier.type.per_thread else 1
-        single(task, op, op.barrier).arrive(threads * position(task, op, op.count), task, op)
+        barrier = single(task, op, op.barrier)
+        if barrier.pipe is not None:
+            _called(task, op, barrier, position(task, op, op.chunk))
+        barrier.arrive(threads * position(task, op, op.count), task, op)
         task.machine.polls = 0
 
 
@@ -68,6 +83,8 @@ def barrier_wait(task, op):
     while not barrier.completed(parity):
         barrier.waiters.append(task)
         yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity, op, chunk), lambda: barrier.coming)
+    if barrier.pipe is not None:
+        _called(task, op, barrier, chunk)
     task.machine.order.looked(task, op, barrier, parity)
     task.wait_until(barrier.completed_at[parity], op, barrier.wanted(parity, op, chunk))
 
