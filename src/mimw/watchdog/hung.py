@@ -99,7 +99,8 @@ class Hung:
         self.lanes, self.stamps = lanes_of(self.program), stamps(self.program)
         cluster = SimpleNamespace(ctas=[])
         for seen in self.found:
-            cta = SimpleNamespace(number=seen.number, index=index_of(seen.number, self.grid), cluster=cluster, tasks=[], seen=seen)
+            cta = SimpleNamespace(number=seen.number, index=index_of(seen.number, self.grid), cluster=cluster, tasks=[], seen=seen,
+                                  refused=None)     # of requests for other clusters' work no stamp tells
             cta.barriers = self._barriers(seen)
             cluster.ctas.append(cta)
             self._tasks(cta, seen)
