@@ -176,6 +176,27 @@ def test_preferred():
     kernel = compile_kernel(plain, {"y_ptr": "*i32"}, {"N": 32}, target="sm_100a", options={
         "ctas_per_cga": (2, 1, 1), "preferred_ctas_per_cga": (4, 1, 1)})
     assert kernel.metadata.ctas_per_cga == (2, 1, 1)
+    plainly = compile_kernel(plain, {"y_ptr": "*i32"}, {"N": 32}, target="sm_100a", options={"ctas_per_cga": (2, 1, 1)})
+    assert kernel.stage("ptx") == plainly.stage("ptx")      # nothing else is compiled
+
+
+@pytest.mark.parametrize("shape, preferred, grid, kind, text", [
+    ((2, 1, 1), (3, 1, 1), 12, ValueError, r"\(3, 1, 1\) is no multiple of ctas_per_cga=\(2, 1, 1\)"),
+    ((2, 2, 1), (4, 1, 1), 12, ValueError, "is no multiple"),
+    ((2, 1, 1), (32, 1, 1), 64, TargetError, "asks for clusters of 32 CTAs; sm_100a has at most 16 CTAs a cluster"),
+    ((2, 1, 1), (8, 1, 1), 12, ValueError, r"12 CTAs along x, which clusters of preferred_ctas_per_cga=\(8, 1, 1\) do not divide")])
+def test_a_preference_that_the_driver_would_refuse(shape, preferred, grid, kind, text):
+    with pytest.raises(kind, match=text):
+        mimw.simulate(orchestrated, (grid, 2), np.zeros(32 * 128, np.int32), 32, ctas_per_cga=shape,
+                      preferred_ctas_per_cga=preferred, target="sm_100a")
+
+
+def test_a_preference_changes_no_result():
+    """The hardware may launch regular clusters at any time; here it always does."""
+    one, other = (np.zeros(8 * 32, np.int32) for _ in range(2))
+    mimw.simulate(orchestrated, (8, ), one, 32, ctas_per_cga=(2, 1, 1), target="sm_100a")
+    mimw.simulate(orchestrated, (8, ), other, 32, ctas_per_cga=(2, 1, 1), preferred_ctas_per_cga=(4, 1, 1), target="sm_100a")
+    assert (one == other).all() and one.any()
 
 
 def test_every_cta_is_a_program():

@@ -68,8 +68,9 @@ NOTES = """## Said once
 * `local_load(relaxed=, rematerialize_coordinates=)` and `require_layout(late_address_compute=)` are hints for AMD, without
   effect elsewhere.
 * Launch: `ctas_per_cga` or `cluster_dims` up to 16 CTAs on sm_90a, sm_100a and sm_103a (above 8 the driver is asked for the size
-  that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100 and a hint without effect from there on.
-  `launch_cluster` is accepted. `launch_cooperative_grid` is Triton's own.
+  that is not portable), 8 on sm_120a. `preferred_ctas_per_cga` is refused below sm_100. From there on it is checked (a
+  multiple of `ctas_per_cga` that divides the grid) and a hint: Triton's launcher passes no such attribute to the driver, and the
+  hardware may launch regular clusters at any time anyway. `launch_cluster` is accepted. `launch_cooperative_grid` is Triton's own.
 * Without a cluster a CTA is one by itself, of rank 0: remote stores and copies, multicast to rank 0 and `cluster_barrier` work. A
   `remote_view`, and `barrier_arrive(remote_cta_rank=)`, are refused then. What can never run, for instance under
   `if cluster_cta_rank() != 0`, compiles.

@@ -21,7 +21,7 @@ from typing import Any
 from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, device_numbers, gpu_target
 from .errors import LaunchError, MimwError
 from .host import as_bytes, as_launched, check_descriptors, meant_bytes
-from .launch import KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
+from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
 from .simulate import Given, SimulatedLaunch, simulate, simulating
 from .target import asking, wanted
 from .triton_port.no_gpu import stand_in
@@ -120,8 +120,9 @@ class MimwFunction(JITFunction):
             return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs))
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
-        if "ctas_per_cga" in kwargs and "ctas_per_cga" not in self.arg_names:
-            grid = divided_grid(grid, kwargs["ctas_per_cga"])
+        shapes = {name: kwargs[name] for name in CLUSTERS if name in kwargs and name not in self.arg_names}
+        if shapes:
+            grid = divided_grid(grid, shapes)
         launch = super().run
         if limit is None:
             return launch(*args, grid=grid, warmup=warmup, **kwargs)

@@ -24,6 +24,8 @@ from .target import Target
 
 KEYWORDS = ("ctas_per_cga", "cluster_dims", "preferred_ctas_per_cga", "launch_cluster")
 
+CLUSTERS = ("ctas_per_cga", "preferred_ctas_per_cga")     # those that are left of them: each must divide the grid
+
 Shape = tuple[int, int, int]
 
 
@@ -67,6 +69,24 @@ def check_cluster_target(shape: Shape | None, preferred: Shape | None, target: T
     if preferred is not None and not target.has("preferred_cluster"):
         raise LaunchError(f"preferred_ctas_per_cga={preferred} needs sm_100 or newer; this kernel is compiled for {target}",
                           hint="give ctas_per_cga alone")
+    if preferred is not None:
+        _check_preferred(preferred, shape or ALONE, target)
+
+
+def _check_preferred(preferred: Shape, shape: Shape, target: Target) -> None:
+    """Refuse what the driver does not take for a preferred cluster: it is a multiple of the regular one, no larger than a cluster
+    may be (CUDA driver API, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION).
+
+    A preference that is kept to that changes nothing: Triton's launcher passes no such attribute, and the PTX says by
+    `.reqnctapercluster` how many CTAs a cluster has, which ranks and meetings are compiled for. The hardware may launch regular
+    clusters at any time, so a kernel for which it always does is one that it may meet anyway.
+    """
+    if any(wide % extent for wide, extent in zip(preferred, shape)):
+        raise LaunchError(f"preferred_ctas_per_cga={preferred} is no multiple of ctas_per_cga={shape}, whose clusters it would put "
+                          "together", hint="give a multiple in every dimension, or ctas_per_cga alone")
+    if prod(preferred) > target.max_cluster:
+        raise TargetError(f"preferred_ctas_per_cga={preferred} asks for clusters of {prod(preferred)} CTAs; {target} has at most "
+                          f"{target.max_cluster} CTAs a cluster")
 
 
 def check_mesh_target(size: int, target: Target) -> None:
@@ -94,23 +114,25 @@ def grid_extents(grid: Any, limit: Shape | None = None) -> tuple[int, ...]:
     return extents
 
 
-def check_grid(grid: Sequence[int], shape: Shape | None) -> None:
-    """LaunchError unless the cluster divides the grid in every dimension."""
+def check_grid(grid: Sequence[int], shape: Shape | None, keyword: str = "ctas_per_cga") -> None:
+    """LaunchError unless the cluster that the launch's `keyword` asks for divides the grid in every dimension."""
     sizes = (*grid_extents(grid), 1, 1)[:3]
     for axis, size, extent in zip("xyz", sizes, shape or ALONE):
         if size % extent:
-            raise LaunchError(f"the grid {tuple(grid)} has {size} CTAs along {axis}, which clusters of ctas_per_cga={shape} do "
+            raise LaunchError(f"the grid {tuple(grid)} has {size} CTAs along {axis}, which clusters of {keyword}={shape} do "
                               f"not divide: {size} % {extent} = {size % extent}",
                               hint="round the grid up and let the CTAs that are too many do nothing")
 
 
-def divided_grid(grid: Sequence[int] | Callable, shape: Shape | None) -> Sequence[int] | Callable:
-    """`grid`, checked; if it is a function of the arguments, one that checks what it gives."""
+def divided_grid(grid: Sequence[int] | Callable, shapes: Mapping[str, Shape]) -> Sequence[int] | Callable:
+    """`grid`, checked against the clusters that keywords ask for; if it is a function of the arguments, one that checks what it
+    gives."""
     if callable(grid):
         def checked(arguments):
             found = grid(arguments)
-            check_grid(found, shape)
+            divided_grid(found, shapes)
             return found
         return checked
-    check_grid(grid, shape)
+    for keyword, shape in shapes.items():
+        check_grid(grid, shape, keyword)
     return grid

@@ -167,6 +167,7 @@ def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target) -> Launch:
     if program.launch_facts.grid_of_clusters:
         extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
+    check_grid(extents, options.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
     attrs = {path: [["tt.divisibility", 16]] for path, value in values.items() if is_aligned(value, fn.params[path[0]])}
     return Launch(fn.__name__, program, extents, values, recorded,
                   Specialisation(fn, signature, constants, attrs, options, chip.name))
