@@ -37,6 +37,7 @@ def test_import_loads_nothing_else():
 
 def test_a_name_loads_what_it_stands_for():
     assert "mimw.simulator" not in loaded_after("import mimw\nmimw.tlx")
+    assert "mimw.simulator" not in loaded_after("import mimw\nmimw.jit\nmimw.autotune")
     assert "mimw.timing" not in loaded_after("import mimw\nmimw.jit\nmimw.check")
     assert "mimw.check" not in loaded_after("import mimw\nmimw.jit\nmimw.simulate")
 

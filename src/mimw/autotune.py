@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from .errors import LaunchError
 from .launch import canonical_keywords
-from .simulate import simulating
+from .simulating import simulating
 from .triton_port.codegen import CompileTimeAssertionFailure, OutOfResources
 from .triton_port.runtime import StockAutotuner, StockConfig
 from .watchdog import file, has_hung, seconds, tell, trying

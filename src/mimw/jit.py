@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .compile import CLUSTER, STAMPS, WAITS, MimwSource, check_globals, chip_of, compile_source, device_numbers, gpu_target
 from .errors import LaunchError, MimwError
 from .host import as_bytes, as_launched, check_descriptors, meant_bytes
 from .launch import CLUSTERS, KEYWORDS, canonical_keywords, check_cluster_target, divided_grid, grid_extents
-from .simulate import Given, SimulatedLaunch, simulate, simulating
+from .simulating import simulating
 from .target import asking, wanted
 from .triton_port.no_gpu import stand_in
 from .triton_port.runtime import (
@@ -39,7 +39,10 @@ from .triton_port.runtime import (
     make_backend,
     stock_compile,
 )
-from .watchdog import Launch, seconds, watched, watched_simulation
+from .watchdog import Launch, seconds
+
+if TYPE_CHECKING:
+    from .simulate import SimulatedLaunch
 
 _STAMPS = "time_stamps"     # `mimw.profile` launches with it
 _WAITS = "wait_stamps"      # a watchdog launches with it
@@ -117,6 +120,7 @@ class MimwFunction(JITFunction):
                 hook(*args, **kwargs)
             if limit is None:
                 return self._simulated(grid, args, kwargs)
+            from .watchdog import watched_simulation
             return watched_simulation(Launch(self, args, kwargs, grid), limit, lambda: self._simulated(grid, args, kwargs))
         if warmup and not gpu_is_active():
             return self._compile_only(args, kwargs)
@@ -126,10 +130,12 @@ class MimwFunction(JITFunction):
         launch = super().run
         if limit is None:
             return launch(*args, grid=grid, warmup=warmup, **kwargs)
+        from .watchdog import watched
         return watched(Launch(self, args, kwargs, grid), limit,
                        lambda grid, more: launch(*args, grid=grid, warmup=warmup, **kwargs, **more))
 
     def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
+        from .simulate import Given, SimulatedLaunch, simulate  # and so the simulator: when it is wanted
         done = simulate(Given(self, kwargs), grid, *args)
         return SimulatedLaunch(done.cycles, done.counts, done.trace, lambda: self._compile_only(
             as_launched(args), {name: as_launched(value) for name, value in kwargs.items()}))

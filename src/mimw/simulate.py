@@ -28,17 +28,7 @@ from .report import chrome_trace, timeline_html, timeline_svg
 from .simulator import Run, run
 from .target import Target, asked, asking, wanted
 from .triton_port.no_gpu import answer_for
-from .triton_port.runtime import gpu_is_active, make_backend
-
-# Asked on every launch: `os.environ.get` takes a microsecond where the variable is not set, the mapping below it a twentieth.
-_ENVIRONMENT = os.environ._data
-_SIMULATE, *_NO = map(os.environ.encodevalue, ("MIMW_SIMULATE", "", "0"))
-
-
-def simulating() -> bool:
-    """True where a launch runs on the simulator: MIMW_SIMULATE=1, or no GPU and not MIMW_SIMULATE=0."""
-    wanted = _ENVIRONMENT.get(_SIMULATE)
-    return not gpu_is_active() if wanted is None else wanted not in _NO
+from .triton_port.runtime import make_backend
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _predicted(options: Namespace):
 
 def _measured(options: Namespace):
     from ..host import HostArray, TensorDescriptor
-    from ..simulate import simulating
+    from ..simulating import simulating
     from ..timing import profile
 
     if simulating():

@@ -22,7 +22,8 @@ from ..analysis.barrier_ops import task_names
 from ..errors import SimulatorMisuse
 from ..ir import Op, Program
 from ..passes.stamp_time import BEGIN, END, RECORD_BYTES
-from ..simulate import kernel_first, resolve, simulating
+from ..simulate import kernel_first, resolve
+from ..simulating import simulating
 from ..trace import Event, Trace
 from ..triton_port.runtime import driver, profile_scratch_from
 from .result import Timeline

@@ -9,10 +9,26 @@ stderr and exit status 124. For example:
 docs/DEBUGGING.md, "A hang on a GPU", shows a report.
 """
 
-from .guard import watched
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .launch import Launch, trying
 from .limit import keep_stderr, seconds, tell
 from .notes import file, has_hung
-from .simulated import watched_simulation
+
+if TYPE_CHECKING:
+    from .guard import watched
+    from .simulated import watched_simulation
+
+_HOMES = {"watched": "guard", "watched_simulation": "simulated"}    # both need the simulator, most launches neither
 
 __all__ = ["Launch", "file", "has_hung", "keep_stderr", "seconds", "tell", "trying", "watched", "watched_simulation"]
+
+
+def __getattr__(name: str) -> Any:
+    """What watches, loaded at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
