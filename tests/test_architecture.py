@@ -32,7 +32,7 @@ _ROOMS = {
     "compile": ("analysis", "launch", "collector", "guard", "frontend", "passes", "constraints", "lowering",
                 "triton_port", "ir", "tensor_map", "target", "errors"),
     "torch_cuda": (),
-    "aliases": ("jit", "simulate", "target", "tle", "tlx", "torch_cuda", "triton_port"),
+    "aliases": ("jit", "simulating", "target", "tle", "tlx", "torch_cuda", "triton_port"),
     "fits": ("launch", "compile", "passes", "triton_port", "ir", "target", "errors"),
     "host": ("triton_port", "tensor_map", "errors"),
     "simulating": ("triton_port",),

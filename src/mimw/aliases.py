@@ -46,7 +46,7 @@ def install_aliases() -> None:
     import mimw
 
     from .jit import triton_compile, wanted_numbers, wanted_target
-    from .simulate import simulating
+    from .simulating import simulating
     from .triton_port.no_gpu import stand_in
     from .triton_port.published import answer_scripts
 
