@@ -19,44 +19,21 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import triton.language as tl
 
 import mimw
-from mimw import tlx
 from mimw.kernels import attention, gemm
 from mimw.simulate import prepare
 from mimw.simulator import run
+from tests.kernels.rings import summed
 
 from .driver import command, keep_row
 
 CHOSEN = gemm.Configuration(bm=128, bn=256, stages=4)
 
 
-@mimw.jit
-def ring(source, out, trips, STAGES: tl.constexpr):
-    """One task copies tiles in, the other adds them up."""
-    tiles = tlx.local_alloc((1, 16), tl.float32, STAGES)
-    full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    with tlx.async_tasks():
-        with tlx.async_task("default"):
-            total = tl.zeros((1, 16), tl.float32)
-            for i in range(trips):
-                slot, phase = i % STAGES, i // STAGES & 1
-                tlx.barrier_wait(full[slot], phase)
-                total += tlx.local_load(tiles[slot])
-                tlx.barrier_arrive(free[slot])
-            tl.store(out + tl.program_id(0) * 16 + tl.arange(0, 16)[None, :], total)
-        with tlx.async_task(num_warps=1):
-            for i in range(trips):
-                slot, phase = i % STAGES, i // STAGES & 1
-                tlx.barrier_wait(free[slot], phase ^ 1)
-                tlx.barrier_expect_bytes(full[slot], 64)
-                tlx.async_descriptor_load(source, tiles[slot], [0, 0], full[slot])
-
-
 def of_ring(ctas: int, trips: int):
     source, out = np.ones((1, 16), np.float32), np.zeros((ctas, 16), np.float32)
-    return ring, (ctas, ), (mimw.TensorDescriptor.from_tensor(source, [1, 16]), out, trips), {"STAGES": 4}
+    return summed, (ctas, ), (mimw.TensorDescriptor.from_tensor(source, [1, 16]), out, trips), {"WIDTH": 16, "STAGES": 4}
 
 
 def of_gemm(size: int):

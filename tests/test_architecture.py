@@ -211,6 +211,28 @@ def test_every_room_of_the_table_is_in_the_architecture_page():
     assert missing == []
 
 
+def test_the_table_of_the_page_is_this_one():
+    """Its third column; names in it that are not ours are Triton's, torch's and the package's own."""
+    page = (_ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    cells = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*?) \|$", page, re.MULTILINE))
+    theirs = {"mimw", "mimw.testing", "torch", "triton", "triton.language"}
+    told = {room: set(re.findall(r"`([\w.]+)`", cell)) - theirs for room, cell in cells.items()}
+    public = {"kernels": {"tlx", "tle"}}        # the page calls them public names
+    assert told == {room: set(rooms) - {"*"} - public.get(room, set())
+                    for room, rooms in _ROOMS.items() if not room.startswith("__")}
+
+
+def test_files_that_the_page_names_are_there():
+    """Paths from the root or from src/mimw/, and names of files; those with a word in capitals, as NAME, stand for many."""
+    names = set(re.findall(r"`((?:[\w.]+/)*[\w.]+(?:/|\.py|\.md|\.toml))`", (_ROOT / "docs" / "ARCHITECTURE.md").read_text()))
+    folders = [_ROOT / name for name in ("src/mimw", "tests", "docs", "benchmarks", "tutorials")]
+    paths = [*_ROOT.glob("*.md"), *folders, *(path for folder in folders for path in folder.rglob("*"))]
+    tree = [f"/{path.relative_to(_ROOT).as_posix()}{'/' if path.is_dir() else ''}" for path in paths]
+    missing = [name for name in names if not re.search(r"[A-Z]{3,}", name.removesuffix("CHANGELOG.md"))
+               and not any(path.endswith(f"/{name}") for path in tree)]
+    assert len(names) > 60 and not missing
+
+
 # The wings of a room in their order, lowest first: a wing may import itself and those before it. The files beside the
 # wings (`run.py`, `__init__.py`) may import them all, and no wing imports such a file.
 _WINGS = {"simulator": ("machine", "memory", "words", "search", "clock")}

@@ -1,29 +1,12 @@
 """What decides the course of a kernel, and what is only data."""
 
 import numpy as np
-import triton.language as tl
 
-import mimw
-import mimw.tlx as tlx
 from mimw.analysis.needed import needed
 from mimw.simulate import prepare
-from tests.timing.kernels import drawn, product_case, until_small
-
-
-@mimw.jit
-def branches(x, out, limit, SIZE: tl.constexpr):
-    """One branch on an argument, one on data of a copy."""
-    buffer = tlx.local_alloc((SIZE, ), tl.float32, 1)
-    at = tl.arange(0, SIZE)
-    tlx.async_load(x + at, buffer[0])
-    tlx.async_load_commit_group()
-    tlx.async_load_wait_group(0)
-    value = tlx.local_load(buffer[0])
-    if limit > 3:
-        value = value * 2
-    if tl.max(value, 0) > 1.0:
-        value = value / 2
-    tl.store(out + at, value)
+from tests.kernels.drawn_tiles import drawn
+from tests.kernels.product import product_case
+from tests.kernels.rounds_by_data import branches, until_small
 
 
 def found_in(kernel, args, meta):
@@ -66,4 +49,4 @@ def test_bounds_on_data_name_their_line():
     arrays = np.zeros(128, np.float32), np.zeros(128, np.float32)
     _, copied = found_in(until_small, arrays, dict(SIZE=128, COPIED=True))
     _, loaded = found_in(until_small, arrays, dict(SIZE=128, COPIED=False))
-    assert len(copied.bounds) == 1 and copied.bounds[0].file.endswith("kernels.py") and not loaded.bounds
+    assert len(copied.bounds) == 1 and copied.bounds[0].file.endswith("rounds_by_data.py") and not loaded.bounds

@@ -9,87 +9,55 @@ import mimw
 from mimw.cli import main
 from mimw.cli.check import argument
 from mimw.cli.errors import CommandError
+from tests.kernels import rings
+from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
-from .kernels import pipeline, pipeline_arguments
-
-RING = '''
-import mimw, mimw.tlx as tlx, triton.language as tl
-
-@mimw.jit
-def ring(x_desc, y_ptr, steps, ARRIVE: tl.constexpr):
-    tile = tlx.local_alloc((16, 32), tl.float16, 1)
-    full, free = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
-    with tlx.async_tasks():
-        with tlx.async_task("default"):
-            at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
-            for step in range(steps):
-                tlx.barrier_wait(full[0], step & 1)
-                tl.store(y_ptr + step * 512 + at, tlx.local_load(tile[0]))
-                if ARRIVE:
-                    tlx.barrier_arrive(free[0])
-        with tlx.async_task(num_warps=1):
-            for step in range(steps):
-                if ARRIVE:
-                    tlx.barrier_wait(free[0], (step & 1) ^ 1)
-                tlx.barrier_expect_bytes(full[0], 1024)
-                tlx.async_descriptor_load(x_desc, tile[0], [step * 16, 0], full[0])
-
-def case():
-    from mimw.cli.check import argument
-    return ring, (1, ), (argument("fp16[64,32]/16,32"), argument("fp16[64,32]"), 4), dict(ARRIVE=False)
-'''
-
-
-@pytest.fixture
-def ring(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "ring_to_check.py").write_text(RING)
-    return f"{tmp_path}/ring_to_check.py"
+RING = rings.__file__
 
 
 @pytest.mark.parametrize("arrive, status", [("True", 0), ("False", 1)])
-def test_the_exit_status_says_what_was_found(ring, capsys, arrive, status):
-    words = ["check", f"{ring}:ring", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", f"ARRIVE={arrive}", "--search", "both"]
+def test_the_exit_status_says_what_was_found(capsys, arrive, status):
+    words = ["check", f"{RING}:stored", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", f"ARRIVE={arrive}", "--search", "both"]
     assert main(words) == status
     shown = capsys.readouterr().out
     assert ("ok: nothing found" in shown) if status == 0 else ("Mend:" in shown and "tlx.barrier_expect_bytes" in shown)
 
 
-def test_smaller_launches_are_named_and_can_be_left_out(ring, capsys):
-    words = ["check", f"{ring}:ring", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", "ARRIVE=True"]
+def test_smaller_launches_are_named_and_can_be_left_out(capsys):
+    words = ["check", f"{RING}:stored", "--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", "ARRIVE=True"]
     assert main(words) == 0
     assert "tried besides: 0 rounds (steps=0); 1 round (steps=1); 2 rounds (steps=2)" in capsys.readouterr().out
     assert main([*words, "--no-rounds"]) == 0
     assert "besides" not in capsys.readouterr().out
 
 
-def test_a_function_may_name_the_launch_and_the_report_may_be_json(ring, capsys):
-    assert main(["check", f"{ring}:case", "--json"]) == 1
+def test_a_function_may_name_the_launch_and_the_report_may_be_json(capsys):
+    assert main(["check", f"{RING}:never_released", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert not report["ok"] and report["runs"] == 8
     assert {finding["kind"] for finding in report["findings"]} <= {"TooManyArrivals", "SlotReusedEarly", "CopyReadEarly"}
-    assert all(site["file"] == ring and site["line"] for finding in report["findings"] for site in finding["sites"])
+    assert all(site["file"] == RING and site["line"] for finding in report["findings"] for site in finding["sites"])
 
 
-def test_a_finding_is_replayed(ring, capsys):
+def test_a_finding_is_replayed(capsys):
     """By its seed; by another one the interleaving, and what is found first, may differ."""
-    main(["check", f"{ring}:case", "--seeds", "3", "--json"])
+    main(["check", f"{RING}:never_released", "--seeds", "3", "--json"])
     for finding in json.loads(capsys.readouterr().out)["findings"]:
-        assert main(["check", f"{ring}:case", "--replay", json.dumps(finding["seed"]), "--json"]) == 1
+        assert main(["check", f"{RING}:never_released", "--replay", json.dumps(finding["seed"]), "--json"]) == 1
         (again, ) = json.loads(capsys.readouterr().out)["findings"]
         assert again["kind"] == finding["kind"] and again["seed"] == finding["seed"]
 
 
 @pytest.mark.parametrize("words", [["--args", "float[4]"], ["--args"],
                                    ["--args", "fp16[64,32]", "fp16[64,32]", "4", "ARRIVE=True"]])
-def test_what_cannot_be_checked_is_told_apart_from_what_is_wrong(ring, capsys, words):
+def test_what_cannot_be_checked_is_told_apart_from_what_is_wrong(capsys, words):
     """Status 2: no such type, too few arguments, an array in place of a descriptor."""
-    assert main(["check", f"{ring}:ring", *words]) == 2
+    assert main(["check", f"{RING}:stored", *words]) == 2
     assert capsys.readouterr().err.startswith("mimw: ")
 
 
-def test_what_the_compiler_refuses_is_found(ring, capsys):
-    assert main(["check", f"{ring}:ring", "--args", "fp16[64,32]/32,32", "fp16[64,32]", "4", "ARRIVE=True"]) == 1
+def test_what_the_compiler_refuses_is_found(capsys):
+    assert main(["check", f"{RING}:stored", "--args", "fp16[64,32]/32,32", "fp16[64,32]", "4", "ARRIVE=True"]) == 1
 
 
 def test_arguments_are_made_up():
@@ -123,9 +91,9 @@ def test_progress_is_told():
     (["--seeds", "0"], "no runs are asked for"), (["--seeds", "-1"], "no runs are asked for"),
     (["--search", "systematic", "--limit", "0"], "a limit of 1 or more"), (["--grid", "0"], "has no CTA"),
     (["--grid", "2,70000"], "70,000 CTAs along y")])
-def test_nothing_run_is_not_ok(ring, capsys, words, text):
+def test_nothing_run_is_not_ok(capsys, words, text):
     given = ["--args", "fp16[64,32]/16,32", "fp16[64,32]", "4", "ARRIVE=True"]
-    assert main(["check", f"{ring}:ring", *words, *given]) == 2
+    assert main(["check", f"{RING}:stored", *words, *given]) == 2
     shown = capsys.readouterr()
     assert text in shown.err and shown.err.startswith("mimw: ") and "ok" not in shown.out
 

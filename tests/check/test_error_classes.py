@@ -1,7 +1,6 @@
 """Each thing that can be wrong has a class of its own: the smallest program that shows it, its lines, and what the compiler says
 where it knows without running."""
 
-import inspect
 
 import numpy as np
 import pytest
@@ -12,8 +11,9 @@ import mimw
 import mimw.tlx as tlx
 from mimw import errors
 from mimw.compile import compile_kernel
-
-from .kernels import pipeline, pipeline_arguments
+from tests.kernels.clusters import sent_to_who_leaves
+from tests.kernels.lines import line_of, lines_with
+from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
 PAIR = dict(ctas_per_cga=(2, 1, 1))
 
@@ -97,14 +97,6 @@ def made_in_a_loop(x_ptr):
         tlx.cluster_barrier()
         tlx.barrier_arrive(bar, 1, remote_cta_rank=tlx.cluster_cta_rank() ^ 1)     # used
         tlx.barrier_wait(bar, 0)
-
-
-@mimw.jit
-def sent_to_who_leaves(x_ptr):
-    tile = tlx.local_alloc((32, ), tl.float32, 1)
-    full = tlx.alloc_barriers(1)
-    tlx.barrier_expect_bytes(full[0], 128)
-    tlx.async_remote_shmem_store(tile[0], tl.load(x_ptr + tl.arange(0, 32)), tlx.cluster_cta_rank() ^ 1, full[0])    # send
 
 
 @mimw.jit
@@ -204,11 +196,6 @@ CASES = {
 }
 
 
-def lines_of(kernel, texts) -> set[int]:
-    lines, first = inspect.getsourcelines(kernel.fn)
-    return {first + number for text in texts for number, line in enumerate(lines) if text in line}
-
-
 @pytest.mark.parametrize("kind", CASES, ids=lambda kind: kind.__name__)
 def test_each_has_its_class_and_lines(kind):
     (kernel, grid, args, meta), texts = CASES[kind]
@@ -216,7 +203,7 @@ def test_each_has_its_class_and_lines(kind):
     found = [finding for finding in findings if finding.kind == kind.__name__]
     assert found, [finding.kind for finding in findings]
     named = {site.line for finding in found for site in finding.sites}
-    wanted = lines_of(kernel, texts)
+    wanted = {line for text in texts for line in lines_with(kernel, text)}
     assert (wanted <= named if kind is not errors.CopyReadEarly else wanted & named), (wanted, named)
     assert found[0].hint or kind in (errors.OutOfBounds, errors.TooFewArrivals, errors.WaitCycle,
                                      errors.BytesNeverSent), "a finding says how to mend it"
@@ -273,4 +260,5 @@ def test_slots_that_are_never_released_are_refused():
     (finding, ) = report.findings
     assert finding.kind == "TooFewArrivals" and report.runs == 0
     assert "the slots of 'free' are not given back" in finding.message
-    assert {site.line for site in finding.sites} == lines_of(pipeline, ("free = tlx.alloc", "tlx.barrier_wait(free[slot]"))
+    assert {site.line for site in finding.sites} == {
+        line_of(pipeline, "free = tlx.alloc"), line_of(pipeline, "tlx.barrier_wait(free[slot]")}

@@ -10,8 +10,7 @@ from benchmarks.mutation_reasons import NOT_ARGUED
 from benchmarks.mutation_table import score, table
 from benchmarks.mutations import ROWS, judge, read_rows
 from mimw.simulate import prepare
-
-from .kernels import pipeline, pipeline_arguments
+from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
 ROOT = Path(__file__).parents[2]
 GOAL = 0.97
@@ -19,7 +18,7 @@ ORDERS_NOTHING = {"tutorials/13_stream_compaction.py"}  # its programs share not
 
 
 def test_wrong_rings_are_noticed():
-    """Every mutant of the ring of tests/check/kernels.py is caught, or right and argued for."""
+    """Every mutant of the ring of tests/kernels/tma_pipeline.py is caught, or right and argued for."""
     grid, args, meta = pipeline_arguments(5)
     launch = prepare(pipeline, grid, args, dict(meta))
     outcomes = [judge(launch, mutant) for mutant in mutants(launch.recorded)]

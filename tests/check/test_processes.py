@@ -19,6 +19,7 @@ from mimw.errors import SimulatorMisuse
 from mimw.search import processes
 from mimw.search.arrays import Arrays
 from mimw.search.processes import Crew, job_count
+from tests.kernels import tma_pipeline
 
 ROOT = Path(__file__).parents[2]
 HERE = os.getpid()
@@ -206,7 +207,7 @@ def test_how_many_processes(monkeypatch):
 @pytest.mark.parametrize("switch, options", [
     (dict(), {}), (dict(FENCE=False), {}), (dict(FIRST_PARITY=0), {}), (dict(), dict(search="both", limit=5))])
 def test_the_report_is_the_same_with_any_number_of_processes(eager, switch, options):
-    from .kernels import pipeline, pipeline_arguments
+    from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
     reports, calls = [], []
     for jobs in (1, 2, 3):
         grid, args, meta = pipeline_arguments(**switch)
@@ -222,7 +223,7 @@ def test_the_report_is_the_same_with_any_number_of_processes(eager, switch, opti
 
 
 def test_a_misuse_is_raised_as_in_one_process(eager):
-    from .kernels import pipeline, pipeline_arguments
+    from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
     grid, args, meta = pipeline_arguments()
     args[2].base.array.flags.writeable = False
     for jobs in (1, 2):
@@ -232,8 +233,7 @@ def test_a_misuse_is_raised_as_in_one_process(eager):
 
 def test_a_watcher_of_machines_sees_all(eager):
     from mimw.simulator.run import watching
-
-    from .kernels import pipeline, pipeline_arguments
+    from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
     grid, args, meta = pipeline_arguments()
     machines = []
     token = watching.set(machines.append)
@@ -261,7 +261,7 @@ told = []
 for jobs in "1", "3":
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        assert main(["check", {str(ROOT / "tests/check/kernels.py")!r} + ":store_without_fence", "--jobs", jobs, "--json"]) == 1
+        assert main(["check", {tma_pipeline.__file__ + ":store_without_fence"!r}, "--jobs", jobs, "--json"]) == 1
     told += [json.loads(out.getvalue()), len(forked)]
 print(json.dumps(told))
 """

@@ -8,8 +8,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-
-from .kernels import gemm_arguments, pipeline, pipeline_arguments
+from tests.kernels.rings import stored
+from tests.kernels.small_gemm import gemm_arguments
+from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
 describe = mimw.TensorDescriptor.from_tensor
 
@@ -59,38 +60,18 @@ def test_two_tiles_a_program():
     assert "2 tiles a program, grid=(3,), K=64" in tried(report) and "1 round (K=64)" in tried(report)
 
 
-@mimw.jit
-def breaking(x_desc, y_ptr, n, AT: tl.constexpr):
-    """A ring of two slots whose reader forgets the last slot if there are AT of them."""
-    ring = tlx.local_alloc((16, 32), tl.float16, 2)
-    full, free = tlx.alloc_barriers(2), tlx.alloc_barriers(2)
-    with tlx.async_tasks():
-        with tlx.async_task("default"):
-            at = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
-            for i in range(n):
-                if i + 1 < n or n != AT:
-                    tlx.barrier_wait(full[i % 2], (i // 2) & 1)
-                    tl.store(y_ptr + i * 512 + at, tlx.local_load(ring[i % 2]))
-                tlx.barrier_arrive(free[i % 2])
-        with tlx.async_task(num_warps=1):
-            for i in range(n):
-                tlx.barrier_wait(free[i % 2], ((i // 2) & 1) ^ 1)
-                tlx.barrier_expect_bytes(full[i % 2], 1024)
-                tlx.async_descriptor_load(x_desc, ring[i % 2], [i * 16, 0], full[i % 2])
-
-
 def breaks(at, n=8):
     x, y = np.ones((n * 16, 32), np.float16), np.zeros((n * 16, 32), np.float16)
-    return breaking, 1, (describe(x, [16, 32]), y, n, at), {}
+    return stored, 1, (describe(x, [16, 32]), y, n, 2, True, at), {}
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_mistake_at_some_number_of_rounds_is_found_there(at):
     kernel, grid, args, meta = breaks(at)
     report = mimw.check(kernel, grid, *args, **meta)
-    assert {one.what for one in report.tried if one.outcome == "found"} == {f"{at} round{'s' if at > 1 else ''} (n={at})"}
-    assert report.findings and all(finding.sizes == {"n": at} for finding in report.findings)
-    assert f"n={at}" in str(report)
+    assert {one.what for one in report.tried if one.outcome == "found"} == {f"{at} round{'s' if at > 1 else ''} (steps={at})"}
+    assert report.findings and all(finding.sizes == {"steps": at} for finding in report.findings)
+    assert f"steps={at}" in str(report)
 
 
 def test_a_mistake_elsewhere_is_not():

@@ -14,8 +14,7 @@ from mimw.search.sample import Sample, chosen, cluster_at, cluster_count, cluste
 from mimw.search.stores import meeting_stores
 from mimw.simulate import prepare
 from mimw.simulator.machine.clusters import clusters
-
-from .kernels import gemm_arguments
+from tests.kernels.small_gemm import gemm_arguments
 
 PROGRAMS = 40
 

@@ -11,10 +11,10 @@ import mimw.tlx as tlx
 from mimw.cli import main
 from mimw.errors import SimulatorMisuse
 from mimw.search import Meter, search
+from tests.kernels import tma_pipeline
+from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
-from .kernels import pipeline, pipeline_arguments
-
-KERNELS = __file__.replace("test_time.py", "kernels.py")
+KERNELS = tma_pipeline.__file__
 
 
 class Clock:

@@ -12,8 +12,8 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
-from .kernels import pipeline, pipeline_arguments
 from .tables import SWITCHES, right, rows, states
 
 describe = mimw.TensorDescriptor.from_tensor

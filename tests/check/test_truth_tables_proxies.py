@@ -4,7 +4,6 @@ The fence at a hand-over is the compiler's. So each hand-over is checked as comp
 fences taken out, when only the author's make it right.
 """
 
-import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.check import Search
 from mimw.simulate import prepare
+from tests.kernels.lines import line_of
 
 from .tables import right, rows, states
 
@@ -37,13 +37,6 @@ def _without(block, scope):
     ops = [replace(op, blocks=tuple(_without(inner, scope) for inner in op.blocks)) if op.blocks else op for op in block.ops
            if not (op.name == "fence" and op.args[0] == scope)]
     return replace(block, ops=tuple(ops))
-
-
-def line_of(kernel, text: str) -> int:
-    """The only line of the kernel's source that holds `text`."""
-    lines, first = inspect.getsourcelines(kernel.fn)
-    (line, ) = [first + index for index, line in enumerate(lines) if text in line]
-    return line
 
 
 @mimw.jit

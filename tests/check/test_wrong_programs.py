@@ -1,6 +1,5 @@
 """What `mimw.check` says of wrong programs: the class, the lines, a seed that replays, a smaller launch; nothing of right ones."""
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -14,16 +13,17 @@ import mimw.tlx as tlx
 from mimw import errors
 from mimw.cli import main
 from mimw.kernels import gemm
+from tests.kernels import lines, tma_pipeline
+from tests.kernels.clusters import sent_to_who_leaves
+from tests.kernels.small_gemm import gemm_arguments
+from tests.kernels.tma_pipeline import pipeline, pipeline_arguments
 
 from . import pipe_kernels
-from .kernels import gemm_arguments, pipeline, pipeline_arguments
 
 
 def line_of(text: str) -> int:
     """The line of `pipeline` that holds `text`."""
-    lines, first = inspect.getsourcelines(pipeline.fn)
-    (found, ) = [number for number, line in enumerate(lines) if text in line]
-    return first + found
+    return lines.line_of(pipeline, text)
 
 
 def checked(search="both", **changes):
@@ -69,7 +69,7 @@ def test_a_store_to_shared_memory_and_a_tma_store_without_a_fence():
 ])
 def test_the_command_says_the_same(capsys, name, kind, lines):
     """As JSON for programs, and as text with the source lines of all tasks involved."""
-    file = str(Path(__file__).with_name("kernels.py"))
+    file = tma_pipeline.__file__
     assert main(["check", f"{file}:{name}", "--json"]) == 1
     (finding, ) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["kind"] == kind
@@ -85,7 +85,7 @@ def test_the_walk_through_quotes_what_is_said():
     text = " ".join((Path(__file__).parents[2] / "docs" / "DEBUGGING.md").read_text().split())
     for changes in (dict(RELEASE_FIRST=True), dict(FIRST_PARITY=0), dict(FENCE=False)):
         (finding, ) = checked(**changes).findings
-        said = re.sub(r"\S*/kernels\.py", "kernels.py", f"{finding.kind}: {finding.message}").splitlines()
+        said = re.sub(r"\S*/tma_pipeline\.py", "tma_pipeline.py", f"{finding.kind}: {finding.message}").splitlines()
         assert " ".join(said[0].split()) in text, said[0]
 
 
@@ -221,16 +221,8 @@ def test_a_schedule_is_shrunk_too():
 
 def test_clusters_are_shrunk_as_wholes():
     grid, args, meta = 8, (np.ones(32, np.float32), ), dict(ctas_per_cga=(2, 1, 1))
-    (finding, ) = mimw.check(left, grid, *args, **meta).findings
+    (finding, ) = mimw.check(sent_to_who_leaves, grid, *args, **meta).findings
     assert finding.kind == "PeerExited" and finding.grid == (2, )
-
-
-@mimw.jit
-def left(x_ptr):
-    tile = tlx.local_alloc((32, ), tl.float32, 1)
-    full = tlx.alloc_barriers(1)
-    tlx.barrier_expect_bytes(full[0], 128)
-    tlx.async_remote_shmem_store(tile[0], tl.load(x_ptr + tl.arange(0, 32)), tlx.cluster_cta_rank() ^ 1, full[0])
 
 
 def test_misuse_is_raised():

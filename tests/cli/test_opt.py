@@ -7,26 +7,8 @@ import pytest
 from mimw.cli import main
 from mimw.ir import parse_program, print_program
 from mimw.passes import OPTIONAL, PASSES
+from tests.kernels import two_tasks
 
-KERNEL = """\
-import mimw
-import triton.language as tl
-from mimw import tlx
-
-@mimw.jit
-def copy(source, target):
-    tile = tlx.local_alloc((128, ), tl.float32, 1)
-    full = tlx.alloc_barriers(1)
-    with tlx.async_tasks():
-        with tlx.async_task("default"):
-            at = tl.arange(0, 128)
-            tlx.barrier_wait(full[0], 0)
-            tl.store(target + at, tlx.local_load(tile[0]))
-        with tlx.async_task(num_warps=4, registers=232):
-            at = tl.arange(0, 128)
-            tlx.local_store(tile[0], tl.load(source + at))
-            tlx.barrier_arrive(full[0])
-"""
 TEXT = """\
 kernel k(%x: *i32, %n: i32) on 4 warps {
   %0 = add %n, %n
@@ -83,15 +65,14 @@ def test_the_list(capsys):
 
 
 @pytest.mark.parametrize("stage", ["recorded", "ir"])
-def test_what_compile_prints_is_read(stage, tmp_path, capsys, monkeypatch):
-    (tmp_path / "k.py").write_text(KERNEL)
-    assert main(["compile", f"{tmp_path}/k.py:copy", "--signature", "*fp32, *fp32:16", "--emit", stage]) == 0
+def test_what_compile_prints_is_read(stage, capsys, monkeypatch):
+    assert main(["compile", f"{two_tasks.__file__}:copy", "--signature", "*fp32, *fp32:16", "--emit", stage]) == 0
     text = capsys.readouterr().out
     assert text.startswith("// source: addresses count as unaligned") and "{tt.divisibility=16}" in text
     assert (" registers=[" in text) == (stage == "ir")
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     again = opt(capsys, "-")
-    assert " registers=[" in again and f"# k.py = {tmp_path}/k.py" in again
+    assert " registers=[" in again and f"# two_tasks.py = {two_tasks.__file__}" in again
     if stage == "ir":
         assert again == text.partition("\n")[2]      # the passes have nothing left to do
     assert print_program(parse_program(again)) == again

@@ -12,7 +12,7 @@ from mimw.compile import compile_kernel
 from mimw.constraints.defaults import nvmma_shared
 from mimw.ir import Descriptor, Scalar
 from mimw.lowering.hopper.boxes import boxes
-from tests.words import cluster_kernels as kernels
+from tests.kernels import clusters as kernels
 
 PAIR = {"ctas_per_cga": (2, 1, 1)}
 START = "barrier.cluster.wait.acquire.aligned;"

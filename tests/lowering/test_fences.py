@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.compiling import to_assembly
-from tests.lowering import dots
+from tests.kernels import fenced_dots as dots
 from tests.lowering.harness import Case
 from tests.lowering.ptx import unsafe
 

@@ -14,7 +14,7 @@ from mimw.ir.linear import linear_of, positions
 from mimw.triton_port.accesses import stored_layouts, tile_layouts
 from mimw.triton_port.text import ModuleText
 from tests.compiling import to_assembly, to_ttgir
-from tests.tle.swizzled import swizzled
+from tests.kernels.swizzled import swizzled
 
 ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(3)}
 

@@ -6,7 +6,7 @@ import pytest
 
 from mimw.triton_port.allocation import allocation
 from tests.compiling import to_ttgir
-from tests.lowering import pipelines
+from tests.kernels import staging
 from tests.lowering.harness import Case
 
 _DESC = "tensordesc<fp16[64,64]>"
@@ -20,7 +20,7 @@ _CASES = {
 
 @pytest.fixture(params=_CASES)
 def pieces(request, tmp_path):
-    compiled = Case(getattr(pipelines, request.param), _CASES[request.param]).compiled(by=to_ttgir)
+    compiled = Case(getattr(staging, request.param), _CASES[request.param]).compiled(by=to_ttgir)
     return request.param, allocation(compiled.stage("ttgir")).pieces
 
 
@@ -38,7 +38,7 @@ def test_nothing_lies_over_a_buffer(pieces):
 
 def test_scratch_of_tasks_is_apart(tmp_path):
     """Reductions in three tasks run at once, so their scratch does not share bytes; one warp needs none."""
-    compiled = Case(pipelines.tasks_of_all_sizes, {"x": "*fp32"}).compiled(by=to_ttgir)
+    compiled = Case(staging.tasks_of_all_sizes, {"x": "*fp32"}).compiled(by=to_ttgir)
     scratch = [piece.start for piece in allocation(compiled.stage("ttgir")).pieces
                if piece.op not in ("ttg.local_alloc", "tt.func", "ttg.warp_specialize")]
     assert len(scratch) == len(set(scratch)) == 3
@@ -46,8 +46,8 @@ def test_scratch_of_tasks_is_apart(tmp_path):
 
 def test_memory_is_given_back_at_the_end_of_the_kernel_or_task():
     """A `local_dealloc` for each allocation survives Triton's canonicalisation, at the very end of kernel or task."""
-    text = Case(pipelines.inside_loop_and_if, _CASES["inside_loop_and_if"]).compiled(by=to_ttgir).stage("ttgir")
+    text = Case(staging.inside_loop_and_if, _CASES["inside_loop_and_if"]).compiled(by=to_ttgir).stage("ttgir")
     lines = [line.strip().split(" ")[0] for line in text[:text.index("tt.return")].splitlines()]
     assert lines[-4:-1] == ["ttg.local_dealloc"] * 3
-    task = Case(pipelines.transposing_tasks, _CASES["transposing_tasks"]).compiled(by=to_ttgir).stage("ttgir")
+    task = Case(staging.transposing_tasks, _CASES["transposing_tasks"]).compiled(by=to_ttgir).stage("ttgir")
     assert task[:task.index("ttg.warp_return")].rstrip().splitlines()[-1].strip().startswith("ttg.local_dealloc")

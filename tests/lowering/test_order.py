@@ -12,8 +12,7 @@ from mimw.compile import compile_kernel, pipeline
 from mimw.errors import OrderChanged
 from mimw.triton_port.text import module_of
 from tests.compiling import to_ttgir
-
-from . import ordered
+from tests.kernels import ordered_effects as ordered
 
 SIGNATURE = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "flag": "*i32", "K": "i32"}
 ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(5)}

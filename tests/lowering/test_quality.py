@@ -6,7 +6,7 @@ import pytest
 
 from mimw.compile import Compiled, compile_kernel
 from tests.compiling import to_assembly
-from tests.lowering import plain
+from tests.kernels import plain_tl as plain
 from tests.lowering.assembly import assembled
 from tests.lowering.harness import Case
 

@@ -3,13 +3,13 @@
 import re
 
 from tests.compiling import to_assembly
-from tests.lowering import pipelines
+from tests.kernels import staging
+from tests.kernels.one_word import CASES
 from tests.lowering.harness import Case
 from tests.lowering.ptx import unsafe
-from tests.lowering.words import CASES
 
 _DESC = "tensordesc<fp16[64,64]>"
-_STAGING = Case(pipelines.through_staging, {"x_desc": _DESC, "y_desc": _DESC, "n": "i32"})
+_STAGING = Case(staging.through_staging, {"x_desc": _DESC, "y_desc": _DESC, "n": "i32"})
 
 
 def syncs(ptx: str) -> set[str]:
@@ -18,7 +18,7 @@ def syncs(ptx: str) -> set[str]:
 
 def test_a_sync_inside_a_task_counts_that_tasks_threads():
     """Barrier 1 starts and ends the region with all warps; tasks have one each, wider tasks first, one warp none."""
-    ptx = Case(pipelines.tasks_of_all_sizes, {"x": "*fp32"}).compiled(by=to_assembly).stage("ptx")
+    ptx = Case(staging.tasks_of_all_sizes, {"x": "*fp32"}).compiled(by=to_assembly).stage("ptx")
     assert syncs(ptx) == {"barrier.sync 1", "bar.sync 0, 128", "bar.sync 2, 256", "bar.sync 3, 64"}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.lowering.words import CASES
+from tests.kernels.one_word import CASES
 
 
 @pytest.mark.parametrize("name", CASES)

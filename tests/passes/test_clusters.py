@@ -8,7 +8,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import KernelError, ProtocolError
-from tests.words import cluster_kernels as kernels
+from tests.kernels import clusters as kernels
 
 
 def ir_of(kernel, cluster=(2, 1, 1), element="i32", **constants):

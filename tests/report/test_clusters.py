@@ -6,7 +6,8 @@ import mimw
 import mimw.tlx as tlx
 from mimw.analysis import barrier_arrays, register_plan, task_resources
 from mimw.report import barrier_graph, resource_table
-from tests.passes.test_protocol_in_clusters import RIGHT, compiled, exchange, ring
+from tests.kernels.multicast_ring import RIGHT, exchange, ring
+from tests.passes.test_protocol_in_clusters import compiled
 
 
 def tasks(program, target):

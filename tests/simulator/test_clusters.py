@@ -147,6 +147,6 @@ def test_order_of_clusters():
 
 def test_more_clusters_than_fit_at_once():
     y = np.zeros(600 * 2, np.int32)
-    from tests.words.cluster_kernels import ranks
+    from tests.kernels.clusters import ranks
     mimw.simulate(ranks, (600, ), y, ctas_per_cga=(4, 1, 1))
     assert (y.reshape(600, 2) == np.stack([np.arange(600) % 4, np.full(600, 4)], 1)).all()

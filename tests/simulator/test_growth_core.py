@@ -10,46 +10,23 @@ from random import Random
 
 import numpy as np
 import pytest
-import triton.language as tl
 
 import mimw
-from mimw import tlx
 from mimw.collector import resting_collector
 from mimw.simulate import prepare
 from mimw.simulator import run
 from mimw.simulator.machine import machine as machines
 from mimw.simulator.machine.machine import Machine
 from mimw.simulator.run import watching
+from tests.kernels.rings import summed
 
 pytestmark = pytest.mark.usefixtures("little_to_collect")
 
 
-@mimw.jit
-def ring(source, out, trips, STAGES: tl.constexpr):
-    """One task copies tiles in, the other adds them up."""
-    tiles = tlx.local_alloc((1, 256), tl.float32, STAGES)
-    full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    with tlx.async_tasks():
-        with tlx.async_task("default"):
-            total = tl.zeros((1, 256), tl.float32)
-            for i in range(trips):
-                slot, phase = i % STAGES, i // STAGES & 1
-                tlx.barrier_wait(full[slot], phase)
-                total += tlx.local_load(tiles[slot])
-                tlx.barrier_arrive(free[slot])
-                tlx.named_barrier_wait(9, 128)
-            tl.store(out + tl.program_id(0) * 256 + tl.arange(0, 256)[None, :], total)
-        with tlx.async_task(num_warps=1):
-            for i in range(trips):
-                slot, phase = i % STAGES, i // STAGES & 1
-                tlx.barrier_wait(free[slot], phase ^ 1)
-                tlx.barrier_expect_bytes(full[slot], 1024)
-                tlx.async_descriptor_load(source, tiles[slot], [0, 0], full[slot])
-
-
 def launched(ctas, trips, stages=4):
     source, out = np.ones((1, 256), np.float32), np.zeros((ctas, 256), np.float32)
-    launch = prepare(ring, (ctas, ), (mimw.TensorDescriptor.from_tensor(source, [1, 256]), out, trips), {"STAGES": stages})
+    described = mimw.TensorDescriptor.from_tensor(source, [1, 256])
+    launch = prepare(summed, (ctas, ), (described, out, trips), dict(WIDTH=256, STAGES=stages, MEET=True))
     return launch, out
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from mimw.errors import SimulationError
 
-from .kernels import gemm
 from .programs import FP32, I1, I32, I64, HostTensor, Sketch
+from .sketches import gemm
 
 
 def test_every_program_runs_once():

@@ -5,8 +5,8 @@ import pytest
 
 from mimw.errors import BarrierMisuse, Deadlock, UnwrittenRead
 
-from .kernels import gemm, ring
 from .programs import HostTensor, line_of
+from .sketches import gemm, ring
 
 SEEDS = range(6)
 

@@ -10,10 +10,11 @@ import triton.language as tl
 import mimw
 from mimw.costs import Figure, Model
 from mimw.errors import SimulatorMisuse, TargetError
-from tests.analysis.test_needed import branches
-from tests.words.cluster_kernels import swap
-
-from .kernels import as_often_as_told, drawn, product_case, told_by_a_peer, until_small
+from tests.kernels.clusters import swap
+from tests.kernels.drawn_tiles import drawn
+from tests.kernels.lines import line_of
+from tests.kernels.product import WAITS, product, product_case
+from tests.kernels.rounds_by_data import as_often_as_told, branches, told_by_a_peer, until_small
 
 # One SM at 1 GHz, so that a cycle is a nanosecond; everything small is free.
 _FREE = """
@@ -74,7 +75,7 @@ def test_too_few_stages_show_as_bubbles(chip, stages, cycles):
     found = predicted(product_case(stages=stages))
     assert found.cycles == pytest.approx(cycles)
     waits = {bubble.lane[1]: bubble for bubble in reversed(found.bubbles())}
-    assert waits["consumer"].what == "full" and waits["consumer"].site.line == 22
+    assert waits["consumer"].what == "full" and waits["consumer"].site.line == line_of(product, WAITS)
     assert waits["consumer"].time == pytest.approx((cycles - 16 * 128) / 1000)
 
 
@@ -82,7 +83,7 @@ def test_a_latency_bound_kernel_says_so(chip):
     chip(tma__load_ns=3000, tma__load_dram_ns=3000)
     found = predicted(product_case(stages=1))
     assert found.bound.startswith("latency: no unit is busy more than")
-    assert "for full at " in found.bound and "kernels.py:22" in found.bound
+    assert "for full at " in found.bound and f"product.py:{line_of(product, WAITS)}" in found.bound
 
 
 def test_the_share_of_memory_bounds(chip):
@@ -198,7 +199,8 @@ def test_branches_that_depend_on_data_are_taken_and_said(chip):
     free = mimw.predict(branches, (1, ), x, out, 5, SIZE=128)
     chip(rate__special=64)
     found = mimw.predict(branches, (1, ), x, out, 5, SIZE=128)
-    assert [site.line for site in found.assumed] == [24] and f"the branch at {found.assumed[0]}" in str(found)
+    assert [site.line for site in found.assumed] == [line_of(branches, "if tl.max(value, 0)")]
+    assert f"the branch at {found.assumed[0]}" in str(found)
     assert found.cycles - free.cycles == pytest.approx(128 / 64, rel=0.01)           # the division in it
 
 

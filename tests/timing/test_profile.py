@@ -13,8 +13,10 @@ from mimw.passes.stamp_time import BEGIN, END, stamp_time
 from mimw.simulate import prepare
 from mimw.target import target
 from mimw.timing.profile import _decoded
-
-from .kernels import drawn, product, product_case, started_in_a_loop
+from tests.kernels.drawn_tiles import drawn
+from tests.kernels.lines import line_of
+from tests.kernels.product import WAITS, product, product_case
+from tests.kernels.rounds_by_data import started_in_a_loop
 
 SIGNATURE = {"a_desc": "tensordesc<fp16[64,64]>", "b_desc": "tensordesc<fp16[64,64]>", "out": "*fp32", "K": "i32"}
 META = dict(M=64, N=64, BK=64, STAGES=2)
@@ -99,7 +101,7 @@ def test_records_become_events():
     second = [event for event in found.trace.events if (event.cta, event.lane) == (1, "consumer")]
     assert [(event.kind, round(event.start, 6), round(event.end, 6)) for event in second] == [
         ("run", 1.0, 1.05), ("wait", 1.05, 1.2), ("run", 1.2, 1.25), ("wait", 1.25, 1.5), ("run", 1.5, 3.0)]
-    assert second[0].label == "barrier_wait full" and second[0].site.line == 22
+    assert second[0].label == "barrier_wait full" and second[0].site.line == line_of(product, WAITS)
     assert found.busy()["consumer"] == pytest.approx(0.8)
 
 
@@ -123,7 +125,7 @@ def test_tasks_that_a_loop_starts():
     program = prepare(started_in_a_loop, (1, ), (np.zeros(8, np.int32), 4), {}).program
     with pytest.raises(NotYet, match="tasks that a loop or a branch starts") as error:
         stamp_time(program, target("sm_90a"), 64)
-    assert error.value.sites[0].file.endswith("kernels.py")
+    assert error.value.sites[0].file.endswith("rounds_by_data.py")
 
 
 @pytest.mark.gpu

@@ -8,8 +8,7 @@ import mimw
 import mimw.tle as tle
 from mimw.compile import compile_kernel
 from mimw.errors import TargetError
-
-from .swizzled import swizzled
+from tests.kernels.swizzled import swizzled
 
 
 @mimw.jit

@@ -9,7 +9,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import Deadlock
-from tests.tle.kernels import refused
+from tests.tle.compiling import refused
 
 SQUARE = tle.device_mesh({"block_cluster": [("row", 2), ("column", 2)]})
 FOUR = tle.device_mesh({"cluster": 4})

@@ -9,7 +9,7 @@ import mimw
 import mimw.tle as tle
 from mimw.language.tle.dot import plan
 from tests.compiling import to_assembly
-from tests.tle.kernels import refused
+from tests.tle.compiling import refused
 from tests.tle.test_reshard import pieces
 
 SQUARE = tle.device_mesh({"cluster": [("x", 2), ("y", 2)]})

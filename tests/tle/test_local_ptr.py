@@ -8,8 +8,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
-
-from .swizzled import swizzled
+from tests.kernels.swizzled import swizzled
 
 
 @mimw.jit

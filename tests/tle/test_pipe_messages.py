@@ -154,8 +154,7 @@ def test_what_the_compiler_knows():
 def test_barriers_of_the_authors_own_keep_their_words():
     from mimw.analysis import pipe_sides
     from mimw.simulate import prepare
-
-    from .pipes import ring as other
+    from tests.kernels.pipes import ring as other
     program = prepare(other, (1, ), (arguments()[0], arguments()[1], 6), dict(N=16, M=32, CAPACITY=2)).program
     sides = {side.side: side for side in pipe_sides(program).values()}
     assert set(sides) == {"full", "free"} and sides["free"].slot(1) == "slot 1 of pipe 'ring'"

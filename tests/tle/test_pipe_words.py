@@ -18,9 +18,8 @@ from mimw.cli.conflicts import conflict_text
 from mimw.passes import check_pipes, drop_unused, expand_pipes
 from mimw.report import barrier_graph, resource_table
 from mimw.target import target
+from tests.kernels import pipes
 from tests.language.harness import USER_LINE, Kernel
-
-from . import pipes
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import KernelError
-from tests.tle.kernels import refused
+from tests.tle.compiling import refused
 
 FOUR = tle.device_mesh({"block_cluster": 4})
 SQUARE = tle.device_mesh({"cluster": [("row", 2), ("column", 2)]})

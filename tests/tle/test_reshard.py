@@ -9,7 +9,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw.compile import compile_kernel
-from tests.tle.kernels import refused
+from tests.tle.compiling import refused
 
 SQUARE = tle.device_mesh({"cluster": [("x", 2), ("y", 2)]})
 LINE = tle.device_mesh({"cluster": [("x", 4)]})

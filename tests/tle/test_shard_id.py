@@ -7,7 +7,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw.compile import compile_kernel
-from tests.tle.kernels import launched, refused
+from tests.tle.compiling import launched, refused
 
 PAIR = tle.device_mesh({"block_cluster": 2})
 SQUARE = tle.device_mesh({"block_cluster": [("cluster_x", 2), ("cluster_y", 4)]})

@@ -10,8 +10,7 @@ from mimw.compile import gpu_target
 from mimw.target import target as find_target
 from mimw.triton_port.runtime import ASTSource, stock_compile
 from tests.compiling import to_assembly
-
-from .plain_kernels import KERNELS
+from tests.kernels.undecorated import KERNELS
 
 OPTIONS = {"enable_fp_fusion": True}
 

@@ -17,9 +17,9 @@ from mimw.watchdog.arguments import TooLarge, on_the_host
 from mimw.watchdog.guard import Guard
 from mimw.watchdog.launch import Launch
 from mimw.watchdog.verdict import verdict
+from tests.kernels.hangs import cases
 
 from .fabricated import Table, stamped
-from .hangs import cases
 from .test_report import both_wait
 
 

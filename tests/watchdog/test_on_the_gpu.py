@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent / "hangs.py"
+SCRIPT = Path(__file__).parents[1] / "kernels" / "hangs.py"
 LINES = {text.strip(): number for number, text in reversed(list(enumerate(SCRIPT.read_text().splitlines(), 1)))}    # the first such
 
 

@@ -3,9 +3,9 @@
 from mimw.watchdog.hung import Hung
 from mimw.watchdog.report import lines_that_wait, places
 from mimw.watchdog.table import seen, taken_apart
+from tests.kernels.hangs import cases
 
 from .fabricated import FIRST_ADDRESS, Table, stamped, word
-from .hangs import cases
 from .test_on_the_gpu import LINES, at
 
 FULL, FREE = LINES["tlx.barrier_wait(full[0], i & 1)"], LINES["tlx.barrier_wait(free[0], (i & 1) ^ FLIP)"]

@@ -10,11 +10,10 @@ import mimw
 from mimw.errors import LaunchError
 from mimw.watchdog import Launch, has_hung, seconds, watched_simulation
 from mimw.watchdog.notes import file, remember
+from tests.kernels.hangs import cases, handed_on, tuned
 from tests.processes import mimw as command
 
-from .hangs import cases, handed_on, tuned
-
-SCRIPT = Path(__file__).parent / "hangs.py"
+SCRIPT = Path(__file__).parents[1] / "kernels" / "hangs.py"
 
 
 @pytest.mark.parametrize("text, expected", [(None, None), ("", None), ("0", None), ("2.5", 2.5), ("10", 10.0)])

@@ -15,9 +15,9 @@ from mimw.simulate import prepare
 from mimw.simulator import run
 from mimw.target import target
 from mimw.triton_port.runtime import knobs
+from tests.kernels.hangs import cases, handed_on
 
 from .fabricated import compiled, stamped
-from .hangs import cases, handed_on
 from .test_on_the_gpu import LINES
 
 RIGHT = cases()["right"]

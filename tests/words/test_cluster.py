@@ -5,8 +5,7 @@ import pytest
 import triton.language as tl
 
 import mimw
-
-from . import cluster_kernels as kernels
+from tests.kernels import clusters as kernels
 
 DTYPES = {"fp32": (tl.float32, np.float32), "fp16": (tl.float16, np.float16), "i8": (tl.int8, np.int8),
           "i64": (tl.int64, np.int64)}

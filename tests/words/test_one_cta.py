@@ -12,8 +12,8 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import KernelError, OutOfBounds
+from tests.kernels import clusters as kernels
 
-from . import cluster_kernels as kernels
 from .test_cluster import numbers
 
 ALONE = [{}, {"ctas_per_cga": (1, 1, 1)}]

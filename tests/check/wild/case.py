@@ -1,6 +1,5 @@
 """What each file of this folder gives: cases, each a public thread, the mistake told there, and a program with and without it."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -40,14 +39,6 @@ def case(*threads, **fields):
         return launch
 
     return register
-
-
-def lines_with(kernel, text: str) -> set[int]:
-    """The lines of the kernel's source that hold `text`."""
-    source, first = inspect.getsourcelines(kernel.fn)
-    found = {first + index for index, line in enumerate(source) if text in line}
-    assert found, text
-    return found
 
 
 def without(launch, taken_out):

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 import mimw
+from tests.kernels.lines import lines_with
 
 from . import counts, fences, groups, parities, scopes, slots  # noqa: F401  they fill CASES
-from .case import CASES, lines_with, without
+from .case import CASES, without
 
 PAGE = Path(__file__).parents[3] / "docs" / "DEBUGGING.md"
 BY_NAME = {one.name: one for one in CASES}

@@ -1,70 +1,13 @@
-"""Small kernels whose time can be worked out by hand."""
+"""Kernels whose course depends on what they read, by a loop or a branch, and a loop that starts its tasks anew.
 
-import numpy as np
+Shapes: `told` is one int32; buffers are SIZE elements, a power of two. HOW and COPIED say by which words the number gets into
+shared memory, or out of it: who predicts a launch has to follow the number through each. No mistake can be planted.
+"""
+
 import triton.language as tl
 
 import mimw
 from mimw import tle, tlx
-
-
-@mimw.jit
-def product(a_desc, b_desc, out, K, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr):
-    """out (M, N) = a (M, K) b (K, N), by one producer and one consumer over a ring of STAGES slots."""
-    a_tiles = tlx.local_alloc((M, BK), tlx.dtype_of(a_desc), STAGES)
-    b_tiles = tlx.local_alloc((BK, N), tlx.dtype_of(b_desc), STAGES)
-    full = tlx.alloc_barriers(STAGES)
-    free = tlx.alloc_barriers(STAGES)
-    with tlx.async_tasks():
-        with tlx.async_task("default"):  # consumer
-            acc = tl.zeros((M, N), tl.float32)
-            for k in range(0, tl.cdiv(K, BK)):
-                slot, phase = tlx.warp_spec.get_bufidx_phase(k, STAGES)
-                tlx.barrier_wait(full[slot], phase)
-                acc = tlx.async_dot(a_tiles[slot], b_tiles[slot], acc)
-                acc = tlx.async_dot_wait(0, acc)
-                tlx.barrier_arrive(free[slot])
-            tl.store(out + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], acc)
-        with tlx.async_task(num_warps=1):  # producer
-            for k in range(0, tl.cdiv(K, BK)):
-                slot, phase = tlx.warp_spec.get_bufidx_phase(k, STAGES)
-                tlx.barrier_wait(free[slot], phase ^ 1)
-                tlx.barrier_expect_bytes(full[slot], (M + N) * BK * 2)
-                tlx.async_descriptor_load(a_desc, a_tiles[slot], [0, k * BK], full[slot])
-                tlx.async_descriptor_load(b_desc, b_tiles[slot], [k * BK, 0], full[slot])
-
-
-def product_case(k=1024, m=64, n=64, stages=4, fill=np.empty):
-    """(kernel, grid, args, meta) of one program."""
-    a, b, out = fill((m, k), np.float16), fill((k, n), np.float16), np.zeros((m, n), np.float32)
-    describe = mimw.TensorDescriptor.from_tensor
-    return product, (1, ), (describe(a, [m, 64]), describe(b, [64, n]), out, k), dict(M=m, N=n, BK=64, STAGES=stages)
-
-
-@mimw.jit
-def drawn(counter, order_of, tiles, LIMIT: tl.constexpr):
-    """Tiles drawn from a counter: the number goes through shared memory to the task that works on it."""
-    slot = tlx.local_alloc((1, ), tl.int32, 1)
-    full = tlx.alloc_barriers(1)
-    free = tlx.alloc_barriers(1)
-    with tlx.async_tasks():
-        with tlx.async_task("default"):  # worker
-            turn = 0
-            tile = tl.program_id(0)
-            while tile < tiles:
-                tl.store(order_of + tile, tl.program_id(0))
-                tlx.barrier_wait(full[0], turn % 2)
-                tile = tl.max(tlx.local_load(slot[0]), 0)
-                tlx.barrier_arrive(free[0])
-                turn += 1
-        with tlx.async_task(num_warps=1):  # scheduler
-            turn = 0
-            tile = tl.program_id(0)
-            while tile < tiles:
-                tile = tl.atomic_add(counter, 1) + tl.num_programs(0)
-                tlx.barrier_wait(free[0], turn % 2 ^ 1)
-                tlx.local_store(slot[0], tl.full((1, ), tile, tl.int32))
-                tlx.barrier_arrive(full[0])
-                turn += 1
 
 
 @mimw.jit
@@ -146,3 +89,19 @@ def told_by_a_peer(told, out, SIZE: tl.constexpr, HOW: tl.constexpr):
     for i in range(rounds):
         tl.store(out + i % SIZE, i)
     tl.store(out + at, seen)
+
+
+@mimw.jit
+def branches(x, out, limit, SIZE: tl.constexpr):
+    """One branch on an argument, one on data of a copy."""
+    buffer = tlx.local_alloc((SIZE, ), tl.float32, 1)
+    at = tl.arange(0, SIZE)
+    tlx.async_load(x + at, buffer[0])
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
+    value = tlx.local_load(buffer[0])
+    if limit > 3:
+        value = value * 2
+    if tl.max(value, 0) > 1.0:
+        value = value / 2
+    tl.store(out + at, value)

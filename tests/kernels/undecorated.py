@@ -1,4 +1,7 @@
-"""Kernels without a word of ours, undecorated, so that both decorators can have them."""
+"""Kernels without a word of ours, undecorated, so that both decorators can have them.
+
+Shapes: rows of `columns` elements, BLOCK at a time, or (M, K) by (K, N). Each kernel is right.
+"""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,7 @@
-"""A layout for tests that want one in which neighbours do not lie together."""
+"""A layout, not a kernel: for buffers in which neighbours should not lie together.
+
+    tle.gpu.alloc([64, 64], tl.float16, layout=swizzled([64, 64], tl.float16, WANTED))
+"""
 
 import triton
 

@@ -1,4 +1,7 @@
-"""Warp-specialised kernels whose syncs, registers and buffers the tests look at."""
+"""Warp-specialised kernels whose syncs, registers and buffers the tests look at.
+
+Shapes: tiles of (64, 64) in fp16, n of them in a loop, x and y by descriptor or pointer. Each kernel is right.
+"""
 
 import triton.language as tl
 

@@ -1,4 +1,8 @@
-"""The smallest kernel of each word that has an emission of its own, and the targets on which it compiles."""
+"""The smallest kernel of each word that has an emission of its own, and the targets on which it compiles.
+
+Shapes: tiles of 64 or (64, 64) elements, one program. `CASES["NAME"]` is the kernel of a word as a `Case`, with its signature,
+beside its targets. Each kernel is right.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Launches that hang, one a name, and some that do not: `python -m mimw run --watchdog 3 tests/watchdog/hangs.py NAME`.
+"""Launches that hang, one a name, and some that do not: `python -m mimw run --watchdog 3 tests/kernels/hangs.py NAME`.
 
-Where torch finds a GPU they run there; the simulator takes numpy arrays.
+Rows of SIZE fp32. Mistakes: FLIP=0, and `go` of 0 or below n. Where torch finds a GPU they run there, else on the simulator.
 """
 
 import sys

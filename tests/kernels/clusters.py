@@ -1,4 +1,8 @@
-"""The smallest kernels that use each cluster word."""
+"""The smallest kernels that use each cluster word.
+
+Shapes: x and y hold a tile of N, or of (R, C), elements of type D for each CTA, one below the other; a cluster is 2 or SIZE CTAs.
+Each kernel is right, but for `sent_to_who_leaves`.
+"""
 
 import triton.language as tl
 
@@ -197,3 +201,12 @@ def reduce_in_tasks(x_ptr, y_ptr, R: tl.constexpr, C: tl.constexpr, SIZE: tl.con
                 tlx.local_store(tiles[0], tl.load(x_ptr + (tl.program_id(0) * ROUNDS + step) * R * C + at))
                 tlx.barrier_arrive(full[0])
                 tlx.cluster_barrier()
+
+
+@mimw.jit
+def sent_to_who_leaves(x_ptr):
+    """A CTA sends 32 fp32 into another that may end before they land: nobody waits for `full`."""
+    tile = tlx.local_alloc((32, ), tl.float32, 1)
+    full = tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], 128)
+    tlx.async_remote_shmem_store(tile[0], tl.load(x_ptr + tl.arange(0, 32)), tlx.cluster_cta_rank() ^ 1, full[0])    # send

@@ -1,4 +1,8 @@
-"""Kernels in which wgmma reads what this task's threads have written: each needs a proxy fence between the two."""
+"""Kernels in which wgmma reads what this task's threads have written: each needs a proxy fence between the two.
+
+Shapes: x holds fp16 tiles of (64, 64) one after the other, y takes one (64, 64) product in fp32; n trips where there is a loop.
+The author writes no fence: the compiler does, and a test takes it out of the PTX.
+"""
 
 import triton.language as tl
 

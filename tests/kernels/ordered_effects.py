@@ -1,4 +1,8 @@
-"""Kernels whose effects stand in an order that passes of Triton's would like to change."""
+"""Kernels whose effects stand in an order that passes of Triton's would like to change.
+
+Shapes: a (64, K), b (K, 64) and c (64, 64) in fp16 and fp32, one program, K a multiple of BK, unless a kernel says otherwise. Each
+kernel is right; a pass that moved an effect would make it wrong.
+"""
 
 import triton.language as tl
 

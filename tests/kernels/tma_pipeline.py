@@ -1,6 +1,10 @@
-"""One ring kernel whose every synchronising word can be switched off or changed: what the truth tables run."""
+"""One ring kernel whose every synchronising word can be switched off or changed: what the truth tables run.
 
-import ml_dtypes
+Shapes: a (64, 64 steps) and b (64 steps, 64) in fp16, c (64, 64), one program. Mistakes: each switch of `RIGHT` leaves out or
+shifts a wait, an arrive, the expected bytes or the fence, as `pipeline_arguments(FENCE=False)` does; the functions at the end
+are three of them, for `mimw check tests/kernels/tma_pipeline.py:NAME`.
+"""
+
 import numpy as np
 import triton.language as tl
 
@@ -64,7 +68,7 @@ def pipeline_arguments(steps: int = 6, **changes):
     return (1, ), args, {**RIGHT, **changes}
 
 
-# The three wrong programs of docs/DEBUGGING.md, for `mimw check tests/check/kernels.py:NAME`.
+# The three wrong programs of docs/DEBUGGING.md, for `mimw check tests/kernels/tma_pipeline.py:NAME`.
 
 def released_before_the_wait():
     return pipeline, *pipeline_arguments(RELEASE_FIRST=True)
@@ -80,11 +84,3 @@ def right_pipeline():
 
 def store_without_fence():
     return pipeline, *pipeline_arguments(FENCE=False)
-
-
-def gemm_arguments(m=256, n=256, k=256, programs=2, dtype=ml_dtypes.bfloat16, **configuration):
-    """(grid, args, meta) of the library's GEMM at a small size."""
-    from mimw.kernels.gemm import Configuration, arguments
-    random = np.random.default_rng(0)
-    a, b = random.standard_normal((m, k)).astype(dtype), random.standard_normal((k, n)).astype(dtype)
-    return arguments(a, b, np.zeros((m, n), dtype), programs, Configuration(**configuration))

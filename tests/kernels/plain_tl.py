@@ -1,4 +1,8 @@
-"""Plain `tl` kernels that stock Triton and our path both compile; with `OURS` a fence sends a kernel down ours."""
+"""Plain `tl` kernels that stock Triton and our path both compile; with `OURS` a fence sends a kernel down ours.
+
+Shapes: rows of n columns, `stride` elements apart, B or (R, B) elements at a time; bf16 where nothing else is said. Each kernel is
+right: what is compared is the code.
+"""
 
 import triton.language as tl
 

@@ -1,0 +1,68 @@
+"""Kernels of tests stand on one shelf, tests/kernels/, or in the one module that runs them: none is copied, none is borrowed."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+_TESTS = Path(__file__).parent
+_SHELF = _TESTS / "kernels"
+_SMALL = 3      # statements: that many say nothing of their own
+
+
+def kernels_of(source: str) -> dict[str, str]:
+    """Name -> body, without its docstring, of each function that a `jit` decorates."""
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and any(ast.unparse(one).split("(")[0].endswith("jit") for one in node.decorator_list):
+            body = [line for line in node.body if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))]
+            if sum(isinstance(part, ast.stmt) for line in body for part in ast.walk(line)) > _SMALL:
+                found[node.name] = "\n".join(map(ast.unparse, body))
+    return found
+
+
+def borrowed(source: str, kernels: dict[str, dict[str, str]]) -> list[str]:
+    """The kernels that a module imports from another module of tests that is not on the shelf."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            there = node.module.removeprefix("tests.").rpartition(".")[2]
+            found += [f"{there}.{name.name}" for name in node.names if name.name in kernels.get(there, ())]
+    return found
+
+
+MODULES = {path: path.read_text() for path in sorted(_TESTS.rglob("*.py"))}
+ELSEWHERE = {path.stem: kernels_of(source) for path, source in MODULES.items() if path.parent != _SHELF}
+ON_THE_SHELF = [path for path in MODULES if path.parent == _SHELF and not path.stem.startswith(("test_", "__"))]
+
+
+def test_no_kernel_is_borrowed_from_another_test():
+    assert not {str(path): found for path, source in MODULES.items() if (found := borrowed(source, ELSEWHERE))}
+
+
+def test_no_kernel_is_copied():
+    places = defaultdict(list)
+    for path, source in MODULES.items():
+        for name, body in kernels_of(source).items():
+            places[body].append(f"{path.relative_to(_TESTS)}:{name}")
+    assert not [found for found in places.values() if len(found) > 1]
+
+
+@pytest.mark.parametrize("path", ON_THE_SHELF, ids=lambda path: path.stem)
+def test_a_file_of_the_shelf_says_shapes_and_mistakes(path):
+    doc = " ".join(ast.get_docstring(ast.parse(MODULES[path])).split())
+    assert doc and len(MODULES[path].splitlines()) <= 300
+    if kernels_of(MODULES[path]):
+        assert "Shapes" in doc or "Rows of" in doc
+        assert "istake" in doc or "is right" in doc or "author writes no fence" in doc
+
+
+def test_what_is_looked_for_is_found():
+    kernel = "@mimw.jit\ndef one(x):\n    \"\"\"Says.\"\"\"\n" + "".join(f"    a{i} = x\n" for i in range(_SMALL + 1))
+    assert kernels_of(kernel).keys() == {"one"} and kernels_of(kernel) == {"one": kernels_of(kernel.replace("Says", "Is"))["one"]}
+    assert not kernels_of(kernel.replace("mimw.jit", "mimw.other")) and not kernels_of("@mimw.jit\ndef one(x):\n    pass\n")
+    others = {"test_other": kernels_of(kernel)}
+    assert borrowed("from tests.check.test_other import one, two", others) == ["test_other.one"]
+    assert borrowed("from .test_other import one", others) == ["test_other.one"]
+    assert not borrowed("from tests.kernels.rings import one", others)
