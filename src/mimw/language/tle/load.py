@@ -24,7 +24,7 @@ def load(pointer=None, mask=None, other=None, is_async: tl.constexpr = False, *,
                mask, other, cache_modifier, eviction_policy, volatile - as in `tl.load`
                boundary_check, padding_option - only the defaults: they belong to block pointers, which Triton 3.9 has not
                is_async - a hint; the result is the same with and without
-    errors:    those of `tl.load`; ValueError if `is_async` is not a compile-time bool
+    errors:    those of `tl.load`; TypeError unless the pointer is given once; ValueError if `is_async` is not a compile-time bool
     lowers to: tt.load
     """
     if (pointer is None) == (ptr is None):

@@ -190,6 +190,7 @@ class pipe_writer(_Endpoint):
         """Wait until every reader has released what was in the stage of chunk `iter` before, and take its buffers.
 
         args:      iter - number of the chunk, an int or an integer scalar
+        errors:    ValueError for a chunk number that is no integer or negative, and for a pipe of another kernel
         lowers to: ttng.wait_barrier
         """
         return self._slot(self._record("pipe_acquire", iter, _semantic))
@@ -199,7 +200,8 @@ class pipe_writer(_Endpoint):
         """Publish chunk `iter`: what this partition has written, and what copies into the slot still bring.
 
         orders:    all of it -> what a reader does after its wait for the chunk
-        errors:    KernelError for a field that is filled in two ways in one chunk
+        errors:    ValueError for a chunk number as for `acquire`; when the kernel is compiled, KernelError for a field that is
+                   filled in two ways in one chunk
         lowers to: ttng.barrier_expect before TMA copies; ttg.async_wait, ttng.fence_async_shared, ttng.arrive_barrier
         """
         self._record("pipe_commit", iter, _semantic)
@@ -232,6 +234,7 @@ class pipe_reader(_Endpoint):
         """Wait until chunk `iter` is committed or closed; may be repeated before its release.
 
         returns:   pipe_wait_result: `slot` and `is_closed`
+        errors:    ValueError for a chunk number as for `acquire`
         lowers to: ttng.wait_barrier
         """
         *buffers, closed = self._record("pipe_wait", iter, _semantic, **self._told)
@@ -241,6 +244,7 @@ class pipe_reader(_Endpoint):
     def held(self, iter, _semantic=None) -> pipe_slot:
         """The slot of a chunk that this reader has waited for and not released: its buffers, without a second wait.
 
+        errors:    ValueError for a chunk number as for `acquire`
         not:       checked when compiling; the simulator finds a chunk that was not waited for, as a race
         """
         return self._slot(self._record("pipe_held", iter, _semantic, **self._told))
@@ -251,7 +255,8 @@ class pipe_reader(_Endpoint):
 
         args:      pred - (opt) an i1 scalar; where it is false nothing happens, and `iter` may be -1
         orders:    this partition's reads and writes before -> what the writer does after it has acquired the stage again
-        errors:    ProtocolError if an `async_dot` that reads the slot is still under way
+        errors:    ValueError for a chunk number as for `acquire`; KernelError for a `pred` that is no scalar; when the kernel is
+                   compiled, ProtocolError if an `async_dot` that reads the slot is still under way
         lowers to: ttng.arrive_barrier
         """
         when = predicate_handle("pipe.release", pred, _semantic)

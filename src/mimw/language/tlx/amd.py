@@ -41,14 +41,21 @@ def _check_buffer(ptr, offsets, mask=None, other=None, contiguity: int = 1) -> N
 @word
 def buffer_load(ptr, offsets, mask=None, other=None, cache: tl.constexpr = None, contiguity: tl.constexpr = 1,
                 _semantic=None) -> tl.tensor:
-    """Load at element offsets from a scalar base pointer; not offered yet."""
+    """Load at element offsets from a scalar base pointer; not offered yet.
+
+    errors:    AssertionError for a `ptr` that is no scalar pointer, offsets that are no 32-bit integers, `other`
+               without `mask`, or a `contiguity` that is no power of two; else NotYet
+    """
     _check_buffer(ptr, offsets, mask, other, contiguity)
     raise not_yet(_semantic, "buffer_load")
 
 
 @word
 def buffer_store(stored_value, ptr, offsets, mask=None, cache: tl.constexpr = None, _semantic=None) -> None:
-    """Store at element offsets from a scalar base pointer; not offered yet."""
+    """Store at element offsets from a scalar base pointer; not offered yet.
+
+    errors:    AssertionError as for `buffer_load`; else NotYet
+    """
     _check_buffer(ptr, offsets, mask)
     raise not_yet(_semantic, "buffer_store")
 
@@ -56,7 +63,10 @@ def buffer_store(stored_value, ptr, offsets, mask=None, cache: tl.constexpr = No
 @word
 def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, scope: tl.constexpr = None,
                       contiguity: tl.constexpr = 1, _semantic=None) -> tl.tensor:
-    """Add at element offsets from a scalar base pointer, giving the old values; not offered yet."""
+    """Add at element offsets from a scalar base pointer, giving the old values; not offered yet.
+
+    errors:    AssertionError as for `buffer_load`, and for element types that cannot be added; else NotYet
+    """
     _check_buffer(ptr, offsets, mask, contiguity=contiguity)
     element = ptr.dtype.element_ty
     if element not in _ATOMIC_TYPES:
@@ -67,14 +77,20 @@ def buffer_atomic_add(ptr, offsets, value, mask=None, sem: tl.constexpr = None, 
 @word
 def buffer_load_to_local(dest, ptr, offsets, mask=None, other=None, cache_modifier: tl.constexpr = "",
                          _semantic=None) -> async_token:
-    """Start copying from element offsets of a scalar base pointer into a buffer; not offered yet."""
+    """Start copying from element offsets of a scalar base pointer into a buffer; not offered yet.
+
+    errors:    AssertionError as for `buffer_load`; else NotYet
+    """
     _check_buffer(ptr, offsets, mask, other)
     raise not_yet(_semantic, "buffer_load_to_local")
 
 
 @word
 def assume_uniform(value, _semantic=None):
-    """`value`, promised to be equal in all lanes: a scalar pointer or a scalar of at least 16 bits. No effect on NVIDIA."""
+    """`value`, promised to be equal in all lanes: a scalar pointer or a scalar of at least 16 bits. No effect on NVIDIA.
+
+    errors:    AssertionError for anything else; NotYet on AMD
+    """
     scalar = isinstance(value, tl.tensor) and not value.type.is_block()
     if not scalar or (not value.dtype.is_ptr() and value.dtype.primitive_bitwidth < 16):
         refuse(AssertionError, f"assume_uniform takes a scalar pointer or a scalar of at least 16 bits, got {value}")
@@ -85,7 +101,10 @@ def assume_uniform(value, _semantic=None):
 
 @word
 def amd_sched_barrier(mask: tl.constexpr = 0, _semantic=None) -> None:
-    """Instruction scheduling barrier; not offered yet."""
+    """Instruction scheduling barrier; not offered yet.
+
+    errors:    ValueError for a mask that is no constexpr int from 0 to 0xFFF; NotImplementedError on NVIDIA; else NotYet
+    """
     if not is_int(mask) or not 0 <= mask <= 0xFFF:
         refuse(ValueError, f"amd_sched_barrier: mask must be a constexpr int from 0 to 0xFFF, got {mask!r}")
     if capability(_semantic) is not None:
@@ -95,7 +114,10 @@ def amd_sched_barrier(mask: tl.constexpr = 0, _semantic=None) -> None:
 
 @word
 def extract_slice(source, shape: tl.constexpr, offsets: tl.constexpr, _semantic=None) -> tl.tensor:
-    """A static slice of a register tile that moves nothing between lanes; not offered yet."""
+    """A static slice of a register tile that moves nothing between lanes; not offered yet.
+
+    errors:    AssertionError for another rank, or a slice that is not inside the tile; else NotYet
+    """
     rank = len(source.shape)
     if not len(shape) == len(offsets) == rank:
         refuse(AssertionError, f"extract_slice: shape and offsets must have rank {rank}")

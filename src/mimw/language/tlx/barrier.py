@@ -25,7 +25,6 @@ __all__ = [
 ]
 
 WARP = NVIDIA_WARP
-MOST_BYTES = (1 << 20) - 1  # PTX, mbarrier tx-count
 
 
 @word
@@ -36,6 +35,7 @@ def alloc_barriers(num_barriers: tl.constexpr, arrive_count: tl.constexpr = 1, _
                arrive_count - arrive operations that complete a phase: every barrier_arrive, barrier_expect_bytes and commit
                               is one, whatever its number of warps
     orders:    the initialisation -> every later use by any thread of the CTA
+    errors:    ValueError unless both are ints > 0
     lowers to: ttng.init_barrier, by one thread
     """
     positive_int("alloc_barriers: num_barriers", num_barriers)
@@ -53,6 +53,7 @@ def alloc_warp_barrier(num_barriers: tl.constexpr, num_warps: tl.constexpr = 1, 
                num_warps    - warps of the task that arrives
                num_arrivals - arrive operations that complete a phase; each brings 32 * num_warps arrivals
     orders:    the initialisation -> every later use by any thread of the CTA
+    errors:    ValueError unless all are ints > 0; TargetError below sm_90, NotImplementedError on AMD
     not:       an arrive on it does not make the task's warps wait for each other
     lowers to: ttng.init_barrier, by one thread
     """
@@ -72,6 +73,8 @@ def barrier_expect_bytes(bar, size: tl.constexpr, pred=None, _semantic=None) -> 
                size - bytes of all copies that complete on it in this phase, 0 to 2^20 - 1
                pred - (opt) scalar; nothing happens when false
     orders:    all that the task's threads did before -> what a waiter does after (task-wide sync, then one arrival)
+    errors:    KernelError for a `bar` that is not one mbarrier, a size above 2^20 - 1, or a `pred` that is no scalar;
+               AssertionError for a remote view; ValueError for a size that is no constexpr int >= 0
     lowers to: ttng.barrier_expect
     """
     _refuse_remote("barrier_expect_bytes", bar)
@@ -92,12 +95,14 @@ def barrier_wait(bar, phase, pred=None, _semantic=None) -> None:
                phase - 0 or 1, or an integer scalar of such a value; a fresh barrier counts as having completed phase 1
                pred  - (opt) scalar; the wait is skipped when false
     orders:    what each arriving side did before its arrive -> what this task does after the wait
+    errors:    KernelError for a `bar` that is not one mbarrier, an int other than 0 and 1, or a `pred` that is no
+               scalar; TypeError for a phase that is no integer; AssertionError for a remote view
     not:       generic stores against a later TMA read; that takes fence("async_shared")
     lowers to: ttng.wait_barrier
     """
     _refuse_remote("barrier_wait", bar)
     handle = single_barrier("barrier_wait", bar, _semantic)
-    _semantic.builder.record("barrier_wait", handle, _phase(phase, _semantic),
+    _semantic.builder.record("barrier_wait", handle, _phase("barrier_wait", phase, _semantic),
                              predicate_handle("barrier_wait", pred, _semantic))
 
 
@@ -108,20 +113,23 @@ def barrier_try_wait(bar, phase, _semantic=None) -> tl.tensor:
     args:      bar   - one mbarrier of this CTA; a remote view is refused
                phase - 0 or 1, or an integer scalar of such a value; a fresh barrier counts as having completed phase 1
     orders:    where it is true, as barrier_wait; where it is false, nothing
+    errors:    KernelError, TypeError and AssertionError as for barrier_wait
     lowers to: PTX mbarrier.test_wait.parity in each thread, and a reduction over the task's threads
     """
     _refuse_remote("barrier_try_wait", bar)
     handle = single_barrier("barrier_try_wait", bar, _semantic)
-    return tl.tensor(_semantic.builder.record("barrier_test", handle, _phase(phase, _semantic)).results[0], tl.int1)
+    parity = _phase("barrier_try_wait", phase, _semantic)
+    return tl.tensor(_semantic.builder.record("barrier_test", handle, parity).results[0], tl.int1)
 
 
-def _phase(phase, semantic):
+def _phase(name: str, phase, semantic):
+    """The parity as an i32 handle."""
     if isinstance(phase, int):
         if phase not in (0, 1):
-            refuse(KernelError, f"barrier_wait: `phase` must be 0 or 1, got {phase}", mend="keep the parity: `phase & 1`")
+            refuse(KernelError, f"{name}: `phase` must be 0 or 1, got {phase}", mend="keep the parity: `phase & 1`")
         return semantic.builder.get_int32(int(phase))
     if not isinstance(phase, tl.tensor) or phase.type.is_block() or not phase.dtype.is_int():
-        refuse(TypeError, f"barrier_wait: `phase` must be an int or an integer scalar, got {phase}")
+        refuse(TypeError, f"{name}: `phase` must be an int or an integer scalar, got {phase}")
     if phase.dtype == tl.int1:
         return semantic.builder.create_int_cast(phase.handle, tl.int32.to_ir(semantic.builder), False)
     return semantic.cast(phase, tl.int32).handle
@@ -137,6 +145,9 @@ def barrier_arrive(bar, arrive_count: tl.constexpr = 1, remote_cta_rank=None, pr
                                  an i32 scalar. Needs a launch with ctas_per_cga, where it may run.
                pred            - (opt) scalar; nothing happens when false
     orders:    all that the task's threads (on a warp barrier: that thread) did before -> what a waiter does after
+    errors:    KernelError for a `bar` that is not one mbarrier, a rank that is no integer, or a `pred` that is no
+               scalar; ValueError for an `arrive_count` that is no int > 0; AssertionError for a remote view, and for an
+               `arrive_count` other than 1 on AMD; with a rank TargetError below sm_90, NotImplementedError on AMD
     lowers to: ttng.arrive_barrier; on a warp barrier PTX mbarrier.arrive.release.cta; with a rank mapa and
                mbarrier.arrive.release.cluster, or .cta where the kernel writes nothing that another CTA could read
     """

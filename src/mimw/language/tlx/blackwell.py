@@ -24,7 +24,10 @@ _SCALED_FORMATS = ("e2m1", "e4m3", "e5m2")
 def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_format: tl.constexpr, use_acc=None, pred=None,
                      mBarriers=(), two_ctas: tl.constexpr = False, force_async: tl.constexpr = False,
                      out_dtype: tl.constexpr = tl.float32, _semantic=None) -> None:
-    """Block-scaled matrix multiply into tensor memory; not offered yet."""
+    """Block-scaled matrix multiply into tensor memory; not offered yet.
+
+    errors:    AssertionError on chips without tensor memory and for an unknown format; else NotYet
+    """
     needs_tensor_memory("async_dot_scaled", _semantic)
     for name, given in (("A_format", A_format), ("B_format", B_format)):
         if given not in _SCALED_FORMATS:
@@ -34,7 +37,10 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
 
 @word
 def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> None:
-    """Arrive on a barrier when all earlier asynchronous tensor work of the thread is complete; not offered yet."""
+    """Arrive on a barrier when all earlier asynchronous tensor work of the thread is complete; not offered yet.
+
+    errors:    AssertionError on chips without tensor memory; else NotYet
+    """
     needs_tensor_memory("tcgen05_commit", _semantic)
     raise not_yet(_semantic, "tcgen05_commit")
 
@@ -43,7 +49,10 @@ def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> 
 def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_format: tl.constexpr, acc=None,
                fast_math: tl.constexpr = False, lhs_k_pack: tl.constexpr = True, rhs_k_pack: tl.constexpr = True,
                out_dtype: tl.constexpr = tl.float32, tiles_per_warp: tl.constexpr = None, _semantic=None) -> tl.tensor:
-    """`tl.dot_scaled`, with an AMD schedule of tiles; not offered yet."""
+    """`tl.dot_scaled`, with an AMD schedule of tiles; not offered yet.
+
+    errors:    ValueError for `tiles_per_warp` of another length or with entries below 1; else NotYet
+    """
     if tiles_per_warp is not None:
         rank = len(lhs.shape)
         if len(tiles_per_warp) != rank:

@@ -32,6 +32,10 @@ def async_store(dst_global_ptr, src_smem, size, _semantic=None) -> None:
     args:      dst_global_ptr - scalar pointer, 16-byte aligned
                src_smem       - one 1-D buffer
                size           - bytes, an int or an integer scalar; a multiple of 16
+    orders:    nothing until the task has waited by async_descriptor_store_wait
+    errors:    KernelError for another pointer, a `src_smem` that is not one buffer, or a size that is no multiple of
+               16; AssertionError for a buffer of another rank or a size above the buffer's; NotYet for a buffer outside
+               this CTA's shared memory; TargetError below sm_90, NotImplementedError on AMD
     not:       after generic writes to `src_smem`: fence("async_shared") first. Do not overwrite it before
                async_descriptor_store_wait, which also ends this copy
     lowers to: PTX cp.async.bulk.global.shared::cta.bulk_group

@@ -62,8 +62,9 @@ def cluster_barrier(_semantic=None) -> None:
 
 @word
 def fence_mbarrier_init_cluster(_semantic=None) -> None:
-    """Make the initialisation of this CTA's barriers visible to the cluster, for whoever comes after a cluster_barrier.
+    """Make the initialisation of this CTA's barriers visible to each thread of the cluster that comes after a cluster_barrier.
 
+    errors:    TargetError below sm_90, NotImplementedError on AMD
     not:       a wait. Kernels that use other CTAs' barriers need neither: both are put at their start.
     lowers to: PTX fence.mbarrier_init.release.cluster, by one thread
     """
@@ -77,6 +78,8 @@ def remote_view(bar, remote_cta_rank, _semantic=None) -> mbarrier:
 
     args:      bar             - one mbarrier of this CTA; anything but an mbarrier: AssertionError
                remote_cta_rank - an int or an i32 scalar, 0 to cluster size - 1
+    errors:    AssertionError for anything but an mbarrier of this CTA; KernelError for an array of several, or a rank
+               that is no integer; TargetError below sm_90, NotImplementedError on AMD
     not:       to be waited on, and barrier_arrive takes the local barrier and the rank instead. Needs a launch with ctas_per_cga
                wherever it may run, also for rank 0.
     """
@@ -99,6 +102,8 @@ def remote_shmem_store(dst, src, remote_cta_rank, _semantic=None) -> None:
                src             - block tensor of the shape and dtype of `dst`
                remote_cta_rank - whose `dst`: an int or an i32 scalar, 0 to cluster size - 1; without a cluster 0, this CTA
     orders:    nothing. A cluster_barrier, or barrier_arrive(remote_cta_rank=...) and the wait for it, make the tile visible.
+    errors:    KernelError for a `dst` that is not one buffer, a `src` of another shape or dtype, or a rank that is no
+               integer; NotYet for a `dst` outside shared memory; TargetError below sm_90, NotImplementedError on AMD
     not:       for a later TMA or MMA read without fence("async_shared").
     lowers to: PTX mapa, st.shared::cluster
     """
@@ -117,6 +122,9 @@ def async_remote_shmem_store(dst, src, remote_cta_rank, barrier, _semantic=None)
                barrier         - mbarrier, named by this CTA's handle; the receiver expects prod(shape) * size_of(dtype) bytes
                                  from each sender
     orders:    the tile -> what a task of the receiver does after waiting on its `barrier`
+    errors:    KernelError as for remote_shmem_store, and for a buffer below 4 bytes or a `barrier` that is not one
+               mbarrier; AssertionError for a remote view; NotYet for a `dst` outside shared memory; TargetError below
+               sm_90, NotImplementedError on AMD
     lowers to: PTX mapa, st.async; each element is stored by one thread.
     """
     name = "async_remote_shmem_store"
@@ -139,6 +147,9 @@ def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) 
                remote_cta_rank - whose `dst` and `barrier`: an int or an i32 scalar, 0 to cluster size - 1
                barrier         - mbarrier, named by this CTA's handle, that completes the bytes in the receiver
     orders:    the bytes -> what a task of the receiver does after waiting on its `barrier`
+    errors:    KernelError for operands that are not one buffer, sizes that differ or are no multiple of 16 bytes, a
+               `barrier` that is not one mbarrier, or a rank that is no integer; AssertionError for a remote view;
+               NotYet for a buffer outside shared memory; TargetError below sm_90, NotImplementedError on AMD
     not:       after generic writes to `src`: fence("async_shared") first.
     lowers to: PTX mapa, cp.async.bulk.shared::cluster.shared::cta
     """

@@ -39,8 +39,14 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
                         first is the base) into a 1-D `result`. Both lie at multiples of 16 bytes; no mask, no other
                bulk_size - (opt) bytes, an int or integer scalar, a multiple of 16; by default the whole buffer
                barrier - of a bulk copy: the mbarrier that its bytes complete on; expect them first
+    returns:   a token of the copy
     orders:    nothing until this task has waited for the group; then its threads see the data. Another task sees them after
                that wait and a barrier. Bulk: the data -> what a task does after waiting on `barrier`.
+    errors:    KernelError for a `result` that is not one buffer, pointers of another shape or element type, or a mask
+               that is not boolean; ValueError for an unknown modifier or policy, and for `other` without `mask`;
+               NotImplementedError for a block pointer; NotYet for a buffer outside shared memory; AssertionError for
+               `bulk_size` or `barrier` without `bulk`, and with it for a mask, no barrier, a buffer of another rank or
+               too many bytes; bulk: TargetError below sm_90, NotImplementedError on AMD
     not:       faster than ordinary loads where a thread's piece is below 4 bytes or `other` is not zero: those go through
                registers, and the data are in place at once
     lowers to: ttg.async_copy_global_to_local; PTX cp.async.bulk.shared::cluster.global
@@ -96,6 +102,8 @@ def async_load_commit_group(tokens=(), _semantic=None) -> async_token:
     """Close this task's current group of `async_load`s; a group without loads counts too.
 
     args:      tokens - (opt) of the loads in the group
+    returns:   a token of the group
+    errors:    KernelError for anything but tokens
     lowers to: ttg.async_commit_group
     """
     handles = _tokens("async_load_commit_group", tokens, _semantic)
@@ -108,7 +116,9 @@ def async_load_wait_group(pendings: tl.constexpr, tokens=(), _semantic=None) -> 
 
     args:      pendings - how many may still run, >= 0
                tokens   - (opt) of the commits waited for
+    returns:   a token of the wait, for the reads that come after it
     orders:    the finished groups' data -> this task's reads after the wait
+    errors:    ValueError for `pendings` that is no constexpr int >= 0; KernelError for anything but tokens
     lowers to: ttg.async_wait
     """
     if not is_int(pendings) or pendings < 0:

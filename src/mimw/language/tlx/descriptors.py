@@ -26,6 +26,7 @@ def allocate_tensor_descriptor(num: tl.constexpr, _semantic=None) -> tensor_desc
     """Reserve slots for `num` descriptors in global memory, private to the CTA; their contents are undefined.
 
     args:      num - positive constexpr int, else ValueError
+    errors:    TargetError below sm_90, NotImplementedError on AMD
     not:       without an allocator: the launch takes the memory from `triton.set_allocator`
     lowers to: ttg.global_scratch_alloc, 128 bytes a slot, 128-byte aligned
     """
@@ -56,6 +57,9 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
                padding_option - what out of bounds elements read as: "zero" or (floating point only) "nan"
     orders:    the descriptor -> this task's later uses of it; for other tasks, a barrier between and then
                `reinterpret_tensor_descriptor` (or the captured result)
+    errors:    TypeError for a `desc_ptr` that is no slot or a `base` that is no scalar pointer; KernelError for an
+               array of several slots; ValueError for the other limits; TargetError below sm_90, NotImplementedError on
+               AMD
     not:       while a copy through the slot's old descriptor may still run. TypeError for a `desc_ptr` that is no slot,
                ValueError for the other limits.
     lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy)
@@ -108,6 +112,8 @@ def reinterpret_tensor_descriptor(desc_ptr, block_shape: tl.constexpr, dtype: tl
                block_shape - that of the descriptor
                dtype       - its element type
     orders:    the maker's writes -> uses of the result, if a barrier lies between the maker and this call
+    errors:    TypeError as said; KernelError for an array of several slots; TargetError below sm_90,
+               NotImplementedError on AMD
     not:       a conversion: another block shape or dtype than the maker's is undefined (the simulator refuses it). The result has
                no shape and strides.
     lowers to: ttng.tensormap_fenceproxy_acquire, ttng.reinterpret_tensor_descriptor

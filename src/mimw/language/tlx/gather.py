@@ -32,6 +32,8 @@ def local_gather(src, indices, axis: tl.constexpr, token=None, _semantic=None) -
                axis    - the dimension that the indices run along; negative counts from the last
                token   - (opt) of `async_load_wait_group`: the read comes after that wait
     returns:   a tile of the shape of `indices` and the dtype of `src`
+    errors:    KernelError for a `src` that is not one buffer, indices of another type, rank or extent, an axis that the
+               buffer has not, or another token; AssertionError for another CTA's memory or tensor memory
     not:       checked at run time: an index out of range is undefined (the simulator refuses it)
     lowers to: ttg.local_gather
     """
@@ -52,6 +54,7 @@ def local_scatter(dst, src, indices, axis: tl.constexpr, token=None, _semantic=N
                indices - integer tile of the shape of `src`; elsewhere than along `axis` at most the extents of `dst`
                axis    - the dimension that the indices run along; negative counts from the last
                token   - (opt) of `async_load_wait_group`: the write comes after that wait
+    errors:    KernelError and AssertionError as for local_gather, and KernelError for a `src` of another shape or dtype
     not:       ordered among equal indices: one of their values stays
     lowers to: ttg.local_scatter
     """
@@ -100,6 +103,8 @@ def zeros(shape: tl.constexpr, dtype: tl.constexpr, layout: tl.constexpr = None,
     args:      shape  - its extents
                dtype  - its element type
                layout - (opt) a register layout to make it in, pinned; AssertionError for anything else
+    errors:    ValueError for extents that are no ints > 0; AssertionError as said; NotYet for a register layout other
+               than `tlx.layout`
     """
     if layout is not None:
         if not isinstance(layout, layout_encoding) or isinstance(layout, shared_layout_encoding):

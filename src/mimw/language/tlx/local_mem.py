@@ -36,6 +36,10 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                reuse   - (opt) a storage alias spec, as one of the arrays that share it; or another buffer, whose start
                          address this array gets (the memory behind both is as large as the larger one)
                layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
+    errors:    ValueError for extents or a `num` that are no ints > 0, another dtype or storage, and a `reuse` that is
+               no buffer or spec of the same storage; TypeError for a `layout` that is no shared layout; NotYet for a
+               layout that this release cannot make; for tmem AssertionError on chips without tensor memory, NotYet on
+               others, NotImplementedError with a `layout`
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
     lowers to: ttg.local_alloc, an array as a leading dimension
     """
@@ -87,6 +91,7 @@ def local_view(buf, idx, _semantic=None):
     args:      buf - a buffer or barrier array; or a single buffer, which loses its leading dimension (a buffer of rank 1
                      gives a view of one element)
                idx - int or integer scalar; out of range is undefined, and refused when it is known
+    errors:    KernelError for anything but an array or a buffer, and for an index that is no integer
     not:       a copy: the view shares the memory
     lowers to: ttg.memdesc_index
     """
@@ -102,6 +107,9 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
     args:      buf    - one buffer
                offset - one int or integer scalar a dimension; a run-time offset must be a multiple of the extent there
                shape  - extents of the box
+    errors:    KernelError for a `buf` that is not one buffer, a box that is known to be outside it, or an offset that
+               is no integer; ValueError for another rank or extents that are no ints > 0; NotYet for a buffer outside
+               shared memory
     not:       checked at run time: out of range or misaligned is undefined
     lowers to: ttg.memdesc_subslice
     """
@@ -124,6 +132,8 @@ def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_te
 
     args:      buf  - one buffer
                dims - a permutation of its dimensions, else ValueError
+    errors:    KernelError for a `buf` that is not one buffer; ValueError for other dims, and for a layout that has no
+               permuted form; NotYet for a buffer outside shared memory
     lowers to: ttg.memdesc_trans
     """
     buf = single_buffer("local_trans", "buf", buf, _semantic)
@@ -149,6 +159,8 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
                layout - (opt) a register layout to load in, pinned
                relaxed, rematerialize_coordinates(_group) - AMD scheduling hints, no effect elsewhere
     orders:    after this task's earlier writes to the buffer; against other tasks only through barriers
+    errors:    KernelError for a `src` that is not one buffer or another token; TypeError for another `layout`; NotYet
+               for a register layout other than `tlx.layout`, and for a buffer outside shared memory
     lowers to: ttg.local_load
     """
     src = single_buffer("local_load", "src", src, _semantic)
@@ -166,6 +178,8 @@ def local_store(dst, src, _semantic=None) -> None:
     args:      dst - one buffer
                src - block tensor of its shape and dtype
     orders:    before this task's later reads of the buffer; against other tasks only through barriers
+    errors:    KernelError for a `dst` that is not one buffer, or a `src` of another shape or dtype; NotYet for a buffer
+               outside shared memory
     not:       before a TMA store or another task's MMA; that takes fence("async_shared")
     lowers to: ttg.local_store
     """

@@ -37,8 +37,13 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
                                  computed when they return; still a group of their own for the wait
                out_dtype       - float32, or float16 for f16 and fp8; int8 gives int32 and f32, bf16 give float32
                use_acc, pred, mBarriers, two_ctas, force_async - no effect on Hopper
+    returns:   a register tile (M, N) of the result's dtype
     orders:    nothing until `async_dot_wait`: the result may only be passed on as `acc`, through a loop, or to the wait, and
                the operands must not be overwritten
+    errors:    AssertionError for types, shapes, ranks and an `input_precision` that the tensor core does not take;
+               KernelError for operands that are neither one buffer nor a tile, 8-bit or tf32 operands that are not
+               contiguous along K, and another `acc`; NotYet on Blackwell; TargetError below sm_90, NotImplementedError
+               on AMD
     not:       8-bit and tf32 operands that are not contiguous along K; M % 64, N % 8 != 0, N > 256 or K < 16
     lowers to: ttng.warp_group_dot, is_async; "tf32x3", "ieee": ttg.local_load, tt.dot
     """
@@ -160,6 +165,8 @@ def async_dot_wait(pendings: tl.constexpr, inp, _semantic=None) -> tl.tensor:
     args:      pendings - how many may still run, >= 0; every async_dot of the task is one group, in program order
                inp      - result of an async_dot; readable afterwards if its group is among the finished ones
     orders:    the finished groups' reads of shared memory -> what this task does after, so their operands are free
+    errors:    ValueError for `pendings` that is no constexpr int >= 0; KernelError for an `inp` that is no result of an
+               async_dot
     lowers to: ttng.warp_group_dot_wait
     """
     if not is_int(pendings) or pendings < 0:

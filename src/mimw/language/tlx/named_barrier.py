@@ -28,6 +28,7 @@ def named_barrier_wait(bar: tl.constexpr, arrive_count: tl.constexpr, _semantic=
                arrive_count - threads that open it, those that arrive and those that wait together; a multiple of 32. Each warp
                               counts 32 when it comes: a task of more warps than there is room for opens it several times
     orders:    shared memory: what each thread that came did before -> what those that waited do after
+    errors:    ValueError for other numbers; NotImplementedError on AMD
     lowers to: PTX barrier.sync
     """
     _record("named_barrier_wait", bar, arrive_count, _semantic)
@@ -38,6 +39,7 @@ def named_barrier_arrive(bar: tl.constexpr, arrive_count: tl.constexpr, _semanti
     """Arrive at hardware barrier `bar` with all threads of this task, and go on. Arguments as of `named_barrier_wait`.
 
     orders:    shared memory: what this task did before -> what those that wait there do after
+    errors:    ValueError for other numbers; NotImplementedError on AMD
     lowers to: PTX barrier.arrive
     """
     _record("named_barrier_arrive", bar, arrive_count, _semantic)

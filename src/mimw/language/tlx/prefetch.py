@@ -23,6 +23,8 @@ __all__ = ["async_descriptor_prefetch_tensor", "prefetch"]
 def async_descriptor_prefetch_tensor(desc, offsets, pred=None, eviction_policy: tl.constexpr = "", _semantic=None) -> None:
     """Prefetch one block of `desc` into L2; one thread of the task issues it. Arguments as of `async_descriptor_load`.
 
+    errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
+               for a `pred` that is no scalar; TargetError below sm_90, NotImplementedError on AMD
     not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
     lowers to: PTX cp.async.bulk.prefetch.tensor.L2.global.tile, one for each box of the block
     """
@@ -41,6 +43,8 @@ def prefetch(pointer, level: tl.constexpr = "L2", mask=None, tensormap: tl.const
                level     - "L1" or "L2"
                mask      - (opt) i1, broadcast: only where true
                tensormap - prefetch the descriptor; `level` and `mask` are ignored
+    errors:    AssertionError for another level; KernelError for anything but pointers (a descriptor, with `tensormap`),
+               and for a mask that is not boolean; NotImplementedError on AMD; with `tensormap` TargetError below sm_90
     not:       emitted for a descriptor that an `if` or a loop hands on: its address is not known then
     lowers to: PTX prefetch.global.L1, prefetch.global.L2, prefetch.param.tensormap
     """

@@ -41,6 +41,8 @@ def require_layout(x, layout: tl.constexpr, pin: tl.constexpr = True, late_addre
                         memory access, a dot or `release_layout`; elements of 8 bits and less, and tiles on AMD, are not held
                         against Triton's own passes. Without, a hint.
                late_address_compute - AMD scheduling hint, no effect elsewhere
+    errors:    KernelError for an `x` that is no block tensor; TypeError for anything but a register layout, NotYet for
+               one other than `tlx.layout`; AssertionError for a `pin` that is no bool
     lowers to: ttg.convert_layout, and for `pin` an empty ttg.inline_asm
     """
     for name, flag in (("pin", pin), ("late_address_compute", late_address_compute)):
@@ -56,6 +58,7 @@ def release_layout(x, _semantic=None) -> tl.tensor:
     """`x`, in whatever layout suits what follows.
 
     args:      x - block tensor in a layout that the author pinned; a compile error otherwise
+    errors:    KernelError for an `x` that is no block tensor
     """
     x = _block("release_layout", x, _semantic)
     return tl.tensor(_semantic.builder.record("release_layout", x.handle).results[0], x.type)
@@ -73,6 +76,8 @@ def assert_same_layout(lhs, rhs, _semantic=None) -> None:
 
     args:      lhs - block tensor
                rhs - block tensor of the same shape, or a register layout; else TypeError
+    errors:    KernelError for an `lhs` that is no block tensor, and for shapes that differ; TypeError for another
+               `rhs`; NotYet for a register layout other than `tlx.layout`
     not:       a conversion, nor anything at run time
     """
     if not isinstance(rhs, (tl.tensor, layout_encoding)):
@@ -92,6 +97,7 @@ def dump_layout(x, _semantic=None) -> None:
     """While compiling, print to stderr where `x` lies: its line, its MLIR type, and threads and values as `shape:stride`.
 
     args:      x - block tensor or one buffer
+    errors:    KernelError for anything else
     not:       anything at run time, or when the compiled kernel comes from a cache
     """
     if isinstance(x, buffered_tensor):

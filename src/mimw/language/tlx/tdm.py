@@ -38,7 +38,10 @@ def _check_offsets(desc, offsets) -> None:
 @word
 def async_amd_descriptor_load(desc, result, offsets=None, pred=None, clamp_bounds: tl.constexpr = True,
                               _semantic=None) -> async_token:
-    """Start copying one block of `desc` into `result`; not offered yet."""
+    """Start copying one block of `desc` into `result`; not offered yet.
+
+    errors:    AssertionError on chips other than gfx1250 and for another number of offsets; else NotYet
+    """
     _needs_tdm("async_amd_descriptor_load", _semantic)
     _check_offsets(desc, offsets)
     raise not_yet(_semantic, "async_amd_descriptor_load")
@@ -46,7 +49,11 @@ def async_amd_descriptor_load(desc, result, offsets=None, pred=None, clamp_bound
 
 @word
 def async_amd_descriptor_load_fused(members, cache_modifier: tl.constexpr = "", _semantic=None) -> async_token:
-    """Start 2 to 4 copies, (descriptor, buffer, warp bit mask) each, as one; not offered yet."""
+    """Start 2 to 4 copies, (descriptor, buffer, warp bit mask) each, as one; not offered yet.
+
+    errors:    AssertionError on chips other than gfx1250; ValueError for another number of members, masks that meet or
+               ranks that differ; TypeError for another member; else NotYet
+    """
     _needs_tdm("async_amd_descriptor_load_fused", _semantic)
     if not 2 <= len(members) <= 4:
         refuse(ValueError, f"async_amd_descriptor_load_fused takes 2 to 4 members, got {len(members)}")
@@ -64,7 +71,10 @@ def async_amd_descriptor_load_fused(members, cache_modifier: tl.constexpr = "", 
 
 @word
 def async_amd_descriptor_store(desc, source, offsets=None, clamp_bounds: tl.constexpr = True, _semantic=None) -> None:
-    """Start copying `source` to one block of `desc`; not offered yet."""
+    """Start copying `source` to one block of `desc`; not offered yet.
+
+    errors:    AssertionError on chips other than gfx1250 and for another number of offsets; else NotYet
+    """
     _needs_tdm("async_amd_descriptor_store", _semantic)
     _check_offsets(desc, offsets)
     raise not_yet(_semantic, "async_amd_descriptor_store")
@@ -72,7 +82,10 @@ def async_amd_descriptor_store(desc, source, offsets=None, clamp_bounds: tl.cons
 
 @word
 def async_amd_descriptor_wait(pendings: tl.constexpr = 0, tokens=None, _semantic=None) -> async_token:
-    """Wait until at most `pendings` copies are unfinished, or for `tokens`, not both; not offered yet."""
+    """Wait until at most `pendings` copies are unfinished, or for `tokens`, not both; not offered yet.
+
+    errors:    AssertionError on chips other than gfx1250; ValueError for both; else NotYet
+    """
     _needs_tdm("async_amd_descriptor_wait", _semantic)
     if tokens is not None and pendings != 0:
         refuse(ValueError, "async_amd_descriptor_wait takes pendings or tokens, not both")
@@ -81,7 +94,10 @@ def async_amd_descriptor_wait(pendings: tl.constexpr = 0, tokens=None, _semantic
 
 @word
 def amd_descriptor_prefetch_tensor(desc, offsets, pred=None, speculative: tl.constexpr = False, _semantic=None) -> None:
-    """Prefetch one block of `desc`; not offered yet."""
+    """Prefetch one block of `desc`; not offered yet.
+
+    errors:    AssertionError on chips other than gfx1250 and for another number of offsets; else NotYet
+    """
     _needs_tdm("amd_descriptor_prefetch_tensor", _semantic)
     _check_offsets(desc, offsets)
     raise not_yet(_semantic, "amd_descriptor_prefetch_tensor")
@@ -90,7 +106,11 @@ def amd_descriptor_prefetch_tensor(desc, offsets, pred=None, speculative: tl.con
 @word
 def update_tensor_descriptor(desc, add_offsets=None, set_bounds=None, pred=None, clamp_bounds: tl.constexpr = False,
                              _semantic=None):
-    """`desc` moved by `add_offsets` or with other bounds; not offered yet."""
+    """`desc` moved by `add_offsets` or with other bounds; not offered yet.
+
+    errors:    AssertionError on chips other than gfx1250; ValueError for no change at all, lists of another length, and
+               bounds that are both clamped and set; else NotYet
+    """
     _needs_tdm("update_tensor_descriptor", _semantic)
     if add_offsets is None and set_bounds is None and pred is None:
         refuse(ValueError, "update_tensor_descriptor needs at least one of add_offsets, set_bounds and pred")

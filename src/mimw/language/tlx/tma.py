@@ -42,12 +42,18 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                barrier - mbarrier (or array of one) that completes prod(block shape) * size_of(dtype) bytes, out of bounds
                          parts included; expect them first
                pred    - (opt) scalar; nothing happens when false
+               cache_modifier  - "", ".ca", ".cg", ".cs" or ".cv": no effect, TMA has eviction policies only
                eviction_policy - "", "evict_first" or "evict_last"
                multicast_targets - (opt) ranks of CTAs of the cluster, ints or i32 scalars: the block lands at the same place in
                                    each of them and completes its bytes on the same barrier there. Not with a `desc`
                                    that an `if` or a loop hands on. Without a cluster the only rank is 0.
                two_ctas - not offered yet
     orders:    the block -> what a task does after waiting on `barrier`
+    errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
+               for a `result` that is not one buffer of the block's shape and dtype, a `barrier` that is not one
+               mbarrier, a `pred` that is no scalar or a rank that is no integer; ValueError for an unknown cache
+               modifier; NotYet for `two_ctas`, and for a buffer outside shared memory; TargetError below sm_90,
+               NotImplementedError on AMD
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster
     """
     needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load")
@@ -76,6 +82,11 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
                offsets - first element of the block, one i32 a dimension; out of bounds elements are not written
                eviction_policy - "", "evict_first" or "evict_last"; left out of a reduction whose `desc` an `if` or a loop hands on
                store_reduce    - "", or "add", "min", "max", "and", "or", "xor": combine atomically with what is there
+    orders:    nothing until the task has waited by async_descriptor_store_wait
+    errors:    AssertionError for anything but a descriptor, another number of offsets, an unknown policy or reduction;
+               KernelError for a `source` that is not one buffer of the block's shape and dtype, and for a type that the
+               hardware cannot reduce; NotYet for a buffer outside shared memory; TargetError below sm_90,
+               NotImplementedError on AMD
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before the store wait.
     lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce; a reduction with a policy PTX
                cp.reduce.async.bulk.tensor with .L2::cache_hint
@@ -94,6 +105,7 @@ def async_descriptor_store_wait(pendings: tl.constexpr, _semantic=None) -> None:
 
     args:      pendings - how many may still run, >= 0
     orders:    the finished stores' global writes and reads of shared memory -> what this task does after
+    errors:    ValueError for `pendings` that is no constexpr int >= 0
     not:       stores of other tasks; the task that issued them waits
     lowers to: ttng.async_tma_store_wait
     """

@@ -65,7 +65,12 @@ class ArrayValue(HandleValue):
 
     @word
     def __getitem__(self, idx, _semantic=None):
-        """The thing at `idx`, an int or an integer scalar; an index that is known to be out of range is refused."""
+        """The thing at `idx`, an int or an integer scalar.
+
+        errors:    KernelError for an index that is no integer, for one that is known to be out of range, and for a barrier
+                   that is no array
+        not:       checked at run time: out of range is undefined (the simulator refuses it)
+        """
         return self.at(idx, _semantic)
 
     def at(self, idx, semantic):

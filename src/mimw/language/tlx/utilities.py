@@ -36,7 +36,10 @@ def dtype_of(v, _semantic=None) -> tl.dtype:
 
 @word
 def size_of(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
-    """Bytes of one element in memory, as a constexpr."""
+    """Bytes of one element in memory, as a constexpr.
+
+    errors:    AssertionError for anything but a dtype
+    """
     if not isinstance(dtype, tl.dtype) or dtype.is_block():
         refuse(AssertionError, f"size_of takes a dtype such as tl.float16, got {dtype}")
     return tl.constexpr(8 if dtype.is_ptr() else max(1, dtype.primitive_bitwidth // 8))
@@ -44,7 +47,10 @@ def size_of(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
 
 @word
 def get_fp8_format_name(dtype: tl.constexpr, _semantic=None) -> tl.constexpr:
-    """ "e5m2" for tl.float8e5 and "e4m3" for tl.float8e4nv, as a constexpr."""
+    """ "e5m2" for tl.float8e5 and "e4m3" for tl.float8e4nv, as a constexpr.
+
+    errors:    AssertionError for another type
+    """
     names = {"fp8e5": "e5m2", "fp8e4nv": "e4m3"}
     if not isinstance(dtype, tl.dtype) or dtype.name not in names:
         refuse(AssertionError, f"get_fp8_format_name only supports tl.float8e5 and tl.float8e4nv, got {dtype}")
@@ -82,6 +88,7 @@ def vote_ballot_sync(mask: tl.constexpr, pred, _semantic=None) -> tl.tensor:
                pred - scalar or tile; what is not boolean is compared with 0. A thread says yes for a tile if any of the
                       elements that it owns is true
     returns:   i32, of the shape of `pred`; every element gets the ballot of its owner's warp
+    errors:    ValueError for another mask; KernelError for a `pred` that is no number; NotImplementedError on AMD
     lowers to: PTX vote.sync.ballot.b32
     """
     if capability(_semantic) is None:
