@@ -93,7 +93,8 @@ def _seed(text: str) -> int | tuple:
 
 
 def launch_of(options: Namespace, filled: bool = True) -> tuple:
-    """(kernel, grid, args, meta) of the launch that `options` names; arrays that are not `filled` are zeros, which cost no time."""
+    """(kernel, grid, args, meta) of the launch that `options` names; arrays that are not `filled` are zeros, which cost no time.
+    CommandError unless it names a kernel with its --args, or a function that gives these four."""
     found = load(options.kernel)
     if hasattr(found, "fn") or hasattr(found, "params"):
         args, meta = [], {}
@@ -118,7 +119,8 @@ def launch_of(options: Namespace, filled: bool = True) -> tuple:
 
 
 def argument(text: str, filled: bool = True) -> Any:
-    """`text` as a kernel argument: an array, a descriptor of one, a Python literal, or a dtype as tl.float16."""
+    """`text` as a kernel argument: an array, a descriptor of one, a Python literal, or a dtype as tl.float16.
+    Arrays of floats are random numbers where they are `filled`, all others zeros. CommandError for any other text."""
     match = _ARRAY.fullmatch(text)
     if match is None:
         if text.startswith("tl."):

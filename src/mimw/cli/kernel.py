@@ -80,6 +80,7 @@ def without_hints(signature: dict[str, str]) -> tuple[dict[str, str], dict[str, 
     returns:   signature  without hints
                constants  the arguments that are 1
                attrs      by path, that 16 divides a pointer or an integer
+    errors:    CommandError for any other hint
     """
     plain, constants, attrs = {}, {}, {}
     for index, (name, type_) in enumerate(signature.items()):
@@ -100,6 +101,7 @@ def bind(function: Any, types: list[str], constants: dict[str, Any]) -> tuple[di
 
     Constants are the parameters annotated `constexpr` and any other that `constants` names; one without a given value
     takes its default. Returns Triton's signature, in parameter order with "constexpr" for constants, and the constants.
+    CommandError for names that the kernel has not, for too many types, and for parameters without one.
     """
     params = inspect.signature(function).parameters
     positional = [item for item in types if "=" not in item]

@@ -26,7 +26,8 @@ from .script import existing_file
 def load(name: str) -> Any:
     """The object NAME of a file or importable module, with the published TLX imports answered by ours.
 
-    A file is imported, not run as `__main__`: code under `if __name__ == "__main__"` stays asleep.
+    A file is imported, not run as `__main__`: code under `if __name__ == "__main__"` does not run. CommandError where there is no
+    such file, module or name, and where the import fails.
     """
     from ..aliases import install_aliases
 
@@ -41,7 +42,7 @@ def load(name: str) -> Any:
 
 
 def kernel_of(value: Any, name: str) -> Any:
-    """The jitted function in `value`: autotuners and heuristics are taken off."""
+    """The jitted function in `value`, which `name` names: autotuners and heuristics are taken off. CommandError if none is."""
     while hasattr(getattr(value, "fn", None), "fn"):
         value = value.fn
     if not hasattr(value, "fn"):

@@ -21,7 +21,7 @@ from .errors import CommandError
 
 
 def check_output(path: str | Path) -> Path:
-    """`path`, if a file may be there."""
+    """`path`, or CommandError where no file can be written: its folder is missing, or it is a folder."""
     path = Path(path)
     if not path.parent.is_dir():
         raise CommandError(f"cannot write {path}: there is no folder {path.parent}.")
@@ -32,7 +32,7 @@ def check_output(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """What fails inside is told as a failure to write `path`."""
+    """An OSError inside becomes a CommandError that says that `path` could not be written."""
     try:
         yield
     except OSError as error:

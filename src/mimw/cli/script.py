@@ -79,7 +79,8 @@ def run_script(options: Namespace) -> None:
 
 
 def existing_file(name: str) -> str:
-    """The real path of a file, as Python puts it in `sys.path[0]` and as source lookups need it after a chdir."""
+    """The real path of a file, as Python puts it in `sys.path[0]` and as source lookups need it after a chdir.
+    CommandError if there is none."""
     if not os.path.isfile(name):
         raise CommandError(f"no file {name!r} here ({os.getcwd()}).")
     return os.path.realpath(name)

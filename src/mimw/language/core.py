@@ -71,7 +71,8 @@ def word(fn):
 
     args:  fn   - takes its arguments unwrapped; those annotated `tl.constexpr` are known at compile time; `_semantic` is
                   Triton's semantic over our recorder, `_generator` (if declared) the code generator
-    not:        RuntimeError outside a kernel, ValueError for a run-time value where a constexpr is needed
+    errors:     the word raises RuntimeError outside a kernel, TypeError for arguments that do not bind, and ValueError for
+                a run-time value where a constexpr is needed
     """
     signature = inspect.signature(fn)
     visible = signature.replace(parameters=[p for p in signature.parameters.values() if p.name not in HIDDEN])

@@ -91,7 +91,7 @@ class _Picture:
     def __init__(self, names: list[str], edges: tuple[BarrierEdge, ...]):
         self.names, self.edges = names, edges
         self.widths = [max(70.0, svg.text_width(name, 13) + 28) for name in names]
-        widest = max((svg.text_width(self.words(edge), 11) for edge in edges), default=0.0)
+        widest = max((svg.text_width(self.caption_text(edge), 11) for edge in edges), default=0.0)
         gap = max(_BETWEEN, widest - min(self.widths, default=0.0) + 60)
         self.left = [_MARGIN + sum(self.widths[:index]) + gap * index for index in range(len(names))]
         self.levels = self.stack()
@@ -102,13 +102,16 @@ class _Picture:
         self.width = (self.left[-1] + self.widths[-1] if names else 100.0) + _MARGIN
 
     @staticmethod
-    def words(edge: BarrierEdge) -> str:
+    def caption_text(edge: BarrierEdge) -> str:
+        """What is written on the edge: the barrier, and how it is arrived at."""
         return edge.label + (f"  {edge.note}" if edge.note else "")
 
     def span(self, edge: BarrierEdge) -> tuple[int, int]:
+        """The numbers of the boxes at its source and at its target."""
         return self.names.index(edge.source), self.names.index(edge.target)
 
     def forward(self, edge: BarrierEdge) -> bool:
+        """True of an edge that goes to the right, or to its own box: it is drawn above the boxes."""
         source, target = self.span(edge)
         return source <= target
 
@@ -143,25 +146,25 @@ class _Picture:
         outward = 28 - 24 * self.levels[edge] / max(1, *self.levels.values())
         return (start + outward, end - outward) if self.forward(edge) else (start - outward, end + outward)
 
-    def away(self, edge: BarrierEdge) -> float:
-        """The y of an edge's long stretch."""
+    def arc_y(self, edge: BarrierEdge) -> float:
+        """The y of the flat part of an edge's arc."""
         distance = 22 + _LEVEL * self.levels[edge]
         return self.top - distance if self.forward(edge) else self.top + _BOX + distance
 
     def edge(self, edge: BarrierEdge) -> str:
-        (start, end), away, forward = self.ends(edge), self.away(edge), self.forward(edge)
+        (start, end), y, forward = self.ends(edge), self.arc_y(edge), self.forward(edge)
         side, bend = (self.top, 6) if forward else (self.top + _BOX, -6)
         turn = 12 if start < end else -12
-        path = (f"M{start:.1f} {side} V{away + bend} Q{start:.1f} {away} {start + turn:.1f} {away} "
-                f"H{end - turn:.1f} Q{end:.1f} {away} {end:.1f} {away + bend} V{side}")
+        path = (f"M{start:.1f} {side} V{y + bend} Q{start:.1f} {y} {start + turn:.1f} {y} "
+                f"H{end - turn:.1f} Q{end:.1f} {y} {end:.1f} {y + bend} V{side}")
         return svg.element("path", svg.tooltip(str(edge)), d=path, fill="none", stroke=self.colour(edge), stroke_width=1.5,
                            marker_end=f"url(#{'forward' if forward else 'back'})")
 
     def caption(self, edge: BarrierEdge) -> str:
-        middle, y, words = sum(self.ends(edge)) / 2, self.away(edge) - 5, self.words(edge)
-        width = svg.text_width(words, 11)
+        middle, y, text = sum(self.ends(edge)) / 2, self.arc_y(edge) - 5, self.caption_text(edge)
+        width = svg.text_width(text, 11)
         return (svg.rectangle(middle - width / 2 - 2, y - 10, width + 4, 13, svg.PAPER)
-                + svg.text(middle, y, words, 11, "middle", self.colour(edge)))
+                + svg.text(middle, y, text, 11, "middle", self.colour(edge)))
 
     def colour(self, edge: BarrierEdge) -> str:
         return _FORWARD if self.forward(edge) else _BACK

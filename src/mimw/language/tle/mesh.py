@@ -90,17 +90,18 @@ class device_mesh(CompileTimeValue):
 
     @_in_kernels
     def __getitem__(self, key) -> device_mesh:
-        picks = [self._pick(axis, entry) for axis, entry in enumerate(_full_key(key, self.ndim))]
-        for axis, pick in enumerate(picks):
-            if isinstance(pick, range) and not pick:
+        selected = [self._selected(axis, entry) for axis, entry in enumerate(_full_key(key, self.ndim))]
+        for axis, indices in enumerate(selected):
+            if isinstance(indices, range) and not indices:
                 refuse(ValueError, f"device_mesh[...]: the slice of axis {self.dim_names[axis]!r} selects nothing")
-        kept = [(len(pick), name) for pick, name in zip(picks, self.dim_names) if isinstance(pick, range)]
+        kept = [(len(indices), name) for indices, name in zip(selected, self.dim_names) if isinstance(indices, range)]
         strides = [prod(self.shape[axis + 1:]) for axis in range(self.ndim)]
-        places = product(*(pick if isinstance(pick, range) else (pick, ) for pick in picks))
+        places = product(*(indices if isinstance(indices, range) else (indices, ) for indices in selected))
         ids = [self.physical_ids[sum(at * stride for at, stride in zip(place, strides))] for place in places]
         return self._derived([size for size, _ in kept], [name for _, name in kept], ids)
 
-    def _pick(self, axis: int, entry) -> int | range:
+    def _selected(self, axis: int, entry) -> int | range:
+        """What one entry of a key selects of its axis: an index, and the axis goes; or a range of them."""
         extent = self.shape[axis]
         if isinstance(entry, (slice, tl.slice)):
             return range(*slice(*(unwrap(bound) for bound in (entry.start, entry.stop, entry.step))).indices(extent))

@@ -45,11 +45,11 @@ def pipe(*, capacity: tl.constexpr, scope: tl.constexpr = "cta", name: tl.conste
     _check_over(over, capacity, readers, one_shot)
     builder = _semantic.builder
     readers, names = None if readers is None else tuple(readers), tuple(fields)
-    told = {"readers": readers} if readers else {}
-    told |= {"one_shot": True} if one_shot else {}
+    attrs = {"readers": readers} if readers else {}
+    attrs |= {"one_shot": True} if one_shot else {}
     buffers = tuple(buffer.handle for buffer in fields.values())
     below = () if over is None else (over._parts["_"].handle, )
-    handle = builder.record("pipe_make", buffers, capacity, *below, names=names, **told).results[0]
+    handle = builder.record("pipe_make", buffers, capacity, *below, names=names, **attrs).results[0]
     record = PipeRecord(name, capacity, names, readers, one_shot, builder, handle, builder.site, over is not None)
     value = pipe_value(record, {"_": PipeHandleType(record).value(handle), **fields})
     if name:
@@ -170,11 +170,11 @@ class pipe_value(Described):
 
 class _Endpoint(Described):
 
-    def _record(self, name: str, iter, semantic, *more, **told):
-        """Record the op `name` on the pipe's chunk `iter`; gives its results."""
+    def _record(self, name: str, iter, semantic, *more, **attrs):
+        """Record the op `name` on the pipe's chunk `iter`, with further operands and attributes; gives its results."""
         self._owner.check_kernel(semantic)
         chunk, unsigned = chunk_of(self._owner, iter, semantic)
-        return semantic.builder.record(name, self._parts["_"].handle, chunk, *more, **unsigned, **told).results
+        return semantic.builder.record(name, self._parts["_"].handle, chunk, *more, **unsigned, **attrs).results
 
     def _slot(self, handles: list) -> pipe_slot:
         """The visible fields of the slot whose buffers, one a field of the pipe, are given."""
@@ -226,7 +226,8 @@ class pipe_reader(_Endpoint):
     """A consumer's end of a pipe. Every thread of the partition makes each call."""
 
     @property
-    def _told(self) -> dict[str, str]:
+    def _reader_attr(self) -> dict[str, str]:
+        """The attribute that names this reader, if it has a name."""
         return {"reader": self._detail[0]} if self._detail[0] else {}
 
     @word
@@ -237,7 +238,7 @@ class pipe_reader(_Endpoint):
         errors:    ValueError for a chunk number as for `acquire`
         lowers to: ttng.wait_barrier
         """
-        *buffers, closed = self._record("pipe_wait", iter, _semantic, **self._told)
+        *buffers, closed = self._record("pipe_wait", iter, _semantic, **self._reader_attr)
         return pipe_wait_result(self._owner, {"_slot": self._slot(buffers), "_is_closed": tl.tensor(closed, tl.int1)})
 
     @word
@@ -247,7 +248,7 @@ class pipe_reader(_Endpoint):
         errors:    ValueError for a chunk number as for `acquire`
         not:       checked when compiling; the simulator finds a chunk that was not waited for, as a race
         """
-        return self._slot(self._record("pipe_held", iter, _semantic, **self._told))
+        return self._slot(self._record("pipe_held", iter, _semantic, **self._reader_attr))
 
     @word
     def release(self, iter, pred=None, _semantic=None) -> None:
@@ -260,7 +261,7 @@ class pipe_reader(_Endpoint):
         lowers to: ttng.arrive_barrier
         """
         when = predicate_handle("pipe.release", pred, _semantic)
-        self._record("pipe_release", iter, _semantic, *(() if when is None else (when, )), **self._told)
+        self._record("pipe_release", iter, _semantic, *(() if when is None else (when, )), **self._reader_attr)
 
 
 __all__ = ["pipe", "pipe_reader", "pipe_slot", "pipe_value", "pipe_wait_result", "pipe_writer"]

@@ -205,8 +205,8 @@ def _select(x: tl.tensor, tile: tl.tensor, grid: Grid, where: list, semantic) ->
     for axis, count in enumerate(grid.counts):
         if count > 1:
             number = semantic.floordiv(_line(grid.shape[axis], axis, rank, semantic), grid.tile[axis])
-            here = semantic.equal(number, where[axis])
-            inside = here if inside is None else semantic.and_(inside, here)
+            matches = semantic.equal(number, where[axis])
+            inside = matches if inside is None else semantic.and_(inside, matches)
     return semantic.where(semantic.broadcast_impl_shape(inside, list(grid.shape)), copies, x)
 
 

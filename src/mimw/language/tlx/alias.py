@@ -157,7 +157,13 @@ class reuse_group_ir_type(CompositeType):
 
 @host_constructible
 class reuse_group(tl.base_value):
-    """A tree of buffers that says how they share a spec's storage. Leaves are `buffered_tensor`s."""
+    """A tree of buffers that says how they share a spec's storage.
+
+    args:      elements   - one or more: arrays, which are the leaves, and further groups
+               group_type - `shared` or `distinct`, how the elements lie to each other
+               group_size - so many buffers of each array make one slot, an int > 0
+    errors:    ValueError without elements and for another size; TypeError for an element or a type that is none
+    """
 
     def __init__(self, *elements, group_type=reuse_group_type.shared, group_size=1, _semantic=None):
         self.args, self.group_type, self.group_size = tuple(unwrap(elements)), unwrap(group_type), unwrap(group_size)

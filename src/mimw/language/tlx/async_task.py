@@ -43,8 +43,9 @@ class async_tasks(Region):
                no_ending_cluster_sync - (sm_100) the author guarantees that peers are done with tensor memory
                mbarrier_try_wait_suspend_ns - (opt) hint >= 0 for every barrier_wait of the kernel, else ValueError; of several
                          regions the smallest counts, 0 is none
-               others    - accepted and ignored
+               others    - positional arguments, and keywords of other compilers: accepted and ignored
     orders:    all before the region -> every task; every task -> all after the region
+    errors:    ValueError for another hint, and for an argument that is known at run time only
     lowers to: ttg.warp_specialize
     """
 
@@ -65,8 +66,9 @@ class async_task(Region):
 
     args:      num_warps - extra warps, a power of two; not for the default task
                num_regs (or registers; num_regs wins) - (opt) registers a thread, divisible by 8, else ValueError
-               replicate - copies of the body, each with its own warps and `async_task_replica_id()`
+               replicate - copies of the body, each with its own warps and `async_task_replica_id()`; an int >= 1
                warp_group_start_id - (opt) first warp, >= 0
+    errors:    ValueError for other arguments: both "default" and num_warps, or neither; numbers that are no such ints
     not:       a list of task ids: the constructor takes the old form, a region refuses it (`task_ids` is not None)
     """
 
@@ -116,7 +118,7 @@ def async_task_replica_id(_semantic=None, _generator=None) -> tl.constexpr:
     """The replica index of the enclosing task instance, 0 to replicate - 1, as a constexpr. A plain assignment keeps it one, and
     so is what is computed from it and constants, also in helpers; under a name that a loop or a run-time `if` assigns it is an i32.
 
-    not:       AssertionError outside a task
+    errors:    AssertionError outside a task
     """
     task = getattr(_generator, "task", None)
     if task is None:

@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 
-def _picked(extents, dims: tuple[int, ...]) -> tuple:
+def _transposed(extents, dims: tuple[int, ...]) -> tuple:
+    """One number a dimension, seen through a transpose in which new dimension i is old dimension `dims[i]`."""
     return tuple(extents[axis] for axis in dims)
 
 
@@ -154,8 +155,8 @@ class swizzled_shared_layout_encoding(shared_layout_encoding):
         """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
         dims = tuple(unwrap(dims))
         return swizzled_shared_layout_encoding(
-            self.vectorSize, self.perPhase, self.maxPhase, permuted(self.order, dims), _picked(self.numCTAs, dims),
-            _picked(self.numCTAsPerCGA, dims), _picked(self.numCTASplit, dims), permuted(self.numCTAOrder, dims))
+            self.vectorSize, self.perPhase, self.maxPhase, permuted(self.order, dims), _transposed(self.numCTAs, dims),
+            _transposed(self.numCTAsPerCGA, dims), _transposed(self.numCTASplit, dims), permuted(self.numCTAOrder, dims))
 
     def to_ir(self, shape, bits):
         return ir_layouts.SwizzledShared(self.vectorSize, self.perPhase, self.maxPhase, tuples(self.order))
@@ -186,8 +187,8 @@ class nv_mma_shared_layout_encoding(shared_layout_encoding):
         """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
         dims = tuple(unwrap(dims))
         return nv_mma_shared_layout_encoding(
-            _picked(self.shape, dims), permuted(self.order, dims), self.elemType, _picked(self.numCTAsPerCGA, dims),
-            _picked(self.numCTASplit, dims), permuted(self.numCTAOrder, dims), self.fp4Padded, self.swizzled)
+            _transposed(self.shape, dims), permuted(self.order, dims), self.elemType, _transposed(self.numCTAsPerCGA, dims),
+            _transposed(self.numCTASplit, dims), permuted(self.numCTAOrder, dims), self.fp4Padded, self.swizzled)
 
     def to_ir(self, shape, bits):
         inner_bytes = shape[self.order[0]] * bits // 8 * (2 if self.fp4Padded else 1)
@@ -238,8 +239,8 @@ class padded_shared_layout_encoding(shared_layout_encoding):
     def make_permute(self, dims) -> padded_shared_layout_encoding:
         """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
         dims = tuple(unwrap(dims))
-        return padded_shared_layout_encoding(self.interval_padding_pairs, _all_picked(self.offset_bases, dims),
-                                             _all_picked(self.block_bases, dims), _picked(self.shape, dims))
+        return padded_shared_layout_encoding(self.interval_padding_pairs, _all_transposed(self.offset_bases, dims),
+                                             _all_transposed(self.block_bases, dims), _transposed(self.shape, dims))
 
     def to_ir(self, shape, bits):
         if self.shape != tuple(shape):
@@ -248,8 +249,9 @@ class padded_shared_layout_encoding(shared_layout_encoding):
         return ir_layouts.PaddedShared(*fields_) if not self.block_bases else None
 
 
-def _all_picked(bases, dims: tuple[int, ...]) -> tuple:
-    return tuple(_picked(basis, dims) for basis in bases)
+def _all_transposed(bases, dims: tuple[int, ...]) -> tuple:
+    """Each basis of a linear layout seen through that transpose."""
+    return tuple(_transposed(basis, dims) for basis in bases)
 
 
 def _powers(extent: int) -> list[int]:
@@ -273,7 +275,7 @@ class shared_linear_layout_encoding(shared_layout_encoding):
     def make_permute(self, dims) -> shared_linear_layout_encoding:
         """This layout seen through a transpose in which new dimension i is old dimension `dims[i]`."""
         dims = tuple(unwrap(dims))
-        return shared_linear_layout_encoding(_all_picked(self.offset_bases, dims), _all_picked(self.block_bases, dims),
+        return shared_linear_layout_encoding(_all_transposed(self.offset_bases, dims), _all_transposed(self.block_bases, dims),
                                              self.alignment)
 
     def to_ir(self, shape, bits):
