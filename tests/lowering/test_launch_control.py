@@ -7,9 +7,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from tests.kernels.one_word import CASES
 
 from .harness import Case
-from .words import CASES
 
 ALONE = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128"
 ALL = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128"

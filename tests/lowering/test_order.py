@@ -96,7 +96,7 @@ def test_the_guard_names_the_pass_and_the_lines(no_fix, kernel, moved):
     options = {"ctas_per_cga": (2, 1, 1)} if kernel is ordered.meeting_in_a_loop else {}
     with pytest.raises(OrderChanged, match=f"pass '({moved})'") as caught:
         compiled(kernel, num_stages=3, **options)
-    assert "ordered.py:" in str(caught.value) and kernel.__name__ in str(caught.value)
+    assert "ordered_effects.py:" in str(caught.value) and kernel.__name__ in str(caught.value)
     assert all(site.function == kernel.__name__ for site in caught.value.sites)
 
 
