@@ -60,7 +60,8 @@ def kinds(modules: dict, path: Path, node: ast.FunctionDef, seen: set) -> set[st
         elif isinstance(part, ast.Call):
             name = part.func.id if isinstance(part.func, ast.Name) else f".{getattr(part.func, 'attr', '')}"
             if name == "refuse":
-                found.add(ast.unparse(part.args[0]))
+                kind = ast.unparse(part.args[0])
+                found |= {kind} if kind[0].isupper() else set()     # else the caller says which
             elif name in module.functions:
                 found |= kinds(modules, path, module.functions[name], seen)
             elif module.imported.get(name, (None, ))[0] in modules:

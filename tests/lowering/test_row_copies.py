@@ -9,7 +9,7 @@ import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.errors import LayoutConflict, NotYet
-from tests.words.test_row_copies import by_registers, gathered_from, moved, moved_by_tasks, own_descriptors
+from tests.kernels.row_copies import by_registers, gathered_from, moved, moved_by_tasks, own_descriptors
 
 POINTERS = {"from_ptr": "*i32", "to_ptr": "*i32", "column": "i32"}
 

@@ -36,6 +36,7 @@ def clc_create_context(num_consumers: tl.constexpr, num_stages: tl.constexpr = 1
                                count each
                num_stages    - answers that may be under way, or not yet read by all
     orders:    the initialisation -> every later use by any thread of the CTA
+    errors:    ValueError unless both are ints > 0; TargetError below sm_100, NotImplementedError on AMD
     lowers to: ttng.init_barrier, ttg.local_alloc of two i64
     """
     _needs_launch_control("clc_create_context", _semantic)
@@ -57,6 +58,8 @@ def clc_producer(context, p_producer=None, multi_ctas: tl.constexpr = True, k=0,
                             for `empty` and asks, and the answer goes to all. Without clusters it means nothing
                k          - the stage, an int or an integer scalar
     orders:    the consumers' reads of the stage's last answer -> the next answer
+    errors:    KernelError for another context, stage or array; TypeError without a phase; TargetError below sm_100,
+               NotImplementedError on AMD
     not:       once a CTA has seen that a request was refused, to be called by it again: PTX leaves that open
     lowers to: ttng.wait_barrier, ttng.barrier_expect, ttng.clc_try_cancel; PTX
                clusterlaunchcontrol.try_cancel.async...multicast::cluster::all in a cluster
@@ -90,6 +93,8 @@ def clc_consumer(context, p_consumer=None, multi_ctas: tl.constexpr = True, k=0,
                its first CTA plus `cluster_cta_rank()`; -1 if the request was refused. With `return_3d` a tuple (x, y, z), in a
                cluster of the CTA that stands there where this one stands here; each -1 if the request was refused
     orders:    the answer -> what this task does after; this task's read -> the next answer
+    errors:    KernelError for another context, stage or array; TypeError without a phase; TargetError below sm_100,
+               NotImplementedError on AMD
     lowers to: ttng.wait_barrier, ttng.clc_load_result, PTX clusterlaunchcontrol.query_cancel, ttng.fence_async_shared,
                ttng.arrive_barrier; in a cluster mapa and mbarrier.arrive on the first CTA's barrier
     """
@@ -119,6 +124,7 @@ def clc_consumer(context, p_consumer=None, multi_ctas: tl.constexpr = True, k=0,
 def _alloc_clc_responses(num: tl.constexpr, _semantic=None) -> clc_response:
     """Reserve room for `num` answers of 16 bytes; subscript with `responses[i]`.
 
+    errors:    ValueError unless `num` is an int > 0; TargetError below sm_100, NotImplementedError on AMD
     lowers to: ttg.local_alloc of two i64
     """
     _needs_launch_control("_alloc_clc_responses", _semantic)
@@ -134,6 +140,8 @@ def _clc_issue(response, barrier, _semantic=None) -> None:
     args:      response - one response, which nobody reads or asks into meanwhile
                barrier  - one mbarrier of this CTA, which completes the 16 bytes; somebody expects them
     orders:    the answer -> what a task does after waiting on `barrier`
+    errors:    KernelError unless both are one thing each of its kind; TargetError below sm_100, NotImplementedError on
+               AMD
     lowers to: ttng.clc_try_cancel
     """
     _needs_launch_control("_clc_issue", _semantic)
@@ -146,6 +154,7 @@ def _clc_query(response, _semantic=None):
     """The program id (x, y, z) of the first CTA of the cluster that an answer names, i32 scalars; three times -1 if the request was
     refused. The answer must be there: wait for its barrier first.
 
+    errors:    KernelError unless it is one response; TargetError below sm_100, NotImplementedError on AMD
     lowers to: ttng.clc_load_result, PTX clusterlaunchcontrol.query_cancel.is_canceled and, where that holds, .get_first_ctaid
     """
     _needs_launch_control("_clc_query", _semantic)
