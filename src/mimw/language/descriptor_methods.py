@@ -44,6 +44,7 @@ def descriptor_store(desc, offsets, value, store_reduce: Any = "", _semantic=Non
 def store_reduced(desc, offsets, value, store_reduce: tl.constexpr, _semantic=None):
     """`desc.store` that combines: complete when the call returns.
 
+    errors:    AssertionError for an unknown reduction; KernelError for a type that the hardware cannot reduce
     lowers to: ttng.async_tma_reduce (PTX cp.reduce.async.bulk.tensor), and the wait for it
     """
     check_reduction("desc.store", store_reduce, desc.dtype)

@@ -22,6 +22,7 @@ __all__ = ["_add_f32x2", "_fma_f32x2", "_mul_f32x2", "_sub_f32x2"]
 def _add_f32x2(a, b, _semantic=None) -> tl.tensor:
     """a + b, element by element, of equal or broadcasting fp32 tiles.
 
+    errors:    AssertionError for other types than fp32
     lowers to: PTX ISA, add.rn.f32x2; below sm_100 arith.addf
     """
     return _packed("add", (a, b), _semantic)
@@ -31,6 +32,7 @@ def _add_f32x2(a, b, _semantic=None) -> tl.tensor:
 def _sub_f32x2(a, b, _semantic=None) -> tl.tensor:
     """a - b, element by element, of equal or broadcasting fp32 tiles.
 
+    errors:    AssertionError for other types than fp32
     lowers to: PTX ISA, sub.rn.f32x2; below sm_100 arith.subf
     """
     return _packed("sub", (a, b), _semantic)
@@ -40,6 +42,7 @@ def _sub_f32x2(a, b, _semantic=None) -> tl.tensor:
 def _mul_f32x2(a, b, _semantic=None) -> tl.tensor:
     """a * b, element by element, of equal or broadcasting fp32 tiles.
 
+    errors:    AssertionError for other types than fp32
     lowers to: PTX ISA, mul.rn.f32x2; below sm_100 arith.mulf
     """
     return _packed("mul", (a, b), _semantic)
@@ -49,6 +52,7 @@ def _mul_f32x2(a, b, _semantic=None) -> tl.tensor:
 def _fma_f32x2(a, b, c, _semantic=None) -> tl.tensor:
     """a * b + c, rounded once, element by element, of equal or broadcasting fp32 tiles.
 
+    errors:    AssertionError for other types than fp32
     lowers to: PTX ISA, fma.rn.f32x2; below sm_100 math.fma
     """
     return _packed("fma", (a, b, c), _semantic)
