@@ -25,6 +25,7 @@ from mimw.errors import NotYet, TargetError
 from mimw.target import target as chip
 
 PAGES = Path(__file__).parent.parent
+SIMULATED = ("sm_90a", "sm_100a")
 YES, NO, LATER = "yes", "-", "NotYet"
 _OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-capable")
 
@@ -36,11 +37,14 @@ def works(name: str, kernel, signature: dict[str, str], target: str, **options) 
 
 
 def simulates(name: str, kernel, grid: tuple, **options) -> str:
-    """What a simulated launch of the probe says; its parameters say by their names which arguments they take."""
+    """What a simulated launch of the probe says, as a Hopper or, where that has no such word, as a Blackwell; its parameters say by
+    their names which arguments they take."""
     made = {"x": np.zeros(4096, np.float32), "y": np.zeros(4096, np.float32), "h": np.zeros(4096, np.float16), "n": 64,
             "i": np.zeros(4096, np.int32), "d": mimw.TensorDescriptor.from_tensor(np.zeros((64, 64), np.float16), [64, 64])}
     arguments = [made[parameter] for parameter in kernel.arg_names if parameter in made]
-    return answer(lambda: mimw.simulate(kernel, grid, *arguments, **options), name, "the simulator")
+    found = (answer(lambda: mimw.simulate(kernel, grid, *arguments, target=target, **options), name, "the simulator")
+             for target in SIMULATED)
+    return next((cell for cell in found if cell != NO), NO)
 
 
 def answer(attempt: Callable, name: str, where: str) -> str:

@@ -56,7 +56,8 @@ PREFACE = """# TLX: what works where
 Made by `python docs/support/tlx.py`, which compiles a probe of each name (docs/support/probes.py) to a binary for each chip, and
 runs it on the simulator. Do not edit by hand; a test compares.
 
-`yes`: compiles, or runs on the simulator (as an sm_90a). `-`: the chip cannot do it, and the call is refused with its line.
+`yes`: compiles, or runs on the simulator (as an sm_90a, or as an sm_100a where only Blackwell has the word).
+`-`: the chip cannot do it, and the call is refused with its line.
 `NotYet`: can be imported and is checked, and the call is refused with `mimw.errors.NotYet`.
 """
 

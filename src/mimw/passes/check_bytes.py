@@ -18,6 +18,7 @@ from ..ir import Program
 from ..target import Target
 
 _BLOCK = "a TMA load always brings its whole block"
+_ANSWER = "the answer to a request for the work of another cluster has 16"
 _WHOLE = "a barrier gets what every CTA of the cluster sends to it"
 
 
@@ -74,8 +75,15 @@ def _refuse(array: BarrierArray, group: list[BarrierAccess], expected: int, copi
     raise (BytesNeverSent if expected > copied else BytesNotExpected)(
         f"task '{task_label(first.task)}' expects another number of bytes on {array} than is copied there: {sums}. "
         "The phase never completes.", *(one.op.site for one in (*expects, *copies)), array.op.site,
-        hint=f"expect {copied} bytes: {_WHOLE if any(one.times > 1 for one in copies) else _BLOCK}." if copied else
+        hint=f"expect {copied} bytes: {_why(copies)}." if copied else
         "start the copy on this barrier, or arrive with barrier_arrive, which expects no bytes.")
+
+
+def _why(copies: list[BarrierAccess]) -> str:
+    """Why the copies bring so many bytes."""
+    if any("steals" in one.op.row.traits for one in copies):
+        return _ANSWER
+    return _WHOLE if any(one.times > 1 for one in copies) else _BLOCK
 
 
 def _sum(group: list[BarrierAccess]) -> str:
