@@ -83,8 +83,8 @@ NOTES = """## Said once
   `async_descriptor_store(store_reduce=)` with an `eviction_policy` need the descriptor's address. They have it for descriptors of
   the host and for those made in the kernel, unless an `if` or a loop hands the descriptor on: then the multicast is refused,
   and the hints are left out. So do `async_descriptor_gather` and `async_descriptor_scatter` on sm_90 and sm_120.
-* `async_descriptor_gather` and `async_descriptor_scatter` are not of the published language. On sm_90 and sm_120 a lane copies a
-  row; rows of 32 and 64 bytes go through 128 bytes of shared memory each there, and a gather of such rows waits for them.
+* `async_descriptor_gather` and `async_descriptor_scatter` are not of the published language. On sm_90 and sm_120 each row
+  is a copy; rows of 32 and 64 bytes go through 128 bytes of shared memory each there, and a gather of such rows waits for them.
 """
 
 

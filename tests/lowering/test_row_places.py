@@ -1,4 +1,4 @@
-"""Which thread copies which row to which place, from the assembly itself: each box of each row once, where its tile has it."""
+"""Which warp copies which row to which place, from the assembly itself: each box of each row once, where its tile has it."""
 
 import re
 
@@ -36,9 +36,12 @@ def assembly_of(pieces, rows, width, warps):
     return pieces
 
 
-def held(thread, rows, threads):
-    """The rows of a thread's registers: those of a blocked layout of one element a lane."""
-    return [(register * threads + thread) % rows for register in range(max(1, rows // threads))]
+def warps_of(warps, rows, *operands):
+    """Of each warp the operands of its lanes; a thread's rows are those of a blocked layout of one element a lane."""
+    threads = 32 * warps
+    for warp in range(warps):
+        yield [[thread, *operands, *((register * threads + thread) % rows for register in range(max(1, rows // threads)))]
+               for thread in range(32 * warp, 32 * warp + 32)]
 
 
 @pytest.mark.parametrize("rows, width, warps", [(128, 64, 4), (128, 64, 1), (8, 64, 4), (8, 512, 4), (16, 256, 1), (64, 128, 4),
@@ -46,15 +49,14 @@ def held(thread, rows, threads):
 def test_each_box_of_each_row_once(pieces, rows, width, warps):
     """Box b of row r lies b whole columns of the tile and r lines behind its start, as TMA puts a tile of boxes of 128 bytes."""
     gather, scatter = [piece for piece in assembly_of(pieces, rows, width, warps) if "cp.async.bulk.tensor" in piece]
-    threads = 32 * warps
     expected = sorted((START + box * rows * 128 + row * 128, COLUMN + box * 64, row) for row in range(rows)
                       for box in range(width // 64))
     come, gone = [], []
-    for thread in range(threads):
-        own = held(thread, rows, threads)
-        for copy in run(gather, [thread, START, COLUMN, BARRIER, *own], {}):
+    for lanes in warps_of(warps, rows, START, COLUMN, BARRIER):
+        for copy in run(gather, lanes[0], lanes=lanes):
             come.append(tuple(map(int, re.fullmatch(rf"\[(\d+)\], \[map, {{(\d+), (\d+)}}\], \[{BARRIER}\]", copy).groups())))
-        for copy in run(scatter, [thread, START, COLUMN, *own], {}):
+    for lanes in warps_of(warps, rows, START, COLUMN):
+        for copy in run(scatter, lanes[0], lanes=lanes):
             column, row, place = re.fullmatch(r"\[map, {(\d+), (\d+)}\], \[(\d+)\]", copy).groups()
             gone.append((int(place), int(column), int(row)))
     assert sorted(come) == expected and sorted(gone) == expected
@@ -72,9 +74,8 @@ def test_narrow_rows_lie_as_in_a_tile(pieces, width, rows, warps):
     lines, threads = 1 << 17, 32 * warps
     into, move_in, _, _, move_out, out = assembly_of(pieces, rows, width // 2, warps)
     placed = []
-    for thread in range(threads):
-        own = held(thread, rows, threads)
-        placed += run(into, [thread, lines, COLUMN, BARRIER, *own], {})
+    for lanes in warps_of(warps, rows, lines, COLUMN, BARRIER):
+        placed += run(into, lanes[0], lanes=lanes)
     assert sorted(placed) == sorted(f"[{lines + 128 * row}], [map, {{{COLUMN}, {row}}}], [{BARRIER}]" for row in range(rows))
     in_lines = {swizzled(lines + 128 * row + at, width): (row, at) for row in range(rows) for at in range(0, width, 16)}
     in_tile = {swizzled(START + width * row + at, width): (row, at) for row in range(rows) for at in range(0, width, 16)}

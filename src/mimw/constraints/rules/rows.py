@@ -25,7 +25,7 @@ def rows(op: Op, tiles: Tiles) -> None:
 
 def _of_rows(tiles: Tiles) -> RegisterLayout:
     """An instruction of one warp copies four rows (PTX ISA, .tile::gather4): four neighbours in a thread, the same in all lanes,
-    and warps share out the rest. Where an instruction copies one row, each lane has its own."""
+    and warps share out the rest. Where an instruction copies one row, each lane holds one, or more, of its own."""
     if tiles.target.has("gather4"):
         return Slice(0, Blocked((1, 4), (tiles.warp_size, 1), (1, tiles.num_warps), (1, 0)))
     return Blocked((1, ), (tiles.warp_size, ), (tiles.num_warps, ), (0, ))

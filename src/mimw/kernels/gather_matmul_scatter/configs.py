@@ -1,4 +1,4 @@
-"""How the tiles of a gathered product are cut. One configuration, which a GEMM of wide tiles has too, since a lane copies a row.
+"""How the tiles of a gathered product are cut: one configuration, which a GEMM of wide tiles has too.
 
 Input: the bytes of input and output elements. Output: the kernel's compile-time arguments. For example:
 
@@ -15,7 +15,7 @@ LINE_BYTES = 128    # one swizzle row: BK elements of any type, and the columns 
 
 @dataclass(frozen=True)
 class Configuration:
-    """BM x BN output tiles by `consumers` warpgroups; `load_warps` issue the copies, a row a lane; the rest as in kernel.py."""
+    """BM x BN output tiles by `consumers` warpgroups; `load_warps` share out the rows to copy; the rest as in kernel.py."""
 
     bm: int = 128
     bn: int = 256

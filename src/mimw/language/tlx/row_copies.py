@@ -41,7 +41,7 @@ def async_descriptor_gather(desc, result, x_offsets, y_offset, barrier, pred=Non
     not:       asynchronous on sm_90 and sm_120 if the rows are narrower than 128 bytes: there the task waits for them and puts
                them in their places itself
     lowers to: sm_100a, sm_103a: ttng.async_tma_gather, PTX cp.async.bulk.tensor.2d .tile::gather4, four rows an instruction;
-               sm_90a, sm_120a: PTX cp.async.bulk.tensor.2d, a lane copies a row, or the parts of it as wide as the swizzle
+               sm_90a, sm_120a: PTX cp.async.bulk.tensor.2d, one for each row and 128 bytes, which the task's warps share out
     """
     needs_hopper("async_descriptor_gather", _semantic)
     rows, column = _picks("async_descriptor_gather", desc, "result", result, x_offsets, y_offset, _semantic)

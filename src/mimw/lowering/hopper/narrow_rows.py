@@ -44,8 +44,7 @@ def gather(emitter: Emitter, op: Op, rows, tile, shape: Rows, barrier, predicate
 
 
 def scatter(emitter: Emitter, op: Op, rows, tile, shape: Rows) -> None:
-    """Every thread moves the rows that it copies. The lines are the op's own until the kernel ends, and read by the time that they
-    are filled again."""
+    """The lines are the op's own until the kernel ends, and have been read by the time that they are filled again."""
     lines = _lines(emitter, shape, lasting=True)
     ptx(emitter, "cp.async.bulk.wait_group.read 0;", [], [])
     _move(emitter, shape, tile, lines, shape.width, LINE, None)

@@ -1,19 +1,22 @@
-"""TMA copies of single rows, where the chip has none of four rows at a time: a lane copies a row, each in its place of the tile.
+"""TMA copies of single rows, where the chip has none of four rows at a time: each row goes to its place of the tile.
 
-Where a task has more threads than the tile has rows, several lanes copy the boxes of one row.
+Input: an op with a tile of row numbers, one a lane or some. Output: PTX, one instruction for each row and swizzle width:
 
-Input: an op with a tile of row numbers, one a thread or some. Output: PTX, one instruction for each row and swizzle width:
-
-    tma_gather %map %rows %column %full %tile        @on cp.async.bulk.tensor.2d.shared::cluster... [to], [map, {c, $4}], [$3];
+    tma_gather %map %rows %column %full %tile
+        shfl.sync.idx.b32 row5, $4, 5, 31, 0xffffffff;
+        @on cp.async.bulk.tensor.2d.shared::cluster.global.tile... [to], [map, {column, row5}], [$3];
 
 The descriptor's box is one row as wide as the swizzle. A row of the tile begins at a multiple of the swizzle width, and the swizzle
 goes by the address, so a row lies there as if the tile had been copied as a block. TMA begins at multiples of 128 bytes of shared
 memory (PTX ISA, cp.async.bulk.tensor), where rows of a narrower swizzle do not: `narrow_rows` gives these a line of their own.
+
+One lane of each warp copies the rows of all its lanes. TMA takes uniform registers: were each lane to copy its own row, ptxas would
+make a loop over the lanes, some 40 cycles a row, and here it is 6 instructions. Warps to spare share out the boxes of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import NotYet
@@ -47,14 +50,19 @@ class Rows:
         """The columns of a box."""
         return self.swizzle // self.element_bytes
 
-    def sharers(self, threads: int) -> int:
-        """How many threads have one and the same row, and share out its boxes."""
-        return min(max(1, threads // self.rows), self.width // self.swizzle)
+    @property
+    def boxes(self) -> int:
+        """The boxes of a row."""
+        return self.width // self.swizzle
 
-    def boxes(self, threads: int) -> Iterator[tuple[int, int]]:
-        """(byte in the tile, first column) of each box that a thread copies, behind the first one of that thread."""
-        for box in range(0, self.width // self.swizzle, self.sharers(threads)):
-            yield box * self.apart, box * self.columns
+    @property
+    def warps(self) -> int:
+        """How many warps hold the rows once."""
+        return max(1, self.rows // 32)
+
+    def sharers(self, num_warps: int) -> int:
+        """How many of so many warps have the same rows, and share out their boxes."""
+        return min(max(1, num_warps // self.warps), self.boxes)
 
 
 def rows_of(emitter: Emitter, op: Op, allocated: tuple[int, ...] = ()) -> Rows:
@@ -77,8 +85,8 @@ def start_gather(emitter: Emitter, op: Op, rows, tile, shape: Rows, barrier, pre
 
 
 def start_scatter(emitter: Emitter, op: Op, rows, tile, shape: Rows) -> None:
-    """Copies in one group of each thread, empty or not, as Triton's own stores are: the wait counts groups in each thread. The sync
-    brings the tile's last writes, which the author has fenced, before the copies."""
+    """Copies in one group of each thread, mostly an empty one, as Triton's own stores are: the wait counts groups in each thread.
+    The sync brings the tile's last writes, which the author has fenced, before the copies."""
     inputs, lines = _begin(emitter, op, tile, shape, None)
     sync(emitter)
     _copy(emitter, inputs, lines, rows, shape, lambda row: (
@@ -87,35 +95,44 @@ def start_scatter(emitter: Emitter, op: Op, rows, tile, shape: Rows) -> None:
 
 
 def _begin(emitter: Emitter, op: Op, tile, shape: Rows, predicate: Value | None) -> tuple[Inputs, list[str]]:
-    """What the assembly begins with: the map, the place of the thread's first row, and whether the thread has one."""
-    inputs = Inputs()
+    """What the assembly begins with: the map, whether the lane copies, and the place and the column of the warp's first box."""
+    inputs, sharers = Inputs(), shape.sharers(emitter.num_warps)
     thread, start = inputs.add(thread_in_task(emitter)), inputs.add(own_address(emitter, tile))
     column = emitter.builder.create_int_cast(emitter.of(op.column), emitter.builder.get_int32_ty(), True)
     pointing = point_at(emitter, op.descriptor, "map", inputs)
     if pointing is None:
         raise NotYet(f"not yet: tlx.{op.row.word} on {emitter.target} with a descriptor that an `if` or a loop hands on", op.site,
                      hint="use the descriptor where it is made, or keep it in a slot: tlx.reinterpret_tensor_descriptor")
-    lines = [".reg .pred on;", ".reg .b64 map;", ".reg .b32 home, place, first, column;", *pointing]
-    sharers = shape.sharers(emitter.threads)
-    if sharers == 1:
-        lines += [f"mov.b32 first, {inputs.add(column)};", f"mad.lo.u32 home, {thread}, {shape.pitch}, {start};"]
-    else:   # thread t has row t modulo the number of rows, a power of two
-        lines += [".reg .b32 row, box;", f"and.b32 row, {thread}, {shape.rows - 1};",
-                  f"shr.u32 box, {thread}, {shape.rows.bit_length() - 1};",
-                  f"mad.lo.u32 home, row, {shape.pitch}, {start};", f"mad.lo.u32 home, box, {shape.apart}, home;",
-                  f"mad.lo.s32 first, box, {shape.columns}, {inputs.add(column)};"]
-    lines.append(f"setp.lt.u32 on, {thread}, {shape.rows * sharers};")
+    # The shuffle tells ptxas that a warp has one number.
+    lines = [".reg .pred on;", ".reg .b64 map;", ".reg .b32 warp, part, home, place, column;", *pointing,
+             f"shr.u32 warp, {thread}, 5;", "shfl.sync.idx.b32 warp, warp, 0, 31, 0xffffffff;",
+             f"and.b32 part, warp, {shape.warps - 1};", f"mad.lo.u32 home, part, {32 * shape.pitch}, {start};",
+             f"shr.u32 part, warp, {shape.warps.bit_length() - 1};", f"mad.lo.u32 home, part, {shape.apart}, home;",
+             f"mad.lo.s32 column, part, {shape.columns}, {inputs.add(column)};"]
+    if emitter.num_warps > shape.warps * sharers:
+        lines += [f"setp.ge.u32 on, warp, {shape.warps * sharers};", "@on bra DONE;"]
     if predicate is not None:
-        lines.append(f"setp.ne.and.s32 on, {inputs.add(zero_or_one(emitter, emitter.of(predicate)))}, 0, on;")
-    return inputs, lines
+        lines += [f"setp.eq.s32 on, {inputs.add(zero_or_one(emitter, emitter.of(predicate)))}, 0;", "@on bra DONE;"]
+    return inputs, [*lines, "elect.sync _|on, 0xffffffff;"]
 
 
 def _copy(emitter: Emitter, inputs: Inputs, lines: list[str], rows, shape: Rows, copy: Callable[[str], str], *after: str) -> None:
-    """`copy` for each row of a thread, by the name of the register with the row's number, and each box of the row."""
-    for index, row in enumerate(row_registers(inputs, rows, registers_of(emitter, rows))):
-        for place, column in shape.boxes(emitter.threads):
-            lines += [f"add.u32 place, home, {index * emitter.threads * shape.pitch + place};",
-                      f"add.s32 column, first, {column};", f"@on {copy(row)}"]
+    """`copy` for each row that a warp holds, by the name of the register with the row's number, and each box of the warp's."""
+    sharers, lanes = shape.sharers(emitter.num_warps), min(32, shape.rows)
+    held = row_registers(inputs, rows, registers_of(emitter, rows))
+    lines.append(f".reg .b32 {', '.join(f'row{lane}' for lane in range(lanes))};")
+    rounds = shape.boxes // sharers
+    if rounds > 1:
+        lines += [".reg .pred more;", ".reg .b32 round;", "mov.b32 round, 0;", "BOX:"]
+    for index, register in enumerate(held):
+        lines += [f"shfl.sync.idx.b32 row{lane}, {register}, {lane}, 31, 0xffffffff;" for lane in range(lanes)]
+        for lane in range(lanes):
+            lines += [f"add.u32 place, home, {(index * emitter.threads + lane) * shape.pitch};", f"@on {copy(f'row{lane}')}"]
+    if rounds > 1:
+        lines += [f"add.u32 home, home, {sharers * shape.apart};", f"add.s32 column, column, {sharers * shape.columns};",
+                  "add.u32 round, round, 1;", f"setp.lt.u32 more, round, {rounds};", "@more bra BOX;"]
+    if "@on bra DONE;" in lines:
+        lines.append("DONE:")
     ptx(emitter, "\n".join(["{", *lines, *after, "}"]), inputs.kinds, inputs.values)
 
 
