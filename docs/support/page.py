@@ -27,7 +27,7 @@ from mimw.target import target as chip
 PAGES = Path(__file__).parent.parent
 SIMULATED = ("sm_90a", "sm_100a")
 YES, NO, LATER = "yes", "-", "NotYet"
-_OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-capable")
+_OTHER_CHIP = ("only available on", "is not available on", "needs sm_", "TDM-capable", "on Blackwell `acc` is a buffer")
 
 
 def works(name: str, kernel, signature: dict[str, str], target: str, **options) -> str:

@@ -123,13 +123,20 @@ _same("reuse_group reuse_group_type storage_alias_spec_type_class", storage_alia
 
 
 @probe
-def local_alloc__tmem():
-    tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
+def local_alloc__tmem(x, y):
+    at = tl.arange(0, 128)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tile = tlx.local_alloc((128, 32), tl.float32, 1, tlx.storage_kind.tmem)
+    tlx.local_store(tile[0], tl.load(x + at))
+    tl.store(y + at, tlx.local_load(tile[0]))
 
 
 @probe
-def subslice():
-    tlx.subslice(tlx.local_alloc((128, 64), tl.float32, 1)[0], 0, 32)
+def subslice(x, y):
+    at = tl.arange(0, 128)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tile = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
+    half = tlx.subslice(tile[0], 32, 32)
+    tlx.local_store(half, tl.load(x + at))
+    tl.store(y + at, tlx.local_load(half))
 
 
 @probe
@@ -386,8 +393,18 @@ def async_dot_scaled():
 
 
 @probe
-def tcgen05_commit():
-    tlx.tcgen05_commit(0)
+def async_dot__tmem(y):
+    a, b = tlx.local_alloc((64, 64), tl.float16, 1)[0], tlx.local_alloc((64, 64), tl.float16, 1)[0]
+    acc, done = tlx.local_alloc((64, 64), tl.float32, 1, tlx.storage_kind.tmem)[0], tlx.alloc_barriers(1)
+    tlx.local_store(a, tl.zeros((64, 64), tl.float16))
+    tlx.local_store(b, tl.zeros((64, 64), tl.float16))
+    tlx.async_dot(a, tlx.local_trans(b), acc, use_acc=False)
+    tlx.tcgen05_commit(done[0])
+    tlx.barrier_wait(done[0], 0)
+    tl.store(y + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], tlx.local_load(acc))
+
+
+_same("tcgen05_commit", async_dot__tmem)
 
 
 @probe

@@ -37,7 +37,7 @@ FAMILIES = {
               "make_tensor_descriptor reinterpret_tensor_descriptor",
     "Clusters": "cluster_cta_rank cluster_size_1d remote_view remote_shmem_store async_remote_shmem_store "
                 "async_remote_shmem_copy",
-    "Matrix multiply": "async_dot async_dot_wait async_dot_scaled tcgen05_commit dot_scaled",
+    "Matrix multiply": "async_dot async_dot__tmem async_dot_wait async_dot_scaled tcgen05_commit dot_scaled",
     "Cluster launch control": "clc_create_context clc_producer clc_consumer _alloc_clc_responses _clc_issue _clc_query",
     "Layouts": "require_layout release_layout assert_same_layout dump_layout require_amd_wmma_layout layout swizzled_layout "
                "swizzled_shared_layout_encoding nv_mma_shared_layout_encoding padded_shared_layout_encoding "
@@ -54,7 +54,7 @@ FAMILIES = {
 PREFACE = """# TLX: what works where
 
 Made by `python docs/support/tlx.py`, which compiles a probe of each name (docs/support/probes.py) to a binary for each chip, and
-runs it on the simulator. Do not edit by hand; a test compares.
+runs it on the simulator, as an sm_90a or, if that lacks the word, as an sm_100a. Do not edit by hand; a test compares.
 
 `yes`: compiles, or runs on the simulator (as an sm_90a, or as an sm_100a where only Blackwell has the word).
 `-`: the chip cannot do it, and the call is refused with its line.
@@ -76,7 +76,9 @@ NOTES = """## Said once
   `remote_view`, and `barrier_arrive(remote_cta_rank=)`, are refused then. What can never run, for instance under
   `if cluster_cta_rank() != 0`, compiles.
 * Named barriers count warps: `named_barrier_wait(14, 32)` in a task of four warps is four rounds, and orders nothing between tasks.
-* `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper.
+* `async_dot(use_acc=, pred=, mBarriers=, two_ctas=, force_async=)` are for sm_100 and have no effect on Hopper. There `pred` holds
+  for the arrivals on `mBarriers`, too. No chip of sm_100 was at hand: its words are compiled, their PTX and SASS asserted, and
+  simulated; none of that code has run.
 * `async_dot(input_precision="tf32x3" or "ieee")` waits for the accumulator given to it, and has computed its own
   when it returns: the tensor core multiplies float32 as tf32 only.
 * `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and

@@ -11,6 +11,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     ├── KernelError            a kernel that cannot be right; names the user's lines
     │   ├── ResourceError      more of something than the chip has; the message holds the sum
     │   │   ├── OutOfSharedMemory
+    │   │   ├── OutOfTensorMemory
     │   │   ├── TooManyWarps
     │   │   └── TooFewRegisters
     │   ├── ProtocolError      barriers that can never work out; the compiler raises the kinds of the simulator:
@@ -125,6 +126,10 @@ class ResourceError(KernelError):
 
 class OutOfSharedMemory(ResourceError):
     """The buffers, barriers and scratch of one CTA exceed the chip's shared memory."""
+
+
+class OutOfTensorMemory(ResourceError):
+    """The buffers of one CTA exceed the columns of tensor memory."""
 
 
 class TooManyWarps(ResourceError):

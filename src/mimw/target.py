@@ -39,6 +39,7 @@ FEATURES: dict[str, str] = {
     "dependent_launch": "programmatic dependent launch",
     "proxies": "asynchronous proxy to fence",
     "wgmma": "asynchronous dots into registers (wgmma)",
+    "tensor_memory": "tensor memory",
     "preferred_cluster": "preferred size of clusters",
     "launch_control": "cluster launch control",
     "stochastic_rounding": "conversions that round by random bits",
@@ -117,7 +118,7 @@ def _amd(name: str, shared_kib: int, assembly: str, mma: str, **facts) -> Target
 _EVERY_NVIDIA = frozenset(("zero_fill", ))
 _HOPPER_UP = frozenset(("tasks", "mbarrier", "tma", "bulk", "clusters", "grid_barrier", "dependent_launch", "proxies"))
 _BLACKWELL_UP = _HOPPER_UP | {"preferred_cluster", "launch_control"}
-_BLACKWELL_SERVER = _BLACKWELL_UP | {"gather4", "stochastic_rounding", "float_redux"}
+_BLACKWELL_SERVER = _BLACKWELL_UP | {"tensor_memory", "gather4", "stochastic_rounding", "float_redux"}
 
 TARGETS: dict[str, Target] = {target.name: target for target in (
     _nvidia("sm_80", 80, 163, "mma", frozenset(), multiprocessors=108),

@@ -47,7 +47,7 @@ def is_about_the_protocol(error: MimwError) -> bool:
     """Whether an error at other sizes is one of the kernel's waits and arrivals. Others, such as an address outside an array, a
     race in global memory or an assertion, say that the kernel is not made for these sizes."""
     if isinstance(error, DataRace):
-        return error.space == "shared"
+        return error.space != "global"
     return isinstance(error, (Deadlock, BarrierMisuse, PeerExited)) and not isinstance(error, Livelock)
 
 

@@ -8,7 +8,7 @@ from mimw.ir.types import I32
 from mimw.target import FEATURES
 
 COSTS = "free move int float compare convert division special approximate dot shared global sync".split()
-KINDS = {"wait", "test", "arrive", "expect", "announce", "complete", "meet"}
+KINDS = {"wait", "test", "arrive", "expect", "announce", "complete", "commit", "meet"}
 
 
 def of_kind(row, *words):
@@ -36,7 +36,8 @@ def test_every_barrier_is_used_or_seen(name):
     assert row.barrier in KINDS | {""} and (row.barrier == "complete") == bool(row.brings)
 
 
-LIES = {"view", "free", "tile", "block", "gathered", "lhs", "rhs", "rows", "elements", "bytes", "alike", "picked", "flat"}
+LIES = {"view", "free", "tile", "block", "gathered", "lhs", "rhs", "left", "right", "columns", "rows", "elements", "bytes", "alike",
+        "picked", "flat"}
 GONE = {"local_ptr"}  # before layouts are chosen
 
 
@@ -141,7 +142,8 @@ def test_facts_agree_with_effects(name):
 def test_who_stores_registers():
     """Rows whose writes a reader may follow value by value: those of the task itself, into its own CTA."""
     assert {name for name, row in OPS.items() if row.stores_registers} == {
-        "local_store", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas"}
+        "local_store", "local_scatter", "local_masked_scatter", "local_atomic_rmw", "local_atomic_cas",
+        "tmem_store"}
 
 
 VIEWS = {"slot", "part", "transposed", "retyped", "flat", "pointer", "peer", "placed"}

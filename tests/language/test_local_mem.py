@@ -68,9 +68,9 @@ def test_not_every_blackwell_chip_has_tensor_memory(arch):
 
 
 @pytest.mark.parametrize("arch", ["sm100", "sm103"])
-def test_tensor_memory_is_not_yet(arch):
-    with pytest.raises(NotYet, match="storage_kind.tmem"):
-        Kernel(arch)(tlx.local_alloc, (64, 32), tl.float16, 1, storage=TMEM)
+def test_tensor_memory(arch):
+    buffers = Kernel(arch)(tlx.local_alloc, (64, 32), tl.float16, 1, storage=TMEM)
+    assert (buffers.type.storage, buffers.shape, buffers.num) == (TMEM, (64, 32), 1)
 
 
 def test_subscript_of_an_array(kernel, ring):

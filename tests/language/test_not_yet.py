@@ -26,7 +26,7 @@ def test_a_wrong_call_is_told_first(kernel):
 
 
 BLACKWELL = {
-    "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"), "tcgen05_commit": (None, ),
+    "async_dot_scaled": (None, None, None, None, "e4m3", None, "e5m2"),
 }
 
 

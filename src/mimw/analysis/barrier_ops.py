@@ -16,7 +16,7 @@ from ..ir import Block, Op, Program, Value
 from .barrier_refs import BarrierRef, barrier_refs
 
 # What an op brings to a barrier, by the fact `barrier` of its row.
-BROUGHT = {"arrive": "an arrival", "expect": "an arrival and its bytes", "complete": "bytes"}
+BROUGHT = {"arrive": "an arrival", "expect": "an arrival and its bytes", "complete": "bytes", "commit": "an arrival"}
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,8 @@ def _access(op: Op, index, uses: Uses) -> BarrierAccess:
     if row.barrier == "arrive":
         warps = task.num_warps if task is not None else uses.program.num_warps
         count = op.count * (NVIDIA_WARP * warps if op.barrier.type.per_thread else 1)
+    elif row.barrier == "commit":
+        count = 1
     elif row.barrier in ("expect", "announce"):
         count, size = int(row.barrier == "expect"), op.bytes
     elif row.barrier == "complete":

@@ -50,7 +50,7 @@ def task_resources(program: Program, target: Target) -> tuple[TaskResources, ...
     for row, body in zip(rows, bodies, strict=True):
         inside = set(body)
         waits = _names(arrays, inside, "wait")
-        arrives = _names(arrays, inside, "arrive", "expect", "complete")
+        arrives = _names(arrays, inside, "arrive", "expect", "complete", "commit")
         found.append(TaskResources(row.name, _role(body), row.num_warps, row.requested, row.granted,
                                    tuple(name for name, ops in buffers if not inside.isdisjoint(ops)), waits, arrives,
                                    sum(bool(op.row.copy) for op in body), sum(_is_dot(op) for op in body)))

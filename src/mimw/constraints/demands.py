@@ -30,10 +30,10 @@ def find_requirements(program: Program, views: Views) -> list[Requirement]:
 
 
 def _demands(op: Op, views: Views) -> Iterator[Requirement]:
-    if op.row.view in _BY_VIEW and isinstance(op.result.type, Buffer):
+    if op.row.view in _BY_VIEW and isinstance(op.result.type, Buffer) and op.result.type.space == "smem":
         yield from _BY_VIEW[op.row.view](op, views)
     for name, kind in op.row.lies.items():
-        if kind in _BY_KIND and isinstance(getattr(op, name).type, Buffer):
+        if kind in _BY_KIND and isinstance(getattr(op, name).type, Buffer) and getattr(op, name).type.space == "smem":
             yield from _BY_KIND[kind](op, getattr(op, name), views)
 
 
@@ -141,13 +141,14 @@ def _check_start(op: Op, cut: Op, offset: int | Value, extent: int) -> None:
             hint=f"slice at multiples of {_TMA_BEGINS // source.element.bytes} elements, or give the slice a buffer of its own.")
 
 
-def _dot_operand(letter: str, k_dim: int) -> Callable[[Op, Value, Views], Iterator[Requirement]]:
-    """16-bit elements in either order; 8 and 32 bits with K contiguous (PTX ISA, wgmma.mma_async: tnspA, tnspB)."""
+def _dot_operand(letter: str, k_dim: int, either: tuple[int, ...]) -> Callable[[Op, Value, Views], Iterator[Requirement]]:
+    """Elements of as many bits as in `either` in either order, others with K contiguous (PTX ISA, wgmma.mma_async: tnspA, tnspB;
+    tcgen05 instruction descriptor: Transpose A, Transpose B)."""
 
     def demand(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
         element = buffer.type.element
         for view in views[buffer]:
-            if element.bits == 16:
+            if element.bits in either:
                 wanted, why = AnyNvmma(rank=len(view.dims)), f"operand {letter} is read from shared memory"
             else:
                 dropped = len(view.alloc.type.shape) - len(view.dims)
@@ -202,9 +203,10 @@ def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 
 
 # What an op demands for how its row says that an operand lies; the other ways to lie suit any layout.
-_BY_KIND = {"block": _block, "gathered": _gathered, "lhs": _dot_operand("A", 1), "rhs": _dot_operand("B", 0), "rows": _rows,
-            "elements": _elements, "alike": _alike, "bytes": _bytes}
+_BY_KIND = {"block": _block, "gathered": _gathered, "lhs": _dot_operand("A", 1, (16, )), "rhs": _dot_operand("B", 0, (16, )),
+            "left": _dot_operand("A", 1, (8, 16)), "right": _dot_operand("B", 0, (8, 16)), "rows": _rows, "elements": _elements,
+            "alike": _alike, "bytes": _bytes}
 # What allocations and two kinds of views demand by what their authors said of the result.
 _BY_VIEW = {"placed": _allocation, "slot": _index, "retyped": _reinterpret}
 # The ways to lie of a buffer that an op takes as one whole tile.
-_WHOLE = frozenset(("free", "tile", "block", "gathered", "lhs", "rhs", "rows", "alike", "bytes"))
+_WHOLE = frozenset(("free", "tile", "block", "gathered", "lhs", "rhs", "left", "right", "rows", "alike", "bytes"))

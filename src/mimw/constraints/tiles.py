@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from ..ir.core import Block, Op, Program, Value
-from ..ir.layouts import Mma, RegisterLayout, Slice
+from ..ir.layouts import Mma, RegisterLayout, Slice, TensorMemoryTile
 from ..ir.types import Tensor
 from ..target import Target
 from .defaults import default_blocked
@@ -36,7 +36,7 @@ class Strength(IntEnum):
 
 def strength_of(layout: RegisterLayout) -> Strength:
     """The strength of a layout by its kind."""
-    if isinstance(layout, Mma):
+    if isinstance(layout, (Mma, TensorMemoryTile)):
         return Strength.MMA
     if isinstance(layout, Slice):
         return Strength.SLICE_OF_MMA if strength_of(layout.parent) >= Strength.SLICE_OF_MMA else Strength.SLICE

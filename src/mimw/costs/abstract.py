@@ -8,6 +8,8 @@ work the op is, here as in the model of a chip (`costs.model`), whose figures ar
 
 from __future__ import annotations
 
+from math import prod
+
 from ..ir import Op, Tensor
 from ..ir.types import Buffer, Scalar
 from ..target import NVIDIA_WARP
@@ -45,8 +47,8 @@ def cost(op: Op, num_warps: int) -> float:
 
 def dot(op: Op) -> float:
     """Tensor-core time of a dot: M * N * K over the rate for its operands."""
-    a, result = op.a.type, op.result.type
-    macs = result.numel * a.shape[-1]
+    a, acc = op.a.type, (op.result if op.results else op.acc).type
+    macs = prod(acc.shape) * a.shape[-1]
     return macs / MACS[a.element.bits]
 
 

@@ -121,6 +121,27 @@ class Linear(RegisterLayout):
 
 
 @dataclass(frozen=True)
+class TensorMemoryTile(Linear):
+    """How a tile that comes from tensor memory, or goes there, is spread: each warp reaches a quarter of the lanes."""
+
+    def __str__(self) -> str:
+        return f"tensor memory tile(registers {list(self.registers)}, lanes {list(self.lanes)}, warps {list(self.warps)})"
+
+
+@dataclass(frozen=True)
+class TensorMemory(SharedLayout):
+    """How a buffer lies in tensor memory: row r of a block in lane r, its elements packed into columns of 32 bits (Triton
+    `#ttng.tensor_memory_encoding`); with `scales`, as a table of block scales does (`#ttng.tensor_memory_scales_encoding`)."""
+
+    rows: int
+    columns: int
+    scales: bool = False
+
+    def __str__(self) -> str:
+        return "table of scales in tensor memory" if self.scales else f"tensor memory({self.rows} x {self.columns})"
+
+
+@dataclass(frozen=True)
 class ThreadValue(RegisterLayout):
     """As an author writes it: modes (extent, stride) of threads and of values over the row-major positions of a tile.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from ..constraints.solution import Layouts
@@ -85,8 +86,11 @@ class Emitter:
         self.placed: dict[Value, Placement] = {}
         self.addresses: dict[Value, object] = {}  # of descriptors made in the kernel, where an instruction needs them
         self.storage_bytes: dict[Value, int] = {}
+        self.tensor_columns = 0  # of tensor memory that the kernel takes
         self.fetching: object = None  # the barrier of a run of TMA loads
         self.flat: dict[Value, Value] = {}  # a flat buffer: the one that it shows
+        self.behind: tuple[Op, ...] = ()  # the ops of the block behind the one being emitted
+        self.taken: set[Op] = set()  # ops that an earlier emission has done, too
         self.yield_to: list[Callable[[list], object]] = []
         self.frames: list[Frame] = []
         self.level = 0
@@ -175,9 +179,17 @@ class Emitter:
     def block(self, block: Block) -> None:
         """Emit a block's ops where the builder stands."""
         self.level += 1
-        for op in block.ops:
-            self.op(op)
+        for place, op in enumerate(block.ops, start=1):
+            self.behind = block.ops[place:]
+            if op not in self.taken:
+                self.op(op)
         self.level -= 1
+
+    def take(self, fits: Callable[[Op], bool]) -> list[Op]:
+        """The ops right behind the one being emitted that fit: the emission does these ops, too, so they have none of their own."""
+        found = list(takewhile(fits, self.behind))
+        self.taken.update(found)
+        return found
 
     def op(self, op: Op) -> None:
         self.site = op.site

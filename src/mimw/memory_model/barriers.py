@@ -16,7 +16,7 @@ from __future__ import annotations
 from ..analysis.launch_control import miscounted
 from ..errors import BarrierNotReady, PhaseMissed, fail
 from ..ir import Op
-from .clocks import Clock, join
+from .clocks import ASPECTS, Clock, Epoch, join
 
 
 class BarrierOrder:
@@ -32,6 +32,7 @@ class BarrierOrder:
         self._keys: dict = {}             # barrier -> what it is called in every run
         self._lanes: dict = {}            # barrier -> the strand on which its copies land
         self._barriers: dict = {}         # CTA -> those that it has made
+        self.commits_there = any(op.row.barrier == "commit" for op in machine.program.walk())
 
     def made(self, task, barrier) -> None:
         """`task` has initialised a barrier."""
@@ -79,6 +80,15 @@ class BarrierOrder:
             # knows that these are over. A copy is issued by one thread and says nothing of the others.
             join(message, strand.clock)
 
+    def commits(self, operation, barrier) -> None:
+        """A `tcgen05_commit` arrives: the phase carries that the work of its queue before it is over, and what its task had been
+        told by others when that was issued, but nothing that the task itself did."""
+        self._touched(barrier, "arrive")
+        strand = operation.strand
+        self._causes(barrier, strand.clock)
+        own = range(strand.issued.strand, strand.issued.strand + ASPECTS)
+        join(self.messages.setdefault(barrier, {}), {key: tick for key, tick in strand.clock.items() if key not in own})
+
     def _causes(self, barrier, clock: Clock) -> None:
         """The issue of a copy comes before the phase that it completes; for the waits before it that is order enough."""
         join(self._looks.setdefault(barrier, ([], {}))[1], clock)
@@ -88,8 +98,18 @@ class BarrierOrder:
         self._touched(barrier, "wait")
         if barrier.phase:
             self.acquire(task, (barrier, parity))
-        self._looks.setdefault(barrier, ([], {}))[0].append((task, op, task.strand.epoch))
+        self._looks.setdefault(barrier, ([], {}))[0].append((task, op, self._look(task)))
         self._tick(task.strand)
+
+    def _look(self, task) -> Epoch:
+        """When a wait passed. Who hears from a `tcgen05_commit` knows the waits of its task before it, and not the task's
+        accesses: so where there are commits, waits are on a strand of their own."""
+        if not self.commits_there:
+            return task.strand.epoch
+        looks = self._group(task, "waits")
+        looks[1] += 1
+        task.strand.clock[looks[0]] = looks[1]
+        return Epoch(*looks)
 
     def phase(self, barrier, task, op: Op) -> None:
         """The current phase of `barrier` completes with `op` of `task`."""

@@ -145,7 +145,14 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         strand, closed = self._group(operation.task, group)
         operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), issuer.epoch, operation.kind,
                                   group, operation.lands_in, _NOTHING, _NOTHING, _NOTHING)
-        if group not in ("wgmma", "remote"):
+        commits = operation.op.row.barrier == "commit"
+        if group == "tcgen05":
+            # A queue, in order: work comes after all that its task has put in before.
+            operation.strand.epoch.tick -= commits
+            operation.strand.clock[strand] = operation.strand.epoch.tick
+        if commits:
+            pass    # it touches no memory, and may land when its CTA has ended
+        elif group not in ("wgmma", "remote"):
             cta = operation.lands_in or operation.task.cta
             copies = self._copies.setdefault(cta, [])
             copies.append(operation)
@@ -202,5 +209,5 @@ class Unordered:
     def _nothing(self, *args, **fields) -> None:
         """Says nothing."""
 
-    fork = join = release = acquire = publish = fence = issue = commit = wait_group = touch = scatter = atomic = _nothing
+    fork = join = release = acquire = publish = fence = issue = commit = wait_group = commits = touch = scatter = atomic = _nothing
     exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = close = competed = _nothing

@@ -69,7 +69,7 @@ def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
 
 
 def _kind(earlier, later) -> type[DataRace]:
-    if earlier.space != "shared":
+    if earlier.space == "global":
         return DataRace
     if not earlier.write and not _is_dot(earlier) and earlier.strand.group != "bulk":
         return SlotReusedEarly if earlier.strand.task is not later.strand.task else DataRace
@@ -193,7 +193,7 @@ def _between(machine, earlier, later):
 def _edges(machine, one, other, near: bool) -> list:
     """(arrive, wait) pairs of ops by which task `one` can let task `other` go on; `near`: of the same CTA."""
     arrives = [found for found in signals(machine.program) if (found.task or "default") == one.name
-               and found.op.row.barrier in ("arrive", "expect") and (near or found.is_remote)]
+               and found.op.row.barrier in ("arrive", "expect", "commit") and (near or found.is_remote)]
     looks = [found for found in waits(machine.program) if (found.task or "default") == other.name]
     return [(arrive, wait) for arrive in arrives for wait in looks if wait.barrier.root is arrive.barrier.root]
 

@@ -55,7 +55,7 @@ def check_arrivals(program: Program, target: Target) -> None:
 
 
 def _arriving(uses: Uses, array: BarrierArray) -> list[BarrierAccess]:
-    return [one for one in array.of_kind("arrive", "expect") if not _never(uses, one)]
+    return [one for one in array.of_kind("arrive", "expect", "commit") if not _never(uses, one)]
 
 
 def _never(uses: Uses, access: BarrierAccess) -> bool:
@@ -195,7 +195,8 @@ def _too_few_of_pipe(array: BarrierArray, wait: BarrierAccess, arrivals: list[Ba
 
 def _what(one: BarrierAccess) -> str:
     each = one.count // one.times
-    what = "one expect" if one.kind == "expect" else "one arrive" if each == 1 else f"one arrive of {each}"
+    named = {"expect": "one expect", "commit": "one commit of tensor-core work"}
+    what = named.get(one.kind) or ("one arrive" if each == 1 else f"one arrive of {each}")
     return what if one.times == 1 else f"{what} from each of {one.times} CTAs"
 
 

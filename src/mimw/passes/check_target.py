@@ -29,6 +29,11 @@ def check_target(program: Program, target: Target) -> None:
 
 def word_targets() -> dict[str, tuple[str, ...]]:
     """The words that not every target has, each with the targets that do; made for a table in the documentation."""
-    table = {row.word: tuple(name for name, chip in TARGETS.items() if chip.has(row.needs)) for row in OPS.values() if row.needs}
+    needs: dict[str, set[str]] = {}     # one word may be recorded as other ops on other chips
+    for row in OPS.values():
+        if row.needs:
+            needs.setdefault(row.word, set()).add(row.needs)
+    table = {word: tuple(name for name, chip in TARGETS.items() if any(map(chip.has, features)))
+             for word, features in needs.items()}
     table["tmem"] = tuple(name for name, chip in TARGETS.items() if chip.space("tmem"))
     return table

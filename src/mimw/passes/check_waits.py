@@ -37,7 +37,7 @@ def _first_phase(uses: Uses, wait: BarrierAccess) -> bool:
 def _could_come(uses: Uses, array: BarrierArray, wait: BarrierAccess) -> list[BarrierAccess]:
     """The arrivals on what may be the barrier that is waited for first."""
     slot = first_value(uses, wait.index)
-    numbers = [(one, constant_of(uses, one.index)) for one in array.of_kind("arrive", "expect")]
+    numbers = [(one, constant_of(uses, one.index)) for one in array.of_kind("arrive", "expect", "commit")]
     return [one for one, number in numbers if slot is None or number is None or number == slot]
 
 

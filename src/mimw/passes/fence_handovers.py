@@ -58,7 +58,7 @@ class _Fencer:
         if not found:
             return frozenset()
         return frozenset(root for value in found if isinstance(value, Value) and isinstance(value.type, Buffer)
-                         for root in self.roots[value])
+                         and value.type.space == "smem" for root in self.roots[value])
 
     def kernel(self) -> Block:
         """The kernel's body. Behind the last op that holds a copy nothing is overwritten any more."""

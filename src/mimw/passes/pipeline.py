@@ -49,6 +49,7 @@ from .narrow_releases import narrow_releases
 from .place_aliases import check_aliases, place_aliases
 from .place_lanes import place_lanes
 from .place_meetings import place_meetings
+from .place_tensor_memory import place_tensor_memory
 from .share_captures import share_captures
 from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
@@ -128,6 +129,8 @@ PASSES: tuple[Pass, ...] = (
     check("aliases", check_aliases, "remarks on storages that no buffer uses", after="drop_unused"),
     rewrite("place_aliases", place_aliases, "gives buffers that share storage their places, and the storage its size",
             after="shared_pointers drop_unused"),
+    rewrite("place_tensor_memory", place_tensor_memory, "gives buffers in tensor memory their columns, or refuses too many of them",
+            after="place_aliases", needs="target"),
     rewrite("space_slots", space_slots, "puts small buffers that TMA copies far enough apart, before anything adds up shared "
             "memory", after="place_aliases", needs="target"),
     rewrite("accumulate_dots", accumulate_dots, "adds a sum to the product that makes it"),

@@ -50,7 +50,7 @@ def barrier_graph_svg(program: Program) -> str:
 def _edges(array: BarrierArray) -> list[BarrierEdge]:
     array_name = f"{array.pipe.pipe} {array.pipe.brings}" if array.pipe is not None else array.name     # longer than in tables
     label = f"{array_name}[{max(1, array.count)}]"
-    sources, targets = _by_task(array.of_kind("arrive", "expect", "complete")), _by_task(array.of_kind("wait"))
+    sources, targets = _by_task(array.of_kind("arrive", "expect", "complete", "commit")), _by_task(array.of_kind("wait"))
     return [BarrierEdge(source, target, label, _note(array, accesses))
             for source, accesses in (sources or {"nobody": []}).items() for target in targets or {"nobody": []}]
 

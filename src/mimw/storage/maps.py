@@ -16,8 +16,8 @@ from ..ir import Place
 _BAR = 40  # columns of a lifetime
 
 
-def alias_map(leaves: Iterable[tuple[str, Place]], total: int) -> str:
-    """One line a leaf by offset: the bytes of its first buffer, where the further ones are, and the total.
+def alias_map(leaves: Iterable[tuple[str, Place]], total: int, unit: str = "bytes") -> str:
+    """One line a leaf by offset: the bytes (or columns) of its first buffer, where the further ones are, and the total.
 
         0 .. 16384  qk  2 buffers, every 16384
         0 ..  8192  p   4 buffers, 2 in a row, every 16384
@@ -26,7 +26,7 @@ def alias_map(leaves: Iterable[tuple[str, Place]], total: int) -> str:
     digits, name = len(str(total)), max((len(leaf) for leaf, _ in leaves), default=0)
     lines = [f"{place.offset:>{digits}} .. {place.offset + place.size:>{digits}}  {leaf:<{name}}  {_repeats(place)}"
              for leaf, place in leaves]
-    return "\n".join([*lines, f"{total:>{digits}} bytes"])
+    return "\n".join([*lines, f"{total:>{digits}} {unit}"])
 
 
 def _repeats(place: Place) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ..analysis import constant_of, uses_of
 from ..errors import AliasError
 from ..ir import Op, Place, Program, Storage, Value
+from ..ir.tensor_memory import COLUMN_BYTES, columns_of
 from .aliases import SMEM_ALIGNMENT, AliasPlan, Group, Leaf, place_group, place_peers
 from .maps import alias_map
 
@@ -39,8 +40,15 @@ def plan_storages(program: Program, alignments: Mapping[Value, int]) -> tuple[St
 
 def storage_lines(members: Iterable[Op], places: Mapping[Value, Place], total: int) -> str:
     """The map of one storage, indented for a message."""
-    text = alias_map(((alloc.result.name or f"line {alloc.site.line}", places[alloc.result]) for alloc in members), total)
+    members = tuple(members)
+    unit = "columns" if any(alloc.result.type.space == "tmem" for alloc in members) else "bytes"
+    text = alias_map(((alloc.result.name or f"line {alloc.site.line}", places[alloc.result]) for alloc in members), total, unit)
     return "\n".join("    " + line for line in text.splitlines())
+
+
+def tile_size(type_) -> int:
+    """What one buffer takes: bytes of shared memory, columns of tensor memory."""
+    return columns_of(type_) if type_.space == "tmem" else type_.tile_bytes
 
 
 class _Planner:
@@ -78,7 +86,7 @@ class _Planner:
             index = constant_of(self.uses, op.index)
             if index is not None:
                 storage, offset = self.find(alloc, op.buffer)
-                return storage, offset + index * value.type.tile_bytes
+                return storage, offset + index * tile_size(value.type)
         raise AliasError("local_alloc: `reuse` is a buffer whose address is not known before launch.", alloc.site,
                          self.uses.site(value), hint="reuse the array that local_alloc returned, or a storage_alias_spec; "
                          "local_reinterpret sees the bytes of any one buffer as another type or shape.")
@@ -138,7 +146,9 @@ class _Planner:
 def _leaf(alloc: Op, alignments: Mapping[Value, int]) -> Leaf:
     type_ = alloc.result.type
     alignment = max(SMEM_ALIGNMENT, type_.element.bytes, alignments.get(alloc.result, 0))
-    return Leaf(alloc.result, type_.tile_bytes, max(1, type_.count), alignment)
+    if type_.space == "tmem":
+        alignment = columns_of(type_)
+    return Leaf(alloc.result, tile_size(type_), max(1, type_.count), alignment)
 
 
 def _group(tree, leaves: list[Leaf]) -> Group | Leaf:
@@ -149,13 +159,21 @@ def _group(tree, leaves: list[Leaf]) -> Group | Leaf:
 
 
 def _check_limit(op: Op, members: list[Op], plan: AliasPlan, overlap: Op | None) -> None:
-    limit = op.result.type.limit
-    if limit is None or plan.total <= limit:
+    limit, unit = op.result.type.limit, _unit(members)
+    total = plan.total * unit
+    if limit is None or total <= limit:
         return
     apart = ""
     if overlap is not None and overlap.attrs["tree"][0] == "distinct":
-        apart = f" (not enough space for distinct allocations: need {plan.total} bytes, have {limit} bytes)"
+        apart = f" (not enough space for distinct allocations: need {total} bytes, have {limit} bytes)"
     lines = storage_lines(members, plan.places, plan.total)
     raise AliasError(f"storage_alias_spec buffer_size_bytes {limit} is too small for its buffers: it requires at least "
-                     f"{plan.total} bytes{apart}.\n{lines}", op.site, *(alloc.site for alloc in members[:1]),
-                     hint=f"raise buffer_size_bytes to {plan.total}, leave it out, or let more buffers overlay.")
+                     f"{total} bytes{apart}.\n{lines}", op.site, *(alloc.site for alloc in members[:1]),
+                     hint=f"raise buffer_size_bytes to {total}, leave it out, or let more buffers overlay.")
+
+
+def _unit(members: list[Op]) -> int:
+    """The bytes that `Place` and totals count in: of tensor memory, a column of as many lanes as the arrays have rows."""
+    if not members or members[0].result.type.space != "tmem":
+        return 1
+    return COLUMN_BYTES * max(alloc.result.type.shape[0] for alloc in members)

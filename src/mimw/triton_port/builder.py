@@ -20,6 +20,7 @@ from triton.experimental.gluon.language import (
     SliceLayout,
     SwizzledSharedLayout,
 )
+from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout, TensorMemoryScalesLayout
 from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
 
 from ..ir.layouts import (
@@ -34,6 +35,7 @@ from ..ir.layouts import (
     SharedLayout,
     Slice,
     SwizzledShared,
+    TensorMemory,
 )
 
 __all__ = ["GluonOpBuilder", "barrier_layout", "bytes_layout", "mlir", "new_module", "to_gluon"]
@@ -76,6 +78,8 @@ def to_gluon(layout: RegisterLayout | SharedLayout, num_ctas: int = 1):
             return PaddedSharedLayout(_lists(pairs), _lists(bases), [], list(shape))
         case LinearShared(bases, alignment):
             return SharedLinearLayout(_lists(bases), [], alignment)
+        case TensorMemory(rows, columns, scales):
+            return TensorMemoryScalesLayout() if scales else TensorMemoryLayout((rows, columns), 1)
     raise TypeError(f"no Gluon twin for {layout!r}")
 
 

@@ -26,6 +26,7 @@ The layout rules, which `constraints` implements:
     rows       the operand `rows` is flat: as the chip's copies of rows take it; a result in the default of its shape
     pin        what the author says about the layout of a tile: fix it, free it, compare it, show it
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
+    tensor_memory  as tensor memory gives its lanes to warps: a load's result, and what a store takes
 
 and special cases of them (`rule`): `spread` (`same`: a strong layout spreads to the broadcast tile), `pairs` (`inferred`: both
 elements of a pair in one thread), `vectors` (`free`: wide reads), `stored` (a masked store), `require`, `release` and `compare`
@@ -54,7 +55,7 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     relation        what a comparison of integers tests: `<`, `<=`, `>`, `>=`, `==` or `!=`
     mentions        buffers and barriers that the op names, and does not touch
     barrier         what the op does with its operand `barrier`: `wait`; `test`, a wait that gives up at once; `arrive`;
-                    `expect` (arrives, and announces bytes);
+                    `expect` (arrives, and announces bytes); `commit` (arrives when earlier work of the tensor cores is done);
                     `announce` (announces bytes only); `complete` (a copy brings bytes); `meet` (a whole rendezvous)
     brings          what a `complete` brings: the bytes of a descriptor's block, of a buffer, of a tile, or a number of bytes
     peers           the operand or attribute with the ranks of the CTAs in which the buffers that are written, or the barrier, lie
@@ -78,9 +79,9 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     lies            how a buffer has to lie in shared memory for the op, an entry for each operand: `view`, as what it is a view of;
                     `free`, in any layout, read or written tile by tile by threads; `tile`, in any layout of the whole tile;
                     `block`, as TMA moves a descriptor's block; `gathered`, as TMA moves a block of the tile's shape; `lhs` or
-                    `rhs`, as wgmma reads that operand; `rows`, a tile in plain rows, or `elements` picked from some; `bytes`, its
-                    elements one after the other; `alike`, as the other operand marked so; `picked`, best in plain rows, for `flat`
-                    operands, which are what picks
+                    `rhs`, as wgmma reads that operand; `left` or `right`, as tcgen05.mma does; `columns`, in tensor memory; `rows`,
+                    a tile in plain rows, or `elements` picked from some; `bytes`, its elements one after the other; `alike`, as the
+                    other operand marked so; `picked`, best in plain rows, for `flat` operands, which are what picks
     rule            the layout rule of the op's tiles, where it is a special case of the one named before
     end             the end of a pipe that calls the op, `writer` or `reader`
     traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it; `branch` runs one of
@@ -123,6 +124,7 @@ from . import (  # noqa: F401
     rows,
     threads,
     tiles,  # noqa: F401
+    tmem,
 )
 from .table import OPS, OpDef
 

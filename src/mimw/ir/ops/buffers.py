@@ -13,7 +13,8 @@ from .table import define
 
 define("alias_storage", "space:#str limit:#int?", lambda args, attrs: (Storage(*args), ), "none", "write", ours=True,
        attrs="bytes:#int? alignment:#int?", allocates="storage", cost="free",
-       doc="Memory for buffer arrays to share. attrs: bytes and alignment, once `place_aliases` has run.")
+       doc="Memory for buffer arrays to share. attrs: bytes (of tensor memory: columns) and alignment, once `place_aliases` has "
+       "run.")
 define("alias_overlap", "storage:Storage buffers:Buffers*", None, "none", "write", ours=True, attrs="tree:const",
        mentions="storage buffers",
        doc="Which buffers overlay. attrs: tree, (kind, group size, children) with indices into `buffers` as leaves.")

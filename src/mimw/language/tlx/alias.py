@@ -16,7 +16,7 @@ import triton.language.core as tl
 
 from ... import ir
 from ..composite import CompositeType
-from ..core import HandleType, HandleValue, host_constructible, not_yet, unwrap, word
+from ..core import HandleType, HandleValue, host_constructible, unwrap, word
 from ..refuse import refuse
 from .arguments import needs_tensor_memory
 from .types import buffered_tensor, storage_kind
@@ -124,7 +124,6 @@ def storage_alias_spec(storage: tl.constexpr = storage_kind.smem, buffer_size_by
     _check_storage(storage, buffer_size_bytes)
     if storage is storage_kind.tmem:
         needs_tensor_memory("tmem", _semantic)
-        raise not_yet(_semantic, "storage_alias_spec(storage=storage_kind.tmem)")
     type_ = storage_alias_spec_type(storage, buffer_size_bytes)
     return type_.value(_semantic.builder.record("alias_storage", storage.value, buffer_size_bytes).results[0])
 

@@ -15,7 +15,7 @@ import triton.language.core as tl
 
 from ...errors import KernelError, TargetError
 from ...target import TARGETS
-from ..core import capability, not_yet, tensor_memory_columns
+from ..core import capability, tensor_memory_columns
 from ..numbers import index_handle as index_handle
 from ..numbers import is_int
 from ..refuse import refuse
@@ -49,13 +49,20 @@ def predicate_handle(name: str, pred: Any, semantic) -> Any:
 
 def single_buffer(name: str, parameter: str, buffer: Any, semantic) -> buffered_tensor:
     """`buffer`, or an error unless it is one buffer in this CTA's shared memory."""
+    buffer = one_buffer(name, parameter, buffer)
+    if buffer.type.storage is not storage_kind.smem:
+        refuse(AssertionError, f"{name}: `{parameter}` must lie in shared memory, got {buffer}",
+               mend="tlx.local_load brings tensor memory into registers, tlx.local_store takes these to shared memory")
+    return buffer
+
+
+def one_buffer(name: str, parameter: str, buffer: Any) -> buffered_tensor:
+    """`buffer`, or an error unless it is one buffer, in whatever memory."""
     if not isinstance(buffer, buffered_tensor):
         refuse(KernelError, f"{name}: `{parameter}` must be a buffered_tensor, got {buffer}")
     if buffer.num:
         refuse(KernelError, f"{name}: `{parameter}` must be one buffer, but it is an array of {buffer.num}",
                             mend=f"index it: `{parameter}[{'0' if buffer.num == 1 else 'i'}]`")
-    if buffer.type.storage is not storage_kind.smem:
-        raise not_yet(semantic, f"{name} on {buffer.type.storage.value} storage")
     return buffer
 
 

@@ -3,8 +3,8 @@
 Input: the arguments of a kernel's call. Output: an error with the author's line, so that published kernels import and
 fail clearly. For example:
 
-    tlx.tcgen05_commit(full)      sm_90: AssertionError, only available on Blackwell chips with tensor memory
-                                  sm_100: NotYet: not yet: tlx.tcgen05_commit is not offered by this release
+    tlx.async_dot_scaled(..)      sm_90: AssertionError, only available on Blackwell chips with tensor memory
+                                  sm_100: NotYet: not yet: tlx.async_dot_scaled is not offered by this release
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..core import not_yet, word
 from ..refuse import refuse
 from .arguments import is_int, needs_tensor_memory
 
-__all__ = ["async_dot_scaled", "dot_scaled", "tcgen05_commit"]
+__all__ = ["async_dot_scaled", "dot_scaled"]
 
 _SCALED_FORMATS = ("e2m1", "e4m3", "e5m2")
 
@@ -33,16 +33,6 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
         if given not in _SCALED_FORMATS:
             refuse(AssertionError, f"async_dot_scaled: {name} must be one of {_SCALED_FORMATS}, got {given!r}")
     raise not_yet(_semantic, "async_dot_scaled")
-
-
-@word
-def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> None:
-    """Arrive on a barrier when all earlier asynchronous tensor work of the thread is complete; not offered yet.
-
-    errors:    AssertionError on chips without tensor memory; else NotYet
-    """
-    needs_tensor_memory("tcgen05_commit", _semantic)
-    raise not_yet(_semantic, "tcgen05_commit")
 
 
 @word

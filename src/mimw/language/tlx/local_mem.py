@@ -14,8 +14,9 @@ import triton.language.core as tl
 from ...errors import KernelError
 from ..core import not_yet, word
 from ..refuse import refuse
+from . import tmem
 from .alias import storage_alias_spec_type_class
-from .arguments import handle_of, index_handle, is_int, needs_tensor_memory, positive_int, single_buffer
+from .arguments import handle_of, index_handle, is_int, one_buffer, positive_int, single_buffer
 from .layouts import permuted, shared_layout_encoding
 from .require import register_layout
 from .types import async_token, buffered_tensor, buffered_tensor_type, clc_response, mbarrier, storage_kind
@@ -32,7 +33,8 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
     args:      shape   - extents of one buffer, positive ints
                dtype   - element type
                num     - how many; buffer i starts at byte i * prod(shape) * size_of(dtype)
-               storage - smem; tmem needs sm_100
+               storage - smem; or tmem, tensor memory (sm_100): (64 or 128 rows, columns) of 8, 16 or 32 bits; 8-bit integers
+                         are tables of block scales. A CTA has 512 columns of 32 bits, else OutOfTensorMemory with the sum
                reuse   - (opt) a storage alias spec, as one of the arrays that share it; or another buffer, whose start
                          address this array gets (the memory behind both is as large as the larger one)
                layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
@@ -41,7 +43,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                layout that this release cannot make; for tmem AssertionError on chips without tensor memory, NotYet on
                others, NotImplementedError with a `layout`
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
-    lowers to: ttg.local_alloc, an array as a leading dimension
+    lowers to: ttg.local_alloc, an array as a leading dimension; columns of the kernel's one ttng.tmem_alloc
     """
     shape = shape if isinstance(shape, tuple) else (shape, ) if is_int(shape) else tuple(shape)
     positive_int("local_alloc: num", num)
@@ -62,8 +64,7 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
         if not isinstance(layout, shared_layout_encoding):
             refuse(TypeError, f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
     if storage is storage_kind.tmem:
-        needs_tensor_memory("tmem", _semantic)
-        raise not_yet(_semantic, "local_alloc(storage=storage_kind.tmem)")
+        tmem.check_allocation(shape, dtype, _semantic)
     pinned = None if layout is None else layout.to_ir(shape, dtype.primitive_bitwidth)
     if layout is not None and pinned is None:
         raise not_yet(_semantic, f"local_alloc(layout={type(layout).__name__})")
@@ -105,7 +106,8 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
     """A box of one buffer, as a view.
 
     args:      buf    - one buffer
-               offset - one int or integer scalar a dimension; a run-time offset must be a multiple of the extent there
+               offset - one int or integer scalar a dimension; a run-time offset must be a multiple of the extent there. Of tensor
+                        memory constants: all rows, columns as `subslice` has them
                shape  - extents of the box
     errors:    KernelError for a `buf` that is not one buffer, a box that is known to be outside it, or an offset that
                is no integer; ValueError for another rank or extents that are no ints > 0; NotYet for a buffer outside
@@ -113,9 +115,14 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
     not:       checked at run time: out of range or misaligned is undefined
     lowers to: ttg.memdesc_subslice
     """
-    buf = single_buffer("local_slice", "buf", buf, _semantic)
+    buf = one_buffer("local_slice", "buf", buf)
     if len(offset) != len(buf.shape) or len(shape) != len(buf.shape):
         refuse(ValueError, f"local_slice: offset {list(offset)} and shape {list(shape)} must have the rank of {buf}")
+    if buf.type.storage is storage_kind.tmem:
+        if not is_int(offset[0]) or offset[0] != 0 or shape[0] != buf.shape[0]:
+            refuse(KernelError, f"local_slice: a slice of tensor memory has all {buf.shape[0]} rows; got {shape[0]} from "
+                                f"{offset[0]}")
+        return tmem.columns(buf, offset[1], shape[1], "local_slice", _semantic)
     offsets = []
     for axis, (start, size, extent) in enumerate(zip(offset, shape, buf.shape, strict=True)):
         positive_int("local_slice: each extent of shape", size)
@@ -154,20 +161,24 @@ def local_load(src, token=None, layout: tl.constexpr = None, relaxed: tl.constex
                _semantic=None) -> tl.tensor:
     """Read one buffer into registers.
 
-    args:      src    - one buffer; the result has its shape and dtype
+    args:      src    - one buffer, in shared or tensor memory; the result has its shape and dtype. From tensor memory the data are
+                        there when the word is over; the task has 4, 8 or 16 warps
                token  - (opt) of `async_load_wait_group`: the read comes after that wait
                layout - (opt) a register layout to load in, pinned
                relaxed, rematerialize_coordinates(_group) - AMD scheduling hints, no effect elsewhere
     orders:    after this task's earlier writes to the buffer; against other tasks only through barriers
     errors:    KernelError for a `src` that is not one buffer or another token; TypeError for another `layout`; NotYet
-               for a register layout other than `tlx.layout`, and for a buffer outside shared memory
-    lowers to: ttg.local_load
+               for a register layout other than `tlx.layout`
+    lowers to: ttg.local_load; ttng.tmem_load and its wait
     """
-    src = single_buffer("local_load", "src", src, _semantic)
+    src = one_buffer("local_load", "src", src)
     if token is not None and not isinstance(token, async_token):
         refuse(KernelError, f"local_load: `token` must be an async_token, got {token}")
     pinned = None if layout is None else register_layout("local_load", layout, _semantic)
-    handle = _semantic.builder.record("local_load", src.handle, handle_of(token), layout=pinned).results[0]
+    if src.type.storage is storage_kind.tmem:
+        handle = _semantic.builder.record("tmem_load", src.handle, layout=pinned).results[0]
+    else:
+        handle = _semantic.builder.record("local_load", src.handle, handle_of(token), layout=pinned).results[0]
     return tl.tensor(handle, tl.block_type(src.dtype, list(src.shape)))
 
 
@@ -181,15 +192,15 @@ def local_store(dst, src, _semantic=None) -> None:
     errors:    KernelError for a `dst` that is not one buffer, or a `src` of another shape or dtype; NotYet for a buffer
                outside shared memory
     not:       before a TMA store or another task's MMA; that takes fence("async_shared")
-    lowers to: ttg.local_store
+    lowers to: ttg.local_store; ttng.tmem_store and its wait
     """
-    dst = single_buffer("local_store", "dst", dst, _semantic)
+    dst = one_buffer("local_store", "dst", dst)
     if not isinstance(src, tl.tensor) or not src.type.is_block():
         refuse(KernelError, f"local_store: `src` must be a block tensor, got {src}")
     if tuple(src.type.shape) != dst.shape:
         refuse(KernelError, f"local_store: the tile has shape {list(src.type.shape)}, the buffer {list(dst.shape)}")
     same_dtype("local_store", src, dst, _semantic)
-    _semantic.builder.record("local_store", dst.handle, src.handle)
+    _semantic.builder.record("tmem_store" if dst.type.storage is storage_kind.tmem else "local_store", dst.handle, src.handle)
 
 
 def same_dtype(name: str, tile: tl.tensor, buffer: buffered_tensor, semantic) -> None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ..core import not_yet, tensor_memory_columns, word
+from ..core import tensor_memory_columns, word
 from ..refuse import refuse
+from . import tcgen05
 from .arguments import handle_of, is_int, needs_hopper, single_buffer
 from .local_mem import local_load
 from .types import buffered_tensor, storage_kind
@@ -27,7 +28,10 @@ _SUPPORTED = "f16, bf16, f32 (as tf32), fp8 (e5m2, e4m3), int8"
 def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: tl.constexpr = False,
               force_async: tl.constexpr = False, input_precision: tl.constexpr = None, out_dtype: tl.constexpr = tl.float32,
               _semantic=None) -> tl.tensor:
-    """Start A (M, K) x B (K, N) + acc (M, N) as one wgmma group.
+    """Start A (M, K) x B (K, N) + acc (M, N): on Hopper as one wgmma group whose result is a register tile, on Blackwell into
+    `acc`.
+
+    On Hopper:
 
     args:      A   - one buffer, or a register tile
                B   - one buffer; either may be a `local_trans` view
@@ -46,12 +50,21 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
                on AMD
     not:       8-bit and tf32 operands that are not contiguous along K; M % 64, N % 8 != 0, N > 256 or K < 16
     lowers to: ttng.warp_group_dot, is_async; "tf32x3", "ieee": ttg.local_load, tt.dot
+
+    On Blackwell (chips with tensor memory), by one thread of the task; returns None:
+    args:      A         - one buffer in shared or tensor memory, M 64 or 128; B - one in shared memory
+               acc       - one buffer in tensor memory (M, N), 8 <= N <= 256: fp32, of int8 int32
+               use_acc   - (opt) False or a run-time i1: whether to add to what `acc` holds; None is True
+               pred      - (opt) i1: false skips the product and its arrivals
+               mBarriers - each gets one arrival when this and all earlier tensor-core work of the task is done
+               force_async - without mBarriers: do not wait; finish by `tcgen05_commit`
+    orders:    with mBarriers, or force_async: nothing until a wait for the phase; the operands must not be overwritten, nor `acc`
+               be read, before it. Without: done when the word is over. In order with the task's other tensor-core work
+    lowers to: ttng.tc_gen5_mma, tcgen05.commit
     """
     needs_hopper("async_dot", _semantic)
     if tensor_memory_columns(_semantic):
-        if not isinstance(A, buffered_tensor):
-            refuse(AssertionError, "async_dot: register operand is not supported on Blackwell")
-        raise not_yet(_semantic, "async_dot on Blackwell")
+        return tcgen05.dot(A, B, acc, use_acc, pred, mBarriers, two_ctas, force_async, out_dtype, _semantic)
     shape_a = _operand("A", A, _semantic)
     if not isinstance(B, buffered_tensor):
         refuse(KernelError, f"async_dot: B must be a buffer in shared memory, got {B}",

@@ -1,6 +1,6 @@
 """The public words that this release does not offer, with their parameters: each can be imported, and says so when called.
 
-    subslice = _declare("subslice", "buf offset size")       tlx.subslice(buf, 0, 64) in a kernel raises NotYet, with the line
+    tmem_copy = _declare("tmem_copy", "src dst")       tlx.tmem_copy(a, b) in a kernel raises NotYet, with the line
 
 Input: a name and its published parameters. Output: the word. It leaves this file when it is implemented in the file of its family.
 """
@@ -13,7 +13,7 @@ import inspect
 from ..core import not_yet, word
 
 __all__ = [
-    "subslice", "tmem_copy", "require_amd_wmma_layout", "rematerialized_range", "amd_register_resident",
+    "tmem_copy", "require_amd_wmma_layout", "rematerialized_range", "amd_register_resident",
     "amd_register_handoff", "amd_scheduled_mfma", "amd_mfma_commit",
 ]
 
@@ -40,7 +40,6 @@ def _declare(name: str, declared: str):
 
 
 # buffers
-subslice = _declare("subslice", "buf offset size")
 tmem_copy = _declare("tmem_copy", "src dst")
 
 # layouts

@@ -62,6 +62,8 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
         refuse(ValueError, f"local_reinterpret: dtype must be an element type such as tl.float16, got {dtype}")
     if layout is not None and not isinstance(layout, shared_layout_encoding):
         refuse(TypeError, f"`layout` must be a tlx.shared_layout_encoding, got {type(layout).__name__}")
+    if isinstance(src, buffered_tensor) and src.type.storage is storage_kind.tmem:
+        return _tensor_memory_as(src, dtype, shape, layout, _semantic)
     src = _in_shared_memory("local_reinterpret", src, _semantic)
     shape = src.shape if shape is None else _extents("local_reinterpret", shape)
     have, want = _bytes(src.dtype) * prod(src.shape), _bytes(dtype) * prod(shape)
@@ -72,6 +74,21 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
             refuse(ValueError, f"local_reinterpret: {dtype}{list(shape)} has {want} bytes, but {src} has {have} bytes{every}")
         num = 0
     return _seen_as("local_reinterpret", src, dtype, shape, num, layout, _semantic)
+
+
+def _tensor_memory_as(src: buffered_tensor, dtype, shape, layout, semantic) -> buffered_tensor:
+    """The same columns as elements of the same width."""
+    for name, given in (("shape", shape), ("layout", layout)):
+        if given is not None:
+            refuse(KernelError, f"local_reinterpret: `{name}` is for shared memory, and {src} lies in tensor memory",
+                   mend="give columns another shape by local_alloc(..., reuse=) of the array")
+    if _bytes(dtype) != _bytes(src.dtype):
+        refuse(ValueError, f"local_reinterpret: {dtype}{list(src.shape)} has {_bytes(dtype)} bytes an element, but {src} has "
+                           f"{_bytes(src.dtype)}; tensor memory keeps its columns",
+               mend="let an array of the other type share the columns: local_alloc(..., reuse=)")
+    type_ = buffered_tensor_type(dtype, src.shape, src.num, src.type.storage)
+    builder = semantic.builder
+    return type_.value(builder.record("buffer_reinterpret", src.handle, type_.to_ir(builder), layout=None).results[0])
 
 
 def _seen_as(name: str, buf: buffered_tensor, dtype, shape, num: int, layout, semantic) -> buffered_tensor:
@@ -92,7 +109,7 @@ def _in_shared_memory(name: str, buf, semantic) -> buffered_tensor:
     if not isinstance(buf, buffered_tensor):
         refuse(KernelError, f"{name} takes a buffered_tensor, got {buf}")
     if buf.type.storage is not storage_kind.smem:
-        raise not_yet(semantic, f"{name} on {buf.type.storage.value} storage")
+        refuse(AssertionError, f"{name} views buffers in shared memory, got {buf}")
     return buf
 
 

@@ -15,6 +15,7 @@ from math import gcd
 from ...ir import Op, Place
 from ...ir.layouts import SwizzledShared
 from ...triton_port.builder import bytes_layout
+from ..blackwell import tensor_memory
 from ..choice import chosen
 from ..emitter import Emitter, Placement, emits
 from ..types import lifted
@@ -25,6 +26,8 @@ _BYTES = SwizzledShared(1, 1, 1, (0, ))
 
 @emits("alias_storage")
 def alias_storage(emitter: Emitter, op: Op):
+    if op.space == tensor_memory.SPACE:
+        return tensor_memory.backing(emitter, op)
     emitter.storage_bytes[op.result] = -(-op.attrs["bytes"] // _UNIT) * _UNIT
     return bytes_for(emitter, op.attrs["bytes"], op.attrs["alignment"])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...ir import Op
 from ..anchor import anchored
+from ..blackwell import tensor_memory
 from ..emitter import Emitter, Placement, emits
 from ..nvidia.masked_store import masked_store
 from ..types import lifted
@@ -17,6 +18,8 @@ from .aliases import array_in_storage, bytes_for
 
 @emits("local_alloc")
 def local_alloc(emitter: Emitter, op: Op):
+    if op.type.space == tensor_memory.SPACE:
+        return tensor_memory.array(emitter, op)
     if "place" in op.attrs:
         value, emitter.placed[op.result] = array_in_storage(emitter, op)
         return value

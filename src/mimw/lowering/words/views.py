@@ -13,6 +13,7 @@ from math import prod
 from ...errors import NotYet
 from ...ir import Buffer, Op, Value
 from ...ir.layouts import LinearShared, NvmmaShared, PaddedShared, SharedLayout, SwizzledShared
+from ..blackwell import tensor_memory
 from ..choice import chosen_by
 from ..emitter import Emitter, Placement, emits
 from ..types import lifted
@@ -24,6 +25,8 @@ _MOST_POSITIONS = 64  # of a slice at run time that is found by comparing
 @emits("buffer_index")
 def buffer_index(emitter: Emitter, op: Op):
     source = op.buffer
+    if source.type.space == tensor_memory.SPACE:
+        return tensor_memory.buffer_index(emitter, op)
     placement, shape = emitter.placed[source], op.result.type.shape
     if source.type.count == 0:
         return _row(emitter, op)
@@ -53,6 +56,8 @@ def _row(emitter: Emitter, op: Op):
 
 @emits("buffer_slice")
 def buffer_slice(emitter: Emitter, op: Op):
+    if op.buffer.type.space == tensor_memory.SPACE:
+        return tensor_memory.buffer_slice(emitter, op)
     if any(isinstance(offset, Value) for offset in op.offsets):
         return _slice_at_run_time(emitter, op)
     emitter.placed[op.result] = emitter.placed[op.buffer]
@@ -135,6 +140,8 @@ def transposed(layout: SharedLayout, order: tuple[int, ...]) -> SharedLayout:
 @emits("buffer_reinterpret")
 def buffer_reinterpret(emitter: Emitter, op: Op):
     source, type_ = op.buffer, op.type
+    if type_.space == tensor_memory.SPACE:
+        return tensor_memory.buffer_reinterpret(emitter, op)
     had = emitter.placed[source]
     layout = emitter.layouts.shared.get(op.result, had.layout)
     same_shape = type_.shape == source.type.shape and type_.element.bits == source.type.element.bits

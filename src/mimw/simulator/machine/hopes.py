@@ -40,7 +40,9 @@ class Hopes:
             since, task = self._waiting[0]
             if self._still(since, task):
                 for operation in task.wait.needs():
-                    if not operation.landed and operation.ready():
+                    while not operation.landed and not operation.ready():
+                        operation = operation.follows       # what has to land before
+                    if not operation.landed:
                         return operation
             heappop(self._waiting)
             if task.hopes_at == since:

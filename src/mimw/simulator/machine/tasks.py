@@ -169,6 +169,7 @@ class Task:
         self.trips = self.look = 0                     # of all its loops so far; when to look at them again
         self.steps: Iterator | None = None
         self.dots: deque = deque()                      # asynchronous dots no wait has finished, oldest first
+        self.tensor_work: deque[InFlight] = deque()     # tcgen05 operations, oldest first; the last may be under way
         self.copies: list[InFlight] = []                # cp.async of the group that is still open
         self.groups: list[list[InFlight]] = []          # closed cp.async groups, oldest first
         self.stores: list[InFlight] = []                # TMA store groups, oldest first

@@ -86,6 +86,17 @@ class Mbarrier:
         copy.task.machine.order.land(copy, self)
         self._settle(copy.end, copy.task, copy.op)
 
+    def arrive_of(self, commit: InFlight) -> None:
+        """The one arrival of a `tcgen05_commit`, whose earlier work is done."""
+        self.coming.remove(commit)
+        if self.arrived + 1 > self.count:
+            raise fail(TooManyArrivals, commit.task, commit.op, f"1 more arrival on {self.name}; {self.state()}", self.made,
+                       hint="allocate it with a larger arrive_count, or drop an arrival: each barrier of `mBarriers` and each "
+                       "tcgen05_commit is one")
+        self.arrived += 1
+        commit.task.machine.order.commits(commit, self)
+        self._settle(commit.end, commit.task, commit.op)
+
     def _settle(self, time: float, task: Task, op) -> None:
         self.latest = max(self.latest, time)
         if self.arrived < self.count:

@@ -32,6 +32,7 @@ class Allocation:
     name: str
     coming: list[InFlight] = field(default_factory=list)
     owner: str = ""           # whose memory it is, for messages, where CTAs share theirs
+    space: str = "shared"     # or "tensor"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ class View:
             return
         name = self.name + self.allocation.owner
         if where is None:
-            order.touch(actor, op, self.data, name, write=write, proxy=proxy)
+            order.touch(actor, op, self.data, name, write=write, proxy=proxy, space=self.allocation.space)
             return
         memory = owner_of(self.data)
         offsets = sum((index.reshape(-1) * stride for index, stride in zip(where, self.data.strides)),

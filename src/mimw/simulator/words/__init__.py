@@ -29,6 +29,7 @@ from . import (  # noqa: F401
     remote_elements,
     rounding,
     rows,
+    tensor_memory,
     threads,
     tiles,
 )

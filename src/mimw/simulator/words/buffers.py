@@ -12,12 +12,16 @@ import numpy as np
 from ...errors import OutOfBounds, SimulatorMisuse, fail
 from ..machine.operands import position
 from ..machine.table import handles
+from ..memory.tensor_memory import TensorMemory
 from ..memory.views import WRITTEN, StorageBytes, View, allocate
 
 
 @handles("alias_storage")
 def alias_storage(task, op):
     size = op.attrs["bytes"]
+    if op.space == "tmem":
+        task.env[op.result] = TensorMemory.of_columns(size)
+        return
     task.env[op.result] = StorageBytes(np.full(size, 0xFF, np.uint8), np.zeros(size, np.uint8))
 
 

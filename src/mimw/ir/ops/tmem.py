@@ -1,0 +1,30 @@
+"""Tensor memory, and the products of the fifth generation of tensor cores, which add up there.
+
+Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
+
+    tcgen05_mma %a %b %acc      reads %a and %b, and adds into %acc, later; a `tcgen05_commit` tells a barrier when
+
+Buffers of tensor memory are made and viewed by the ops of `buffers`, as those of shared memory are: `Buffer.space` is "tmem".
+Sources: PTX ISA, "Tensor Memory", "tcgen05.mma", "tcgen05.commit", "tcgen05.ld", "tcgen05.st".
+"""
+
+from ..types import Tensor
+from .table import define
+
+define("tmem_load", "buffer:Buffer", lambda args, attrs: (Tensor(args[0].type.element, args[0].type.shape), ), "tensor_memory",
+       "read", ours=True, attrs="layout:const?", touches="buffer=read", time="work", cost="shared", traits="collective",
+       needs="tensor_memory", word="local_load of tensor memory", lies="buffer=columns",
+       doc="A buffer of tensor memory into registers, complete. attrs: layout, pinned by the author.")
+define("tmem_store", "buffer:Buffer value:num[]", None, "tensor_memory", "write", ours=True, touches="buffer=write", time="store",
+       cost="shared", traits="whole collective", needs="tensor_memory", word="local_store to tensor memory",
+       lies="buffer=columns",
+       doc="Registers into a buffer of tensor memory, complete.")
+define("tcgen05_mma", "a:Buffer b:Buffer acc:Buffer use_acc:i1|#bool predicate:i1?", None, "none", "read write async", ours=True,
+       attrs="waits:#bool?", touches="a=async-read b=async-read acc=async-write", traits="dot", time="dot", needs="tensor_memory",
+       word="async_dot", cost="sync", lies="a=left b=right acc=columns",
+       doc="a (shared or tensor memory) x b (shared memory), added to acc (tensor memory), or in its place where `use_acc` is "
+       "false. In the order of issue with all tcgen05 ops of the task. attrs: waits, if the task goes on when it is done.")
+define("tcgen05_commit", "barrier:Barrier predicate:i1?", None, "none", "async", ours=True, barrier="commit",
+       time="work", needs="tensor_memory", cost="sync", attrs="of_dot:#bool?",
+       doc="One arrival, when all tcgen05 ops that the task issued before are done; releases these, and nothing else of the task. "
+       "attrs: of_dot, if it stands behind a product to whose barriers this one belongs.")

@@ -1,0 +1,81 @@
+"""Buffers in tensor memory: what their allocation checks, and views of their columns.
+
+Input: the arguments of a kernel's call. Output: the ops of shared memory's buffers, on buffers in the space "tmem". For example:
+
+    acc = tlx.local_alloc((128, 256), tl.float32, 2, tlx.storage_kind.tmem)      %acc = local_alloc buffer<fp32[128, 256] x 2 in
+    tmem> tlx.subslice(acc[0], 64, 64)                                                  %half = buffer_slice %acc.0, [0, 64]
+    (128, 64)
+"""
+
+from __future__ import annotations
+
+import triton.language.core as tl
+
+from ...errors import KernelError
+from ...ir.tensor_memory import COLUMNS, ROWS, columns_of
+from ..core import word
+from ..refuse import refuse
+from .arguments import is_int, needs_tensor_memory, one_buffer
+from .types import buffered_tensor, storage_kind
+
+__all__ = ["subslice"]
+
+_SCALE_ROWS = (32, 64, 128, 256, 512)
+
+
+def check_allocation(shape: tuple[int, ...], dtype: tl.dtype, semantic) -> None:
+    """An error unless tensor memory holds buffers of that shape and type."""
+    needs_tensor_memory("tmem", semantic)
+    if len(shape) != 2:
+        refuse(ValueError, f"local_alloc: a buffer in tensor memory has rank 2 (lanes and columns), got shape {list(shape)}",
+               mend="give a vector of one value a row the shape (rows, 1)")
+    rows, columns = shape
+    if dtype.primitive_bitwidth < 8 or dtype.primitive_bitwidth > 32:
+        refuse(ValueError, f"local_alloc: tensor memory holds elements of 8, 16 or 32 bits, got {dtype}")
+    scales = dtype in (tl.int8, tl.uint8)
+    allowed = _SCALE_ROWS if scales else ROWS
+    if rows not in allowed:
+        what = "a table of scales (8-bit integers)" if scales else "a buffer in tensor memory"
+        refuse(ValueError, f"local_alloc: {what} has {', '.join(map(str, allowed[:-1]))} or {allowed[-1]} rows, got {rows}")
+    if columns & (columns - 1):
+        refuse(ValueError, f"local_alloc: a buffer in tensor memory has a power of two of columns, got {columns}",
+               mend="allocate the next power of two, and take a subslice of it")
+
+
+def columns(buf: buffered_tensor, offset, size, name: str, semantic) -> buffered_tensor:
+    """Columns [offset, offset + size) of one buffer in tensor memory."""
+    rows, extent = buf.shape
+    if not is_int(offset):
+        refuse(KernelError, f"{name}: columns of tensor memory are cut at a constexpr offset, got {offset}",
+               mend="allocate an array of narrower buffers and index it by the run-time number")
+    if not is_int(size) or size <= 0 or size & (size - 1):
+        refuse(ValueError, f"{name}: the size must be a positive power of two, known at compile time, got {size!r}")
+    if not 0 <= offset <= extent - size:
+        refuse(KernelError, f"{name}: {size} columns from {offset} are outside the {extent} of {buf}")
+    width = buf.dtype.primitive_bitwidth
+    if (offset * width) % 32 or (size * width) % 32:
+        refuse(KernelError, f"{name}: a column of tensor memory has 32 bits, so {buf.dtype} is cut at multiples of {32 // width} "
+                            f"elements; got offset {offset} and size {size}")
+    type_ = buf.type.with_(shape=(rows, size))
+    return type_.value(semantic.builder.record("buffer_slice", buf.handle, (0, offset), (rows, size)).results[0])
+
+
+@word
+def subslice(buf, offset: tl.constexpr, size: tl.constexpr, _semantic=None) -> buffered_tensor:
+    """Columns [offset, offset + size) of one buffer in tensor memory, as a view.
+
+    args:      buf    - one buffer in tensor memory, of shape (rows, n)
+               offset - the first column, in elements; a whole number of 32-bit columns
+               size   - how many elements of each row, a power of two
+    not:       a copy: the view shares the memory; of shared memory (`local_slice` takes both)
+    lowers to: ttng.tmem_subslice
+    """
+    buf = one_buffer("subslice", "buf", buf)
+    if buf.type.storage is not storage_kind.tmem:
+        refuse(KernelError, f"subslice cuts buffers in tensor memory, got {buf}", mend="use tlx.local_slice")
+    return columns(buf, offset, size, "subslice", _semantic)
+
+
+def fits(type_) -> bool:
+    """Whether one buffer of an IR type fits into tensor memory at all."""
+    return columns_of(type_) <= COLUMNS

@@ -1,0 +1,118 @@
+"""Buffers in tensor memory: one allocation for the kernel, arrays as views of its columns, and the way to registers.
+
+Input: an op on a buffer whose space is "tmem". Output: Triton's ops on tensor memory:
+
+    %acc = local_alloc {place: columns 0 and 128}     ttg.memdesc_reinterpret of ttng.tmem_subslice of the one ttng.tmem_alloc
+    %x = tmem_load %acc[0]                            ttng.tmem_load
+
+All arrays come from one allocation: Triton lays several over each other by the liveness that Triton sees, which knows nothing of
+other tasks and of operations in flight. A view keeps the layout of the array it is cut from.
+"""
+
+from __future__ import annotations
+
+from ...ir import Buffer, Op, Place
+from ...ir.layouts import TensorMemory
+from ...ir.tensor_memory import LANES, layout_of, tile_of
+from ...ir.types import I32
+from ..anchor import anchored
+from ..choice import chosen
+from ..emitter import Emitter, Placement, emits
+
+SPACE = "tmem"
+
+
+def backing(emitter: Emitter, op: Op):
+    """The one allocation, of all columns that the kernel takes."""
+    columns = emitter.tensor_columns = op.attrs["bytes"]
+    emitter.placed[op.result] = Placement(TensorMemory(LANES, columns), (LANES, columns))
+    return emitter.builder.create_tmem_alloc(_type(emitter, I32, (LANES, columns), emitter.placed[op.result]), None)
+
+
+def array(emitter: Emitter, op: Op):
+    """The whole allocation as buffers of the array's type, of which an index picks one; where buffers start elsewhere than at whole
+    buffers, the allocation as it is, which an index cuts."""
+    type_, place, total = op.result.type, op.attrs["place"], emitter.tensor_columns
+    steady = all(place.start(index) % place.size == 0 for index in range(place.count))
+    emitter.placed[op.result] = Placement(layout_of(type_), type_.shape, place, 0 if steady else total)
+    if not steady:
+        return emitter.of(op.reuse)
+    shape = (total // place.size, *type_.shape)
+    whole = _type(emitter, type_.element, shape, Placement(layout_of(type_), shape))
+    return emitter.builder.create_memdesc_reinterpret(whole, emitter.of(op.reuse))
+
+
+def buffer_index(emitter: Emitter, op: Op):
+    """One buffer of an array."""
+    builder, had, type_ = emitter.builder, emitter.placed[op.buffer], op.result.type
+    emitter.placed[op.result] = one = Placement(had.layout, type_.shape)
+    place = had.place
+    if had.storage_bytes:
+        return chosen(emitter, op.index, place.count, lambda number: _part(
+            emitter, emitter.of(op.buffer), place.start(number), place.size, type_))
+    number = _step(emitter, emitter.of(op.index), place)
+    return builder.create_memdesc_index(_type(emitter, type_.element, type_.shape, one), emitter.of(op.buffer), number)
+
+
+def _step(emitter: Emitter, number, place: Place):
+    """Which buffer-sized piece of the allocation buffer `number` is."""
+    builder, group = emitter.builder, place.group_size
+    step = number
+    if not place.is_contiguous:
+        slot = number if group == 1 else builder.create_sdiv(number, builder.get_int32(group))
+        step = builder.create_mul(slot, builder.get_int32(place.stride // place.size))
+        if group > 1:
+            step = builder.create_add(step, builder.create_srem(number, builder.get_int32(group)))
+    return builder.create_add(step, builder.get_int32(place.offset // place.size)) if place.offset else step
+
+
+def buffer_slice(emitter: Emitter, op: Op):
+    """Columns of one buffer, from a constant on."""
+    emitter.placed[op.result] = emitter.placed[op.buffer]
+    type_ = _type(emitter, op.result.type.element, op.shape, emitter.placed[op.result])
+    return emitter.builder.create_tmem_subslice(type_, emitter.of(op.buffer), op.offsets[1], 1)
+
+
+def buffer_reinterpret(emitter: Emitter, op: Op):
+    """The same columns as elements of another type of the same width."""
+    had, type_ = emitter.placed[op.buffer], op.type
+    emitter.placed[op.result] = had
+    if had.storage_bytes:
+        return emitter.of(op.buffer)
+    result = _type(emitter, type_.element, type_.shape, had)
+    if type_.count:
+        shape = (emitter.tensor_columns // had.place.size, *type_.shape)
+        result = _type(emitter, type_.element, shape, Placement(had.layout, shape))
+    return emitter.builder.create_memdesc_reinterpret(result, emitter.of(op.buffer))
+
+
+@emits("tmem_load")
+def tmem_load(emitter: Emitter, op: Op):
+    """In the layout of the hardware; a pinned one by a conversion behind it."""
+    tile, type_ = tile_of(op.buffer.type, emitter.num_warps), op.result.type
+    loaded = emitter.builder.create_tmem_load(emitter.types.tensor(type_, tile), emitter.of(op.buffer))
+    want = emitter.layouts.registers[op.result]
+    loaded = emitter.converted(loaded, type_, tile, want)
+    return loaded if op.attrs.get("layout") is None else anchored(emitter, loaded, type_, want)
+
+
+@emits("tmem_store")
+def tmem_store(emitter: Emitter, op: Op):
+    value = emitter.operand(op, "value")
+    emitter.builder.create_tmem_store(emitter.of(op.buffer), value, emitter.builder.get_int1(True))
+
+
+def _part(emitter: Emitter, storage, offset: int, columns: int, type_: Buffer):
+    """The columns [offset, offset + columns) of the allocation as one buffer of `type_`."""
+    total = emitter.tensor_columns
+    whole = Placement(TensorMemory(LANES, total), (LANES, total))
+    part = emitter.builder.create_tmem_subslice(_type(emitter, I32, (LANES, columns), whole), storage, offset, 1)
+    one = _type(emitter, type_.element, type_.shape, Placement(layout_of(type_), type_.shape))
+    return emitter.builder.create_memdesc_reinterpret(one, part)
+
+
+def _type(emitter: Emitter, element, shape, placement: Placement, allocated=None):
+    """A memory descriptor of tensor memory."""
+    builder = emitter.builder
+    return builder.get_tensor_mem_desc_ty(emitter.types.element(element), list(shape), emitter.types.attribute(placement.layout),
+                                          list(placement.allocated if allocated is None else allocated))

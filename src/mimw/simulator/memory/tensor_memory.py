@@ -1,0 +1,53 @@
+"""Tensor memory of one CTA: lanes of columns of 32 bits, and buffers as views of some of them.
+
+Input: the number of columns that a kernel takes, and the places of its arrays. Output: views, as those of shared memory. For
+example:
+
+    TensorMemory.of_columns(512).array("acc", fp32[128, 128] x 2, place, site).part(1, "[1]")      columns 128 to 255
+
+Row r of a buffer is lane r here, for buffers of 64 rows as well, which the hardware keeps in half the lanes of each warp:
+buffers of 64 and of 128 rows that share columns hold nothing of each other that could be meant (PTX ISA, tcgen05.mma, data path
+layouts). A table of scales has bytes of its own per row and column; the hardware packs 32 rows and 4 columns of it into one
+column of lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...ir.tensor_memory import COLUMN_BYTES
+from ..machine.tasks import InFlight
+from .values import numpy_type
+from .views import Allocation, View
+
+_MOST_LANES = 512       # rows of the tallest table of scales
+
+
+@dataclass(frozen=True, eq=False)
+class TensorMemory:
+    """The bytes of all lanes and their marks, rows of `4 * columns` bytes. Tables of scales may use more rows than there are
+    lanes."""
+
+    data: np.ndarray
+    marks: np.ndarray
+    coming: list[InFlight] = field(default_factory=list)
+
+    @classmethod
+    def of_columns(cls, columns: int) -> TensorMemory:
+        """Fresh memory: garbage, nothing written."""
+        shape = (_MOST_LANES, columns * COLUMN_BYTES)
+        return cls(np.full(shape, 0xFF, np.uint8), np.zeros(shape, np.uint8))
+
+    def array(self, name: str, type_, place, site) -> View:
+        """The buffers of one array; those of a slot are an axis of their own unless all follow each other."""
+        dtype, (rows, columns) = numpy_type(type_.element, site), type_.shape
+        split = place.group_size > 1 and not place.is_contiguous
+        count = (place.slots, place.group_size) if split else (place.count, )
+        steps = (place.stride, place.size) if split else (place.size if place.is_contiguous else place.stride, )
+        width = self.data.shape[1]
+        parts = (np.ndarray((*count, rows, columns), kind, memory, place.offset * COLUMN_BYTES,
+                            (*(step * COLUMN_BYTES for step in steps), width, dtype.itemsize))
+                 for kind, memory in ((dtype, self.data), (np.dtype(f"i{dtype.itemsize}"), self.marks)))
+        return View(Allocation(name, self.coming, space="tensor"), *parts, group_size=place.group_size if split else 1)

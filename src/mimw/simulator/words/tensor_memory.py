@@ -1,0 +1,109 @@
+"""Tensor memory and the products that add up there: loads, stores, `tcgen05_mma` and commits.
+
+Input: a task at an op of `ir/ops/tmem.py`. Output: tiles, elements written, operations in flight. For example:
+
+    tcgen05_mma %a %b %acc; tcgen05_commit %done      the product lands, maybe much later; then one arrival on the barrier
+
+The tcgen05 operations of a task are a queue: they run one after the other in the order of issue, and a commit is over when all
+before it are. A product reads its operands, and reads and writes its accumulator, when it lands: an operand that is overwritten
+too early, or an accumulator that is read too early, shows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...costs import abstract as costs
+from ...memory_model import ASYNC
+from ...triton_port.interpreter import matmul
+from ..machine.operands import enabled
+from ..machine.table import handles
+from ..machine.tasks import InFlight, Wait
+from ..memory.mbarriers import single
+from ..memory.values import numpy_type
+from ..memory.views import COMING
+
+GROUP = "tcgen05"
+
+
+@handles("tmem_load", switches=True)
+def tmem_load(task, op):
+    view = task.env[op.buffer]
+    view.touch(task, op, write=False)
+    task.env[op.result] = view.read(task, op)
+
+
+@handles("tmem_store", switches=True)
+def tmem_store(task, op):
+    view, tile = task.env[op.buffer], task.read(op.value, op)
+    view.touch(task, op, write=True)
+    view.write(tile)
+
+
+@handles("tcgen05_mma")
+def tcgen05_mma(task, op):
+    if not enabled(task, op, op.predicate):
+        return
+    yield None
+    a, b, acc = task.env[op.a], task.env[op.b], task.env[op.acc]
+    adds = op.use_acc if isinstance(op.use_acc, bool) else bool(task.read(op.use_acc, op))
+    dtype = numpy_type(op.acc.type.element, op.site)
+
+    def land(dot: InFlight) -> None:
+        acc.arrive(dot, matmul(a.data, b.data, acc.data if adds else None, dtype, "tf32"))
+        if any(np.shares_memory(other.destination.marks, acc.marks) for other in acc.allocation.coming):
+            acc.marks[...] = COMING     # more work for it is under way
+
+    duration, unit = costs.dot(op), task.cta.unit("tensor core")
+    start = unit.reserve(task.clock, duration)
+    (m, k), n = op.a.type.shape, op.b.type.shape[1]
+    task.machine.record(task.cta, "tensor core", "dot", start, start + duration, f"{m} x {n} x {k}", op)
+    for operand in (a, b):
+        operand.check(task, op)
+    if adds:
+        _check_accumulator(task, op, acc)
+    dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=acc, follows=last(task),
+                   group=GROUP, lands_by="the barrier of its mBarriers, or of a tcgen05_commit behind it")
+    task.tensor_work.append(dot)
+    task.machine.start(dot)
+    for operand in (a, b):
+        operand.touch(dot, op, write=False, proxy=ASYNC)
+    acc.touch(dot, op, write=True, proxy=ASYNC)
+    acc.expect(dot)
+    if op.attrs.get("waits"):
+        task.machine.order.commit(task, GROUP)
+        while not dot.landed:
+            yield Wait(op, "group", task, lambda: "its own async_dot", lambda: list(task.tensor_work))
+        task.machine.order.wait_group(task, GROUP, 0)
+        task.wait_until(dot.end, op, "async_dot")
+
+
+def _check_accumulator(task, op, acc) -> None:
+    """Each element must be written, or be on its way from earlier work of the same queue."""
+    coming = [dot for dot in acc.allocation.coming if dot.task is task]
+    if not any(np.shares_memory(dot.destination.marks, acc.marks) for dot in coming):
+        acc.check(task, op)
+
+
+@handles("tcgen05_commit", switches=True)
+def tcgen05_commit(task, op):
+    if not enabled(task, op, op.predicate):
+        return
+    barrier = single(task, op, op.barrier)
+    before = last(task)
+
+    def land(commit: InFlight) -> None:
+        barrier.arrive_of(commit)
+
+    commit = InFlight("tcgen05_commit", task, op, max(task.clock, before.end if before else 0.0), land, follows=before, group=GROUP)
+    task.machine.order.commit(task, GROUP)
+    task.tensor_work.append(commit)
+    task.machine.start(commit)
+    barrier.expect(commit)
+
+
+def last(task) -> InFlight | None:
+    """The newest tcgen05 operation of a task that is still under way."""
+    while task.tensor_work and task.tensor_work[0].landed:
+        task.tensor_work.popleft()
+    return task.tensor_work[-1] if task.tensor_work else None

@@ -1,0 +1,196 @@
+"""Truth tables of tensor memory: when is a program with tcgen05 products and their commits right? The simulator agrees in all rows.
+
+The chip is an sm_100a. Besides: each planted mistake is named, with both lines.
+"""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+from .tables import SWITCHES, right, rows, states
+
+describe = mimw.TensorDescriptor.from_tensor
+
+
+@mimw.jit
+def ring(a_desc, b_desc, c_ptr, STEPS: tl.constexpr, WAIT_FULL: tl.constexpr, WAIT_FREE: tl.constexpr, RELEASE: tl.constexpr,
+         COMMIT: tl.constexpr, WAIT_DONE: tl.constexpr, EARLY: tl.constexpr):
+    """A ring of two slots: one task loads, one multiplies into tensor memory and frees by commits, one reads the sum."""
+    a, b = tlx.local_alloc((64, 16), tl.float16, 2), tlx.local_alloc((16, 32), tl.float16, 2)
+    acc = tlx.local_alloc((64, 32), tl.float32, 1, tlx.storage_kind.tmem)
+    full, free, done = tlx.alloc_barriers(2), tlx.alloc_barriers(2), tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):  # epilogue
+            if WAIT_DONE:
+                tlx.barrier_wait(done[0], 0)
+            at = tl.arange(0, 64)[:, None] * 32 + tl.arange(0, 32)[None, :]
+            tl.store(c_ptr + at, tlx.local_load(acc[0]))
+        with tlx.async_task(num_warps=1):  # load
+            for k in range(STEPS):
+                if WAIT_FREE:
+                    tlx.barrier_wait(free[k % 2], (k // 2) & 1 ^ 1)
+                tlx.barrier_expect_bytes(full[k % 2], (64 + 32) * 16 * 2)
+                tlx.async_descriptor_load(a_desc, a[k % 2], [0, k * 16], full[k % 2])
+                tlx.async_descriptor_load(b_desc, b[k % 2], [k * 16, 0], full[k % 2])
+        with tlx.async_task(num_warps=1):  # mma
+            for k in range(STEPS):
+                if WAIT_FULL:
+                    tlx.barrier_wait(full[k % 2], (k // 2) & 1)
+                if RELEASE:
+                    tlx.async_dot(a[k % 2], b[k % 2], acc[0], use_acc=k > 0, mBarriers=[free[k % 2]])
+                else:
+                    tlx.async_dot(a[k % 2], b[k % 2], acc[0], use_acc=k > 0, force_async=True)
+                    if EARLY:
+                        tlx.barrier_arrive(free[k % 2])
+            if COMMIT:
+                tlx.tcgen05_commit(done[0])
+
+
+@states("tcgen05_mma", "tcgen05_commit", "tmem_load")
+def tensor_ring(steps=4, wait_full=True, wait_free=True, release=True, commit=True, wait_done=True, early=False):
+    a, b, c = np.ones((64, 16 * steps), np.float16), np.ones((16 * steps, 32), np.float16), np.zeros((64, 32), np.float32)
+    meta = dict(STEPS=steps, WAIT_FULL=wait_full, WAIT_FREE=wait_free, RELEASE=release, COMMIT=commit, WAIT_DONE=wait_done,
+                EARLY=early)
+    return ring, (1, ), (describe(a, [64, 16]), describe(b, [16, 32]), c), dict(meta, target="sm_100a")
+
+
+@rows("wait_full", "wait_free", "release")
+def test_the_ring(wait_full, wait_free, release):
+    """With more steps than slots it is right iff everybody waits and the commits release."""
+    assert right(tensor_ring(wait_full=wait_full, wait_free=wait_free, release=release), "random") == (
+        wait_full and wait_free and release)
+
+
+@rows("commit", "wait_done")
+def test_the_epilogue(commit, wait_done):
+    """The sum may be read iff a commit behind the last product is waited for."""
+    assert right(tensor_ring(commit=commit, wait_done=wait_done), "random") == (commit and wait_done)
+
+
+def found(launch, *kinds):
+    """What `mimw.check` finds in a launch, one of these kinds."""
+    kernel, grid, args, meta = launch
+    report = mimw.check(kernel, grid, *args, seeds=4, search="random", shrink=False, **meta)
+    one = next((finding for finding in report.findings if finding.kind in kinds), None)
+    assert one is not None, [finding.kind for finding in report.findings]
+    return one
+
+
+def lines_of(finding) -> set[int]:
+    return {site.line for site in finding.sites}
+
+
+def test_an_accumulator_read_before_its_commit_is_named():
+    one = found(tensor_ring(wait_done=False), "CopyReadEarly", "UnwrittenRead")
+    assert "acc" in one.message
+
+
+def test_a_slot_given_back_before_its_product_is_done_is_named():
+    """By an arrive of the task that multiplies, where a commit should be."""
+    assert len(lines_of(found(tensor_ring(release=False, early=True), "OperandOverwritten"))) >= 2
+
+
+@mimw.jit
+def two_writers(a_ptr, c_ptr, ORDERED: tl.constexpr):
+    """Two tasks multiply into one accumulator; the second after the first's commit, or at any time."""
+    tile = tlx.local_alloc((64, 16), tl.float16, 1)
+    acc = tlx.local_alloc((64, 16), tl.float32, 1, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(2)
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tlx.local_store(tile[0], tl.load(a_ptr + at))
+    tlx.fence("async_shared")
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_wait(done[1], 0)
+            if not ORDERED:
+                tlx.barrier_wait(done[0], 0)
+            tl.store(c_ptr + tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :], tlx.local_load(acc[0]))
+        with tlx.async_task(num_warps=1):
+            tlx.async_dot(tile[0], tlx.local_slice(tile[0], [0, 0], [16, 16]), acc[0], use_acc=False, mBarriers=[done[0]])
+        with tlx.async_task(num_warps=1):
+            if ORDERED:
+                tlx.barrier_wait(done[0], 0)
+            tlx.async_dot(tile[0], tlx.local_slice(tile[0], [0, 0], [16, 16]), acc[0], mBarriers=[done[1]])
+
+
+@states("tcgen05_mma")
+def writers(ordered=True):
+    a, c = np.ones((64, 16), np.float16), np.zeros((64, 16), np.float32)
+    return two_writers, (1, ), (a, c), dict(ORDERED=ordered, target="sm_100a")
+
+
+@pytest.mark.parametrize("ordered", SWITCHES)
+def test_two_tasks_and_one_accumulator(ordered):
+    """Products of two tasks are in no order of their own."""
+    assert right(writers(ordered), "random") == ordered
+    if not ordered:
+        assert "acc" in found(writers(ordered), "CopyReadEarly", "DataRace", "UnwrittenRead").message
+
+
+@mimw.jit
+def stored_operand(a_ptr, c_ptr, FENCE: tl.constexpr, OTHER: tl.constexpr, STORE_TMEM: tl.constexpr, WAIT: tl.constexpr):
+    """The operand comes from registers: stored by the task that multiplies, or by another one."""
+    tile = tlx.local_alloc((64, 16), tl.float16, 1)
+    acc = tlx.local_alloc((64, 16), tl.float32, 1, tlx.storage_kind.tmem)
+    ready, done = tlx.alloc_barriers(1), tlx.alloc_barriers(1)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+            if STORE_TMEM:
+                tlx.local_store(acc[0], tl.zeros((64, 16), tl.float32))
+            if OTHER:
+                tlx.local_store(tile[0], tl.load(a_ptr + at))
+                if FENCE:
+                    tlx.fence("async_shared")
+            tlx.barrier_arrive(ready[0])
+            if WAIT:
+                tlx.barrier_wait(done[0], 0)
+            tl.store(c_ptr + at, tlx.local_load(acc[0]))
+        with tlx.async_task(num_warps=4):
+            if not OTHER:
+                here = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+                tlx.local_store(tile[0], tl.load(a_ptr + here))
+            tlx.barrier_wait(ready[0], 0)
+            tlx.async_dot(tile[0], tlx.local_slice(tile[0], [0, 0], [16, 16]), acc[0], use_acc=STORE_TMEM, mBarriers=[done[0]])
+
+
+@states("tmem_store", "tcgen05_mma", "fence")
+def operand_from_registers(fence=True, other=True, store_tmem=True, wait=True):
+    return stored_operand, (1, ), (np.ones((64, 16), np.float16), np.zeros((64, 16), np.float32)), dict(
+        FENCE=fence, OTHER=other, STORE_TMEM=store_tmem, WAIT=wait, target="sm_100a")
+
+
+@rows("fence", "other", "store_tmem")
+def test_operands_written_by_whom(fence, other, store_tmem):
+    """What another task stored needs a fence of the author's; the accumulator needs none, whoever stored it."""
+    assert right(operand_from_registers(fence, other, store_tmem), "random") == (fence or not other)
+    if other and not fence:
+        assert len(lines_of(found(operand_from_registers(fence, other, store_tmem), "MissingFence"))) >= 2
+
+
+@pytest.mark.parametrize("wait", SWITCHES)
+def test_a_product_that_nobody_waits_for(wait):
+    assert right(operand_from_registers(wait=wait), "random") == wait
+
+
+@mimw.jit
+def abandoned(a_ptr, COMMIT: tl.constexpr):
+    tile = tlx.local_alloc((64, 16), tl.float16, 1)
+    acc = tlx.local_alloc((64, 16), tl.float32, 1, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(1)
+    tlx.local_store(tile[0], tl.load(a_ptr + tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]))
+    tlx.async_dot(tile[0], tlx.local_slice(tile[0], [0, 0], [16, 16]), acc[0], use_acc=False, force_async=True)
+    if COMMIT:
+        tlx.tcgen05_commit(done[0])
+        tlx.barrier_wait(done[0], 0)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_cta_outlives_its_products(commit):
+    launch = abandoned, (1, ), (np.ones((64, 16), np.float16), ), dict(COMMIT=commit, target="sm_100a")
+    assert right(launch, "random") == commit
+    if not commit:
+        assert "async_dot" in found(launch, "UnfinishedAtExit").message
