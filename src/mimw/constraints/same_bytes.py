@@ -48,7 +48,7 @@ def find_links(program: Program, views: dict[Value, tuple[View, ...]]) -> list[L
         if op.name == "buffer_reinterpret" and is_retyped(op):
             links += [Link(view.alloc, op.buffer.type, op.result, op.result.type, op, True)
                       for view in views.get(op.buffer, ())]
-        elif op.name == "local_alloc" and "place" in op.attrs:
+        elif op.name == "local_alloc" and "place" in op.attrs and op.result.type.space == "smem":
             members.setdefault((op.reuse, op.attrs["place"].offset), []).append(op)
     for together in members.values():
         links += [Link(one.result, one.result.type.single(), other.result, other.result.type.single(), other, False)
