@@ -12,8 +12,7 @@ import pytest
 ROOM = Path(__file__).parents[2] / "src" / "mimw" / "language"
 # A kind that a helper of the word can raise and the word cannot: which of the helper's arguments keeps it away.
 CANNOT = {
-    ("local_gather", "NotYet"): "another storage is refused before `single_buffer` sees it",
-    ("local_scatter", "NotYet"): "another storage is refused before `single_buffer` sees it",
+    ("local_reshape", "NotYet"): "it takes no layout",
     ("zeros", "TypeError"): "what is no layout is refused before `register_layout` sees it",
     ("async_descriptor_prefetch_tensor", "ValueError"): "it has no cache modifier",
     ("async_descriptor_store", "ValueError"): "it has no cache modifier",

@@ -118,8 +118,7 @@ def storage_alias_spec(storage: tl.constexpr = storage_kind.smem, buffer_size_by
                buffer_size_bytes - (opt) limit of its size in bytes, > 0, else ValueError; by default as large as needed
     returns:   a `storage_alias_spec_type_class`; its `set_buffer_overlap` says which arrays overlay each other
     orders:    nothing: which task may use which buffer when is the kernel's business
-    errors:    ValueError for another storage or size; for tmem AssertionError on chips without tensor memory, and
-               NotYet on others
+    errors:    ValueError for another storage or size; for tmem AssertionError on chips without tensor memory
     """
     _check_storage(storage, buffer_size_bytes)
     if storage is storage_kind.tmem:

@@ -103,7 +103,7 @@ def remote_shmem_store(dst, src, remote_cta_rank, _semantic=None) -> None:
                remote_cta_rank - whose `dst`: an int or an i32 scalar, 0 to cluster size - 1; without a cluster 0, this CTA
     orders:    nothing. A cluster_barrier, or barrier_arrive(remote_cta_rank=...) and the wait for it, make the tile visible.
     errors:    KernelError for a `dst` that is not one buffer, a `src` of another shape or dtype, or a rank that is no
-               integer; NotYet for a `dst` outside shared memory; TargetError below sm_90, NotImplementedError on AMD
+               integer; AssertionError for a `dst` outside shared memory; TargetError below sm_90, NotImplementedError on AMD
     not:       for a later TMA or MMA read without fence("async_shared").
     lowers to: PTX mapa, st.shared::cluster
     """
@@ -123,7 +123,7 @@ def async_remote_shmem_store(dst, src, remote_cta_rank, barrier, _semantic=None)
                                  from each sender
     orders:    the tile -> what a task of the receiver does after waiting on its `barrier`
     errors:    KernelError as for remote_shmem_store, and for a buffer below 4 bytes or a `barrier` that is not one
-               mbarrier; AssertionError for a remote view; NotYet for a `dst` outside shared memory; TargetError below
+               mbarrier; AssertionError for a remote view; AssertionError for a `dst` outside shared memory; TargetError below
                sm_90, NotImplementedError on AMD
     lowers to: PTX mapa, st.async; each element is stored by one thread.
     """
@@ -149,7 +149,7 @@ def async_remote_shmem_copy(dst, src, remote_cta_rank, barrier, _semantic=None) 
     orders:    the bytes -> what a task of the receiver does after waiting on its `barrier`
     errors:    KernelError for operands that are not one buffer, sizes that differ or are no multiple of 16 bytes, a
                `barrier` that is not one mbarrier, or a rank that is no integer; AssertionError for a remote view;
-               NotYet for a buffer outside shared memory; TargetError below sm_90, NotImplementedError on AMD
+               AssertionError for a buffer outside shared memory; TargetError below sm_90, NotImplementedError on AMD
     not:       after generic writes to `src`: fence("async_shared") first.
     lowers to: PTX mapa, cp.async.bulk.shared::cluster.shared::cta
     """

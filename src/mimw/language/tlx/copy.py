@@ -44,7 +44,7 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
                that wait and a barrier. Bulk: the data -> what a task does after waiting on `barrier`.
     errors:    KernelError for a `result` that is not one buffer, pointers of another shape or element type, or a mask
                that is not boolean; ValueError for an unknown modifier or policy, and for `other` without `mask`;
-               NotImplementedError for a block pointer; NotYet for a buffer outside shared memory; AssertionError for
+               NotImplementedError for a block pointer; AssertionError for a buffer outside shared memory; AssertionError for
                `bulk_size` or `barrier` without `bulk`, and with it for a mask, no barrier, a buffer of another rank or
                too many bytes; bulk: TargetError below sm_90, NotImplementedError on AMD
     not:       faster than ordinary loads where a thread's piece is below 4 bytes or `other` is not zero: those go through

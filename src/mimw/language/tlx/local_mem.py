@@ -40,8 +40,8 @@ def local_alloc(shape: tl.constexpr, dtype: tl.constexpr, num: tl.constexpr, sto
                layout  - (opt) a shared layout, then fixed; by default the solver picks it to suit the uses
     errors:    ValueError for extents or a `num` that are no ints > 0, another dtype or storage, and a `reuse` that is
                no buffer or spec of the same storage; TypeError for a `layout` that is no shared layout; NotYet for a
-               layout that this release cannot make; for tmem AssertionError on chips without tensor memory, NotYet on
-               others, NotImplementedError with a `layout`
+               layout that this release cannot make; for tmem AssertionError on chips without tensor memory,
+               NotImplementedError with a `layout`
     not:       zeroed; never overlaid with buffers that other tasks, copies or CTAs still use
     lowers to: ttg.local_alloc, an array as a leading dimension; columns of the kernel's one ttng.tmem_alloc
     """
@@ -110,8 +110,7 @@ def local_slice(buf, offset, shape: tl.constexpr, _semantic=None) -> buffered_te
                         memory constants: all rows, columns as `subslice` has them
                shape  - extents of the box
     errors:    KernelError for a `buf` that is not one buffer, a box that is known to be outside it, or an offset that
-               is no integer; ValueError for another rank or extents that are no ints > 0; NotYet for a buffer outside
-               shared memory
+               is no integer; ValueError for another rank or extents that are no ints > 0
     not:       checked at run time: out of range or misaligned is undefined
     lowers to: ttg.memdesc_subslice
     """
@@ -140,7 +139,7 @@ def local_trans(buf, dims: tl.constexpr = (1, 0), _semantic=None) -> buffered_te
     args:      buf  - one buffer
                dims - a permutation of its dimensions, else ValueError
     errors:    KernelError for a `buf` that is not one buffer; ValueError for other dims, and for a layout that has no
-               permuted form; NotYet for a buffer outside shared memory
+               permuted form; AssertionError for a buffer outside shared memory
     lowers to: ttg.memdesc_trans
     """
     buf = single_buffer("local_trans", "buf", buf, _semantic)
@@ -189,8 +188,7 @@ def local_store(dst, src, _semantic=None) -> None:
     args:      dst - one buffer
                src - block tensor of its shape and dtype
     orders:    before this task's later reads of the buffer; against other tasks only through barriers
-    errors:    KernelError for a `dst` that is not one buffer, or a `src` of another shape or dtype; NotYet for a buffer
-               outside shared memory
+    errors:    KernelError for a `dst` that is not one buffer, or a `src` of another shape or dtype
     not:       before a TMA store or another task's MMA; that takes fence("async_shared")
     lowers to: ttg.local_store; ttng.tmem_store and its wait
     """

@@ -29,7 +29,8 @@ def local_reshape(buf, shape: tl.constexpr, _semantic=None) -> buffered_tensor:
 
     args:      buf   - a buffer in shared memory, or an array, each of whose buffers is reshaped
                shape - new extents with as many elements, else ValueError
-    errors:    KernelError for anything but buffers, and for a transposed one; NotYet for one outside shared memory; LayoutConflict
+    errors:    KernelError for anything but buffers, and for a transposed one; AssertionError for one outside shared memory;
+    LayoutConflict
                where other uses of the buffer (TMA, async_dot) put its elements in an order that the new shape cannot follow
     lowers to: ttg.memdesc_reinterpret between layouts that agree on every byte
     """
@@ -52,7 +53,7 @@ def local_reinterpret(src, dtype: tl.constexpr, shape: tl.constexpr = None, layo
                         the result is one buffer
                layout - (opt) a shared layout, then fixed
     errors:    ValueError unless the bytes match and `dtype` is an element type; TypeError for a `layout` that is no shared layout,
-               NotYet for one that this release cannot make, and for a buffer outside shared memory; KernelError for anything but
+               NotYet for one that this release cannot make; AssertionError for remote memory; KernelError for anything but
                buffers, and for a transposed one that is reshaped; LayoutConflict where other uses of the buffer put its bytes in
                an order that the new type cannot follow
     not:       a conversion of values; for another use of the memory after this one, `local_alloc(reuse=...)`

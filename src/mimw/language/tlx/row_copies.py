@@ -36,7 +36,7 @@ def async_descriptor_gather(desc, result, x_offsets, y_offset, barrier, pred=Non
     returns:   nothing; rows and columns outside of the tensor, negative ones too, read the padding value, and count as bytes
     orders:    the rows -> what a task does after waiting on `barrier`
     errors:    KernelError for shapes that cannot be, and for a `y_offset` that is known and no multiple of 16 bytes; the
-               simulator reports one that is known at run time only. NotYet for a buffer outside shared memory; TargetError
+               simulator reports one that is known at run time only. AssertionError for a buffer outside shared memory; TargetError
                below sm_90, NotImplementedError on AMD
     not:       asynchronous on sm_90 and sm_120 if the rows are narrower than 128 bytes: there the task waits for them and puts
                them in their places itself
@@ -60,7 +60,8 @@ def async_descriptor_scatter(desc, source, x_offsets, y_offset, _semantic=None) 
                x_offsets - int32 tile of BLOCK_X >= 8 row numbers, none negative; rows behind the tensor's end are left out
                y_offset  - int or i32 scalar: the first column, a multiple of 16 bytes, not negative; columns behind the tensor's
                            edge are left out
-    errors:    KernelError for shapes that cannot be, and for a `y_offset` that is known and wrong; NotYet for a buffer outside
+    errors:    KernelError for shapes that cannot be, and for a `y_offset` that is known and wrong; AssertionError for a buffer
+    outside
                shared memory; TargetError below sm_90, NotImplementedError on AMD. The simulator reports negative
                numbers (an illegal instruction), a `y_offset` that is no multiple of 16 bytes, and two rows with different bytes
                for one place: which of them stays is open, so that is a DataRace. Equal bytes are no race.

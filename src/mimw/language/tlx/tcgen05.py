@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ..core import word
+from ..core import not_yet, word
 from ..refuse import refuse
 from .arguments import needs_tensor_memory, one_buffer, predicate_handle, single_barrier
 from .types import buffered_tensor, mbarrier, storage_kind
@@ -25,6 +25,8 @@ _SUPPORTED = "f16, bf16, f32 (as tf32), fp8 (e5m2, e4m3), int8"
 
 def dot(A, B, acc, use_acc, pred, barriers, two_ctas: bool, force_async: bool, out_dtype, semantic) -> None:
     """`async_dot` on a chip with tensor memory; its docstring says all."""
+    if two_ctas:
+        raise not_yet(semantic, "async_dot(two_ctas=True)")
     a, b = _operand("A", A, (storage_kind.smem, storage_kind.tmem)), _operand("B", B, (storage_kind.smem, ))
     into = _accumulator(acc)
     _check_types(a.dtype, b.dtype, into.dtype, out_dtype)
@@ -143,10 +145,11 @@ def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> 
                two_ctas - for products of CTA pairs: on the barriers of both CTAs
     orders:    the task's earlier async_dots and tmem_copys, their reads and writes -> whoever waits for the phase; nothing else of
                the task (use barrier_arrive for that)
+    errors:    AssertionError on chips without tensor memory; KernelError for a `mBarrier` that is not one mbarrier; NotYet for
+               `two_ctas`
     lowers to: tcgen05.commit.mbarrier::arrive::one
     """
     needs_tensor_memory("tcgen05_commit", _semantic)
     if two_ctas:
-        from ..core import not_yet
         raise not_yet(_semantic, "tcgen05_commit(two_ctas=True)")
     _semantic.builder.record("tcgen05_commit", single_barrier("tcgen05_commit", mBarrier, _semantic), None)

@@ -52,7 +52,7 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
     errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
                for a `result` that is not one buffer of the block's shape and dtype, a `barrier` that is not one
                mbarrier, a `pred` that is no scalar or a rank that is no integer; ValueError for an unknown cache
-               modifier; NotYet for `two_ctas`, and for a buffer outside shared memory; TargetError below sm_90,
+               modifier; NotYet for `two_ctas`, AssertionError for a buffer outside shared memory; TargetError below sm_90,
                NotImplementedError on AMD
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster
     """
@@ -85,7 +85,7 @@ def async_descriptor_store(desc, source, offsets, eviction_policy: tl.constexpr 
     orders:    nothing until the task has waited by async_descriptor_store_wait
     errors:    AssertionError for anything but a descriptor, another number of offsets, an unknown policy or reduction;
                KernelError for a `source` that is not one buffer of the block's shape and dtype, and for a type that the
-               hardware cannot reduce; NotYet for a buffer outside shared memory; TargetError below sm_90,
+               hardware cannot reduce; AssertionError for a buffer outside shared memory; TargetError below sm_90,
                NotImplementedError on AMD
     not:       after generic writes to `source`: fence("async_shared") first. Do not overwrite `source` before the store wait.
     lowers to: ttng.async_tma_copy_local_to_global, ttng.async_tma_reduce; a reduction with a policy PTX

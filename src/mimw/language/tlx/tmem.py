@@ -68,6 +68,8 @@ def subslice(buf, offset: tl.constexpr, size: tl.constexpr, _semantic=None) -> b
                offset - the first column, in elements; a whole number of 32-bit columns
                size   - how many elements of each row, a power of two
     not:       a copy: the view shares the memory; of shared memory (`local_slice` takes both)
+    errors:    KernelError for anything but one buffer in tensor memory, and for columns outside it or parts of a column; ValueError
+               for a size that is no power of two
     lowers to: ttng.tmem_subslice
     """
     buf = one_buffer("subslice", "buf", buf)
