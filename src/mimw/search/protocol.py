@@ -9,8 +9,8 @@ Values that decide something are computed as ever: conditions and bounds, phases
 operands of atomics, and whatever these values come from: arithmetic, products, shared memory with what tasks and other CTAs put
 there, global memory with what this launch stores there. Copies move their bytes, and accesses are accesses. A product is still
 started and waited for, and a task that reads it early is refused; only its numbers, and those of arithmetic on tiles, are not
-computed. So findings are those of a full run with the same seed, less those about values: assertions on tiles, and division by
-zero.
+computed. So findings are those of a full run with the same seed, less those about values: assertions on tiles, division by zero,
+and rows of products that differ and are scattered to one place.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None,
                           Or [rows, column], where rows is a 1-D int32 tile: row i of the buffer is the matrix' row rows[i], from
                           `column` on, a multiple of 16 bytes. Then the other operand is a descriptor of a block [1, columns of the
                           buffer], and TMA copies the rows; or it is a pointer to element 0 of row 0, and cp.async copies them (to
-                          global memory: an ordinary store). By TMA no thread computes addresses; cp.async moves more bytes a second
-                          where that is what bounds the kernel: 1.7 times as many of 128-byte rows on an H200 (benchmarks/gather.py)
+                          global memory: an ordinary store). By TMA no thread computes addresses; cp.async may move more bytes a
+                          second where that is what bounds the kernel (python -m benchmarks.gather measures both)
                barrier  - not offered by this release
                stride   - with rows and a pointer: elements from one row of the matrix to the next
                extents  - (opt) with rows and a pointer: [rows, columns] of the matrix, either may be None. What is outside reads
