@@ -10,7 +10,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.passes import PASSES, Context
+from benchmarks.mutants import mutants
+from mimw.errors import KernelError
+from mimw.passes import PASSES, Context, run_passes
 from mimw.search import Search
 from mimw.simulate import prepare
 from mimw.target import target
@@ -180,3 +182,31 @@ def test_the_compilers_fence_is_needed():
     assert finding.kind == "MissingFence"
     assert lines_of(by_hand, "# read", "# look") & {site.line for site in finding.sites}
     assert lines_of(by_hand, "# ask") <= {site.line for site in finding.sites}
+
+
+# What may be changed without harm, and why; every other mutant of the two kernels is found.
+HARMLESS = {
+    ("barrier_wait", "duplicate"): "the phase is over",
+    ("fence", "drop"): "the compiler puts it in",
+    ("fence", "release early"): "the compiler puts one in",
+    ("barrier_arrive", "drop predicate"): "after a refusal nobody waits for the stage, so one arrival more does not matter",
+    ("remote_arrive", "drop predicate"): "as above",
+    ("barrier_wait", "wait late"): "the producer has itself waited for the answer before, so the stage's phase is the next one",
+    ("barrier_expect", "swap"): "bytes may come before they are expected, in one phase",
+}
+
+
+@pytest.mark.parametrize("launch", [shared_out(), shared_out(stages=2), shared_out_in_pairs(stages=2)], ids=["one", "two", "pairs"])
+def test_mutants(launch):
+    kernel, grid, args, meta = launch
+    launch = prepare(kernel, grid, args, {name: value for name, value in meta.items() if name != "target"}, "sm_100a")
+    tried, survivors = 0, set()
+    for mutant in mutants(launch.recorded):
+        tried += 1
+        try:
+            program = run_passes(mutant.program, target("sm_100a"))
+        except KernelError:
+            continue
+        if Search(replace(launch, program=program)).all(8, "random", 8, shrink=False).ok:
+            survivors.add((mutant.word, mutant.change.partition(" (")[0]))
+    assert tried > 20 and survivors <= set(HARMLESS), survivors - set(HARMLESS)
