@@ -14,7 +14,7 @@ one task can ask while another works.
 
 How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
 
-Next: 11_tle_pipe_gemm.py, the other language.
+Next: 09_blackwell_gemm.py, where four roles share each answer.
 """
 
 import numpy as np
