@@ -50,6 +50,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
     """C[M, N] = A[M, K] B[K, N], a program for each (BM, BN) tile of C."""
     # Step 1. The nouns: slots for tiles of A and B, as ever; two accumulators in tensor memory, BN of its 512 columns
     # each; and two places from which TMA stores a part of C, since a whole tile of it would not fit beside the slots.
+    tl.static_assert(PARTS % 2 == 0, "parts of C go through the two places in turn, from tile to tile")
     PART: tl.constexpr = BN // PARTS
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
     b_tiles = tlx.local_alloc((BK, BN), tlx.dtype_of(b_desc), STAGES)

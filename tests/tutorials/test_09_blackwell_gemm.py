@@ -12,7 +12,7 @@ SMALL = dict(BN=64, BK=32, STAGES=2, PARTS=2)
 
 
 @pytest.mark.parametrize("shape, chosen", [
-    ((128, 64, 64), {}), ((136, 72, 40), dict(STAGES=3)), ((384, 256, 96), dict(GROUP_M=2)), ((104, 304, 72), dict(PARTS=1)),
+    ((128, 64, 64), {}), ((136, 72, 40), dict(STAGES=3)), ((384, 256, 96), dict(GROUP_M=2)), ((104, 304, 72), dict(PARTS=4)),
     ((256, 192, 64), dict(ANSWERS=1))], ids=str)
 def test_products(tutorial, shape, chosen):
     a, b, c = tutorial.matrices(*shape)
@@ -39,7 +39,8 @@ def test_right_under_every_interleaving(tutorial):
     ("clc_create_context(4, ANSWERS)", "clc_create_context(3, ANSWERS)", "SlotReusedEarly"),
     ("                tlx.tcgen05_commit(done[which])\n", "", "TooFewArrivals"), ("use_acc=k > 0", "use_acc=True", "UnwrittenRead"),
     ("tlx.barrier_wait(read[which], phase ^ 1)", "pass", "SlotReusedEarly"), (", mBarriers=[empty[slot]])", ")", "TooFewArrivals"),
-    ('                    tlx.fence("async_shared")\n', "", "MissingFence"), ("store_wait(1)", "store_wait(2)", "SourceOverwritten"),
+    ('                    tlx.fence("async_shared")\n', "", "MissingFence"),
+    ("store_wait(1)", "store_wait(2)", "SourceOverwritten"),
 ])
 def test_what_if(edited, old, new, kind):
     assert kind in {finding.kind for finding in checked(edited(old, new)).findings}
