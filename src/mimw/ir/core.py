@@ -119,7 +119,7 @@ class Op:
         """Where in `operands` the operand of that name stands; of a tuple, its first value."""
         return sum(1 for _ in _values(self.args[:self.row.places[operand]]))
 
-    @property
+    @cached_property
     def result(self) -> Value:
         """The only result."""
         (value,) = self.results

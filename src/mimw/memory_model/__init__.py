@@ -4,7 +4,8 @@
 Input: the acts of a simulated run: accesses, releases, acquires, fences, asynchronous operations. Output: an error at
 the access that completes a race. For example:
 
-    Order(machine).touch(task, op, view, "'tiles'[0]", write=True)
+    order = Order(machine)
+    order.touch(task, op, order.place(view), "'tiles'[0]", write=True)
 """
 
 from .accesses import ASYNC, GENERIC

@@ -4,7 +4,8 @@ Flanagan and Freund, PLDI 2009).
 Input: an access: actor, op, the bytes as a numpy view or as offsets, read or write, proxy. Output: nothing, or a `DataRace`. For
 example:
 
-    order.touch(task, op, view, "'tiles'[0]", write=True)      compared with all reads and writes of these bytes that still count
+    place = order.place(view)
+    order.touch(task, op, place, "'tiles'[0]", write=True)     compared with all reads and writes of these bytes that still count
 
 A memory is divided into cells (`shadow`), and each cell is in a `State` (`states`): the accesses that later ones have to come
 after. Many cells share one state. Only states of bytes that can still be reached are kept, so neither more accesses nor more CTAs
@@ -21,7 +22,7 @@ import numpy as np
 from ..ir import Op
 from .clocks import FENCED, GLOBAL, REUSABLE, Epoch
 from .race_report import race
-from .shadow import Shadow, owner_of
+from .shadow import Place, Shadow, owner_of
 from .states import Numbers, State
 
 GENERIC, ASYNC = "generic", "async"
@@ -55,15 +56,17 @@ class AccessOrder:
         self._born = 0
         self._shadows: dict[tuple[int, str], Shadow] = {}
 
-    def touch(self, actor, op: Op, data: np.ndarray, name: str, *, write: bool, proxy: str = GENERIC, scope: str = "",
+    def place(self, data: np.ndarray) -> Place | None:
+        """Where a numpy view lies, for `touch`, for as long as the order knows its memory; None if it has no element."""
+        return self._shadow(owner_of(data)).view(data) if data.size else None
+
+    def touch(self, actor, op: Op, place: Place | None, name: str, *, write: bool, proxy: str = GENERIC, scope: str = "",
               space: str = "shared") -> None:
-        """An access of `actor` to all elements of a numpy view."""
-        if not data.size:
-            return
-        shadow = self._shadow(owner_of(data))
-        cells, extent, size = shadow.view(data)
-        access = self._access(actor, op, name, write, proxy, scope, space, extent)
-        self._note(shadow, cells, access, size)
+        """An access of `actor` to all elements of a view."""
+        if place is not None:
+            if place.grain != place.shadow.grain:
+                place.fit()
+            self._note(place, self._access(actor, op, name, write, proxy, scope, space, place.extent))
 
     def scatter(self, actor, op: Op, memory: np.ndarray, offsets: np.ndarray, size: int, name: str, *, write: bool,
                 proxy: str = GENERIC, scope: str = "", space: str = "global") -> None:
@@ -73,8 +76,7 @@ class AccessOrder:
             return
         shadow, first = self._shadow(memory), int(offsets[0])
         if int(offsets[-1]) - first == (count - 1) * size and (offsets[1:] - offsets[:-1] == size).all():
-            cells, extent, size = shadow.stretch(first, count * size)
-            self._note(shadow, cells, self._access(actor, op, name, write, proxy, scope, space, extent), size)
+            self.touch(actor, op, shadow.stretch(first, count * size), name, write=write, proxy=proxy, scope=scope, space=space)
             return
         at = shadow.at(offsets, size)
         extent = int(offsets.min()), int(offsets.max()) + size
@@ -89,6 +91,8 @@ class AccessOrder:
 
     def close(self) -> None:
         """No more accesses come. A shadow knows how to leave this collection, so it would stay with it."""
+        for shadow in self._shadows.values():
+            shadow.close()
         self._shadows.clear()
 
     def _access(self, actor, op: Op, name: str, write: bool, proxy: str, scope: str, space: str, extent) -> MemoryAccess:
@@ -105,13 +109,16 @@ class AccessOrder:
             numbers, shadows = self._states if use == "accesses" else self._heard, self._shadows
 
             def gone() -> None:
-                numbers.drop(shadows.pop(key).cells)
+                shadow = shadows.pop(key)
+                shadow.close()
+                numbers.drop(shadow.cells)
 
             found = self._shadows[key] = Shadow(memory, gone)
         return found
 
-    def _note(self, shadow: Shadow, cells: np.ndarray, access: MemoryAccess, size: int | None) -> None:
-        """An access to a view of the cells of a shadow, `size` bytes if that is known."""
+    def _note(self, place: Place, access: MemoryAccess) -> None:
+        """An access to the cells of a place."""
+        shadow, cells, size = place.shadow, place.cells, place.size
 
         def span(number: int) -> tuple[int, int]:
             return shadow.span(cells, cells == number)
@@ -146,12 +153,14 @@ class AccessOrder:
     def _next(self, number: int, access: MemoryAccess, size: int | None, span) -> int:
         """Check `access` against the state of some cells, `size` bytes of them; the number of their next state."""
         state = self._states[number]
-        for earlier in state.writes:
-            self._check(earlier, access, number, span)
-        if access.write:
-            for earlier in state.all_reads():
+        clock, generic = access.strand.clock, access.proxy is GENERIC
+        for earlier in (*state.writes, *state.all_reads()) if access.write else state.writes:
+            epoch = earlier.epoch
+            # The end of an asynchronous operation is a fence towards the generic proxy.
+            if clock.get(epoch.strand, 0) < epoch.tick or not (generic or earlier.proxy is ASYNC):
                 self._check(earlier, access, number, span)
-            access.over = tuple(earlier.epoch for earlier in state.writes)
+        if access.write:
+            access.over = tuple([earlier.epoch for earlier in state.writes])
             # Atomic accesses do not order each other: the writes that a later plain access must follow are all of them.
             writes = (*_not_superseded(state.writes, access), access) if access.scope else (access, )
             return self._put(number, state, size, writes, {}, None)
@@ -177,10 +186,9 @@ class AccessOrder:
         return self._states.add(State(writes, reads, last, size, self._born))
 
     def _check(self, earlier: MemoryAccess, later: MemoryAccess, number: int, span) -> None:
+        """Raise the race of two accesses that are not ordered, or not fenced where the later one is in the asynchronous proxy."""
         clock, epoch = later.strand.clock, earlier.epoch
         if clock.get(epoch.strand, 0) >= epoch.tick:
-            if later.proxy is GENERIC or earlier.proxy is ASYNC:
-                return      # the end of an asynchronous operation is a fence towards the generic proxy
             aspect = _between_proxies(earlier, later)
             if aspect is not None and not epoch.before(clock, aspect):
                 raise race(self.machine, earlier, later, span(number), fence=True)

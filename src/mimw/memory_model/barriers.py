@@ -51,7 +51,7 @@ class BarrierOrder:
         """`task` is about to use it; `remote`: it is another CTA's. Barriers that a kernel makes outside of loops and tasks are
         ready in the whole cluster: the compiler fences, and lets the cluster meet, after them."""
         made = self._made[barrier]
-        if not made.before(task.strand.clock):
+        if task.strand.clock.get(made.strand, 0) < made.tick:
             raise self._not_ready(task, op, barrier, "whose initialisation at {} nothing orders before it")
         if remote and not (barrier in self._fenced and self._fenced[barrier].before(task.strand.clock)):
             raise self._not_ready(task, op, barrier, "whose initialisation at {} no fence_mbarrier_init_cluster has made one for "

@@ -22,7 +22,7 @@ ORDERED, FENCED, REUSABLE, GLOBAL = range(4)
 ASPECTS = 4
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Epoch:
     """When something was done: a strand and a tick of it."""
 

@@ -3,9 +3,10 @@
 Input: what the handlers of ops tell of each access, release, acquire and asynchronous operation. Output: nothing while all
 conflicting accesses are ordered, and a `DataRace` (or a kind of it) at the access that is not. For example:
 
-    order.touch(load, op, tile, "'tiles'[0]", write=True)      the task `load` writes a buffer,
-    order.release(load, key); order.acquire(mma, key)          and tells the task `mma` by a barrier;
-    order.touch(mma, op, tile, "'tiles'[0]", write=False)      so this read comes after the write: no race
+    place = order.place(tile)                                   a numpy view
+    order.touch(load, op, place, "'tiles'[0]", write=True)      the task `load` writes a buffer,
+    order.release(load, key); order.acquire(mma, key)           and tells the task `mma` by a barrier;
+    order.touch(mma, op, place, "'tiles'[0]", write=False)      so this read comes after the write: no race
 
 Every task is a strand: a line of ticks with a vector clock, which says up to which tick of each strand the task knows all to be
 over (`clocks`). A release copies the task's clock into the object that is released, an acquire joins the object's clock to the
@@ -18,7 +19,7 @@ the operation lands. The wait, or the phase, then hands the tick on.
 An actor is a task or an operation in flight. What handlers tell:
 
     issue, commit, wait_group, land           an asynchronous operation starts; its group is closed, is waited for; it lands
-    touch(actor, op, data, name, write=...)   the actor accesses a numpy view of shared or global memory
+    touch(actor, op, place, name, write=...)  the actor accesses a numpy view of shared or global memory: the `place` of it
     scatter(actor, op, region, offsets, ...)  the actor accesses elements at byte offsets of a region
     release, acquire, publish                 a task tells, or hears, by a synchronising object, which is any hashable key
     fork, join, fence, atomic, looked, phase  their docstrings say

@@ -3,8 +3,9 @@
 Input: a numpy array that owns its bytes; then views of it. Output: the cells under a view, as a view of the array of numbers. For
 example:
 
-    shadow = Shadow(memory, gone)                   `gone()` is called when the memory is freed
-    cells, (low, high), size = shadow.view(data)    the cells under `data`; its first byte, the one behind its last; how many bytes
+    shadow = Shadow(memory, gone)       `gone()` is called when the memory is freed
+    place = shadow.view(data)           the place of `data`; who keeps it need not look for it again
+    place.cells, place.extent           the cells under `data`; its first byte and the one behind its last
 
 Views, slices, transposes and reinterpretations of a memory share its shadow. Cells are as wide as the accesses so far allow,
 tiles and rows of tiles as a rule; a narrower or unaligned access splits them.
@@ -31,6 +32,27 @@ def address_of(data: np.ndarray) -> int:
     return data.__array_interface__["data"][0]
 
 
+class Place:
+    """Where a view of a memory lies in its shadow.
+
+    cells    the cells under it, as a view of the shadow's
+    grain    how wide these are; another width than the shadow's says that cells have been split since (`fit`)
+    extent   its first byte and the one behind its last
+    size     its bytes, or None if elements of it overlap
+    """
+
+    __slots__ = ("shadow", "cells", "grain", "extent", "size", "_box")
+
+    def __init__(self, shadow: Shadow, *box):
+        self.shadow, self._box, self.grain = shadow, box, 0
+        self.fit()
+
+    def fit(self) -> None:
+        """Find the cells anew."""
+        self.cells, self.extent, self.size = self.shadow.found(*self._box)
+        self.grain = self.shadow.grain
+
+
 class Shadow:
     """One number per cell of a memory; 0 at first."""
 
@@ -38,25 +60,30 @@ class Shadow:
         self._memory = weakref.ref(memory, lambda _: gone())      # before its address can be another's
         self.start, self.size, self.grain = address_of(memory), memory.nbytes, 0
         self.cells = np.zeros(0, np.int32)
-        self._views: dict[tuple, tuple] = {}
+        self._places: dict[tuple, Place] = {}
 
-    def view(self, data: np.ndarray) -> tuple[np.ndarray, tuple[int, int], int | None]:
-        """The cells under a view of the memory, as a view of the cells; its first byte and the one behind its last; its bytes,
-        or None if elements of it overlap."""
+    def view(self, data: np.ndarray) -> Place:
+        """Where a view of the memory lies."""
         key = (address_of(data), data.shape, data.strides, data.itemsize)
-        found = self._views.get(key)
+        found = self._places.get(key)
         if found is None:
-            found = self._found(key[0] - self.start, *key[1:])
-            if len(self._views) >= VIEWS:
-                self._views.clear()
-            self._views[key] = found
+            if len(self._places) >= VIEWS:
+                self._places.clear()
+            found = self._places[key] = Place(self, key[0] - self.start, *key[1:])
         return found
 
-    def stretch(self, low: int, size: int) -> tuple[np.ndarray, tuple[int, int], int | None]:
-        """As `view`, of the `size` bytes from `low` on."""
-        return self._found(low, (), (), size)
+    def close(self) -> None:
+        """No more accesses come. Places know their shadow, and `gone` what shadows are for: no cycles of references."""
+        self._places.clear()
+        self._memory = None
 
-    def _found(self, low: int, shape: tuple[int, ...], strides: tuple[int, ...], run: int):
+    def stretch(self, low: int, size: int) -> Place:
+        """As `view`, of the `size` bytes from `low` on."""
+        return Place(self, low, (), (), size)
+
+    def found(self, low: int, shape: tuple[int, ...], strides: tuple[int, ...], run: int):
+        """The cells under elements of `run` bytes from byte `low` on, split where they are too wide; their extent; their bytes,
+        or None if elements overlap."""
         low += sum((extent - 1) * stride for extent, stride in zip(shape, strides) if stride < 0)
         high = low + run + sum((extent - 1) * abs(stride) for extent, stride in zip(shape, strides))
         axes, apart = [], True
@@ -93,4 +120,3 @@ class Shadow:
         count = -(-self.size // grain)
         self.cells = np.repeat(self.cells, self.grain // grain)[:count] if self.grain else np.zeros(count, np.int32)
         self.grain = grain
-        self._views.clear()

@@ -235,9 +235,9 @@ class _Walk:
                 else:
                     boxes, block = [[int(value(offset)) for offset in op.offsets]], None
                 for box in boxes:
-                    _, part = descriptor.part_inside(self.memory, box, block or descriptor.block, task, op, "writes")
+                    part = descriptor.part(self.memory, box, block or descriptor.block, task, op, "writes")
                     if part is not None:
-                        self._own_box(part, op, atomic)
+                        self._own_box(part.data, op, atomic)
             elif "bytes" in row.places:
                 size = int(value(op.bytes))
                 address = int(np.asarray(value(op.pointer)).reshape(-1)[0])

@@ -27,7 +27,7 @@ class Flights:
     def __init__(self):
         self._flying: dict[int, InFlight] = {}              # by the number of their start
         self._able: list[int] = []                          # the numbers of those that can land, in order
-        self._due: list[tuple[int, int, InFlight]] = []     # a heap; what has landed is taken out now and then
+        self.due: list[tuple[int, int, InFlight]] = []      # a heap; what has landed is taken out now and then
         self._started = 0
 
     def __len__(self) -> int:
@@ -45,7 +45,7 @@ class Flights:
         else:
             operation.follows.followed_by = operation
         if due is not None:
-            heappush(self._due, (due, operation.number, operation))
+            heappush(self.due, (due, operation.number, operation))
 
     def land(self, operation: InFlight) -> None:
         del self._flying[operation.number], self._able[bisect_left(self._able, operation.number)]
@@ -53,13 +53,14 @@ class Flights:
         follower, operation.followed_by = operation.followed_by, None
         if follower is not None:
             insort(self._able, follower.number)
-        if len(self._due) > SLACK + 2 * len(self._flying):
-            self._due = [one for one in self._due if not one[2].landed]
-            heapify(self._due)
+        if len(self.due) > SLACK + 2 * len(self._flying):
+            self.due = [one for one in self.due if not one[2].landed]
+            heapify(self.due)
 
     def overdue(self, step: int) -> InFlight | None:
-        """An operation whose time has come. One that cannot land yet does so as soon as what it follows has."""
-        due = self._due
+        """An operation whose time has come. One that cannot land yet does so as soon as what it follows has. There is none before
+        the step at which the first in `due` stands."""
+        due = self.due
         while due and (due[0][2].landed or due[0][0] <= step):
             _, number, operation = heappop(due)
             if operation.landed:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class PendingDot:
     """The value of an asynchronous dot before a wait has finished it; `result` is there once it has landed."""
 

@@ -4,6 +4,7 @@ Input: a block and the task that runs it. Output: changes of the task's environm
 scheduler may let others go first. For example:
 
     task.steps = run_block(task, block); next(task.steps)
+    yield from run_code(task, task.code(block))                 inside of an op with regions
 
 A block in which others may be scheduled is walked by a generator. Any other block, a plain loop of arithmetic for instance, is
 walked by plain calls, which is several times as fast. Which kind a block is, is found once (`prepare`).
@@ -11,7 +12,7 @@ walked by plain calls, which is several times as fast. Which kind a block is, is
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -69,11 +70,16 @@ def _switches(op: Op) -> bool:
 
 def run_block(task, block: Block) -> Iterator:
     """Run a block of `task`; yields wherever the scheduler may step in."""
-    code = task.code(block)
+    yield from run_code(task, task.code(block))
+
+
+def run_code(task, code: Code) -> Iterable:
+    """As `run_block`, of a block made ready. It begins at once, and each generator between a task and its op costs in every step:
+    for ops with regions."""
     if code.switches:
-        yield from _stepping(task, code)
-    else:
-        run_straight(task, code)
+        return _stepping(task, code)
+    run_straight(task, code)
+    return ()
 
 
 def _stepping(task, code: Code) -> Iterator:

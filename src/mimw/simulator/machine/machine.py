@@ -224,8 +224,9 @@ class Machine:
     # ---- scheduling -------------------------------------------------------------------------------------------------
 
     def _next_task(self) -> Task:
+        inflight = self.inflight
         while True:
-            spinning = self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable)
+            spinning = self.polls > POLL_ROUNDS[0] and self.polls > POLL_ROUNDS[0] + POLL_ROUNDS[1] * len(self.runnable)
             if self.guide is not None and not (spinning and not self.inflight):
                 actor = self.guide.choose(self)
                 if actor is not None and actor.task is not actor:
@@ -233,8 +234,9 @@ class Machine:
                     continue
                 if actor is not None:
                     return actor
-            operation = self.inflight.overdue(self.step)
-            if operation is None and self.inflight and (spinning or not self.runnable):
+            due = inflight.due
+            operation = inflight.overdue(self.step) if due and due[0][0] <= self.step else None
+            if operation is None and (spinning or not self.runnable) and inflight:
                 operation = self._ready()
             if operation is not None:
                 self.land(operation)

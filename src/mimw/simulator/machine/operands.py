@@ -9,17 +9,26 @@ example:
 
 from __future__ import annotations
 
+import numpy as np
+
+from ...ir import Value
 from .tasks import Task
+
+_NUMBER = np.int32
 
 
 def position(task, op, index) -> int:
     """An index or offset that is a Python integer or an i32 value."""
-    return int(task.read(index, op)) if hasattr(index, "type") else int(index)
+    if index.__class__ is not Value:
+        return int(index)
+    data = task.env[index]
+    return int(data if data.__class__ is _NUMBER else task.read(index, op))
 
 
 def offsets_of(task, op, values) -> list[int]:
     """Run-time offsets as Python integers."""
-    return [int(task.read(value, op)) for value in values]
+    env = task.env
+    return [int(data if (data := env[value]).__class__ is _NUMBER else task.read(value, op)) for value in values]
 
 
 def enabled(task: Task, op, predicate) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Wait:
     """Why a task is blocked: `detail` says it for people, `needs` gives operations in flight that would help."""
 
@@ -51,7 +51,7 @@ class InFlight:
     land: Callable[[InFlight], None] | None     # None once it has landed
     landed: bool = False
     destination: Any = None
-    lands_by: str = ""
+    lands_by: Callable[[], str] | None = None       # by what, for messages
     follows: InFlight | None = None         # lands before this one can
     followed_by: InFlight | None = None     # that waits for this one to land
     group: str = ""
@@ -81,15 +81,22 @@ class Unit:
     def reserve(self, earliest: float, duration: float) -> float:
         """The start of the first free stretch of `duration` from `earliest` on. Clocks come in any order."""
         start = earliest
+        if not self._busy or self._busy[-1][1] <= earliest:
+            self._busy.append((start, start + duration))        # as below, without a look at each stretch
+            self._forget()
+            return start
         for begin, end in self._busy[self._passed(earliest):]:
             if begin >= start + duration:
                 break
             start = max(start, end)
         insort(self._busy, (start, start + duration))
+        self._forget()
+        return start
+
+    def _forget(self) -> None:
         if len(self._busy) > self._many:
             self._busy = self._busy[self._passed(self._cta.now):]
             self._many = self.KEPT + 2 * len(self._busy)
-        return start
 
     def _passed(self, now: float) -> int:
         """How many stretches are over for who comes at `now` or later."""

@@ -138,8 +138,8 @@ class GlobalMemory:
     def touch_box(self, actor, op, address: int, like: np.ndarray, *, write: bool) -> None:
         """Note an access of `actor`, in the asynchronous proxy, to consecutive elements as many as `like` has."""
         if actor.machine.order.active:
-            part = self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
-            actor.machine.order.touch(actor, op, part, self.name_at(address), write=write, proxy="async", space="global")
+            order, part = actor.machine.order, self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
+            order.touch(actor, op, order.place(part), self.name_at(address), write=write, proxy="async", space="global")
 
     def _parts(self, addresses: np.ndarray, size: int, task, op, what: str):
         """(region, selection) pairs that cover `addresses`; one pair if, as nearly always, one region has them all."""

@@ -7,7 +7,8 @@ Input: a descriptor's fields; then offsets of a block. Output: the block's eleme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,19 @@ from ...memory_model import ASYNC
 from ...memory_model.shadow import address_of
 from ...triton_port.interpreter import round_f32_to_tf32
 from .global_memory import GlobalMemory
+
+PARTS = 4096        # blocks of a tensor that are remembered
+
+
+@dataclass(eq=False, slots=True)
+class Part:
+    """The part of a block that lies in the tensor: where that is in the block, the memory it stands for, and, once it has been
+    touched, its place in the order of accesses and what it is called."""
+
+    inside: tuple[slice, ...]
+    data: np.ndarray
+    place: Any = None
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,46 +43,58 @@ class GlobalTensor:
     signed: bool
     nan: bool
     rounds: bool = False
+    _parts: dict[tuple, Part | None] = field(default_factory=dict, init=False, repr=False)
 
     def read(self, memory: GlobalMemory, offsets, task, op, block=None) -> np.ndarray:
-        """The block at `offsets`, padded."""
+        """The block at `offsets`, padded; maybe a view of the memory."""
         block = block or self.block
-        fill = np.nan if self.nan else 0
-        inside, part = self.part_inside(memory, offsets, block, task, op, "reads")
-        if part is None:
-            return np.full(block, fill, self.dtype)
-        part = round_f32_to_tf32(part) if self.rounds else part
-        if part.shape == tuple(block):
-            return part.copy()
-        result = np.full(block, fill, self.dtype)
-        result[inside] = part
+        part = self.part(memory, offsets, block, task, op, "reads")
+        if part is not None:
+            data = round_f32_to_tf32(part.data) if self.rounds else part.data
+            if data.shape == block:
+                return data
+        result = np.full(block, np.nan if self.nan else 0, self.dtype)
+        if part is not None:
+            result[part.inside] = data
         return result
 
     def write(self, memory: GlobalMemory, offsets, tile: np.ndarray, reduce: str, task, op, block=None) -> None:
         """Write the part of `tile` that is inside; with `reduce`, combine it with what is there."""
-        inside, part = self.part_inside(memory, offsets, block or self.block, task, op, "writes")
+        part = self.part(memory, offsets, block or self.block, task, op, "writes")
         if part is not None:
-            part[...] = combine(reduce, part, tile[inside], self.signed) if reduce else tile[inside]
+            new = tile[part.inside]
+            part.data[...] = combine(reduce, part.data, new, self.signed) if reduce else new
 
     def touch(self, actor, op, memory: GlobalMemory, offsets, *, write: bool, scope: str = "", block=None) -> None:
         """Note an access to what lies inside; `scope` for one that combines atomically."""
         order = actor.machine.order
         if order.active:
-            _, part = self.part_inside(memory, offsets, block or self.block, actor.task, op, "reaches")
+            part = self.part(memory, offsets, block or self.block, actor.task, op, "reaches")
             if part is not None:
-                name = memory.name_at(address_of(part))
-                order.touch(actor, op, part, name, write=write, proxy=ASYNC, scope=scope, space="global")
+                if part.place is None:
+                    part.place, part.name = order.place(part.data), memory.name_at(address_of(part.data))
+                order.touch(actor, op, part.place, part.name, write=write, proxy=ASYNC, scope=scope, space="global")
 
-    def part_inside(self, memory, offsets, block, task, op, what):
-        """(where in the block, the memory it stands for) of the part of the block that lies in the tensor."""
+    def part(self, memory: GlobalMemory, offsets, block: tuple[int, ...], task, op, what: str) -> Part | None:
+        """The part of the block at `offsets` that lies in the tensor; None if nothing does. A block may be read and not written."""
+        key = (*offsets, block, what == "writes")
+        try:
+            return self._parts[key]
+        except KeyError:
+            if len(self._parts) >= PARTS:
+                self._parts.clear()
+            found = self._parts[key] = self._part(memory, offsets, block, task, op, what)
+            return found
+
+    def _part(self, memory: GlobalMemory, offsets, block: tuple[int, ...], task, op, what: str) -> Part | None:
         low = [max(0, -offset) for offset in offsets]
         high = [min(size, extent - offset) for size, extent, offset in zip(block, self.shape, offsets)]
         if any(first >= last for first, last in zip(low, high)):
-            return None, None
+            return None
         start = sum((offset + first) * stride for offset, first, stride in zip(offsets, low, self.strides))
         shape = tuple(last - first for first, last in zip(low, high))
-        part = memory.box(self.address + start * self.dtype.itemsize, shape, self.strides, self.dtype, task, op, what)
-        return tuple(slice(first, last) for first, last in zip(low, high)), part
+        data = memory.box(self.address + start * self.dtype.itemsize, shape, self.strides, self.dtype, task, op, what)
+        return Part(tuple(slice(first, last) for first, last in zip(low, high)), data)
 
 
 REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,

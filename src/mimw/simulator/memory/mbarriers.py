@@ -13,6 +13,7 @@ other one. A barrier that has just been made is in phase 0, so a wait for parity
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...analysis import PipeSide
@@ -119,6 +120,11 @@ class Mbarrier:
             return self.pipe.state(self.phase, self.arrived, self.pending_bytes)
         return (f"it is in phase {self.phase} (parity {self.phase & 1}) with {self.arrived} of {self.count} arrivals "
                 f"and {self.pending_bytes} bytes pending")
+
+    def landing(self, where: str = "") -> Callable[[], str]:
+        """What says by which phase a copy lands that starts now: `where` tells whose barrier it is."""
+        phase = self.phase
+        return lambda: f"barrier {self.name}{where}, phase {phase} (parity {phase & 1})"
 
     def wanted(self, parity: int, op, chunk: int | str | None) -> str:
         """What a wait for `parity` is for: of a pipe's barriers, for its chunk."""

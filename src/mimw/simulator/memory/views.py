@@ -13,6 +13,7 @@ marks alike.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from ..machine.tasks import InFlight
 from .values import numpy_type
 
 WRITTEN, COMING = -1, 1       # marks are integers as wide as an element; a fresh one is 0. -1 is all ones at any width
+PARTS = 256                   # parts of a view that are remembered
+_UNKNOWN = object()
+_ALL = np.bitwise_and.reduce  # of marks: WRITTEN if each is; half the time of comparing them one by one
 
 
 @dataclass(eq=False)
@@ -35,15 +39,19 @@ class Allocation:
     space: str = "shared"     # or "tensor"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class View:
-    """A buffer, or part of one: data and, of the same shape and strides, the marks of its elements."""
+    """A buffer, or part of one: data and, of the same shape and strides, the marks of its elements. Nothing of it changes, so what
+    was found of it is kept: its parts, its name and its place in the order of accesses."""
 
     allocation: Allocation
     data: np.ndarray
     marks: np.ndarray
     path: str = ""
     group_size: int = 1       # of an array: buffer i is data[i // group_size, i % group_size], unless this is 1
+    _parts: dict[Any, View] = field(default_factory=dict, init=False)
+    _name: str | None = field(default=None, init=False)
+    _place: Any = field(default=_UNKNOWN, init=False)
 
     @property
     def count(self) -> int:
@@ -52,14 +60,28 @@ class View:
 
     @property
     def name(self) -> str:
-        return f"{self.allocation.name!r}{self.path}"
+        if self._name is None:
+            self._name = f"{self.allocation.name!r}{self.path}"
+        return self._name
+
+    def kept(self, what: Any) -> View | None:
+        """The part that was kept as `what`."""
+        return self._parts.get(what)
+
+    def keep(self, what: Any, part: View) -> View:
+        """`part`, which is found as `what` from here on."""
+        if len(self._parts) >= PARTS:
+            self._parts.clear()
+        self._parts[what] = part
+        return part
 
     def part(self, select, path: str) -> View:
         """A view of a part; `select` is a numpy index made of integers and slices."""
         return View(self.allocation, self.data[select], self.marks[select], self.path + path)
 
-    def trans(self, order) -> View:
-        return View(self.allocation, self.data.transpose(order), self.marks.transpose(order), self.path + ".T")
+    def trans(self, order: tuple[int, ...]) -> View:
+        return self._parts.get(order) or self.keep(order, View(
+            self.allocation, self.data.transpose(order), self.marks.transpose(order), self.path + ".T"))
 
     def seen_as(self, type_, site) -> View | None:
         """The same bytes as a buffer or array of another type; None if they do not follow each other."""
@@ -93,7 +115,9 @@ class View:
             return
         name = self.name + self.allocation.owner
         if where is None:
-            order.touch(actor, op, self.data, name, write=write, proxy=proxy, space=self.allocation.space)
+            if self._place is _UNKNOWN:
+                self._place = order.place(self.data)
+            order.touch(actor, op, self._place, name, write=write, proxy=proxy, space=self.allocation.space)
             return
         memory = owner_of(self.data)
         offsets = sum((index.reshape(-1) * stride for index, stride in zip(where, self.data.strides)),
@@ -118,7 +142,7 @@ class View:
     def check(self, task, op, where=...) -> None:
         """Refuse to read an element (of those at the numpy index `where`) that nobody has written or whose data are still
         on their way."""
-        if not task.machine.check_unwritten or (self.marks[where] == WRITTEN).all():
+        if not task.machine.check_unwritten or _ALL(self.marks[where], axis=None) == WRITTEN:
             return
         index = tuple(int(i) for i in np.argwhere(self.marks[where] != WRITTEN)[0])
         if where is not ...:
@@ -128,7 +152,7 @@ class View:
             if np.shares_memory(element, copy.destination.marks):
                 raise fail(CopyReadEarly, task, op, f"{op.name} reads {self.name}, element {index}, before the "
                            f"{copy.kind} that {copy.task.where} started at {copy.op.site} has landed", copy.op.site,
-                           hint=f"it lands by {copy.lands_by}: wait for that first")
+                           hint=f"it lands by {copy.lands_by()}: wait for that first")
         raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, which nobody has written",
                    hint="store or load into it, and order that before this read")
 

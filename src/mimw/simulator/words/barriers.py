@@ -83,10 +83,11 @@ def barrier_wait(task, op):
     while not barrier.completed(parity):
         barrier.waiters.append(task)
         yield Wait(op, "barrier", barrier, lambda: barrier.awaited(parity, op, chunk), lambda: barrier.coming)
+    machine = task.machine
     if barrier.pipe is not None:
         _called(task, op, barrier, chunk)
-    task.machine.order.looked(task, op, barrier, parity)
-    task.wait_until(barrier.completed_at[parity], op, barrier.wanted(parity, op, chunk))
+    machine.order.looked(task, op, barrier, parity)
+    task.wait_until(barrier.completed_at[parity], op, barrier.wanted(parity, op, chunk) if machine.trace is not None else "")
 
 
 def _parity(task, op) -> int:

@@ -38,23 +38,32 @@ def local_alloc(task, op):
 @handles("buffer_index")
 def buffer_index(task, op):
     view, index = task.env[op.buffer], position(task, op, op.index)
+    task.env[op.result] = view.kept(index) or view.keep(index, _indexed(task, op, view, index))
+
+
+def _indexed(task, op, view: View, index: int) -> View:
     if not 0 <= index < view.count:
         raise fail(OutOfBounds, task, op, f"index {index} of {view.name}, which has {view.count}")
     select = slice(index, index + 1) if view.data.ndim == 1 else index
-    task.env[op.result] = view.part(select if view.group_size == 1 else divmod(index, view.group_size), f"[{index}]")
+    return view.part(select if view.group_size == 1 else divmod(index, view.group_size), f"[{index}]")
 
 
 @handles("buffer_slice")
 def buffer_slice(task, op):
     view, shape = task.env[op.buffer], op.shape
-    offsets = [position(task, op, offset) for offset in op.offsets]
+    offsets = tuple([position(task, op, offset) for offset in op.offsets])
+    what = offsets, shape
+    task.env[op.result] = view.kept(what) or view.keep(what, _sliced(task, op, view, offsets, shape))
+
+
+def _sliced(task, op, view: View, offsets: tuple[int, ...], shape: tuple[int, ...]) -> View:
     for axis, (offset, size, extent) in enumerate(zip(offsets, shape, view.data.shape)):
         if offset < 0 or offset + size > extent:
             raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, "
                        f"which has {extent} there")
     box = tuple(slice(offset, offset + size) for offset, size in zip(offsets, shape))
     text = ", ".join(f"{offset}:{offset + size}" for offset, size in zip(offsets, shape))
-    task.env[op.result] = view.part(box, f"[{text}]")
+    return view.part(box, f"[{text}]")
 
 
 @handles("buffer_trans")

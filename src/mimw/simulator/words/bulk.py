@@ -47,7 +47,7 @@ def bulk_load(task, op):
         barrier.complete(copy, size)
 
     copy = issue(task, op, "bulk copy", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
-                 lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
+                 lands_by=barrier.landing())
     memory.touch_box(copy, op, address, view.data, write=False)
     view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.expect(copy)

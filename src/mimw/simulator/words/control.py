@@ -15,7 +15,7 @@ from ...analysis.barrier_ops import task_names
 from ...ir import Block
 from ...ir.flow import bounds, terminator
 from ..machine.guarded import PerThread
-from ..machine.interpreter import run_block
+from ..machine.interpreter import run_code
 from ..machine.limits import count, endless_step
 from ..machine.table import handles
 from ..machine.tasks import Task, Wait
@@ -35,7 +35,7 @@ def if_(task, op):
         yield from _if_apart(task, op, np.asarray(condition))
         return
     block = op.blocks[0 if bool(condition) else 1]
-    yield from run_block(task, block)
+    yield from run_code(task, task.code(block))
     _assign(task, op.results, _values(task, block.yielded))
 
 
@@ -47,7 +47,7 @@ def _if_apart(task, op, condition):
         if lanes.any():
             refuse_collective(task, block, op)
             task.active = lanes
-            yield from run_block(task, block)
+            yield from run_code(task, task.code(block))
             task.active = around
         given.append(_values(task, block.yielded) if lanes.any() else [None] * len(op.results))
     _assign(task, op.results, [merged(task, condition, result, *both) for result, *both in zip(op.results, *given)])
@@ -65,10 +65,11 @@ def for_(task, op):
         raise endless_step(task, step)
     trips = range(start, end, step) if step > 0 else range(0)  # scf.for goes on while index < end, whatever its step
     count(task, op, len(trips))
+    code = task.code(block) if trips else None
     for index in trips:
         task.env[induction] = kind(index)
         _assign(task, carried, values)
-        yield from run_block(task, block)
+        yield from run_code(task, code)
         values = _values(task, block.yielded)
     task.loops.pop()
     _assign(task, op.results, values)
@@ -82,12 +83,12 @@ def while_(task, op):
     task.loops.append(op)
     while True:
         _assign(task, before.args, values)
-        yield from run_block(task, before)
+        yield from run_code(task, task.code(before))
         going_on, values = bool(task.read(last.condition, op)), _values(task, last.values)
         if not going_on:
             break
         _assign(task, after.args, values)
-        yield from run_block(task, after)
+        yield from run_code(task, task.code(after))
         values = _values(task, after.yielded)
         task.trips += 1
         if task.trips > task.look:
@@ -133,9 +134,9 @@ def _spawn(task: Task, block: Block) -> Task:
 
 
 def _values(task, values) -> list:
-    return [task.env[value] for value in values]
+    env = task.env
+    return [env[value] for value in values]
 
 
 def _assign(task, targets, values) -> None:
-    for target, value in zip(targets, values):
-        task.env[target] = value
+    task.env.update(zip(targets, values))

@@ -28,8 +28,10 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
     """Start a copy of `size` bytes: it takes its turn on the unit, and ends a latency later."""
     duration = transfer(size)
     start = task.cta.unit(unit).reserve(task.clock, duration)
-    task.machine.record(task.cta, unit, "copy", start, start + duration, label, op, size)
-    return task.machine.start(InFlight(kind, task, op, start + duration + latency, land, **fields))
+    machine = task.machine
+    if machine.trace is not None:
+        machine.record(task.cta, unit, "copy", start, start + duration, label, op, size)
+    return machine.start(InFlight(kind, task, op, start + duration + latency, land, **fields))
 
 
 def check_shape(task: Task, op: Op, descriptor, view) -> None:
@@ -53,7 +55,7 @@ def tma_load(task, op):
         barrier.complete(copy, size)
 
     copy = issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
-                  lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
+                  lands_by=barrier.landing())
     descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
     view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.expect(copy)
@@ -109,7 +111,7 @@ def async_load(task, op):
         view.arrive(copy, memory.read(pointer, mask, dtype, other, task, op))
 
     copy = issue(task, op, "async_load", "cp.async", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
-                  group="cp.async", lands_by=f"the cp.async group it is in: {task.where} commits and waits for that")
+                  group="cp.async", lands_by=lambda: f"the cp.async group it is in: {task.where} commits and waits for that")
     memory.touch(copy, op, pointer, mask, dtype.itemsize, write=False)
     view.touch(copy, op, write=True)
     view.expect(copy)

@@ -41,7 +41,7 @@ def described(task, op) -> GlobalTensor:
 def descriptor_load(task, op):
     descriptor, offsets = task.env[op.descriptor], offsets_of(task, op, op.offsets)
     descriptor.touch(task, op, task.machine.memory, offsets, write=False)
-    task.env[op.result] = descriptor.read(task.machine.memory, offsets, task, op)
+    task.env[op.result] = descriptor.read(task.machine.memory, offsets, task, op).copy()
 
 
 @handles("descriptor_store")

@@ -16,7 +16,7 @@ from ...errors import AsyncDotReadEarly
 from ...memory_model import ASYNC
 from ...triton_port.interpreter import matmul
 from ..machine.guarded import PendingDot
-from ..machine.table import handles
+from ..machine.table import handles, made_for
 from ..machine.tasks import InFlight, Wait
 from ..memory.values import numpy_type
 from ..memory.views import View
@@ -24,9 +24,28 @@ from ..memory.views import View
 
 @handles("async_dot", switches=True)
 def async_dot(task, op):
-    a, b, acc = task.env[op.a], task.env[op.b], None if op.acc is None else task.env[op.acc]
-    precision, dtype = op.precision, numpy_type(op.result.type, op.site)
-    a, b = (data if isinstance(data, View) else task.read(value, op) for data, value in ((a, op.a), (b, op.b)))
+    _start(task, op, Facts(op))
+
+
+@made_for("async_dot")
+def async_dot_op(op):
+    facts = Facts(op)
+    return lambda task, op: _start(task, op, facts)
+
+
+class Facts:
+    """What an asynchronous dot has in every run: its numpy type, the tensor core's time, and its name in a timeline."""
+
+    def __init__(self, op):
+        self.dtype, self.duration = numpy_type(op.result.type, op.site), costs.dot(op)
+        m, n = op.result.type.shape
+        self.label = f"{m} x {n} x {op.a.type.shape[-1]}"
+
+
+def _start(task, op, facts: Facts) -> None:
+    machine, acc = task.machine, None if op.acc is None else task.env[op.acc]
+    precision, dtype = op.precision, facts.dtype
+    a, b = [data if isinstance(data := task.env[value], View) else task.read(value, op) for value in (op.a, op.b)]
     pending = PendingDot(op)
     if isinstance(acc, PendingDot) and not acc.done and not any(acc is dot.destination for dot in task.dots):
         raise AsyncDotReadEarly(f"{task.where}: the accumulator of the async_dot at {op.site} is still being computed "
@@ -38,20 +57,19 @@ def async_dot(task, op):
         pending.done = True
         task.dots.remove(dot)
 
-    duration, unit = costs.dot(op), task.cta.unit("tensor core")
     earliest = max(task.clock, task.dots[-1].end - costs.DOT_LATENCY) if task.dots else task.clock
-    start = unit.reserve(earliest, duration)
-    m, n = op.result.type.shape
-    label = f"{m} x {n} x {op.a.type.shape[-1]}"
-    task.machine.record(task.cta, "tensor core", "dot", start, start + duration, label, op)
-    dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=pending,
+    start = task.cta.unit("tensor core").reserve(earliest, facts.duration)
+    end = start + facts.duration
+    if machine.trace is not None:
+        machine.record(task.cta, "tensor core", "dot", start, end, facts.label, op)
+    dot = InFlight("async_dot", task, op, end + costs.DOT_LATENCY, land, destination=pending,
                    follows=task.dots[-1] if task.dots else None, group="wgmma")
-    task.machine.start(dot)
+    machine.start(dot)
     for operand in (a, b):
         if isinstance(operand, View):
             operand.touch(dot, op, write=False, proxy=ASYNC)
             operand.check(task, op)
-    task.machine.order.commit(task, "wgmma")
+    machine.order.commit(task, "wgmma")
     task.dots.append(dot)
     task.env[op.result] = pending
 
@@ -62,11 +80,11 @@ def async_dot_wait(task, op):
     yield None
     pending, value = int(op.pending), task.env[op.value]
     wanted = list(task.dots)[:max(0, len(task.dots) - pending)]
-    while any(not dot.landed for dot in wanted):
+    while not all([dot.landed for dot in wanted]):
         yield Wait(op, "group", task, lambda: f"{sum(not dot.landed for dot in wanted)} asynchronous dots of its own",
                    lambda: wanted)
     task.machine.order.wait_group(task, "wgmma", pending)
-    task.wait_until(max((dot.end for dot in wanted), default=0.0), op, f"dots but {pending}")
+    task.wait_until(max([dot.end for dot in wanted], default=0.0), op, f"dots but {pending}")
     task.env[op.result] = value.result if isinstance(value, PendingDot) and value.done else value
 
 

@@ -37,7 +37,7 @@ def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view:
         barrier.complete(copy, size)
 
     copy = issue(task, op, kind, unit, size, latency, land, view.name, destination=view, lands_in=cta,
-                 lands_by=f"barrier {barrier.name} of CTA {cta.index}, phase {barrier.phase} (parity {barrier.phase & 1})")
+                 lands_by=barrier.landing(f" of CTA {cta.index}"))
     view.touch(copy, op, write=True, proxy=proxy)
     barrier.expect(copy)
     view.expect(copy)
@@ -71,7 +71,7 @@ def remote_store(task, op):
 
     view.touch(task, op, write=True)
     store = issue(task, op, "remote_shmem_store", "cluster", view.data.nbytes, COPY_LATENCY, land, view.name, destination=view,
-                  group="remote", lands_by=f"a cluster_barrier, or an arrival of {task.where} on this CTA's barrier")
+                  group="remote", lands_by=lambda: f"a cluster_barrier, or an arrival of {task.where} on this CTA's barrier")
     view.expect(store)
     task.remote.append(store)
 

@@ -110,6 +110,24 @@ def float_op(op):
     return run
 
 
+@made_for("int_cast")
+def cast_op(op):
+    """One number; what a comparison says, as a phase, for instance."""
+    value, result, signed = op.value, op.results[0], op.signed
+    kind = numpy_type(result.type, op.site).type
+
+    def run(task, op):
+        x = task.env[value]
+        if type(x) is kind is _NUMBER:
+            task.env[result] = x
+        elif type(x) is np.bool_ and kind is _NUMBER:
+            task.env[result] = kind(-int(x) if signed else x)
+        else:
+            tile_op(task, op)
+
+    return run
+
+
 @handles("split")
 def split(task, op):
     for result, half in zip(op.results, _BUILDER.create_split(_argument(task, op, op.value))):
