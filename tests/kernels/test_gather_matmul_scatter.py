@@ -18,8 +18,16 @@ TYPES = {  # inputs, output, error against fp32 relative to the largest value
 }
 
 
+class Blackwell:
+    """The simulator of a chip with tensor memory; there is no such chip here."""
+
+    def launch(self, kernel, grid, *args, **meta):
+        return mimw.simulate(kernel, grid, *args, target="sm_100a", races=True, **meta)
+
+
 def run(machine, dtype, rows, sizes, chosen=None, programs=3, transposed=False, seed=0):
     """(what the kernel leaves in c, what it should leave, the allowed error)."""
+    blackwell = isinstance(machine, Blackwell)
     inputs, output, allowed = TYPES[dtype]
     (m, n, k, m_out), random = sizes, np.random.default_rng(seed)
     a = random.standard_normal((m, k)).astype(inputs)
@@ -32,8 +40,8 @@ def run(machine, dtype, rows, sizes, chosen=None, programs=3, transposed=False, 
     inside, kept = (source >= 0) & (source < m), (target >= 0) & (target < m_out)
     picked = np.where(inside[:, None], a.astype(np.float32)[np.where(inside, source, 0)], 0)
     expected[target[kept]] = (picked @ b.astype(np.float32))[kept]
-    grid, args, meta = fused.arguments(a, b, c, source, target, programs, chosen)
-    machine.launch(fused.kernel, grid, *args, **meta)
+    grid, args, meta = fused.arguments(a, b, c, source, target, programs, chosen, blackwell)
+    machine.launch(fused.blackwell_kernel if blackwell else fused.kernel, grid, *args, **meta)
     return c.astype(np.float32), expected, allowed * np.abs(expected).max()
 
 
@@ -64,6 +72,20 @@ def test_any_number_of_programs(machine, programs):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_types_on_blackwell(dtype):
+    actual, expected, allowed = run(Blackwell(), dtype, 264, (200, 272, 208, 300), transposed=dtype in ("tf32", "fp8"))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("rows, sizes, programs", [(8, (8, 8, 8, 8), 1), (130, (1000, 520, 136, 100), 1),
+                                                   (600, (100, 520, 64, 500), 2)])
+def test_shapes_on_blackwell(rows, sizes, programs):
+    """One program has more than two output tiles, so that both accumulators come round."""
+    actual, expected, allowed = run(Blackwell(), "bf16", rows, sizes, programs=programs)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("seed", range(5))
 def test_as_large_as_it_is_measured(seed):
@@ -91,10 +113,30 @@ def test_checked():
     assert mimw.check(kernel, grid, *args, seeds=20, **meta).ok
 
 
+def test_checked_on_blackwell():
+    random, n = np.random.default_rng(0), 192
+    a, b, c = (random.standard_normal((n, n)).astype(np.float16) for _ in range(3))
+    source, target = random.integers(-9, 209, 300).astype(np.int32), random.permutation(320)[:300].astype(np.int32)
+    chosen = Configuration(bm=64, bn=64, stages=2, staging=1)
+    grid, args, meta = fused.arguments(a, b, c, source, target, 3, chosen, blackwell=True)
+    assert mimw.check(fused.blackwell_kernel, grid, *args, target="sm_100a", seeds=30, **meta).ok
+
+
+SIGNATURE = {"a_desc": "tensordesc<bf16[1,64]>", "b_desc": "tensordesc<bf16[64,256]>", "c_desc": "tensordesc<bf16[1,64]>",
+             "source_ptr": "*i32", "target_ptr": "*i32", "R": "i32", "N": "i32", "K": "i32", "C_ROWS": "i32"}
+
+
+def test_compiled_for_blackwell():
+    """One warp gathers 128 rows, four scatter them in four pieces; two accumulators fill tensor memory; nothing is spilt."""
+    result = compile_kernel(fused.blackwell_kernel, SIGNATURE, Configuration().meta(2, 2, False, True), "sm_100a")
+    sass = result.stage("sass")
+    assert (sass.count("UTMALDG.2D.GATHER4"), sass.count("UTMASTG.2D.SCATTER4"), sass.count("STL")) == (32, 32, 0)
+    assert "UTCHMMA" in sass and "LDTM" in sass
+    assert result.metadata.shared <= 232448 and result.metadata.tmem_size == 512
+
+
 def test_compiled_without_spills():
-    signature = {"a_desc": "tensordesc<bf16[1,64]>", "b_desc": "tensordesc<bf16[64,256]>", "c_desc": "tensordesc<bf16[1,64]>",
-                 "source_ptr": "*i32", "target_ptr": "*i32", "R": "i32", "N": "i32", "K": "i32", "C_ROWS": "i32"}
-    result = compile_kernel(fused.kernel, signature, Configuration().meta(2, 2, False), "sm_90a")
+    result = compile_kernel(fused.kernel, SIGNATURE, Configuration().meta(2, 2, False), "sm_90a")
     sass = result.stage("sass")
     assert "UTMALDG.2D" in sass and "UTMASTG.2D" in sass and "STL" not in sass and "LDL" not in sass
     assert result.metadata.shared <= 232448

@@ -1,9 +1,11 @@
-"""A product of picked rows, its rows sent where they belong, for Hopper: bf16, fp16, tf32 (fp32 inputs), fp8, fp32 accumulation.
+"""A product of picked rows, its rows sent where they belong, for Hopper and Blackwell: bf16, fp16, tf32 (fp32 inputs), fp8.
 
 Input: a (M, K), b (K, N), row numbers `source` and `target`, both (R). Output: rows of c, (M', N): c[target] = a[source] b.
 
     gather_matmul_scatter(a, b, c, source, target)             on torch tensors of a GPU
     arguments(a, b, c, source, target, programs)               (grid, args, meta) of a launch or `mimw.simulate` of `kernel`
+
+Sums are fp32. `blackwell_kernel` is for chips with tensor memory: it has been simulated and compiled, and never run.
 """
 
 from __future__ import annotations
@@ -11,15 +13,17 @@ from __future__ import annotations
 import mimw
 
 from ..checks import of_rank, on_one_gpu, persistent
+from .blackwell import gather_matmul_scatter_blackwell as blackwell_kernel
 from .configs import Configuration
 from .kernel import gather_matmul_scatter as kernel
 
 TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 
-__all__ = ["Configuration", "arguments", "gather_matmul_scatter", "kernel"]
+__all__ = ["Configuration", "arguments", "blackwell_kernel", "gather_matmul_scatter", "kernel"]
 
 
-def arguments(a, b, c, source, target, programs: int, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+def arguments(a, b, c, source, target, programs: int, chosen: Configuration | None = None,
+              blackwell: bool = False) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute c[target[i], :] = a[source[i], :] b for each i.
 
     args:      a         (M, K), rows contiguous; bf16, fp16, fp32 (computed as tf32), fp8 e4m3 or e5m2
@@ -28,6 +32,7 @@ def arguments(a, b, c, source, target, programs: int, chosen: Configuration | No
                source    (R), int32: rows of a; one outside, or negative, counts as a row of zeros
                target    (R), int32: rows of c; one outside, or negative, is left out. Of equal ones any may win
                programs  how many persistent programs: one per SM, never more than output tiles
+               blackwell for `blackwell_kernel`
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of_rank(2, a=a, b=b, c=c)
@@ -58,7 +63,7 @@ def arguments(a, b, c, source, target, programs: int, chosen: Configuration | No
             raise ValueError(f"the rows of {name} must be contiguous and a multiple of 16 bytes apart for TMA; its strides are "
                              f"{row * matrix.dtype.itemsize} and {step * matrix.dtype.itemsize} bytes")
     chosen = chosen or Configuration()
-    meta = chosen.meta(a.dtype.itemsize, c.dtype.itemsize, b_is_nk)
+    meta = chosen.meta(a.dtype.itemsize, c.dtype.itemsize, b_is_nk, blackwell)
     describe = mimw.TensorDescriptor.from_tensor
     b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
     tiles = -(-rows // chosen.bm) * -(-n // chosen.bn)
@@ -79,6 +84,7 @@ def gather_matmul_scatter(a, b, c, source, target, chosen: Configuration | None 
     import torch
     on_one_gpu("gather_matmul_scatter", a=a, b=b, c=c, source=source, target=target)
     programs = torch.cuda.get_device_properties(a.device).multi_processor_count
-    grid, args, meta = arguments(a, b, c, source, target, programs, chosen)
-    kernel[grid](*args, **meta)
+    blackwell = torch.cuda.get_device_capability(a.device)[0] == 10
+    grid, args, meta = arguments(a, b, c, source, target, programs, chosen, blackwell)
+    (blackwell_kernel if blackwell else kernel)[grid](*args, **meta)
     return c

@@ -25,10 +25,10 @@ class Configuration:
     staging: int = 2
     load_warps: int = 4
 
-    def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> dict:
-        """The kernel's compile-time arguments. Each output tile starts with the first staging tile, so their number divides that
-        of the pieces."""
+    def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool, blackwell: bool = False) -> dict:
+        """The kernel's compile-time arguments; that of Blackwell has a task for each role. Each output tile starts with the first
+        staging tile, so their number divides that of the pieces."""
         pieces = max(1, self.bn * out_bytes // LINE_BYTES)
-        return dict(BM=self.bm, BN=self.bn, BK=LINE_BYTES // in_bytes, GROUP_M=self.group_m, STAGES=self.stages,
-                    CONSUMERS=self.consumers, PIECES=pieces, STAGING=gcd(self.staging, pieces), LOAD_WARPS=self.load_warps,
-                    B_IS_NK=b_is_nk)
+        tasks = {} if blackwell else dict(CONSUMERS=self.consumers, LOAD_WARPS=self.load_warps)
+        return dict(BM=self.bm, BN=self.bn, BK=LINE_BYTES // in_bytes, GROUP_M=self.group_m, STAGES=self.stages, PIECES=pieces,
+                    STAGING=gcd(self.staging, pieces), B_IS_NK=b_is_nk, **tasks)
