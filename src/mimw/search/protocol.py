@@ -4,21 +4,25 @@ Input: a launch, and a machine for it. Output: the machine takes the same steps 
 
     data = TileData(launch)
     data.leave_out(machine)         before the machine runs
+    data.loses_nothing              whether a full run could not find more: no assertion, print or division is on such tiles
 
 Values that decide something are computed as ever: conditions and bounds, phases, predicates, addresses, masks and indices, all
 operands of atomics, and whatever these values come from: arithmetic, products, shared memory with what tasks and other CTAs put
 there, global memory with what this launch stores there. Copies move their bytes, and accesses are accesses. A product is still
 started and waited for, and a task that reads it early is refused; only its numbers, and those of arithmetic on tiles, are not
 computed. So findings are those of a full run with the same seed, less those about values: assertions on tiles, division by zero,
-and rows of products that differ and are scattered to one place.
+indices of `tl.gather`, and rows of products that differ and are scattered to one place.
+
+Arithmetic of which all operands are there for sure takes no step at all: its zeros are there from the start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Any
 
 from ..analysis.flows import Flows
-from ..ir import Block, Op, Pointer, Program, Scalar, Tensor, Value
+from ..ir import UNKNOWN, Block, Op, Pointer, Program, Scalar, Tensor, Type, Value
 from ..ir.ops import is_pure
 from ..simulate import Launch
 from ..simulator import HANDLERS
@@ -33,8 +37,13 @@ class TileData:
 
     def __init__(self, launch: Launch):
         self.needed = _needed(launch)
-        zeros = {result for op in launch.program.walk() if self.is_left_out(op) for result in op.results}
-        self.unknown = Flows(launch.program).reached(zeros)
+        flows, left_out = Flows(launch.program), [op for op in launch.program.walk() if self.is_left_out(op)]
+        self.unknown = flows.reached({result for op in left_out for result in op.results})
+        self.loses_nothing = not any(map(self._says_something, launch.program.walk())) and not any(map(_may_refuse, left_out))
+        running = _running(flows)
+        self._no_step = {op for op in left_out if op.name != "async_dot" and not op.blocks and running.isdisjoint(op.operands)}
+        self._tiles: dict[Type, Any] = {}
+        self._given = {result: self._zero(result) for op in self._no_step for result in op.results}
         self._ready: dict[tuple[Block, int], tuple[list, bool]] = {}
 
     def is_left_out(self, op: Op) -> bool:
@@ -43,6 +52,18 @@ class TileData:
             return False
         return op.name == "async_dot" or not op.row.hands_on and is_pure(op.name) and bool(op.results) and (
             all(map(_is_number, op.results)) and any(isinstance(value.type, Tensor) for value in (*op.operands, *op.results)))
+
+    def _says_something(self, op: Op) -> bool:
+        """Whether `op` would say something else in a full run."""
+        watched = "observer" in op.row.traits and not self.unknown.isdisjoint(op.operands)
+        rows = "descriptor" in op.row.places and "rows" in op.row.places and op.row.copy == "out"   # equal ones may meet
+        return watched or rows or op.name == "thread_id"
+
+    def _zero(self, value: Value) -> Any:
+        """One array for all values of a type: nobody writes it."""
+        if value.type not in self._tiles:
+            self._tiles[value.type] = filled(0, value.type, UNKNOWN)
+        return self._tiles[value.type]
 
     def leave_out(self, machine) -> None:
         """Let `machine` put zeros in place of it."""
@@ -55,13 +76,22 @@ class TileData:
             return found
 
         machine.computes_all, machine.code = False, code
+        machine.arguments = {**machine.arguments, **self._given}
 
     def _prepared(self, block: Block, num_warps: int, done: Container[Op]) -> tuple[list, bool]:
         """The steps of a block less those of constants, which are `done` before the machine runs."""
         found = self._ready.get((block, num_warps))
         if found is None:
             whole = prepare(block, num_warps, done)
-            steps = [self._step(*step) for step in whole.steps]
+            steps, before = [], 0.0
+            for op, run, mode, cycles in whole.steps:
+                if op in self._no_step:
+                    before += cycles        # the next step's
+                    continue
+                steps.append(self._step(op, run, mode, before + cycles))
+                before = 0.0
+            if before:
+                steps.append((block.ops[-1], _nothing, PLAIN, before))
             found = self._ready[block, num_warps] = steps, whole.switches
         return found
 
@@ -70,7 +100,27 @@ class TileData:
             return op, _nothing, mode, cycles
         if not self.is_left_out(op):
             return op, run, mode, cycles
-        return (op, _dot_of_zeros, mode, cycles) if op.name == "async_dot" else (op, _zeros(op), PLAIN, cycles)
+        return (op, _dot_of_zeros, mode, cycles) if op.name == "async_dot" else (op, self._zeros(op), PLAIN, cycles)
+
+    def _zeros(self, op: Op):
+        given = [(result, self._zero(result)) for result in op.results]
+        inside = op.blocks if not any(map(_branches, op.blocks)) else ()
+        known: list[int] = []           # how often each region runs, which is the same each time
+
+        def run(task, op) -> None:
+            for operand in op.operands:
+                task.read(operand, op)      # a product that is not there yet may not be read
+            codes = [task.code(block) for block in inside]
+            if codes and not known:
+                before = [code.runs for code in codes]
+                HANDLERS[op.name].run(task, op)
+                known.extend(code.runs - count for code, count in zip(codes, before))
+            else:
+                for code, count in zip(codes, known):
+                    code.runs += count      # its ops count as in a full run
+            task.env.update(given)
+
+        return run
 
 
 def _is_number(value: Value) -> bool:
@@ -81,15 +131,26 @@ def _nothing(task, op) -> None:
     """Nobody looks."""
 
 
-def _zeros(op: Op):
-    values = [filled(0, result.type, op.site) for result in op.results]
+def _branches(block: Block) -> bool:
+    return any(op.blocks for op in block.ops)
 
-    def run(task, op) -> None:
-        for operand in op.operands:
-            task.read(operand, op)      # a product that is not there yet may not be read
-        task.env.update(zip(op.results, values))
 
-    return run
+def _may_refuse(op: Op) -> bool:
+    """Whether an op that is left out may end a full run, or tell how often its region runs, by the data it meets."""
+    return any(map(_branches, op.blocks)) or any(
+        inner.row.cost == "division" or inner.name == "gather" or "observer" in inner.row.traits for inner in op.walk())
+
+
+def _running(flows: Flows) -> set[Value]:
+    """The values that may be an asynchronous product that no wait has finished: products, and what hands one on."""
+    ops = flows.program.walk()
+    hands_on = [(result, [op.value]) for op in ops if op.name == "async_dot_wait" for result in op.results]
+    hands_on += flows.sources.items()
+    found, before = {result for op in flows.program.walk() if op.name == "async_dot" for result in op.results}, -1
+    while len(found) > before:
+        before = len(found)
+        found |= {value for value, sources in hands_on if not found.isdisjoint(sources)}
+    return found
 
 
 def _dot_of_zeros(task, op) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from ..errors import PhaseOffByOne, SimulationError, SimulatorMisuse
@@ -29,6 +30,8 @@ from .sample import Everything, Named, Sample, cluster_at, cluster_count
 from .shrink import Shrinker
 from .stores import meeting_stores
 
+QUICK = 0.1     # seconds of runs after which it pays to look for tile data that may be left out of further ones
+
 
 class Search:
     """The runs of one launch, by `jobs` processes, none started `time_limit` seconds after `begun` but the first.
@@ -39,8 +42,8 @@ class Search:
                  protocol: bool = False):
         self.launch, self.progress, self.jobs, self.time_limit = launch, progress, jobs, time_limit
         self.ctas = ctas or Everything()
-        begun = time.monotonic() if begun is None else begun
-        self.deadline = math.inf if time_limit is None else begun + time_limit
+        self.started = time.monotonic()
+        self.deadline = math.inf if time_limit is None else (self.started if begun is None else begun) + time_limit
         self.saved = Arrays(launch.values.values())
         self.found: dict[tuple, Finding] = {}
         self.begun: set[tuple] = set()            # deadlocks in a phase that is the right one
@@ -101,19 +104,18 @@ class Search:
         """One run; the error it ends in. Misuse is raised."""
         return self._run(seed, launch)[0]
 
-    def _run(self, seed, launch: Launch | None = None, clusters: tuple = ()) -> tuple[SimulationError | None, int]:
+    def _run(self, seed, launch: Launch | None = None, clusters: tuple = (), protocol: bool = False):
         """One run, of some clusters or of those chosen: (the error it ends in, its operations if it ends in none). Misuse is
-        raised."""
-        launch = launch or self.launch
+        raised. `protocol`: without tile data."""
         self.saved.restore()
-        machines: list = []
+        launch, machines = launch or self.launch, []
         clusters = clusters or self.ctas(seed, launch)
 
         def watch(machine) -> None:
             machines.append(machine)
             if clusters:
                 machine.launch_order = lambda: map(list, clusters)
-            if self.protocol:
+            if self.protocol or protocol:
                 self._tile_data(launch).leave_out(machine)
             if self.watcher is not None:
                 self.watcher(machine)
@@ -138,8 +140,15 @@ class Search:
             self.data[id(launch.program)] = launch.program, TileData(launch)
         return self.data[id(launch.program)][1]
 
-    def _outcome(self, seed, launch: Launch | None = None) -> Outcome:
-        launch = launch or self.launch
+    def _outcome(self, seed, launch: Launch, further: bool = True) -> Outcome:
+        """What one run has shown. A `further` run, beside one with all data, leaves tile data out if nothing can be missed so; what
+        goes wrong then is made again with all of them, and told of that run."""
+        further &= not self.protocol and self.watcher is None and time.monotonic() - self.started > QUICK
+        if further and self._tile_data(launch).loses_nothing:
+            with suppress(SimulatorMisuse):
+                error, ops = self._run(seed, launch, protocol=True)
+                if error is None:
+                    return Outcome(ops)
         error, ops = self._run(seed, launch)
         return outcome_of(error, seed, launch.grid, ops, self.ctas(seed, launch))
 
@@ -183,7 +192,7 @@ class Search:
     # ---- which runs -------------------------------------------------------------------------------------------------
 
     def _seeds(self, seeds: list) -> None:
-        for outcome in self._crew(len(seeds), lambda number: self._outcome(seeds[number])):
+        for outcome in self._crew(len(seeds), lambda number: self._outcome(seeds[number], self.launch, number > 0)):
             self._note(outcome)
         self.crew = None
         if self.runs < len(seeds):

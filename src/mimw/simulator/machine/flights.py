@@ -58,8 +58,8 @@ class Flights:
             heapify(self.due)
 
     def overdue(self, step: int) -> InFlight | None:
-        """An operation whose time has come. One that cannot land yet does so as soon as what it follows has. There is none before
-        the step at which the first in `due` stands."""
+        """An operation whose time has come. One that cannot land yet does so as soon as what it follows has. There is none while
+        the first in `due` is under way and its time is still to come."""
         due = self.due
         while due and (due[0][2].landed or due[0][0] <= step):
             _, number, operation = heappop(due)

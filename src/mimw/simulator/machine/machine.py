@@ -235,7 +235,7 @@ class Machine:
                 if actor is not None:
                     return actor
             due = inflight.due
-            operation = inflight.overdue(self.step) if due and due[0][0] <= self.step else None
+            operation = inflight.overdue(self.step) if due and (due[0][0] <= self.step or due[0][2].landed) else None
             if operation is None and (spinning or not self.runnable) and inflight:
                 operation = self._ready()
             if operation is not None:

@@ -54,7 +54,7 @@ def _ask(task: Task, op, request: _Request, cta: Cta, view: View, barrier: Mbarr
     elsewhere = {} if cta is task.cta else {"lands_in": cta}
     whose = f" of CTA {cta.index}" if elsewhere else ""
     answer = issue(task, op, KIND, UNIT, size, task.machine.request_latency, land, view.name, destination=view, **elsewhere,
-                   lands_by=f"barrier {barrier.name}{whose}, phase {barrier.phase} (parity {barrier.phase & 1})")
+                   lands_by=barrier.landing(whose))
     view.touch(answer, op, write=True, proxy=ASYNC)
     barrier.expect(answer)
     view.expect(answer)

@@ -1,0 +1,122 @@
+"""Runs after the first leave tile data out where a full run could find no more: the reports are those of full runs."""
+
+import random
+import warnings
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.search.search as search
+from benchmarks.mutants import mutants
+from benchmarks.mutation_kernels import CASES
+from mimw.errors import MimwError
+from mimw.kernels import gemm
+from mimw.passes import run_passes
+from mimw.search import Search
+from mimw.search.protocol import TileData
+from mimw.simulate import prepare
+from mimw.target import target
+
+ALWAYS, NEVER, SEEDS, MUTANTS = -1.0, float("inf"), 3, 3
+
+
+def report(launch, quick: float, monkeypatch, jobs: int = 1):
+    monkeypatch.setattr(search, "QUICK", quick)
+    return Search(launch, jobs=jobs).all(SEEDS, "random", 200, True, True)
+
+
+@pytest.fixture
+def left_out(monkeypatch):
+    """The machines that left tile data out."""
+    machines, leave_out = [], TileData.leave_out
+
+    def noting(data, machine):
+        machines.append(machine)
+        leave_out(data, machine)
+
+    monkeypatch.setattr(TileData, "leave_out", noting)
+    return machines
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypatch, left_out):
+    """Findings, operations, the smaller launches, all of the report."""
+    kernel, grid, args, meta = case.make()
+    launch = prepare(kernel, grid, args, dict(meta))
+    programs, found = [launch.program], list(mutants(launch.recorded))
+    random.Random(case.name + "further").shuffle(found)
+    for mutant in found:
+        if len(programs) <= MUTANTS:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    programs.append(run_passes(mutant.program, target("sm_90a")))
+            except MimwError:
+                continue
+    for program in programs:
+        one = replace(launch, program=program)
+        quick = report(one, ALWAYS, monkeypatch)
+        assert not TileData(one).loses_nothing or left_out
+        count = len(left_out)
+        assert report(one, NEVER, monkeypatch) == quick and len(left_out) == count
+
+
+def test_the_first_run_has_all_data_and_the_others_of_a_gemm_have_not(monkeypatch, left_out):
+    a, b = (np.ones((256, 128), ml_dtypes.bfloat16) for _ in range(2))
+    grid, args, meta = gemm.arguments(a, b.reshape(128, 256), np.zeros((256, 256), ml_dtypes.bfloat16), 132,
+                                      gemm.Configuration(bm=128, bn=128, stages=2))
+    launch = prepare(gemm.kernel, grid, args, dict(meta))
+    found = report(launch, ALWAYS, monkeypatch)
+    assert found.ok and len(left_out) == SEEDS - 1 + len(found.tried)
+    assert report(launch, ALWAYS, monkeypatch, jobs=2) == found
+
+
+@mimw.jit
+def tile_of(x_ptr, n, HOW: tl.constexpr):
+    at = tl.program_id(0) * 16 + tl.arange(0, 16)
+    x = tl.load(x_ptr + at) + 1.0
+    if HOW == "assertion":
+        tl.device_assert(x > 0.0, "tiles")
+    elif HOW == "number":
+        tl.device_assert(n > 0, "numbers")
+    elif HOW == "print":
+        tl.device_print("x", x)
+    elif HOW == "division":
+        x += (at // (x.to(tl.int32) + 1)).to(tl.float32)
+    elif HOW == "gather":
+        x = tl.gather(x, x.to(tl.int32) * 0, 0)
+    elif HOW == "sum":
+        x += tl.sum(x, 0)
+    tl.store(x_ptr + at, x)
+
+
+@pytest.mark.parametrize("how, nothing", [("plain", True), ("number", True), ("sum", True), ("assertion", False), ("print", False),
+                                          ("division", False), ("gather", False)])
+def test_what_only_the_data_show_keeps_them(how, nothing):
+    """Assertions, prints, integer divisions and indices of `tl.gather`, if they are about tiles that are left out."""
+    launch = prepare(tile_of, (1, ), (np.zeros(16, np.float32), 1), dict(HOW=how))
+    assert TileData(launch).loses_nothing is nothing
+
+
+def test_a_region_that_is_left_out_counts_as_if_it_had_run():
+    """A reduction of 16 numbers is four runs of its region, each time."""
+    launch = prepare(tile_of, (3, ), (np.zeros(48, np.float32), 1), dict(HOW="sum"))
+    full, quick = Search(launch)._run(1), Search(launch, protocol=True)._run(1)
+    assert TileData(launch).is_left_out(next(op for op in launch.program.walk() if op.name == "reduce"))
+    assert full == quick and quick[0] is None
+
+
+def test_what_goes_wrong_without_data_is_made_again_with_them(monkeypatch):
+    """Were an op left out that decides something, the report would be that of full runs all the same."""
+    launch = prepare(tile_of, (1, ), (np.zeros(16, np.float32), 1), dict(HOW="plain"))
+    whole = Search._run
+
+    def run(self, seed, launch=None, clusters=(), protocol=False):
+        return (MimwError("only without data"), 0) if protocol else whole(self, seed, launch, clusters)
+
+    monkeypatch.setattr(Search, "_run", run)
+    assert report(launch, ALWAYS, monkeypatch).ok
