@@ -7,7 +7,8 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.analysis.needed import needed
-from mimw.errors import CopyReadEarly, SimulatorMisuse, UnwrittenRead
+from mimw.errors import CopyReadEarly, UnwrittenRead
+from mimw.search.sample import chosen
 from mimw.simulate import prepare
 from mimw.simulator.machine.launches import Waiting, asks, crowd
 from mimw.simulator.machine.machine import Machine
@@ -155,11 +156,48 @@ def test_an_answer_names_the_next_cluster():
     assert (out[::2] == np.arange(1, 24, 2)).all() and (out[1::2] == -7).all()
 
 
-def test_a_sample_of_ctas_is_refused():
-    arrays = [np.zeros(40, np.int32) for _ in range(2)]
-    with pytest.raises(SimulatorMisuse, match="it asks at .* for the work of CTAs that have not started") as caught:
-        mimw.check(counting, (40, ), *arrays, 2, 1, ctas="sample", **CHIP)
-    assert "ctas='all'" in str(caught.value)
+@pytest.mark.parametrize("cluster", [None, (2, 1, 1)])
+def test_a_sample_of_ctas(cluster):
+    """The clusters of the sample are the queue: each of their tiles runs once, and none of the others'."""
+    size = 1 if cluster is None else 2
+    launch = prepare(counting, (200, ), tuple(np.zeros(200, np.int32) for _ in range(2)) + (2 * size, 2),
+                     {} if cluster is None else dict(ctas_per_cga=cluster), "sm_100a")
+    arrays, choice = [np.zeros(200, np.int32) for _ in range(2)], chosen("sample", launch)
+    for seed in range(6):
+        clusters = choice(seed, launch)
+        assert len(clusters) == 8 and clusters[0][0] == (0, 0, 0) and clusters[-1][-1] == (199, 0, 0)
+        assert list(clusters) == sorted(clusters)
+    report = mimw.check(counting, (200, ), *arrays, 2 * size, 2, ctas="sample", seeds=20, shrink=False,
+                        **({} if cluster is None else dict(ctas_per_cga=cluster)), **CHIP)
+    assert report.ok and report.runs == 20 and report.unseen
+
+
+def test_a_sample_finds_what_the_grid_would():
+    """A third consumer is counted and never comes."""
+    arrays = [np.zeros(200, np.int32) for _ in range(2)]
+    found = mimw.check(counting, (200, ), *arrays, 3, 3, ctas="sample", seeds=8, shrink=False, **CHIP).findings
+    assert {finding.kind for finding in found} == {"TooFewArrivals"} and found[0].ctas
+    again = mimw.check(counting, (200, ), *arrays, 3, 3, ctas=found[0].ctas, seeds=[found[0].seed], shrink=False, **CHIP)
+    assert found[0].kind in {finding.kind for finding in again.findings}
+
+
+@mimw.jit
+def storing(x_ptr, STEP: tl.constexpr):
+    context = tlx.clc_create_context(1)
+    tile, phase = tl.program_id(0), 0
+    while tile != -1:
+        tlx.clc_producer(context, phase ^ 1)
+        tl.store(x_ptr + tile * STEP + tl.arange(0, 16), 1.0)
+        tile = tlx.clc_consumer(context, phase)
+        phase ^= 1
+
+
+@pytest.mark.parametrize("step", [16, 12])
+def test_stores_of_a_sample_are_compared_for_the_whole_grid(step):
+    """Whoever does the work of a program id stores where that id says."""
+    report = mimw.check(storing, (100, ), np.zeros(1600, np.float32), step, ctas="sample", seeds=2, shrink=False, **CHIP)
+    assert report.ok == (step == 16)
+    assert any("stores of different CTAs: compared by their addresses for all 100 clusters" in text for text in report.unseen)
 
 
 def test_smaller_launches_are_not_tried():

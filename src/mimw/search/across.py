@@ -1,7 +1,7 @@
 """Whether a CTA's course has to do with other CTAs: then a part of a grid does not run as it would in the whole.
 
     tile = tl.atomic_add(counter, 1)            refused: which tile it is, the others decide
-    tile = tlx.clc_consumer(context, phase)     refused: the same
+    tile = tlx.clc_consumer(context, phase)     fine: the clusters of the sample are all that there is to take
     while tl.atomic_add(flag, 0) == 0: ...      refused: it waits for them
     tl.atomic_add(total, partial_sum)           fine: nobody looks at what was there
     row = tl.load(table + pid)                  fine, unless the kernel writes `table`
@@ -34,10 +34,6 @@ def refuse_if_ctas_talk(launch: Launch) -> None:
         what = "CTAs outside of its cluster are waited for" if meeting else "its CTAs run together, and may wait for each other"
         raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: {what}",
                               meeting.site if meeting else program.site, hint=HINT)
-    stealing = next((op for op in program.walk() if "steals" in op.row.traits), None)
-    if stealing is not None:
-        raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: it asks at {stealing.site} for the work "
-                              "of CTAs that have not started, so the others decide which tiles each has", stealing.site, hint=HINT)
     reads = _Reads(launch)
     for op in program.walk():
         for value in deciding(op, reads.flows):

@@ -7,7 +7,9 @@ example:
     choice(seed, launch)                        ((program ids of a cluster's CTAs), ...), or () for all of the grid
 
 A sample runs in the grid as it is: program ids and the number of programs are those of the whole. A sample is sound only for
-kernels whose CTAs have nothing to do with each other while they run (`across`).
+kernels whose CTAs have nothing to do with each other while they run (`across`). Of a kernel that asks for the work of clusters
+which have not started, those of the sample are the whole queue: a running one may get them, in that order, as it may in the whole
+grid. Of these the sample has more, so that a CTA has more tiles than a ring has slots.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from random import Random
 
 from ..errors import SimulatorMisuse
 from ..simulate import Launch
+from ..simulator import asks
 from .across import refuse_if_ctas_talk
 
 CLUSTERS = 3        # of a sample
+ASKED = 8           # of a sample of a kernel whose clusters take over others
 
 
 class Everything:
@@ -31,14 +35,17 @@ class Everything:
 
 
 class Sample:
-    """The first and the last cluster, and one between them that the seed draws: another with each seed."""
+    """The first and the last cluster, and one or some between them that the seed draws: others with each seed."""
 
     def __call__(self, seed, launch: Launch) -> tuple:
-        count = cluster_count(launch)
-        if count <= CLUSTERS:
+        count, wanted = cluster_count(launch), ASKED if asks(launch.program) else CLUSTERS
+        if count <= wanted:
             return ()
-        between = 1 + Random(seed if isinstance(seed, int) else 0).randrange(count - 2)
-        return tuple(cluster_at(launch, number) for number in (0, between, count - 1))
+        random = Random(seed if isinstance(seed, int) else 0)
+        between = [1 + random.randrange(count - 2)]
+        if wanted > CLUSTERS:
+            between = sorted(random.sample(range(1, count - 1), wanted - 2))
+        return tuple(cluster_at(launch, number) for number in (0, *between, count - 1))
 
 
 class Named:

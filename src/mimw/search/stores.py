@@ -9,6 +9,9 @@ Input: a launch. Output: clusters to run together, and what was compared. For ex
 Addresses are evaluated for each CTA where they, their masks and the control flow around them are arithmetic on program ids,
 arguments and constants. Everything else (copies, products, barriers, tile data) is left out, so a CTA takes milliseconds. This
 file reports no race: suspects are run on the simulator, which finds the race itself, with its full message.
+
+Where a CTA may take over another one's work, each is looked at as if it did its own and no more: whoever does the work of a program
+id stores where that id says.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from ..simulator.words.control import first_warps
 from .across import deciding, global_operands
 from .sample import cluster_at, cluster_count, extents
 
+ANSWER = "clc_query"
 STEPS, PAIRS = 400_000, 8       # ops evaluated, some seconds; suspects that are kept
 
 
@@ -90,6 +94,8 @@ class _Plan:
                 continue
             if op.row.hands_on:
                 todo += _bounds(op)
+                continue
+            if op.name == ANSWER:
                 continue
             if not is_pure(op.name) and op.name != "make_tensor_descriptor":
                 raise _Unknown(f"the {op.name} at {op.site} decides where or whether one is made")
@@ -157,6 +163,9 @@ class _Walk:
                 self._evaluate(task, op)
 
     def _evaluate(self, task: Task, op: Op) -> None:
+        if op.name == ANSWER:       # every request is refused
+            task.env.update(dict.fromkeys(op.results, np.int32(-1)))
+            return
         handler = HANDLERS[op.name]
         try:
             given = handler.run(task, op)

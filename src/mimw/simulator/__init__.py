@@ -14,6 +14,7 @@ from ..trace import Event, Trace
 from . import words  # noqa: F401  the handlers of all ops
 from .machine.clusters import clusters
 from .machine.guide import Guide
+from .machine.launches import asks
 from .machine.table import HANDLERS
 from .memory.arguments import bind
 from .memory.global_memory import GlobalMemory, describe
@@ -22,6 +23,6 @@ from .search.counterfactual import flipped_waits, verb_of_pipe
 from .search.explore import explore, schedule_of
 
 __all__ = [
-    "HANDLERS", "Event", "GlobalMemory", "Guide", "Run", "Trace", "bind", "clusters", "describe", "explore", "flipped_waits", "run",
-    "schedule_of", "verb_of_pipe", "watching",
+    "HANDLERS", "Event", "GlobalMemory", "Guide", "Run", "Trace", "asks", "bind", "clusters", "describe", "explore",
+    "flipped_waits", "run", "schedule_of", "verb_of_pipe", "watching",
 ]
