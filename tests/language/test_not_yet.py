@@ -46,8 +46,6 @@ def test_scaled_dot_schedule(kernel):
     for tiles, text in (([1], "tiles_per_warp requires 2 entries"), ([1, 0], "must be positive")):
         with pytest.raises(ValueError, match=text):
             kernel(tlx.dot_scaled, *arguments, tiles_per_warp=tiles)
-    with pytest.raises(NotYet, match="dot_scaled"):
-        kernel(tlx.dot_scaled, *arguments, tiles_per_warp=[1, 2])
 
 
 def test_amd_buffer_words(kernel):

@@ -1,4 +1,4 @@
-"""Words of the chips with tensor memory, and scaled dots. Not offered yet: each word checks, then raises `NotYet`.
+"""Scaled dots, and words of the chips with tensor memory that are not offered yet: each checks, then raises `NotYet`.
 
 Input: the arguments of a kernel's call. Output: an error with the author's line, so that published kernels import and
 fail clearly. For example:
@@ -39,9 +39,17 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
 def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_format: tl.constexpr, acc=None,
                fast_math: tl.constexpr = False, lhs_k_pack: tl.constexpr = True, rhs_k_pack: tl.constexpr = True,
                out_dtype: tl.constexpr = tl.float32, tiles_per_warp: tl.constexpr = None, _semantic=None) -> tl.tensor:
-    """`tl.dot_scaled`, with an AMD schedule of tiles; not offered yet.
+    """`tl.dot_scaled`: the product of two tiles in microscaling formats, in whose errors and meanings it is that.
 
-    errors:    ValueError for `tiles_per_warp` of another length or with entries below 1; else NotYet
+    args:      lhs, rhs              tiles of rank 2 or 3; fp4 packed in pairs into u8, along K or (`k_pack` false) along the other
+                                     dimension; fp8 as such or as u8
+               lhs_scale, rhs_scale  u8 (e8m0), one for 32 elements along K, of shapes (M, K / 32) and (N, K / 32); None is 1
+               lhs_format, rhs_format  "e2m1", "e4m3", "e5m2", "bf16" or "fp16"
+               tiles_per_warp        (opt) a positive int for each dimension: a schedule of tiles for AMD, which is checked, and
+                                     which Triton's own choice there stands for
+    errors:    ValueError for `tiles_per_warp` of another length or with entries below 1; AssertionError for other formats and shapes
+    lowers to: tt.dot_scaled: tcgen05.mma with block scales on sm_100 where the shapes allow, scaled MFMA on gfx950, and elsewhere
+               products of the operands as bf16 (with an fp16 operand on AMD as fp16)
     """
     if tiles_per_warp is not None:
         rank = len(lhs.shape)
@@ -49,4 +57,5 @@ def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_for
             refuse(ValueError, f"tiles_per_warp requires {rank} entries, got {len(tiles_per_warp)}")
         if not all(is_int(tiles) and tiles > 0 for tiles in tiles_per_warp):
             refuse(ValueError, f"tiles_per_warp entries must be positive, got {list(tiles_per_warp)}")
-    raise not_yet(_semantic, "dot_scaled", hint="use tl.dot_scaled")
+    return tl.dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc, fast_math, lhs_k_pack, rhs_k_pack, out_dtype,
+                         _semantic=_semantic)
