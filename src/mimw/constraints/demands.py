@@ -24,7 +24,7 @@ _TMA_BEGINS = 128  # multiples of bytes of shared memory: PTX ISA, cp.async.bulk
 
 def find_requirements(program: Program, views: Views) -> list[Requirement]:
     """Every requirement of every op, in program order."""
-    found = [requirement for op in program.walk() for requirement in _demands(op, views)]
+    found = yielding_to_pins([requirement for op in program.walk() for requirement in _demands(op, views)])
     indexed = {requirement.alloc for requirement in found if isinstance(requirement.layouts, Outermost)}
     return found + [requirement for op in program.walk() for requirement in _whole(op, views, indexed)]
 
@@ -59,7 +59,7 @@ def _reinterpret(op: Op, views: Views) -> Iterator[Requirement]:
     """The layout that the author pinned; and the bytes of a slice in order, which only plain rows have."""
     if op.attrs.get("layout") is not None:
         for view in views[op.result]:
-            yield Requirement(view.alloc, Exactly(op.attrs["layout"]), op.site, op.name, "its layout= argument pins it")
+            yield Requirement(view.alloc, Exactly(op.attrs["layout"]), op.site, op.name, "its layout= argument pins it", pins=True)
     for view in views.get(op.buffer, ()):
         if view.slices and is_retyped(op):
             yield Requirement(view.alloc, Exactly(plain_shared(len(view.alloc.type.shape))), op.site, op.name,
@@ -69,14 +69,31 @@ def _reinterpret(op: Op, views: Views) -> Iterator[Requirement]:
 def _allocation(op: Op, views: Views) -> Iterator[Requirement]:
     layout = op.attrs.get("layout")
     if layout is not None:
-        yield Requirement(op.result, Exactly(layout), op.site, "local_alloc", "its layout= argument pins it")
+        yield Requirement(op.result, Exactly(layout), op.site, "local_alloc", "its layout= argument pins it", pins=True)
     place = op.attrs.get("place")
     if place is not None and place.boundary:
         yield Requirement(op.result, StartsAt(place.boundary), op.site, "local_alloc", f"its storage puts it at {place}")
 
 
 def _block(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
-    return _as_block(op, buffer, views, op.descriptor.type.shape)
+    shape, element = op.descriptor.type.shape, op.descriptor.type.element
+    for wanted in _as_block(op, buffer, views, shape):
+        yield replace(wanted, descriptor=op.descriptor, block=nvmma_shared(shape, element))
+
+
+def yielding_to_pins(found: list[Requirement]) -> list[Requirement]:
+    """The requirements, those of blocks as the author of the buffer has it: with another swizzle than the widest, with none, or
+    padded for fp4. TMA can write each of these; what else is pinned stays a disagreement."""
+    pins = {one.alloc: one.layouts.layout for one in found if one.pins and isinstance(one.layouts.layout, NvmmaShared)}
+    return [_yielding(one, pins[one.alloc]) if one.block is not None and one.alloc in pins else one for one in found]
+
+
+def _yielding(requirement: Requirement, pin: NvmmaShared) -> Requirement:
+    wanted = requirement.layouts
+    if not isinstance(wanted, Exactly) or replace(wanted.layout, swizzle=pin.swizzle, fp4_padded=pin.fp4_padded) != pin:
+        return requirement
+    return replace(requirement, layouts=Exactly(pin),
+                   block=replace(requirement.block, swizzle=pin.swizzle, fp4_padded=pin.fp4_padded))
 
 
 def _gathered(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:

@@ -131,13 +131,20 @@ class Impossible(LayoutSet):
 
 @dataclass(frozen=True)
 class Requirement:
-    """`word` at `site` takes the buffer `alloc` in one of `layouts` only, because of `why`."""
+    """`word` at `site` takes the buffer `alloc` in one of `layouts` only, because of `why`; `pins` if its author says so.
+
+    Where TMA copies a block, `descriptor` is what it copies by, and `block` the layout of the block, with the dimensions of that
+    descriptor: an author who pins the layout of the buffer decides on that of the descriptor, too.
+    """
 
     alloc: Value
     layouts: LayoutSet
     site: Site
     word: str
     why: str
+    pins: bool = False
+    descriptor: Value | None = None
+    block: NvmmaShared | None = None
 
     def __str__(self) -> str:
         return f"{self.word} wants {self.layouts}: {self.why}"

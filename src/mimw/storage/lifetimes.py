@@ -73,6 +73,11 @@ def shared_plan(program: Program, uses: Uses | None = None) -> SharedPlan:
     return SharedPlan(tuple(entries))
 
 
+def stored_bytes(alloc: Op) -> int:
+    """The bytes of one buffer as it lies: pairs of fp4 that are padded take twice theirs (PTX ISA, ".b4x16_p64")."""
+    return alloc.result.type.tile_bytes * (2 if getattr(alloc.attrs.get("layout"), "fp4_padded", False) else 1)
+
+
 def _goes_on(op: Op) -> bool:
     """Whether an op may touch the memory after it is over, or another CTA may touch it."""
     row = op.row
@@ -83,7 +88,7 @@ def _entry(op: Op, kind: str, fallback: str, uses: Uses) -> SharedEntry:
     root, type_ = op.result, op.result.type
     count = max(1, getattr(type_, "count", 1))
     tile = {"barriers": lambda: BARRIER_BYTES, "storage": lambda: op.attrs["bytes"],
-            "buffer": lambda: type_.tile_bytes}[kind]()
+            "buffer": lambda: stored_bytes(op)}[kind]()
     touching, handed_on = memory_uses(uses, root)
     pinned = kind == "barriers" or handed_on or uses.task(op) is not None or any(
         _goes_on(use) or uses.task(use) is not None for use in touching)

@@ -17,6 +17,7 @@ from ..errors import AliasError
 from ..ir import Op, Place, Program, Storage, Value
 from ..ir.tensor_memory import COLUMN_BYTES, columns_of
 from .aliases import SMEM_ALIGNMENT, AliasPlan, Group, Leaf, place_group, place_peers
+from .lifetimes import stored_bytes
 from .maps import alias_map
 
 
@@ -147,8 +148,8 @@ def _leaf(alloc: Op, alignments: Mapping[Value, int]) -> Leaf:
     type_ = alloc.result.type
     alignment = max(SMEM_ALIGNMENT, type_.element.bytes, alignments.get(alloc.result, 0))
     if type_.space == "tmem":
-        alignment = columns_of(type_)
-    return Leaf(alloc.result, tile_size(type_), max(1, type_.count), alignment)
+        return Leaf(alloc.result, tile_size(type_), max(1, type_.count), columns_of(type_))
+    return Leaf(alloc.result, stored_bytes(alloc), max(1, type_.count), alignment)
 
 
 def _group(tree, leaves: list[Leaf]) -> Group | Leaf:
