@@ -60,10 +60,14 @@ def test_a_launch(machine, monkeypatch):
     """`grid` and `warmup` are Triton's own words for a launch's grid: no kernel can have them by name there."""
     monkeypatch.setenv("MIMW_SIMULATE", "1" if machine.name == "simulator" else "0")
     y = np.zeros(7, np.int32)
+    given = dict(seed=1, target=2, trace=3, races=4, kernel=5, args=6, meta=7)
     if machine.name == "gpu":
-        machine.launch(of_a_launch, (1, ), y, seed=1, target=2, trace=3, races=4, kernel=5, args=6, meta=7)
+        import torch
+        on_gpu = torch.zeros(7, dtype=torch.int32, device="cuda")
+        of_a_launch[(1, )](on_gpu, **given)
+        y[:] = on_gpu.cpu().numpy()
     else:
-        of_a_launch[(1, )](y, seed=1, target=2, trace=3, races=4, kernel=5, args=6, meta=7)
+        of_a_launch[(1, )](y, **given)
     assert y.tolist() == [1, 2, 3, 4, 5, 6, 7]
 
 

@@ -146,7 +146,6 @@ def sum_of(tiles):
 
 
 def test_comprehensions_over_ranges(machine):
-    """Under a word, so that the kernel is recorded by mimw on a GPU, too."""
     x, y = np.arange(64, dtype=np.float32).reshape(2, 32), np.zeros((4, 32), np.float32)
     machine.launch(several, (1, ), x, y, 2)
     assert (y[:2] == 3 * x).all() and (y[2] == 6 * x[0] + 3).all() and (y[3] == 3 * x.sum(0)).all()

@@ -1,5 +1,7 @@
 """A buffer of lower rank than a descriptor's block, which has ones in front: loaded, stored, reduced, sliced, in tasks."""
 
+import re
+
 import numpy as np
 import pytest
 import triton.language as tl
@@ -66,6 +68,29 @@ def test_into_slices(machine):
     y = np.zeros((64, 64), np.float16)
     machine.launch(halves, (1, ), mimw.TensorDescriptor.from_tensor(x, [1, 1, 32, 64]), y)
     assert (y == x[0, 1]).all()
+
+
+@pytest.mark.parametrize("columns", [64, 128])
+def test_slices_of_a_wide_tile_keep_its_stripes(columns):
+    """Rows of 256 bytes are two boxes; they lie as far apart as the stripes of the whole tile."""
+    def places(block):
+        case = Case(half_of, {"x": f"tensordesc<fp16[{block}]>"}, {"RANK": block.count(",") + 1, "COLS": columns})
+        ptx = case.compiled().stage("ptx")
+        before, copy, _ = ptx.partition("cp.async.bulk.tensor")
+        assert copy
+        return re.findall(r"(?:shl\.b32|add\.s32)[^;]*, (\d+);", before)[-8:]
+
+    found = places(f"1,1,32,{columns}")
+    assert found == places(f"32,{columns}") and "4096" in found and ("13" in found) == (columns == 128), found
+
+
+@mimw.jit
+def half_of(x, RANK: tl.constexpr, COLS: tl.constexpr):
+    tile = tlx.local_alloc((64, COLS), tl.float16, 1)
+    full = tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], 32 * COLS * 2)
+    tlx.async_descriptor_load(x, tlx.local_slice(tile[0], [32, 0], [32, COLS]), [0] * RANK, full[0])
+    tlx.barrier_wait(full[0], 0)
 
 
 @mimw.jit

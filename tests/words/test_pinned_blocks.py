@@ -1,5 +1,7 @@
 """A pinned layout decides how TMA copies: descriptors of packed fp4, padded, and of the scales of a block-scaled product."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import triton.language as tl
@@ -32,7 +34,7 @@ def test_scales_of_five_dimensions(machine, columns):
     machine.launch(scales, (1, ), mimw.TensorDescriptor.from_tensor(x, block), mimw.TensorDescriptor.from_tensor(out, block), y,
                    columns)
     assert (y == x[0, 1, :columns].ravel()).all()
-    assert (out[0, 0, columns:2 * columns] == x[0, 1, :columns]).all() and out.astype(int).sum() == x[0, 1, :columns].astype(int).sum()
+    assert (out[0, 0, columns:2 * columns] == x[0, 1, :columns]).all() and out.any((3, 4)).sum() == columns
 
 
 @mimw.jit
@@ -48,8 +50,7 @@ def pinned(desc, y, LAYOUT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr
 
 def layout(swizzled=True, padded=False, shape=(64, 64)):
     default = tlx.nv_mma_shared_layout_encoding.make_default(shape, tl.uint8, padded)
-    return default if swizzled else tlx.nv_mma_shared_layout_encoding(
-        default.shape, default.order, default.elemType, default.numCTAsPerCGA, default.numCTASplit, default.numCTAOrder, padded, False)
+    return default if swizzled else dataclasses.replace(default, swizzled=False)
 
 
 def test_without_a_swizzle(machine):

@@ -50,6 +50,7 @@ class Comprehensions:
             numbers = constant_range(iterated)
         if numbers is None:
             raise self._not_constant(node)
+        self.builder.uses_words = True      # Triton's own path refuses all but tuples
         return [constexpr(number) for number in numbers]
 
     def _not_constant(self, node) -> KernelError:

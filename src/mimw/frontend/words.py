@@ -46,7 +46,7 @@ def _reaches(value, seen: set[int]) -> bool:
         if is_tritons(value.fn):
             return False
         scope, tree = value.get_capture_scope(), parse(value)
-        if any(_is_method(node) for node in ast.walk(tree)):
+        if any(_is_ours(node) for node in ast.walk(tree)):
             return True
         return any(_reaches(item, seen) for item in _named(tree, scope))
     if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
@@ -54,10 +54,12 @@ def _reaches(value, seen: set[int]) -> bool:
     return False
 
 
-def _is_method(node: ast.AST) -> bool:
-    """True of a call that only we understand, whatever stands before the dot."""
+def _is_ours(node: ast.AST) -> bool:
+    """True of what only we understand, whatever names stand in it: methods, keywords, comprehensions over ranges."""
     if isinstance(node, ast.Attribute):
         return node.attr in _METHODS
+    if isinstance(node, ast.ListComp):
+        return any(isinstance(one.iter, ast.Call) for one in node.generators)
     return isinstance(node, ast.Call) and any(keyword.arg in _KEYWORDS for keyword in node.keywords)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import triton.language.core as tl
 
 from ..errors import KernelError
-from .core import compile_time, unwrap, word
+from .core import check_in_kernel, compile_time, unwrap, word
 from .refuse import refuse
 
 # What cp.reduce.async.bulk.tensor combines, by element type.
@@ -32,9 +32,11 @@ def check_reduction(name: str, store_reduce: str, dtype: tl.dtype) -> None:
         refuse(KernelError, f"{name}: the hardware cannot {store_reduce} {dtype}; it can {', '.join(REDUCTIONS[store_reduce])}")
 
 
-def descriptor_store(desc, offsets, value, store_reduce: Any = "", _semantic=None):
+def descriptor_store(desc, offsets, value, store_reduce: Any = None, _semantic=None):
     """`desc.store(offsets, value)`; with `store_reduce` "add", "min", "max", "and", "or" or "xor" each element is combined
     atomically with what is there."""
+    if store_reduce is not None:
+        check_in_kernel("desc.store(store_reduce=)", _semantic)     # Triton's own path does not know the argument, whatever it is
     if not unwrap(store_reduce):
         return _semantic.descriptor_store(desc, value, offsets)
     return store_reduced(desc, offsets, value, compile_time("desc.store", "store_reduce", store_reduce), _semantic=_semantic)

@@ -7,13 +7,11 @@ Input: an op that copies. Output: Triton's ops of the copy engines:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir import Op, Tensor
 from ...ir.layouts import SharedLayout
 from ...triton_port.builder import mlir
 from ..constants import scalar_constant
-from ..emitter import Emitter, Placement, emits
+from ..emitter import Emitter, emits
 from ..hopper.descriptor_address import is_hinted_reduction
 from ..hopper.reduction import hinted_reduction
 from ..predicates import predicate
@@ -73,9 +71,10 @@ def async_wait(emitter: Emitter, op: Op):
 
 @emits("tma_load")
 def tma_load(emitter: Emitter, op: Op):
+    """Triton's op takes a buffer of lower rank than the block, which has ones before its extents, as it is; so does a store."""
     policy = (None, None, *op.cache_policy[2:]) if op.cache_policy else None  # TMA has eviction policies of L2, no cache modifiers
     emitter.builder.create_async_tma_copy_global_to_local(
-        emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.barrier), _as_block(emitter, op),
+        emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.barrier), emitter.of(op.buffer),
         predicate(emitter, op.predicate), False, None, _policy(emitter, policy))
 
 
@@ -83,23 +82,12 @@ def tma_load(emitter: Emitter, op: Op):
 def tma_store(emitter: Emitter, op: Op):
     if is_hinted_reduction(op) and hinted_reduction(emitter, op):
         return
-    target, coordinates, source = emitter.of(op.descriptor), emitter.of(op.offsets), _as_block(emitter, op)
+    target, coordinates, source = emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.buffer)
     if op.reduce:
         kind = getattr(mlir.DESCRIPTOR_REDUCE_KIND, _REDUCE[op.reduce])
         emitter.builder.create_async_tma_reduce(kind, target, coordinates, source)
     else:
         emitter.builder.create_async_tma_copy_local_to_global(target, coordinates, source, _policy(emitter, op.cache_policy))
-
-
-def _as_block(emitter: Emitter, op: Op):
-    """The buffer with the rank of the descriptor's block, which may have ones before the buffer's extents."""
-    block, buffer = op.descriptor.type.shape, op.buffer.type
-    ones = (1, ) * (len(block) - len(buffer.shape))
-    if not ones:
-        return emitter.of(op.buffer)
-    have = emitter.placed[op.buffer]
-    type_ = emitter.types.view(replace(buffer, shape=block), Placement(have.layout, (*ones, *have.allocated)))
-    return emitter.builder.create_memdesc_reinterpret(type_, emitter.of(op.buffer))
 
 
 @emits("tma_store_wait")
