@@ -47,7 +47,8 @@ def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_for
                lhs_format, rhs_format  "e2m1", "e4m3", "e5m2", "bf16" or "fp16"
                tiles_per_warp        (opt) a positive int for each dimension: a schedule of tiles for AMD, which is checked, and
                                      which Triton's own choice there stands for
-    errors:    ValueError for `tiles_per_warp` of another length or with entries below 1; AssertionError for other formats and shapes
+    errors:    ValueError for `tiles_per_warp` of another length or with entries below 1; AssertionError for other formats and
+               shapes
     lowers to: tt.dot_scaled: tcgen05.mma with block scales on sm_100 where the shapes allow, scaled MFMA on gfx950, and elsewhere
                products of the operands as bf16 (with an fp16 operand on AMD as fp16)
     """
