@@ -87,6 +87,15 @@ def _sliced(whole: Linear, axis: int) -> Linear:
                   tuple(map(drop, whole.warps)), drop(whole.shape))
 
 
+def coordinates(position: int, shape: tuple[int, ...]) -> Basis:
+    """The coordinates of a row-major position in a tile."""
+    found = []
+    for extent in reversed(shape):
+        position, step = divmod(position, extent)
+        found.append(step)
+    return tuple(reversed(found))
+
+
 def positions(bases: tuple[Basis, ...], shape: tuple[int, ...]) -> list[int]:
     """The row-major position in the tile that each basis steps to."""
     strides = [prod(shape[axis + 1:]) for axis in range(len(shape))]

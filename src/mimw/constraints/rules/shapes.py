@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.core import Op
-from ...ir.layouts import Blocked, Slice
+from ...ir.layouts import Blocked, Slice, TensorMemoryTile
+from ...ir.linear import coordinates, linear_of, positions
+from ...ir.types import Tensor
 from ..explain import at
 from ..tiles import Tiles
 from .memory import memory
@@ -41,9 +43,38 @@ def reduce(op: Op, tiles: Tiles) -> None:
                                    reason=sliced.reason or f"{at(op.site)} {op.name} along axis {axis} leaves it"))
 
 
+@rule("moved")
+def moved(op: Op, tiles: Tiles) -> None:
+    """`reshape`, `trans`: as `inferred`, but a tile from tensor memory stays where it is: its rows are the lanes of a warp, which
+    reductions over a warp rely on, and to move it would take shared memory."""
+    value = op.value
+    known = linear_of(tiles[value].layout, value.type.shape) if isinstance(value.type, Tensor) else None
+    if known is None or not isinstance(tiles[value].layout, TensorMemoryTile):
+        memory(op, tiles)
+        return
+    shape, order = op.result.type.shape, getattr(op, "order", None) if "order" in op.row.places else None
+
+    def there(bases):
+        if order is not None:
+            return tuple(tuple(basis[axis] for axis in order) for basis in bases)
+        return tuple(coordinates(position, shape) for position in positions(bases, value.type.shape))
+
+    layout = TensorMemoryTile(there(known.registers), there(known.lanes), there(known.warps), shape)
+    tiles.want_named(op, "value", tiles[value].layout)
+    tiles.give(op.result, tiles[value].becomes(layout))
+
+
 @rule("pairs")
 def pairs(op: Op, tiles: Tiles) -> None:
     """`split`: as `inferred`, of pairs that lie in one thread each."""
+    layout, pair = tiles[op.value].layout, (*(0, ) * (len(op.value.type.shape) - 1), 1)
+    if isinstance(layout, TensorMemoryTile) and pair in layout.registers:
+        tiles.want_named(op, "value", layout)
+        registers = tuple(basis[:-1] for basis in layout.registers if basis != pair)
+        lanes, warps = (tuple(basis[:-1] for basis in bases) for bases in (layout.lanes, layout.warps))
+        for result in tiles.results(op):
+            tiles.give(result, tiles[op.value].becomes(TensorMemoryTile(registers, lanes, warps, layout.shape[:-1])))
+        return
     memory(op, tiles)
     tiles.want_named(op, "value", _pairs_in_threads(op.value.type.shape, tiles))
 

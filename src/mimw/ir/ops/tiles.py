@@ -74,8 +74,8 @@ define("broadcast", "value:num[] type:#shape|#type",
 define("expand_dims", "value:num[] axis:#int", expanded, "expand", "pure", elements_of="value", cost="free",
        traits="reshape")
 define("reshape", "value:num~ shape:#shape can_reorder:const", reshaped, "inferred", "pure", elements_of="value",
-       cost="move", traits="reshape")
-define("trans", "value:num[] order:#shape", transposed, "inferred", "pure", elements_of="value", cost="move")
+       cost="move", traits="reshape", rule="moved")
+define("trans", "value:num[] order:#shape", transposed, "inferred", "pure", elements_of="value", cost="move", rule="moved")
 define("join", "lhs:num~ rhs:num~", joined, "inferred", "pure", elements_of="lhs rhs", cost="move")
 define("split", "value:num[]", halves, "inferred", "pure", elements_of="value", cost="move", rule="pairs")
 define("gather", "source:num[] indices:int[] axis:#int", gathered, "inferred", "pure", elements_of="source",
