@@ -28,10 +28,10 @@ The layout rules, which `constraints` implements:
     mma_wait   the result of an asynchronous dot: same layout in and out, no conversion before it
     tensor_memory  as tensor memory gives its lanes to warps: a load's result, and what a store takes
 
-and special cases of them (`rule`): `spread` (`same`: a strong layout spreads to the broadcast tile), `neighbours` (`same`: neighbours
-of a row in one thread), `moved` (`inferred`: a tile from tensor memory stays where it is), `pairs` (`inferred`: both elements of a
-pair in one thread), `vectors` (`free`: wide reads), `stored` (a masked store), `require`, `release` and `compare` (`pin`), `carried`
-and `tasks` (regions).
+and special cases of them (`rule`): `spread` (`same`: a strong layout spreads to the broadcast tile), `neighbours` (`same`:
+neighbours of a row in one thread), `moved` (`inferred`: a tile from tensor memory stays where it is), `pairs` (`inferred`: both
+elements of a pair in one thread), `vectors` (`free`: wide reads), `stored` (a masked store), `require`, `release` and `compare`
+(`pin`), `carried` and `tasks` (regions).
 
 Effects: `pure` may be dropped when unused; `read` and `write` touch memory; `sync` orders tasks (`sync wait`: it acquires
 only, so it tells nobody what the task has done); `async` starts something that finishes later; `control` has regions or ends
