@@ -59,7 +59,8 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
                          Refused are kernels whose CTAs wait for each other, or draw their work from a counter
                protocol  True: leave tile data out, where it decides nothing (zeros stand for it), so that runs are faster. What
                          decides control flow, addresses, masks, barriers and atomics is computed as ever, so the findings are
-                         those of a full run, less assertions on tiles and divisions by zero
+                         those of a full run, less assertions on tiles, divisions by zero and indices of `tl.gather`. Seeds after
+                         the first and smaller launches run so by themselves where none of these is about such tiles
     returns:   Report: `.ok`, `.findings`, each different finding once. What the compiler refuses is a finding, too
     errors:    misuse only: SimulatorMisuse, NotYet, TargetError, and Triton's errors in a kernel that cannot be recorded
     """

@@ -91,7 +91,7 @@ def tma_gather(task, op):
         barrier.complete(copy, size)
 
     copy = issue(task, op, "TMA gather", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
-                 lands_by=f"barrier {barrier.name}, phase {barrier.phase} (parity {barrier.phase & 1})")
+                 lands_by=barrier.landing())
     picked.touch(copy, write=False)
     view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.expect(copy)
