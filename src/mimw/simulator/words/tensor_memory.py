@@ -63,7 +63,7 @@ def tcgen05_mma(task, op):
     if adds:
         _check_accumulator(task, op, acc)
     dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=acc, follows=last(task),
-                   group=GROUP, lands_by="the barrier of its mBarriers, or of a tcgen05_commit behind it")
+                   group=GROUP, lands_by=lambda: "the barrier of its mBarriers, or of a tcgen05_commit behind it")
     task.tensor_work.append(dot)
     task.machine.start(dot)
     for operand in (a, b):
