@@ -72,4 +72,4 @@ def test_operands_left_out_at_the_end_are_none():
     b.emit("warp_specialize", (), tasks=())
     full = b.emit("alloc_barriers", (1, 1), label="full")
     b.emit("barrier_arrive", (full, 1))
-    assert b.program("k", 4).body.ops[-1].args == (full, 1, None) and b.program("k", 4).uses_words
+    assert b.program("k", 4).body.ops[-1].args == (full, 1, None, None) and b.program("k", 4).uses_words

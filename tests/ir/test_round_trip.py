@@ -31,8 +31,8 @@ TUTORIALS = sorted((Path(__file__).parents[2] / "tutorials").glob("[0-9]*.py"))
 class Capture(Exception):
     """Stands for a machine: takes the first launch, and runs nothing."""
 
-    def launch(self, kernel, grid, *args, **meta):
-        self.taken = prepare(kernel, grid, args, meta)
+    def launch(self, kernel, grid, *args, target=None, **meta):
+        self.taken = prepare(kernel, grid, args, meta, target)
         raise self
 
 
