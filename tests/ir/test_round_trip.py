@@ -66,7 +66,8 @@ def same_results(launch, again) -> None:
 
 def same_module(launch) -> None:
     """With what a launch knows of its arguments: attributes of parameters."""
-    chip, special = target("sm_90a"), launch.specialisation
+    special = launch.specialisation
+    chip = target(special.target)
     backend = make_backend(gpu_target(chip))
     options = dict(special.options)
     cluster = options.pop("ctas_per_cga", None)
