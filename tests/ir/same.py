@@ -98,6 +98,6 @@ def same_text(launch) -> Program:
     again, recorded = read_back(launch.program), read_back(launch.recorded)
     found = [*differences(launch.recorded, recorded), *differences(launch.program, again, numbers=False)]
     assert not found, "read back with other " + "\n".join(found[:3])
-    passed = run_passes(recorded, target("sm_90a"), remark=lambda one: None)
+    passed = run_passes(recorded, target(launch.specialisation.target), remark=lambda one: None)
     assert print_program(passed) == print_program(launch.program)       # passes see no difference either
     return again
