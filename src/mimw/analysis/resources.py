@@ -21,9 +21,9 @@ from .uses import Uses, uses_of
 
 @dataclass(frozen=True)
 class TaskResources:
-    """One task. `role` says in a word what its ops make it: mma (dots), load (starts copies in), store (copies out),
-    idle (no ops), else compute. `copies`, those to other CTAs included, and `dots` count ops in the text of the kernel, not at run
-    time. Regions in which the compiler gathers all warps for a cluster barrier are left out."""
+    """One task. `role` says in a word what its ops make it: mma (dots), load (starts copies in), schedule (asks for the work
+    of clusters that have not started), store (copies out), idle (no ops), else compute. `copies`, those to other CTAs included,
+    and `dots` count ops in the text of the kernel, not at run time. Regions in which the compiler gathers all warps for a cluster barrier are left out."""
 
     name: str
     role: str
@@ -74,6 +74,8 @@ def _role(body: list[Op]) -> str:
     started = {op.row.copy for op in body if "async" in op.row.effects or op.row.copy == "out"}
     if "in" in started:
         return "load"
+    if any("steals" in op.row.traits for op in body) and not started & {"out"}:
+        return "schedule"
     if not body:
         return "idle"
     return "store" if "out" in started else "compute"

@@ -215,7 +215,8 @@ def _consecutive(cut: Op) -> bool:
 
 
 def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
-    for rows in _plain_rows(op, buffer, views, "a bulk copy moves consecutive bytes"):
+    why = "an answer is consecutive bytes" if "response" in op.row.places else "a bulk copy moves consecutive bytes"
+    for rows in _plain_rows(op, buffer, views, why):
         yield replace(rows, layouts=InOrder())  # what TMA makes of one dimension will do, too
 
 

@@ -78,7 +78,8 @@ def _copy(access: BarrierAccess) -> str:
     """What brings the bytes, and to whom if not only to the own CTA."""
     if access.op.row.copy == "peer":
         return "copies to other CTAs"
-    return "TMA" if access.peers is None else f"TMA to {len(access.peers)} CTA{'s' * (len(access.peers) > 1)}"
+    what = "answer" if "steals" in access.op.row.traits else "TMA"
+    return what if access.peers is None else f"{what} to {len(access.peers)} CTA{'s' * (len(access.peers) > 1)}"
 
 
 _BOX, _BETWEEN, _MARGIN, _LEVEL = 34, 150, 30, 34
