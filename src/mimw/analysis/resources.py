@@ -21,9 +21,10 @@ from .uses import Uses, uses_of
 
 @dataclass(frozen=True)
 class TaskResources:
-    """One task. `role` says in a word what its ops make it: mma (dots), load (starts copies in), schedule (asks for the work
-    of clusters that have not started), store (copies out), idle (no ops), else compute. `copies`, those to other CTAs included,
-    and `dots` count ops in the text of the kernel, not at run time. Regions in which the compiler gathers all warps for a cluster barrier are left out."""
+    """One task. `role` says in a word what its ops make it: mma (dots), load (starts copies in), schedule (asks for the
+    work of clusters that have not started), store (copies out), idle (no ops), else compute. `copies`, those to other
+    CTAs included, and `dots` count ops in the text of the kernel, not at run time. Regions in which the compiler gathers
+    all warps for a cluster barrier are left out."""
 
     name: str
     role: str
