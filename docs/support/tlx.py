@@ -87,6 +87,20 @@ NOTES = """## Said once
   and the hints are left out. So do `async_descriptor_gather` and `async_descriptor_scatter` on sm_90 and sm_120.
 * `async_descriptor_gather` and `async_descriptor_scatter` are not of the published language. On sm_90 and sm_120 each row
   is a copy; rows of 32 and 64 bytes go through 128 bytes of shared memory each there, and a gather of such rows waits for them.
+* `stoch_round` rounds neighbours along the last dimension together, four to fp8 and two to 16 bits, by the random
+  word of the first of them; the simulator takes the random bits of each element as `cvt.rs` does. Which elements
+  `warp_redux` takes together is the layout's affair: 32 rows of one column in a tile from tensor memory, also when
+  its shape has been changed.
+* `async_task_replica_id()` under a plain name stays a constexpr, and so does what is computed from it and constants.
+* `desc.store(offsets, value, store_reduce="add")` (or min, max, and, or, xor) combines; `[f(i) for i in range(N)]` is
+  a tuple for a constexpr `N`. Buffers may have the rank of a descriptor's block less its leading ones. Arrays of
+  `float8_e8m0fnu` are bytes in kernels.
+* A pinned layout (`local_alloc(layout=)`) without a swizzle, or with `fp4Padded`, becomes that of the descriptor that
+  fills the buffer.
+* The modules `triton.language.extra.subtile_ops`, `triton.language.extra.cuda.inline_ptx_lib` and `warp_ops`,
+  `mxfp8_utils` of TLX are those of `mimw.tlx`. `tl.inline_asm_elementwise` is simulated where each instruction has a
+  meaning there: `cvt`, arithmetic on numbers and on pairs, logic, `mov`, `redux.sync`; not memory, branches and
+  special registers.
 """
 
 

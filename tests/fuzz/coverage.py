@@ -35,6 +35,8 @@ _TLX_ROWS = {
 _ROWS_OF_TENSORS = "as the ops tma_gather and tma_scatter, below"
 NOT_HERE = {
     "tlx.barrier_try_wait": "its flag depends on who was faster; tests/words/test_try_wait.py has the word",
+    "tlx._to_mxfp8_block": "a helper of `tl` code; tests/words/test_mxfp8.py has it",
+    "tlx.dot_scaled": "tl.dot_scaled, which programs hold; tests/words/test_dot_scaled.py has the word",
     "tlx.async_descriptor_gather": _ROWS_OF_TENSORS,
     "tlx.async_descriptor_scatter": _ROWS_OF_TENSORS,
     "tle.gpu.copy, rows of a pointer": _ROWS_OF_TENSORS,
