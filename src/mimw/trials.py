@@ -22,6 +22,7 @@ from .ir import Op, Task, Value
 from .simulate import Launch
 
 MOST = 16           # trials of one launch
+FEW = 6             # clusters of a launch in which they take over each other's work
 _PROGRAMS = 256     # programs whose rounds are looked at
 
 
@@ -68,7 +69,7 @@ class _Trials:
 
     def all(self) -> tuple[list[Trial], str]:
         if not self.loops:
-            return [], "no loop waits or starts anything"
+            return [], ("how many tiles a program has, the seeds decide" if self._asks() else "no loop waits or starts anything")
         unknown = [loop.op.site for loop in self.loops if not loop.known]
         if unknown:
             return [], f"what is loaded, or another loop, says how often the loop at {unknown[0]} goes round"
@@ -203,10 +204,18 @@ class _Trials:
                      {self.params[value].name: size for value, size in changed.items()})
 
     def _fewest_programs(self) -> tuple[int, ...]:
-        """One cluster, if what a program does has nothing to do with the others."""
+        """One cluster, if what a program does has nothing to do with the others; a few along x, if one may do the work of
+        others."""
         if self._talks() or any(loop.by_grid for loop in self.loops):
             return self.launch.grid
-        return tuple(min(extent, ctas) for extent, ctas in zip(self.launch.grid, self.program.cluster))
+        least = self.program.cluster
+        if self._asks():
+            least = (FEW * least[0], *self.launch.grid[1:])
+        return tuple(min(extent, ctas) for extent, ctas in zip(self.launch.grid, least))
+
+    def _asks(self) -> bool:
+        """Whether programs take over the work of others that have not started."""
+        return any("steals" in op.row.traits for op in self.program.walk())
 
     def _talks(self) -> bool:
         """Whether programs may wait for each other through global memory, or all together."""

@@ -200,10 +200,48 @@ def test_stores_of_a_sample_are_compared_for_the_whole_grid(step):
     assert any("stores of different CTAs: compared by their addresses for all 100 clusters" in text for text in report.unseen)
 
 
-def test_smaller_launches_are_not_tried():
-    """What a request brings says how often a loop goes round; how many tiles each CTA has differs with the seed as it is."""
+@mimw.jit
+def rounds(x_ptr, N, STAGES: tl.constexpr):
+    """For each tile a ring of N rounds within the program."""
+    context = tlx.clc_create_context(2)
+    line = tlx.local_alloc((16, ), tl.float32, STAGES)
+    full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tile, turn, used = tl.program_id(0), 0, 0
+            while tile != -1:
+                total = tl.zeros((16, ), tl.float32)
+                for i in range(N):
+                    tlx.barrier_wait(full[used % STAGES], used // STAGES & 1)
+                    total += tlx.local_load(line[used % STAGES])
+                    tlx.barrier_arrive(free[used % STAGES])
+                    used += 1
+                tl.store(x_ptr + tile * 16 + tl.arange(0, 16), total)
+                tile = tlx.clc_consumer(context, turn & 1)
+                turn += 1
+        with tlx.async_task(num_warps=1):
+            tile, turn, used = tl.program_id(0), 0, 0
+            while tile != -1:
+                tlx.clc_producer(context, turn & 1 ^ 1)
+                for i in range(N):
+                    tlx.barrier_wait(free[used % STAGES], used // STAGES & 1 ^ 1)
+                    tlx.local_store(line[used % STAGES], tl.full((16, ), 1.0, tl.float32))
+                    tlx.barrier_arrive(full[used % STAGES])
+                    used += 1
+                tile = tlx.clc_consumer(context, turn & 1)
+                turn += 1
+
+
+def test_smaller_launches():
+    """Rounds of loops within a tile are tried on a grid of a few clusters; how many tiles a program has, the seeds decide."""
+    x = np.zeros(20 * 16, np.float32)
+    mimw.simulate(rounds, (20, ), x, 7, 2, **CHIP)
+    assert (x == 7).all()
+    report = mimw.check(rounds, (20, ), x, 7, 2, seeds=4, **CHIP)
+    assert report.ok and {tried.outcome for tried in report.tried} == {"ok"}
+    assert [tried.sizes["N"] for tried in report.tried] == [0, 1, 2, 3] and {tried.grid for tried in report.tried} == {(6, )}
     report = mimw.check(counting, (9, ), *(np.zeros(9, np.int32) for _ in range(2)), 2, 1, seeds=12, **CHIP)
-    assert report.ok and "says how often the loop" in str(report)
+    assert report.ok and "no smaller launches tried: how many tiles a program has, the seeds decide" in str(report)
 
 
 def test_a_prediction_shares_the_tiles_out():

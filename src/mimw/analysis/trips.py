@@ -37,9 +37,16 @@ class Loop:
 
 
 def loops_of(program: Program) -> tuple[Loop, ...]:
-    """Every loop in which something waits, arrives, or starts an asynchronous operation, in program order."""
+    """Every loop in which something waits, arrives, or starts an asynchronous operation, in program order; less those over tiles
+    that a program takes over from others (`takes_over`)."""
     uses = uses_of(program)
-    return tuple(_describe(op, uses) for op in uses.ops if "loop" in op.row.traits and any(map(_orchestrates, _inside(op))))
+    return tuple(_describe(op, uses) for op in uses.ops if "loop" in op.row.traits and any(map(_orchestrates, _inside(op)))
+                 and not takes_over(op, uses))
+
+
+def takes_over(loop: Op, uses: Uses) -> bool:
+    """Whether a `while` loop goes round for tiles that requests bring: how often, each run decides anew."""
+    return loop.name == "while" and any(op.name == "clc_query" and uses.loops(op)[-1] is loop for op in _inside(loop))
 
 
 def rounds(program: Program, loop: Loop, values: Mapping[Value, int], grid: tuple[int, ...], index: tuple[int, ...],
