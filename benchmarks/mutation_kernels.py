@@ -19,7 +19,8 @@ TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
 @dataclass(frozen=True)
 class Case:
-    """`file` is where the kernel stands, from the root of the repository; `make()` gives (kernel, grid, args, meta).
+    """`file` is where the kernel stands, from the root of the repository; `make()` gives (kernel, grid, args, meta); `target` is
+    the chip that it is for.
 
     `settled(arrays)` is what is one and the same for all right results, of the arrays among the args: by default they themselves.
     """
@@ -28,6 +29,7 @@ class Case:
     file: str
     make: Callable[[], tuple]
     settled: Callable[[list[np.ndarray]], list[np.ndarray]] = list
+    target: str = "sm_90a"
 
 
 def _tutorial(stem: str):
@@ -70,6 +72,12 @@ def _layer_norm() -> tuple:
     module = _tutorial("05_cluster_layer_norm")
     x, w, b = _numbers((9, 200), 200, 200)
     return module.layer_norm, *module.arguments(x, w, b, np.zeros_like(x), clusters=2, CLUSTER=2, STAGES=2, num_warps=4)
+
+
+def _ragged_sums() -> tuple:
+    """Rows of a few blocks, and of none."""
+    module = _tutorial("08_cluster_launch_control")
+    return module.ragged_sums, *module.arguments(*module.rows(8, 60), BLOCK=32, STAGES=2)
 
 
 def _tutorial_attention() -> tuple:
@@ -166,6 +174,9 @@ CASES = (
     Case("Tutorial 05", "tutorials/05_cluster_layer_norm.py", _layer_norm),
     Case("Tutorial 06", "tutorials/06_attention.py", _tutorial_attention),
     Case("Tutorial 07", "tutorials/07_radix_histogram.py", _histogram),
+    Case("Tutorial 08", "tutorials/08_cluster_launch_control.py", _ragged_sums, target="sm_100a"),
+    Case("Tutorial 09", "tutorials/09_blackwell_gemm.py",
+         lambda: _tutorial_gemm("09_blackwell_gemm", 256, 192, 128, BN=64, BK=32, STAGES=2, PARTS=2), target="sm_100a"),
     Case("Tutorial 11", "tutorials/11_tle_pipe_gemm.py",
          lambda: _tutorial_gemm("11_tle_pipe_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 12", "tutorials/12_tle_warp_specialised_gemm.py",

@@ -8,7 +8,8 @@ NOT_ARGUED = "not argued: look at it"
 ARRIVALS = ("barrier_arrive", "remote_arrive", "named_barrier_arrive")
 OWN_WAITS = ("async_dot_wait", "tma_store_wait", "async_wait")
 WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
-LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy")
+LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue")
+ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py")
 
 
 def _swapped(mutant: Mutant, first, second) -> bool:
@@ -40,6 +41,10 @@ REASONS = (
     (lambda m: m.site.file.endswith("kernels/attention/schedule.py") and (m.word == "fence" or "past fence," in m.change),
      "The number of a tile is written by an ordinary store and read by ordinary loads. No copy touches it, so a fence between "
      "proxies orders nothing there; the pipe's barrier does."),
+    (lambda m: any(_of(m, file) for file in ASKING) and m.word == "fence",
+     "clc_consumer fences behind the read of an answer; where nobody does, the compiler puts the fence in."),
+    (lambda m: any(_of(m, file) for file in ASKING) and m.change == "drop predicate",
+     "After a refusal nobody asks again, so nobody waits for the stage: an arrival more does not matter."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
      "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),
@@ -62,7 +67,7 @@ REASONS = (
      "What is read is there without the wait: an earlier wait of the task is behind one of a task that waited for the same phase."),
     (lambda m: _swapped(m, ARRIVALS, ARRIVALS), "Two arrivals side by side, each for somebody else: either may be first."),
     (lambda m: _swapped(m, WAITS, WAITS), "Two waits side by side: what needs either comes behind both."),
-    (lambda m: _swapped(m, LOADS, ("barrier_wait", "barrier_expect")),
+    (lambda m: _swapped(m, (*LOADS, "tma_store", "tcgen05_commit"), ("barrier_wait", "barrier_expect")),
      "The copy starts later than it could, behind what has nothing to do with it: slower, and right."),
     (lambda m: _swapped(m, ("async_commit", ), ("async_load", )) or _swapped(m, ("async_load", ), ("async_commit", )),
      "The copy moves to the neighbouring group, and that is waited for before the copy is used, too."),

@@ -53,7 +53,7 @@ def judge(launch: Launch, mutant: Mutant, settled: Callable = list) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program = run_passes(mutant.program, target("sm_90a"))
+            program = run_passes(mutant.program, target(launch.specialisation.target))
     except InvalidProgram:
         raise
     except MimwError as error:
@@ -91,7 +91,7 @@ def _fault(launch: Launch, program, search: Search, settled: Callable) -> str:
 def measure(case: Case, seeds: int) -> list[dict]:
     """The rows of one kernel: first its sums, then one for each mutant."""
     start = time.perf_counter()
-    launch = prepare(*_arguments(*case.make()))
+    launch = prepare(*_arguments(*case.make()), case.target)
     clean = Search(launch).all(seeds, "both", RUNS, shrink=False)
     rows = []
     for mutant in mutants(launch.recorded):
