@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +144,10 @@ def test_the_driver_answers_before_any_kernel_is_decorated(target, said):
     source = ("import triton\nactive = triton.runtime.driver.active\ntarget = active.get_current_target()\n"
               "print(target.backend, target.arch, target.is_cuda_backend(), active.get_active_torch_device())")
     assert _run(_PRELUDE + source, MIMW_TARGET=target) == (f"{said} cpu\n", "")
+
+
+def test_a_published_script_for_blackwell():
+    """Simulated and compiled as an sm_100a."""
+    run = mimw("run", "--target", "sm_100a", str(Path(__file__).with_name("published_blackwell.py")), MIMW_SIMULATE="1")
+    lines = run.stdout.splitlines()
+    assert lines and all(line.endswith("True") for line in lines) and len(lines) == 5, run.stdout + run.stderr

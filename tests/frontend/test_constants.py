@@ -168,3 +168,80 @@ def test_no_scalar_is_made_of_a_kept_one():
     """A number in each copy, as if the author had written it."""
     text = print_program(prepare(plainly_named, (1, ), (np.zeros(8, np.int32), ), {}).program)
     assert "named_barrier_arrive" in text and " add " not in text
+
+
+@mimw.jit
+def sum_from(start, n):
+    total = 0
+    while start < n:
+        total += start
+        start += 2
+    return total
+
+
+@mimw.jit
+def more_if(cid, flag):
+    if flag:
+        cid = cid + 5
+    return cid
+
+
+@mimw.jit
+def early_return(cid, flag):
+    if flag:
+        return cid
+    return 7
+
+
+@mimw.jit
+def ways_of_use(y, n):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            pass
+        with tlx.async_task(num_warps=1, replicate=2):
+            cid = tlx.async_task_replica_id()
+            s = 0
+            for t in range(cid, n, 2):
+                s += t
+            tl.store(y + cid * 16 , s)
+            tl.store(y + cid * 16 + 1, sum_from(cid, n))
+            tl.store(y + cid * 16 + 2, more_if(cid, n > 3))
+            tl.store(y + cid * 16 + 3, tl.where(cid == 0, 4, 5))
+            tl.store(y + cid * 16 + 4, early_return(cid, n > 3))
+            state = (cid, 1)
+            for i in range(3):
+                state = (state[0] + 1, state[1] * 2)
+            tl.store(y + cid * 16 + 5, state[0] * 10 + state[1])
+            phase = cid
+            for i in range(3):
+                phase ^= 1
+            tl.store(y + cid * 16 + 6, phase)
+            tl.store(y + cid * 16 + 7, tl.minimum(cid, n) + (cid if n > 2 else 9) + min(cid, 1) + (not cid))
+            a, b = cid, n
+            for i in range(2):
+                a, b = b, a
+            tl.store(y + cid * 16 + 8, a)
+            at = tl.arange(0, 4) + cid * 4
+            tl.store(y + cid * 16 + 12 + tl.arange(0, 4), at)
+            x = cid
+            if n > 100:
+                x += 1
+            elif n > 2:
+                x += 2
+            else:
+                x = 0
+            tl.store(y + cid * 16 + 9, x)
+            if cid > 0 and n > 2:
+                tl.store(y + 10, 77)
+            off = cid * 64 // 2 % 7
+            tl.store(y + cid * 16 + 11, off)
+
+
+def test_ways_of_use(machine):
+    """As a bound, an argument that helpers assign, a condition, in tuples and operators, before loops that assign it."""
+    y, n = np.zeros((2, 16), np.int32), 6
+    machine.launch(ways_of_use, (1, ), y, n)
+    wanted = [[sum(range(cid, n, 2)), sum(range(cid, n, 2)), cid + 5, 4 + cid, cid, 10 * (cid + 3) + 8, cid ^ 1,
+               3 * cid + (cid == 0), cid, cid + 2, 77 * (cid == 0), cid * 64 // 2 % 7, *(4 * cid + i for i in range(4))]
+              for cid in range(2)]
+    assert y.tolist() == wanted

@@ -51,7 +51,7 @@ def operand(random, format_, shape, axis):
     return np.ascontiguousarray(packed), values.astype(FP4).astype(np.float32)
 
 
-def case(fa, fb, scales="ab", ka=True, kb=True, shape=(64, 32, 64), seed=0):
+def operands_of(fa, fb, scales="ab", ka=True, kb=True, shape=(64, 32, 64), seed=0):
     m, n, k = shape
     random = np.random.default_rng(seed)
     (a, wide_a), (b, wide_b) = operand(random, fa, (m, k), 1 if ka else 0), operand(random, fb, (k, n), 0 if kb else 1)
@@ -71,7 +71,7 @@ FORMATS = ("e2m1", "e4m3", "e5m2", "bf16", "fp16")
 def test_formats(machine, fa, fb):
     """Small whole numbers and scales near 1: every sum is exact."""
     scales = "".join(side for side, format_ in (("a", fa), ("b", fb)) if format_ not in ("bf16", "fp16")) or "ab"
-    a, sa, b, sb, wanted = case(fa, fb, scales)
+    a, sa, b, sb, wanted = operands_of(fa, fb, scales)
     y = np.zeros(wanted.shape, np.float32)
     machine.launch(scaled, (1, ), a, sa, b, sb, y, 64, 32, 64, fa, fb, True, True, False, None)
     np.testing.assert_array_equal(y, wanted)
@@ -80,7 +80,7 @@ def test_formats(machine, fa, fb):
 @pytest.mark.parametrize("scales", ["a", "b", "ab"])
 @pytest.mark.parametrize("ka, kb", [(False, True), (True, False), (False, False)])
 def test_packed_along_the_other_dimension(ka, kb, scales):
-    a, sa, b, sb, wanted = case("e2m1", "e2m1", scales, ka, kb)
+    a, sa, b, sb, wanted = operands_of("e2m1", "e2m1", scales, ka, kb)
     y = np.ones(wanted.shape, np.float32)
     mimw.simulate(scaled, (1, ), a, sa, b, sb, y, 64, 32, 64, "e2m1", "e2m1", ka, kb, True, [1, 2])
     np.testing.assert_array_equal(y, wanted + 1)
@@ -114,6 +114,29 @@ def test_compiled_for_amd(target):
 
 
 def test_an_unknown_format():
-    a, sa, b, sb, wanted = case("e4m3", "e4m3")
+    a, sa, b, sb, wanted = operands_of("e4m3", "e4m3")
     with pytest.raises(Exception, match="e3m2"):
         mimw.simulate(scaled, (1, ), a, sa, b, sb, wanted, 64, 32, 64, "e3m2", "e4m3", True, True, False, None)
+
+
+@mimw.jit
+def in_task(a, sa, b, y, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            pass
+        with tlx.async_task(num_warps=4):
+            x = tl.load(a + tl.arange(0, M)[:, None] * K + tl.arange(0, K)[None, :])
+            w = tl.load(b + tl.arange(0, K)[:, None] * N + tl.arange(0, N)[None, :])
+            s = tl.load(sa + tl.arange(0, M)[:, None] * (K // 32) + tl.arange(0, K // 32)[None, :])
+            acc = tlx.dot_scaled(x, s, "e4m3", w, None, "e5m2")
+            tl.store(y + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], acc)
+
+
+@pytest.mark.parametrize("target, instruction", [("sm_90a", "wgmma.mma_async"), ("sm_100a", "tcgen05.mma")])
+def test_in_a_task(target, instruction):
+    case = Case(in_task, {"a": "*fp8e4nv", "sa": "*u8", "b": "*fp8e5", "y": "*fp32"}, {"M": 128, "N": 128, "K": 64})
+    assert instruction in case.compiled(target).stage("ptx")
+    a, sa, b, _, wanted = operands_of("e4m3", "e5m2", "a", shape=(128, 128, 64))
+    y = np.zeros((128, 128), np.float32)
+    mimw.simulate(in_task, (1, ), a, sa, b, y, 128, 128, 64, target=target)
+    np.testing.assert_array_equal(y, wanted)
