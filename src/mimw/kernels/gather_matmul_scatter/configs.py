@@ -19,7 +19,7 @@ class Configuration:
 
     bm: int = 128
     bn: int = 256
-    group_m: int = 8
+    group_m: int = 16
     stages: int = 4
     consumers: int = 2
     staging: int = 2
