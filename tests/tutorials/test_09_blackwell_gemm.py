@@ -9,6 +9,9 @@ from mimw.testing import compare
 
 CHIP = dict(target="sm_100a")
 SMALL = dict(BN=64, BK=32, STAGES=2, PARTS=2)
+TYPES = {"a_desc": "tensordesc<fp16[128,64]>", "b_desc": "tensordesc<fp16[64,256]>", "c_desc": "tensordesc<fp16[128,64]>",
+         "M": "i32", "N": "i32", "K": "i32"}
+FULL = dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=3, PARTS=4, ANSWERS=2)
 
 
 @pytest.mark.parametrize("shape, chosen", [
@@ -46,12 +49,23 @@ def test_what_if(edited, old, new, kind):
     assert kind in {finding.kind for finding in checked(edited(old, new)).findings}
 
 
+def test_in_clusters(edited):
+    """Pairs of CTAs that ask together: each has two tiles side by side, and all eight roles read each answer."""
+    tutorial = edited("clc_create_context(4, ANSWERS)", "clc_create_context(8, ANSWERS)")
+    a, b, c = tutorial.matrices(256, 256, 64)
+    grid, args, meta = tutorial.arguments(a, b, c, **SMALL)
+    pairs = dict(ctas_per_cga=(2, 1, 1))
+    mimw.simulate(tutorial.gemm, grid, *args, seed=1, races=True, **meta, **pairs, **CHIP)
+    compare(c, (a.astype(np.float64) @ b).astype(np.float16), rtol=2e-2, atol=2e-2)
+    report = mimw.check(tutorial.gemm, grid, *args, seeds=30, shrink=False, **meta, **pairs, **CHIP)
+    assert report.ok and any(tried.outcome == "ok" for tried in report.tried), report
+    done = compile_kernel(tutorial.gemm, TYPES, FULL, "sm_100a", dict(num_warps=4, **pairs))
+    assert done.stage("sass").count("UGETNEXTWORKID.BROADCAST") == 1
+
+
 def test_it_compiles(tutorial):
     """At full size: two accumulators of 256 columns, a product of 128 x 256 an instruction, no register spilled."""
-    types = {"a_desc": "tensordesc<fp16[128,64]>", "b_desc": "tensordesc<fp16[64,256]>", "c_desc": "tensordesc<fp16[128,64]>",
-             "M": "i32", "N": "i32", "K": "i32"}
-    done = compile_kernel(tutorial.gemm, types, dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=3, PARTS=4, ANSWERS=2), "sm_100a",
-                          dict(num_warps=4))
+    done = compile_kernel(tutorial.gemm, TYPES, FULL, "sm_100a", dict(num_warps=4))
     ptx, sass = done.stage("ptx"), done.stage("sass")
     assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 4 and "], 512;" in ptx[ptx.index("tcgen05.alloc"):]
     assert sass.count("UGETNEXTWORKID.SELFCAST") == 1 and "UTCHMMA" in sass and "LDTM" in sass and "UTMALDG" in sass
