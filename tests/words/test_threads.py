@@ -82,3 +82,27 @@ def test_the_clock_goes_on(machine):
     y = np.zeros(3, np.int64)
     machine.launch(time_passes, (1, ), y, np.ones(1, np.int64), num_warps=1)
     assert y[1] > y[0] and y[2] == 1
+
+
+@mimw.jit
+def vote_of_a_tile(x_ptr, y_ptr, LAYOUT: tl.constexpr):
+    at = tl.arange(0, 128)[:, None] * 4 + tl.arange(0, 4)[None, :]
+    tile = tlx.require_layout(tl.load(x_ptr + at), LAYOUT)
+    tl.store(y_ptr + at, tlx.vote_ballot_sync(0xFFFFFFFF, tile > 0))
+
+
+@pytest.mark.parametrize("shape, stride, owners", [
+    (((32, 4), (4, )), ((4, 128), (1, )), "row"),                   # a lane a row, a warp 32 of them
+    (((4, 8, 4), (4, )), ((1, 4, 32), (128, )), "one by one"),      # thread t has element t, t + 128, ..
+])
+def test_ballots_go_by_the_layout(machine, shape, stride, owners):
+    x, y = np.zeros((128, 4), np.int32), np.zeros((128, 4), np.int32)
+    x[5, 3] = x[40, 0] = 1
+    machine.launch(vote_of_a_tile, (1, ), x, y, tlx.layout(shape=shape, stride=stride))
+    if owners == "row":
+        assert (y == np.repeat([1 << 5, 1 << 8, 0, 0], 32)[:, None]).all()
+    else:
+        threads = np.flatnonzero(x.reshape(-1)) % 128
+        ballots = [sum(1 << int(thread % 32) for thread in threads if thread // 32 == warp) for warp in range(4)]
+        wanted = np.array(ballots, np.uint32).view(np.int32)[np.arange(512) % 128 // 32]
+        assert (y.reshape(-1) == wanted).all()

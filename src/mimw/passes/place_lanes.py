@@ -1,9 +1,9 @@
-"""Says which elements of a tile the 32 lanes of a warp hold in one register, so that the simulator reduces what the GPU
-reduces.
+"""Says which elements of a tile the lanes of a warp hold, so that the simulator reduces and votes as the GPU does.
 
-Input: a program after all other passes and its target. Output: the program with attrs `lanes` on each `warp_redux` of a
-tile, and on assembly of the author's that has a `redux.sync`: by how much the row-major position of an element grows with
-each bit of the lane. An example:
+Input: a program after all other passes and its target. Output: the program with attrs `lanes` on each `warp_redux` of a tile, and
+on assembly of the author's that has a `redux.sync`: by how much the row-major position of an element grows with each bit of the
+lane; and with attrs `spread` on each `vote_ballot` of a tile that is not spread element by element over the threads: the same for
+the bits of register, lane and warp. An example:
 
     warp_redux of fp32[128, 2], loaded from tensor memory        lanes=(2, 4, 8, 16, 32): 32 rows of one column
 """
@@ -11,21 +11,24 @@ each bit of the lane. An example:
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ..constraints import Layouts, solve_layouts
 from ..ir import Block, Op, Program, Tensor
 from ..ir.linear import linear_of, positions
 from ..target import Target
 
+_VOTE = "vote_ballot"
+
 
 def place_lanes(program: Program, target: Target) -> Program:
-    """The program with the lanes of each `warp_redux`; the same object where none stands in it."""
-    reduced = [op for op in program.walk() if _reduces(op) and isinstance(op.operands[0].type, Tensor)]
-    if not reduced:
+    """The program with the lanes of each reduction and vote of a warp; the same object where there is nothing to say."""
+    asking = [op for op in program.walk() if (_reduces(op) or op.name == _VOTE) and isinstance(op.operands[0].type, Tensor)]
+    if not asking:
         return program
     layouts = solve_layouts(program, target)
-    lanes = {op: found for op in reduced if (found := _lanes(op, layouts)) is not None}
-    return replace(program, body=_block(program.body, lanes))
+    found = {op: attrs for op in asking if (attrs := _attributes(op, layouts))}
+    return replace(program, body=_block(program.body, found)) if found else program
 
 
 def _reduces(op: Op) -> bool:
@@ -33,18 +36,31 @@ def _reduces(op: Op) -> bool:
     return op.name == "warp_redux" or "assembly" in op.row.places and bool(op.values) and "redux.sync" in op.assembly
 
 
-def _lanes(op: Op, layouts: Layouts) -> tuple[int, ...] | None:
-    """By how much the position grows with each bit of the lane; None for a layout whose map is not known."""
+def _attributes(op: Op, layouts: Layouts) -> dict[str, Any]:
+    """What to say of an op; nothing for a layout whose map is not known."""
     shape = op.operands[0].type.shape
     known = linear_of(layouts.wanted(op, 0), shape)
-    return None if known is None else tuple(positions(known.lanes, shape))
+    if known is None:
+        return {}
+    lanes = tuple(positions(known.lanes, shape))
+    if op.name != _VOTE:
+        return {"lanes": lanes}
+    spread = (tuple(positions(known.registers, shape)), lanes, tuple(positions(known.warps, shape)))
+    return {} if _one_by_one(spread) else {"spread": spread}
 
 
-def _block(block: Block, lanes: dict[Op, tuple[int, ...]]) -> Block:
-    return replace(block, ops=tuple(_op(op, lanes) for op in block.ops))
+def _one_by_one(spread: tuple[tuple[int, ...], ...]) -> bool:
+    """True if thread t holds element t, t + threads, ..: the lanes count first, then the warps, then the registers."""
+    registers, lanes, warps = spread
+    bits = [step for step in (*lanes, *warps, *registers) if step]
+    return bits == [1 << bit for bit in range(len(bits))]
 
 
-def _op(op: Op, lanes: dict[Op, tuple[int, ...]]) -> Op:
-    if op in lanes:
-        return op.with_attrs(lanes=lanes[op])
-    return op.with_blocks(lambda block: _block(block, lanes))
+def _block(block: Block, found: dict[Op, dict[str, Any]]) -> Block:
+    return replace(block, ops=tuple(_op(op, found) for op in block.ops))
+
+
+def _op(op: Op, found: dict[Op, dict[str, Any]]) -> Op:
+    if op in found:
+        return op.with_attrs(**found[op])
+    return op.with_blocks(lambda block: _block(block, found))

@@ -14,8 +14,9 @@ define("get_program_id get_num_programs", "axis:#int", scalar(I32), "none", "pur
 define("thread_id", "axis:#int", scalar(I32), "none", "read", ours=True,
        doc="Hardware thread index in the CTA; differs per lane.")
 define("vote_ballot", "mask:#int predicate:i1~", lambda args, attrs: (like(args[1].type, I32), ), "same", "sync",
-       ours=True, traits="lanes",
-       doc="One bit a lane of the warp: does it own an element that is true? Every element gets its owner's ballot.")
+       ours=True, attrs="spread:const?", traits="lanes",
+       doc="One bit a lane of the warp: does it own an element that is true? Every element gets its owner's ballot. attrs: spread, "
+           "which elements a lane owns, where they are not given out one by one (passes/place_lanes.py).")
 define("warp_redux", "value:fp32~ op:#str", lambda args, attrs: (args[0].type, ), "same", "pure", ours=True, attrs="lanes:const?",
        traits="collective lanes", needs="float_redux", cost="compare",
        doc="Every element becomes the largest or smallest of those that the 32 lanes of its warp hold in the same register. attrs: "

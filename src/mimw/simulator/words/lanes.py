@@ -85,6 +85,8 @@ def store(task, op: Op, pointer, value, mask) -> None:
 
 def ballot(task, op: Op, mask: int, votes):
     """One 32-bit number a warp, at every thread or element of it."""
+    if op.attrs.get("spread") is not None:
+        return _ballot_as_spread(*map(_positions, op.attrs["spread"]), mask, np.asarray(votes))
     count = threads(task)
     tile = isinstance(op.result.type, Tensor)
     flat = np.asarray(votes).reshape(-1)
@@ -94,6 +96,24 @@ def ballot(task, op: Op, mask: int, votes):
     bits = (mine.reshape(-1, WARP).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=1)
     answer = np.repeat((bits & np.uint64(mask)).astype(np.uint32).view(np.int32), WARP)
     return answer[owners(task, op.result.type.shape)] if tile else settled(answer)
+
+
+def _ballot_as_spread(registers, lanes, warps, mask: int, votes: np.ndarray) -> np.ndarray:
+    """Where a thread's elements are those of the positions that the bits of register, lane and warp lead to."""
+    held = warps[:, None, None] ^ lanes[None, :, None] ^ registers[None, None, :]
+    mine = votes.reshape(-1)[held].any(axis=2)
+    bits = (mine.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=1) & np.uint64(mask)
+    answer = np.empty(votes.size, np.int32)
+    answer[held] = bits.astype(np.uint32).view(np.int32)[:, None, None]
+    return answer.reshape(votes.shape)
+
+
+def _positions(steps) -> np.ndarray:
+    """The position of each number whose bits step by these."""
+    found = np.zeros(1, np.int64)
+    for step in steps:
+        found = np.concatenate([found, found ^ step])
+    return found
 
 
 def redux(op: Op, values):
