@@ -294,6 +294,10 @@ class PeerExited(SimulationError):
     """Another CTA's barrier or shared memory is touched after that CTA has left the kernel."""
 
 
+class WorkLost(SimulationError):
+    """A CTA has got the work of a cluster that will not start, and ends without a look at the answer: nobody does that work."""
+
+
 class RequestAfterRefusal(SimulationError):
     """A CTA asks for the work of another cluster after it has seen that such a request was refused; PTX leaves open what then
     happens."""

@@ -6,6 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw import errors
 from mimw.analysis.needed import needed
 from mimw.errors import CopyReadEarly, UnwrittenRead
 from mimw.search.sample import chosen
@@ -133,6 +134,35 @@ def test_a_refusal_is_three_times_minus_one():
     out = np.zeros(3, np.int32)
     mimw.simulate(hasty, (1, ), out, True, True, **CHIP)
     assert (out == -1).all()
+
+
+@mimw.jit
+def leaving(out_ptr, WAIT: tl.constexpr, READ: tl.constexpr):
+    answer, full = tlx._alloc_clc_responses(1), tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], 16)
+    tlx._clc_issue(answer, full)
+    tl.store(out_ptr + tl.program_id(0), 1)
+    if WAIT:
+        tlx.barrier_wait(full[0], 0)
+    if READ:
+        x, _, _ = tlx._clc_query(answer)
+        tl.store(out_ptr + x, 1, mask=x != -1)
+
+
+@pytest.mark.parametrize("races, kind", [(True, "UnfinishedAtExit"), (False, "PeerExited")])
+def test_a_cta_that_leaves_before_its_answer_comes(races, kind):
+    """Nobody would do the work of the cluster that it may get."""
+    for seed in range(4):
+        mimw.simulate(leaving, (3, ), np.zeros(3, np.int32), True, True, seed=seed, races=True, **CHIP)
+    with pytest.raises(getattr(errors, kind), match="cluster launch request"):
+        mimw.simulate(leaving, (3, ), np.zeros(3, np.int32), False, False, races=races, **CHIP)
+
+
+def test_work_that_nobody_does():
+    """An answer that no task reads may name a cluster, which then never starts."""
+    report = mimw.check(leaving, (3, ), np.zeros(3, np.int32), True, False, shrink=False, **CHIP)
+    (finding, ) = report.findings
+    assert finding.kind == "WorkLost" and "no task of CTA" in finding.message and "clc_consumer" in finding.hint
 
 
 @mimw.jit

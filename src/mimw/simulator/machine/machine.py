@@ -32,7 +32,7 @@ from .flights import Flights
 from .guide import Guide
 from .hopes import Hopeless, Hopes
 from .interpreter import Code, prepare, run_block
-from .launches import REFUSED, Waiting, asks, crowd
+from .launches import REFUSED, Waiting, asks, crowd, lost
 from .limits import trip_limit
 from .tasks import Cta, InFlight, Task
 
@@ -218,6 +218,8 @@ class Machine:
         if task.cta.live:
             return False
         self.order.exit(task)
+        if task.cta.granted:
+            raise lost(task)
         task.cta.cluster.barrier.settle()     # which does not wait for a CTA that has left
         return True
 

@@ -121,6 +121,8 @@ class Cta:
     tasks: list[Task] = field(default_factory=list)
     live: int = 0
     refused: Op | None = None       # that saw first that a request for the work of another cluster was refused
+    granted: dict[int, tuple[Op, tuple]] = field(default_factory=dict)      # by the address of an answer nobody has read yet: the
+                                                                            # request, and the cluster that it has got
 
     def unit(self, name: str) -> Unit:
         found = self.units.get(name)

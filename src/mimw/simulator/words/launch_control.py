@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import RequestAfterRefusal, fail
 from ...memory_model import ASYNC
+from ...memory_model.shadow import address_of
 from ..machine.operands import enabled
 from ..machine.table import handles
 from ..machine.tasks import Cta, InFlight, Task
@@ -31,15 +32,19 @@ class _Request:
     """One request: the answer is the same wherever it lands, and found when it first does."""
 
     def __init__(self, task: Task):
-        self.machine, self._words = task.machine, None
+        self.machine, self._taken = task.machine, None
 
-    def words(self) -> np.ndarray:
-        """The answer's two 64-bit words."""
-        if self._words is None:
-            taken = self.machine.take_waiting()
-            numbers = (*taken[0], 1) if taken else (-1, -1, -1, 0)
-            self._words = np.array(numbers, np.int32).view(np.int64)
-        return self._words
+    def taken(self) -> list:
+        """The program ids of the cluster that it has got, [] for a refusal."""
+        if self._taken is None:
+            self._taken = self.machine.take_waiting()
+        return self._taken
+
+
+def _words(taken: list) -> np.ndarray:
+    """The two 64-bit words of an answer."""
+    numbers = (*taken[0], 1) if taken else (-1, -1, -1, 0)
+    return np.array(numbers, np.int32).view(np.int64)
 
 
 def _ask(task: Task, op, request: _Request, cta: Cta, view: View, barrier: Mbarrier) -> None:
@@ -48,7 +53,10 @@ def _ask(task: Task, op, request: _Request, cta: Cta, view: View, barrier: Mbarr
 
     def land(answer: InFlight) -> None:
         check_there(cta, task, op, f"the {KIND} that it issued lands in")
-        view.arrive(answer, request.words())
+        taken = request.taken()
+        view.arrive(answer, _words(taken))
+        if taken:
+            cta.granted[address_of(view.data)] = op, taken[0]
         barrier.complete(answer, size)
 
     elsewhere = {} if cta is task.cta else {"lands_in": cta}
@@ -90,6 +98,7 @@ def clc_issue_all(task, op):
 def clc_query(task, op):
     view = task.env[op.response]
     view.touch(task, op, write=False)
+    task.cta.granted.pop(address_of(view.data), None)
     *first, taken = view.read(task, op).view(np.int32)
     if not taken and task.cta.refused is None:
         task.cta.refused = op
