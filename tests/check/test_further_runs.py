@@ -46,7 +46,7 @@ def left_out(monkeypatch):
 def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypatch, left_out):
     """Findings, operations, the smaller launches, all of the report."""
     kernel, grid, args, meta = case.make()
-    launch = prepare(kernel, grid, args, dict(meta))
+    launch = prepare(kernel, grid, args, dict(meta), case.target)
     programs, found = [launch.program], list(mutants(launch.recorded))
     random.Random(case.name + "further").shuffle(found)
     for mutant in found:
@@ -54,7 +54,7 @@ def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypa
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    programs.append(run_passes(mutant.program, target("sm_90a")))
+                    programs.append(run_passes(mutant.program, target(case.target)))
             except MimwError:
                 continue
     for program in programs:

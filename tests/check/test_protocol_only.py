@@ -33,7 +33,7 @@ def test_the_mutants_are_told_as_by_full_runs(case):
     """Each with the same error, message and lines."""
     from dataclasses import replace
     kernel, grid, args, meta = case.make()
-    launch = prepare(kernel, grid, args, dict(meta))
+    launch = prepare(kernel, grid, args, dict(meta), case.target)
     programs, found = [launch.program], list(mutants(launch.recorded))
     random.Random(case.name).shuffle(found)
     for mutant in found:
@@ -41,7 +41,7 @@ def test_the_mutants_are_told_as_by_full_runs(case):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    programs.append(run_passes(mutant.program, target("sm_90a")))
+                    programs.append(run_passes(mutant.program, target(case.target)))
             except MimwError:
                 continue
     for program in programs:
