@@ -255,6 +255,31 @@ def test_a_ring_at_run_time():
     assert "tcgen05.ld" in ptx_of(ring, (source, target, 5), N=16)[0]
 
 
+@mimw.jit
+def pinned(source, target, LAYOUT: tl.constexpr):
+    at = tl.arange(0, 128)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tile = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
+    tlx.local_store(tile[0], tl.load(source + at))
+    tl.store(target + at, tlx.local_load(tile[0], layout=LAYOUT) + 1)
+
+
+# thread bits: 5 of lanes, 2 of warps; value bits: those of registers; strides are row-major positions of (128, 64)
+BY_ROWS = tlx.layout(((2, 2, 2, 2, 2, 2, 2), (2, 2, 2, 2, 2, 2)), ((64, 128, 256, 512, 1024, 2048, 4096), (1, 2, 4, 8, 16, 32)))
+AS_MMA = tlx.layout(((2, 2, 2, 2, 2, 2, 2), (2, 2, 2, 2, 2, 2)), ((2, 4, 64, 128, 256, 2048, 4096), (1, 512, 8, 16, 32, 1024)))
+OTHER = tlx.layout(((2, 2, 2, 2, 2, 2, 2), (2, 2, 2, 2, 2, 2)), ((1, 2, 4, 8, 16, 64, 128), (32, 256, 512, 1024, 2048, 4096)))
+
+
+@pytest.mark.parametrize("layout, instruction", [(BY_ROWS, "32x32b.x64"), (AS_MMA, "16x256b"), (OTHER, "32x32b.x64")],
+                         ids=["rows", "mma", "other"])
+def test_a_pinned_layout(layout, instruction):
+    """One that a shape of `tcgen05.ld` has is loaded by it; another is converted to."""
+    source, target = values((128, 64), np.float32), np.zeros((128, 64), np.float32)
+    simulated(pinned, source, target, layout)
+    np.testing.assert_array_equal(target, source + 1)
+    ptx, _ = ptx_of(pinned, (source, target), LAYOUT=layout)
+    assert f"tcgen05.ld.sync.aligned.{instruction}" in ptx
+
+
 # ---- what is refused --------------------------------------------------------------------------------------------------
 
 

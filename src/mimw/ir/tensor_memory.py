@@ -18,7 +18,8 @@ from .types import Buffer
 LANES, COLUMNS, COLUMN_BYTES = 128, 512, 4
 ROWS = (64, 128)                # of a buffer: M of one instruction
 SMALLEST = 32                   # columns of an allocation, which is a power of two: PTX ISA, tcgen05.alloc
-_WARPGROUP = 4
+ATOMS = ("32x32b", "16x64b", "16x128b", "16x256b")      # in the order of bits across an atom of 16 rows: 1, 2 and 3
+_WARPGROUP, _LANE_BITS, _ATOM_ROWS = 4, 5, 16
 _SCALE_ROWS, _SCALE_COLUMNS = 32, 4     # of one column of a table of scales
 
 
@@ -31,7 +32,7 @@ def columns_of(type_: Buffer) -> int:
     """The columns of 32 bits that one buffer takes."""
     rows, columns = type_.shape
     if holds_scales(type_):
-        return -(-rows // _SCALE_ROWS) * -(-columns // _SCALE_COLUMNS)
+        return max(rows, 64) // _SCALE_ROWS * -(-columns // _SCALE_COLUMNS)
     return -(-columns * type_.element.bytes // COLUMN_BYTES)
 
 
@@ -40,27 +41,44 @@ def layout_of(type_: Buffer) -> TensorMemory:
     return TensorMemory(*type_.shape, holds_scales(type_))
 
 
-def tile_of(type_: Buffer, num_warps: int) -> TensorMemoryTile | None:
-    """How the tile of a buffer is spread over the threads of `num_warps` warps; None if so many warps cannot reach it."""
+def tile_of(type_: Buffer, num_warps: int, atom: str = "32x32b") -> TensorMemoryTile | None:
+    """How the tile of a buffer is spread over the threads of `num_warps` warps by one of `ATOMS`, the shapes of `tcgen05.ld`;
+    None if so many warps cannot reach it, or the atom does not fit."""
     if num_warps < _WARPGROUP or num_warps & (num_warps - 1):
         return None
     rows, columns = type_.shape
-    bits = _bases(1, columns, 1)
+    across = _bases(1, columns, 1)
+    more, below = (num_warps // _WARPGROUP).bit_length() - 1, []
     if holds_scales(type_):
-        packed, free = bits[:2], _bases(_SCALE_ROWS, rows, 0) + bits[2:]
-        lanes, warps = _bases(1, min(rows, _SCALE_ROWS), 0), [(0, 0), (0, 0)]
+        if atom != ATOMS[0]:
+            return None
+        registers, lanes, warps = across[:2], _bases(1, min(rows, _SCALE_ROWS), 0), [(0, 0), (0, 0)]
+        blocks = [basis if basis[0] < rows else (0, 0) for basis in _bases(_SCALE_ROWS, max(rows, 64), 0)]
+        free = blocks + across[2:]
+        while free and free[-1] == (0, 0):
+            free.pop()
     else:
-        per_column = max(1, COLUMN_BYTES // type_.element.bytes)
-        packed, free = bits[:per_column.bit_length() - 1], bits[per_column.bit_length() - 1:]
-        quarter = rows // _WARPGROUP
-        lanes, warps = _bases(1, quarter, 0), _bases(quarter, rows, 0)
-    more = (num_warps // _WARPGROUP).bit_length() - 1
-    across = free[len(free) - more:] if more <= len(free) else free
-    free = free[:len(free) - len(across)]
-    warps += across + [(0, 0)] * (more - len(across))
-    while len(lanes) < 5:
+        packed = max(1, COLUMN_BYTES // type_.element.bytes).bit_length() - 1      # bits of a column within 32 bits
+        registers, words, quarter = across[:packed], across[packed:], rows // _WARPGROUP
+        warps = _bases(quarter, rows, 0)
+        if atom == ATOMS[0]:
+            lanes, free = _bases(1, quarter, 0), words
+        else:
+            wide = ATOMS.index(atom)        # bits of words across an atom
+            if len(words) < wide:
+                return None
+            inside, eight = words[max(0, wide - 2):wide], (8, 0)
+            registers = registers + words[:max(0, wide - 2)] + [eight] * (wide > 1)
+            lanes = [eight] * (wide == 1) + inside + _bases(1, 8, 0)
+            free, below = words[wide:], _bases(_ATOM_ROWS, quarter, 0)     # the atom below, of a warp's 32 lanes
+    if below and more:
+        warps, below, more = warps + below, [], more - 1
+    taken = free[max(0, len(free) - more):]
+    free = free[:len(free) - len(taken)]
+    warps = warps + taken + [(0, 0)] * (more - len(taken))
+    while len(lanes) < _LANE_BITS:      # 64 rows, 16 to a warp: the other lanes hold the upper half of the columns
         lanes.append(free.pop() if free and not holds_scales(type_) else (0, 0))
-    return TensorMemoryTile(tuple(packed + free), tuple(lanes), tuple(warps), (rows, columns))
+    return TensorMemoryTile(tuple(registers + free + below), tuple(lanes), tuple(warps), (rows, columns))
 
 
 def _bases(first: int, end: int, axis: int) -> list[tuple[int, int]]:

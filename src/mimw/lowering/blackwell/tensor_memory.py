@@ -12,8 +12,8 @@ other tasks and of operations in flight. A view keeps the layout of the array it
 from __future__ import annotations
 
 from ...ir import Buffer, Op, Place
-from ...ir.layouts import TensorMemory
-from ...ir.tensor_memory import LANES, layout_of, tile_of
+from ...ir.layouts import Linear, RegisterLayout, TensorMemory
+from ...ir.tensor_memory import ATOMS, LANES, layout_of, tile_of
 from ...ir.types import I32
 from ..anchor import anchored
 from ..choice import chosen
@@ -88,12 +88,18 @@ def buffer_reinterpret(emitter: Emitter, op: Op):
 
 @emits("tmem_load")
 def tmem_load(emitter: Emitter, op: Op):
-    """In the layout of the hardware; a pinned one by a conversion behind it."""
-    tile, type_ = tile_of(op.buffer.type, emitter.num_warps), op.result.type
+    """In the layout of the hardware; a pinned one by the shape of `tcgen05.ld` that has it, else by a conversion behind the
+    load."""
+    want, type_ = emitter.layouts.registers[op.result], op.result.type
+    shapes = [tile_of(op.buffer.type, emitter.num_warps, atom) for atom in ATOMS]
+    tile = next((want for shape in shapes if shape is not None and _same(shape, want)), shapes[0])
     loaded = emitter.builder.create_tmem_load(emitter.types.tensor(type_, tile), emitter.of(op.buffer))
-    want = emitter.layouts.registers[op.result]
     loaded = emitter.converted(loaded, type_, tile, want)
     return loaded if op.attrs.get("layout") is None else anchored(emitter, loaded, type_, want)
+
+
+def _same(one: Linear, other: RegisterLayout) -> bool:
+    return isinstance(other, Linear) and (one.registers, one.lanes, one.warps) == (other.registers, other.lanes, other.warps)
 
 
 @emits("tmem_store")
