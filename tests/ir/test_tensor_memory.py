@@ -1,5 +1,7 @@
 """Columns of buffers in tensor memory, and the layouts of their tiles: those of Triton's `compute_tmem_reg_layout`, on a grid."""
 
+from itertools import product
+
 import pytest
 import triton.language as tl
 from triton.experimental.gluon.language._semantic import _compute_tmem_reg_layout as of_triton
@@ -25,34 +27,19 @@ def bases(layout):
 def test_tiles(element, atom):
     """For every size, cut of a larger buffer and number of warps: the same map, or none in either."""
     seen = 0
-    for rows in (64, 128):
-        for columns in (1, 2, 4, 8, 16, 32, 64, 128, 256):
-            for whole in (columns, 256):
-                for warps in (4, 8, 16):
-                    ours = tile_of(buffer(element, rows, columns), warps, atom)
-                    try:
-                        theirs = of_triton(ELEMENTS[element], [rows, columns], [rows, whole], TensorMemoryLayout((rows, whole),
-                        1), warps,
-                                           atom)
-                    except Exception as error:
-                        assert "unsupported" in str(error)
-                        theirs = None
-                    if atom != ATOMS[0] and (ours is None) != (theirs is None):
-                        pytest.fail(f"{rows} x {columns} of {whole} on {warps} warps: {ours} and {theirs}")
-                   
-                   
-                   
-                   
-                   
-                   
-                   
-                   
-                   
-                   
-                   
-                    if
-                    theirs is not None:
-    XX += 1
+    for rows, columns, warps in product((64, 128), (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 8, 16)):
+        for whole in (columns, 256):
+            ours, theirs = tile_of(buffer(element, rows, columns), warps, atom), None
+            try:
+                layout = TensorMemoryLayout((rows, whole), 1)
+                theirs = of_triton(ELEMENTS[element], [rows, columns], [rows, whole], layout, warps, atom)
+            except Exception as error:
+                assert "unsupported" in str(error)
+            if atom != ATOMS[0]:
+                assert (ours is None) == (theirs is None), (rows, columns, whole, warps)
+            if theirs is not None:
+                assert (ours.registers, ours.lanes, ours.warps) == bases(theirs), (rows, columns, whole, warps)
+                seen += 1
     assert seen > 30
 
 
