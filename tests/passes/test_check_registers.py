@@ -34,6 +34,13 @@ def test_requests_that_leave_the_default_task_nothing():
     ]
 
 
+def test_narrow_tasks_share_a_group_of_four_warps():
+    """The sum is of what the hardware would have to give: four warps at the largest request among them."""
+    assert remarks((8, 208), (1, 48), (1, 24)) == []
+    said, = remarks((8, 232), (1, 80), (1, 24))
+    assert "8 warps x 232 (t0) + 4 warps x 80 (t1, t2) = 2176 of the 2048 that 16 warps have together (16 x 128)" in said
+
+
 @pytest.mark.parametrize("tasks, default, most", [
     (((8, 240), (8, 240)), 4, 112), (((4, 240), (4, 240), (4, 240)), 4, 160), (((16, 120), ), 16, 104), (((4, 264), ), 4, 256)])
 def test_the_mend_is_the_largest_request_that_fits(tasks, default, most):

@@ -21,7 +21,7 @@ from .uses import task_label
 
 LEAST = 24  # the smallest count that setmaxnreg takes
 MOST = 256  # the largest
-_GROUP = 4
+GROUP = 4  # warps whose registers are moved together
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def own_regions(program: Program) -> tuple[Op, ...]:
 
 def extra_warps(region: Op) -> int:
     """Warps of a region on top of the default task's, filled up to groups of four."""
-    return _round_up(sum(task.num_warps for task in region.attrs["tasks"] if not task.is_default), _GROUP)
+    return _round_up(sum(task.num_warps for task in region.attrs["tasks"] if not task.is_default), GROUP)
 
 
 def total_warps(program: Program) -> int:
@@ -96,8 +96,8 @@ def requests(program: Program, target: Target) -> dict[Op, tuple[int | None, ...
         elif default.requested is None:
             asked[region] = (None, *(row.requested for row in others))
         else:
-            groups = {row.first_warp // _GROUP: row.granted for row in others}
-            left = _grant(launch, program.num_warps, None, groups, extra_warps(region) // _GROUP)
+            groups = {row.first_warp // GROUP: row.granted for row in others}
+            left = _grant(launch, program.num_warps, None, groups, extra_warps(region) // GROUP)
             asked[region] = (default.granted if left is None or left[0] > default.granted else None,
                              *(row.granted for row in others))
     return asked
@@ -118,15 +118,15 @@ def _region(program: Program, region: Op, number: int, launch: int) -> list[Task
     groups: dict[int, int | None] = {}
     for task, start in zip(tasks, first):
         if not task.is_default:
-            for group in range(start // _GROUP, (start + task.num_warps - 1) // _GROUP + 1):
+            for group in range(start // GROUP, (start + task.num_warps - 1) // GROUP + 1):
                 asked = (groups.get(group), task.registers)
                 groups[group] = max((_request(one) for one in asked if one), default=None)
     default = next((task for task in tasks if task.is_default), None)
     granted = _grant(launch, program.num_warps, _request(default.registers) if default else None, groups,
-                     extra_warps(region) // _GROUP) if program.num_warps % _GROUP == 0 else None
+                     extra_warps(region) // GROUP) if program.num_warps % GROUP == 0 else None
     rows = []
     for task, start in zip(tasks, first):
-        given = launch if granted is None else granted[0] if task.is_default else granted[1][start // _GROUP]
+        given = launch if granted is None else granted[0] if task.is_default else granted[1][start // GROUP]
         rows.append(TaskRegisters(task_label(task), number, task.num_warps, start, task.registers, given, launch,
                                   granted is not None, task.site))
     return rows
@@ -147,16 +147,16 @@ def _grant(launch: int, default_warps: int, default: int | None, groups: dict[in
     requests = [request for request in (default, *groups.values()) if request]
     if not requests or max(requests) > MOST:
         return None
-    pool = launch * (default_warps + group_count * _GROUP)  # in registers per thread, times warps
-    padding = (group_count - len(groups)) * _GROUP * launch
-    asked = sum(request for request in groups.values() if request) * _GROUP
+    pool = launch * (default_warps + group_count * GROUP)  # in registers per thread, times warps
+    padding = (group_count - len(groups)) * GROUP * launch
+    asked = sum(request for request in groups.values() if request) * GROUP
     silent = [group for group, request in groups.items() if not request]
     left = pool - padding - asked - (default or 0) * default_warps
     if default is None:
-        default = min(MOST, _round_down((left - len(silent) * _GROUP * launch) // default_warps))
+        default = min(MOST, _round_down((left - len(silent) * GROUP * launch) // default_warps))
         left, share = 0, launch
     else:
-        share = min(MOST, _round_down(left // (len(silent) * _GROUP))) if silent else LEAST
+        share = min(MOST, _round_down(left // (len(silent) * GROUP))) if silent else LEAST
     if default < LEAST or left < 0 or (silent and share < LEAST):
         return None
     return default, {group: request or share for group, request in groups.items()}

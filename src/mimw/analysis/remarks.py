@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..ir import Op, Program, Site
 from ..target import Target
-from .registers import LEAST, MOST, TaskRegisters, launch_registers, most_for_all, own_regions, register_plan, total_warps
+from .registers import GROUP, LEAST, MOST, TaskRegisters, launch_registers, most_for_all, own_regions, register_plan, total_warps
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,25 @@ def _region(program: Program, target: Target, number: int, region: Op, rows: lis
     if beyond is not None:
         why = f"task '{beyond.name}' asks for {beyond.requested} registers per thread, and a thread can have {MOST} at most"
     else:
-        wanted = " + ".join(f"{row.num_warps} warps x {row.requested} ({row.name})" for row in asking)
-        total = sum(row.num_warps * row.requested for row in asking)
+        shares = _shares(asking, program.num_warps)
+        wanted = " + ".join(f"{count} warps x {most} ({names})" for count, most, names in shares)
+        total = sum(count * most for count, most, _ in shares)
         why = (f"{wanted} = {total} of the {warps * launch} that {warps} warps have together ({warps} x {launch}){_others(rows)}")
     fits = most_for_all(program, region, number, launch)
     mend = f"ask for at most {fits}" if fits else "use fewer warps"
     return Remark(f"the register requests of '{program.name}' are not met on {target}, no registers are moved and every thread "
                   f"has an equal share, {launch} at most: {why}.", (beyond or asking[0]).site,
                   f"{mend}, or leave num_regs out." if fits else f"{mend}: {warps} warps leave {launch} registers to each thread.")
+
+
+def _shares(asking: list[TaskRegisters], default_warps: int) -> list[tuple[int, int, str]]:
+    """(warps, registers of each, whose) of tasks that ask; the narrow ones in one group of four warps get one number together."""
+    groups: dict[object, list[TaskRegisters]] = {}
+    for row in asking:
+        narrow = row.num_warps < GROUP and row.first_warp >= default_warps
+        groups.setdefault(row.first_warp // GROUP if narrow else row.name, []).append(row)
+    return [(GROUP if isinstance(key, int) else rows[0].num_warps, max(row.requested for row in rows),
+             ", ".join(row.name for row in rows)) for key, rows in groups.items()]
 
 
 def _others(rows: list[TaskRegisters]) -> str:
