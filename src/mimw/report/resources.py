@@ -1,6 +1,6 @@
 """The resource table: what every task has and does, and where the shared memory goes.
 
-Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, pipes, barriers and shared memory:
+Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, tensor memory, pipes, barriers and shared memory:
 
       task      role      warps   registers   buffers   waits for   arrives at   copies   dots
       default   compute       4         256   tile      full        -                 0      0
@@ -24,10 +24,11 @@ from ..ir import Program
 from ..storage import shared_plan
 from ..target import Target
 from .table import table
+from .tensor_memory import column_table
 
 
 def resource_table(program: Program, target: Target, shared_total: int | None = None) -> str:
-    """Tasks, buffers, pipes, barriers of the author's own and the shared memory of one CTA, as text.
+    """Tasks, buffers, columns of tensor memory, pipes, barriers of the author's own and the shared memory of one CTA, as text.
 
     `shared_total` is the number of bytes that the compiled kernel takes, scratch and padding included; without it the
     sum of the buffers and barriers is shown.
@@ -41,6 +42,8 @@ def resource_table(program: Program, target: Target, shared_total: int | None = 
         parts.append(table(("buffer", "tile", "count", "bytes"),
                            [(entry.name, f"{entry.element}{list(entry.shape)}", entry.count, entry.bytes) for entry in buffers],
                            right=("count", "bytes")))
+    if held := column_table(program, target):
+        parts.append(held)
     if pipes := pipe_resources(program):
         parts.append(table(("pipe", "slots", "fields", "bytes a chunk", "bytes", "barriers", "written by", "read by"),
                            list(map(_pipe, pipes)), right=("slots", "bytes a chunk", "bytes", "barriers")))
