@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from .ir.site import Site
 
+BY_PRODUCTS = ", by tcgen05"        # ends the label of a wait for a barrier on which products in tensor memory arrive
+
 
 @dataclass(frozen=True)
 class Event:

@@ -86,3 +86,51 @@ def test_what_there_is_not():
         model("sm_120a")
     with pytest.raises(TargetError, match=r"cost model of gfx942 \(AMD MI300X.* has no figure 'tma.issue'"):
         model("gfx942")["tma.issue"]
+
+
+# Cycles of one instruction after another, as SemiAnalysis has published them of a B200: bits, A in shared memory, CTAs, M, N, K.
+PUBLISHED = [(16, True, 1, 128, 256, 16, 128.6), (16, True, 1, 128, 128, 16, 64.6), (16, True, 1, 128, 96, 16, 56.5),
+             (16, True, 1, 128, 64, 16, 48.5), (16, False, 1, 128, 64, 16, 32.5), (16, True, 1, 64, 256, 16, 128.5),
+             (16, True, 1, 64, 64, 16, 32.5), (16, True, 2, 256, 256, 16, 128.7), (16, True, 2, 128, 256, 16, 64.7),
+             (8, True, 1, 64, 128, 32, 64.3), (8, True, 1, 128, 256, 32, 128.3), (4, True, 1, 128, 256, 64, 128.2),
+             (4, True, 1, 128, 64, 64, 48.2)]
+
+
+@pytest.mark.parametrize("bits, a_shared, ctas, m, n, k, cycles", PUBLISHED)
+def test_products_in_tensor_memory_take_what_was_published(bits, a_shared, ctas, m, n, k, cycles):
+    """Each CTA of a pair reads its rows of A and its columns of B."""
+    found = model("sm_100a")
+    operands = found.shared_operands(m // ctas, n // ctas, k, bits, bits, a_shared)
+    assert found.dot(m, n, k, bits, operands, ctas) == pytest.approx(cycles, rel=0.02)
+
+
+def test_one_product_in_tensor_memory_takes_what_was_published():
+    """128 x 256 x 16, its commit and the wait: 264 cycles; of N = 128 200."""
+    found = model("sm_100a")
+    around = found["tcgen05.latency"] + found["barrier.wake"]
+    assert [found.dot(128, n, 16, 16, 0) + around for n in (256, 128, 64)] == [264, 200, 168]
+
+
+def test_instructions():
+    found = model("sm_100a")
+    assert found.instructions(128, 256, 64, 16) == found.instructions(64, 64, 128, 8) == 4
+    assert found.instructions(128, 256, 16, 32) == 2 and found.instructions(256, 512, 16, 16) == 4
+
+
+def test_a_warp_reaches_a_quarter_of_tensor_memory():
+    """A tile of 128 x 128 in fp32."""
+    found = model("sm_100a")
+    assert [found.tensor_memory(65536, warps, "load") for warps in (4, 8)] == [pytest.approx(65536 / (4 * 57))] * 2
+    assert found.tensor_memory(4096, 1, "store") == pytest.approx(4096 / 28)
+
+
+def test_rows_are_copied_one_by_one_or_four_by_four():
+    """128 rows of 128 bytes in 0.41 us at 1980 MHz on the H200."""
+    assert model("sm_90a").row_copies(128, 128) / 1980 == pytest.approx(0.41, rel=0.02)
+    assert model("sm_90a").row_copies(3, 512) == 12 * 6.3 and model("sm_100a").row_copies(9, 256) == 6 * 48
+
+
+def test_what_was_not_measured_says_so():
+    found = model("sm_100a")
+    assert "unmeasured" in found.chip
+    assert not any("microbench.jsonl" in figure.source for figure in found.figures.values())

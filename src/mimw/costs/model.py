@@ -6,8 +6,9 @@ Input: a target; then an op, whose row says what kind of work it is. Output: cyc
     costs["tensor.latency"]                   a figure of costs/sm_90a.toml
     costs.tile(op)                            {"issue": 39.0} for a `fadd` of 4096 numbers
 
-Times are SM cycles. Work is charged to units of the SM (`issue`, `special`, `shared`, `tensor`, `inbound`, `outbound`) and to the
-SM's share of what all SMs have together (`L2`, `DRAM`); `simulator/clock/machine.py` decides which task gets a unit when.
+Times are SM cycles. Work is charged to units of the SM (`issue`, `special`, `shared`, `tensor`, `tensor memory`, `rows`, `inbound`,
+`outbound`) and to the SM's share of what all SMs have together (`L2`, `DRAM`); `simulator/clock/machine.py` decides which task
+gets a unit when.
 docs/TIMING.md lists what the formulas leave out.
 """
 
@@ -17,6 +18,7 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from ..errors import TargetError
@@ -24,7 +26,10 @@ from ..ir import Op, Tensor
 from ..target import Target
 
 _FOLDER = Path(__file__).parent
-DEPENDENT = 4                           # quarters of an SM: a task of fewer warps reaches only that many of them
+_QUARTERS = 4                            # of an SM: a task of fewer warps reaches only that many of them
+_WARPGROUP_ROWS = 64                    # of an instruction of a Hopper warpgroup (PTX ISA, wgmma.mma_async)
+_SWIZZLE = 128                          # bytes of a row that one copy into a swizzled buffer takes at most
+_COLUMNS, _K_BITS = 256, 256            # the most columns, and the bits along K, of an instruction (PTX ISA, tcgen05.mma)
 # Kinds of work, as the rows of the op table name them: those that take no unit of the SM, and those with a rate of their own.
 _FREE, _RATES = ("free", "move"), ("float", "compare", "convert")
 
@@ -81,13 +86,37 @@ class Model:
 
     def slowdown(self, num_warps: int) -> float:
         """How much longer than the whole SM a task of so many warps needs for its work."""
-        return max(1.0, DEPENDENT / num_warps)
+        return max(1.0, _QUARTERS / num_warps)
 
     # ---- tensor cores -----------------------------------------------------------------------------------------------
 
-    def dot(self, m: int, n: int, k: int, bits: int, shared_bytes: int) -> float:
-        """Cycles of the SM's tensor cores, or of shared memory if its `shared_bytes` of operands take longer."""
-        return max(m * n * k / self[f"tensor.macs_{bits}"], shared_bytes / self["tensor.operand_bytes"])
+    def dot(self, m: int, n: int, k: int, bits: int, shared_bytes: int, ctas: int = 1) -> float:
+        """Cycles of the SM's tensor cores, or of shared memory if its `shared_bytes` of operands take longer. Of a product of
+        several CTAs, `m` rows are those of all of them, and each has its part of the work and the bytes."""
+        rows = max(m / ctas, self.get("tensor.rows", 0.0) / ctas)
+        return max(rows * n * k / self[f"tensor.macs_{bits}"], shared_bytes / self["tensor.operand_bytes"])
+
+    def shared_operands(self, m: int, n: int, k: int, a_bits: int, b_bits: int, a_shared: bool) -> float:
+        """Bytes that a product reads from shared memory: B once for the rows of each instruction, A if it lies there."""
+        groups = max(1.0, m // self.get("tensor.rows", _WARPGROUP_ROWS))
+        return (groups * b_bits * n * k + a_shared * a_bits * m * k) / 8
+
+    def instructions(self, m: int, n: int, k: int, bits: int) -> int:
+        """How many instructions of one thread a product in tensor memory takes, at most 128 x 256 and 32 bytes of K each."""
+        return ceil(m / self["tensor.rows"]) * ceil(n / _COLUMNS) * ceil(k * bits / _K_BITS)
+
+    # ---- tensor memory ----------------------------------------------------------------------------------------------
+
+    def tensor_memory(self, size: int, num_warps: int, direction: str) -> float:
+        """Cycles in which `num_warps` warps load or store (`direction`) a tile of `size` bytes: a warp reaches the lanes of a
+        quarter of tensor memory, and warps of one quarter share its bytes a cycle."""
+        return size / (self[f"tensor_memory.{direction}_bytes"] * min(num_warps, _QUARTERS))
+
+    # ---- copies -----------------------------------------------------------------------------------------------------
+
+    def row_copies(self, rows: int, row_bytes: int) -> float:
+        """Cycles in which TMA copies single rows: an instruction takes so many of them, and a swizzle's width of each."""
+        return ceil(rows / self["tma.rows"]) * ceil(row_bytes / _SWIZZLE) * self["tma.rows_cycles"]
 
     # ---- the chip ---------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ..ir.site import Site
-from ..trace import Trace
+from ..trace import BY_PRODUCTS, Trace
 from .table import table
 
 Lane = tuple[int, str]
@@ -43,8 +43,8 @@ def shares(trace: Trace, lane: Lane) -> dict[str, float]:
 
 
 def bubbles(trace: Trace, lane: Lane | None = None) -> list[Bubble]:
-    """The waits of one lane, or of all, longest first. `full[2] parity 1` and its like count as one thing, `full`, and so do the
-    waits of one end of a pipe for its chunks."""
+    """The waits of one lane, or of all, longest first. `full[2] parity 1` and its like count as one thing, `full`, or
+    `full (tcgen05)` if products in tensor memory arrive there, and so do the waits of one end of a pipe for its chunks."""
     sums: dict[tuple, list[float]] = defaultdict(list)
     for event in trace.events:
         if event.kind == "wait" and lane in (None, (event.cta, event.lane)):
@@ -57,7 +57,8 @@ def _thing(label: str) -> str:
     """What a wait is for, without the numbers of barriers, chunks and slots."""
     if label.startswith("pipe "):
         return re.sub(r"\bslot \d+", "a slot", re.sub(r", chunk \d+", "", label))
-    return label.split("[")[0].replace("'", "")
+    name = label.split("[")[0].replace("'", "")
+    return f"{name} (tcgen05)" if label.endswith(BY_PRODUCTS) else name
 
 
 def utilisation_table(trace: Trace, longest: int = 3) -> str:

@@ -38,7 +38,7 @@ BUSY = 0.75             # a unit that works so much of the time is what bounds a
 
 _UNITS = {"tensor": "tensor cores", "inbound": "loads into the SM", "outbound": "stores out of the SM", "L2": "L2 bandwidth",
           "DRAM": "DRAM bandwidth", "shared": "shared memory", "issue": "arithmetic", "special": "special functions",
-          "cluster": "cluster network"}
+          "cluster": "cluster network", "tensor memory": "tensor memory", "rows": "TMA's copies of single rows"}
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,19 @@ def _loaded(task: Task, size: int, what) -> tuple[float, float]:
     return machine.load(task, size, what, machine.cycles("tma.load_ns"), machine.cycles("tma.load_dram_ns"))
 
 
+def _rows_copied(task: Task, op: Op) -> float:
+    """When TMA is done with the copies of single rows that `op` consists of, one instruction after the other."""
+    machine, model = task.machine, task.machine.model
+    rows, columns = op.buffer.type.shape[-2:]
+    return machine.unit(task, "rows").take(task.clock, model.row_copies(rows, columns * op.buffer.type.element.bytes))
+
+
+def _rows_loaded(task: Task, op: Op) -> tuple[float, float]:
+    copied = _rows_copied(task, op)
+    left, end = _loaded(task, _buffer_bytes(op.buffer), object())
+    return max(left, copied), max(end, copied + end - left)
+
+
 # ---- copies --------------------------------------------------------------------------------------------------------
 
 @timed("tma_load")
@@ -67,13 +80,15 @@ def tma_gather(task, op):
     """Which rows they are only data say: none is taken to be one that another copy reads."""
     if enabled(task, op, op.predicate):
         size = _buffer_bytes(op.buffer)
-        _on_barrier(task, op, "gather", _loaded(task, size, object()), size, single(task, op, op.barrier))
+        _on_barrier(task, op, "gather", _rows_loaded(task, op), size, single(task, op, op.barrier))
+        task.machine.advance(task, task.clock)
 
 
 @timed("tma_fetch_rows")
 def tma_fetch_rows(task, op):
-    _, end = _loaded(task, _buffer_bytes(op.buffer), object())
+    _, end = _rows_loaded(task, op)
     task.wait_until(end, op, "a copy of rows")
+    task.floor = task.clock
 
 
 @timed("tma_load_multicast")
@@ -98,6 +113,8 @@ def bulk_load(task, op):
 def tma_store(task, op):
     size = position(task, op, op.bytes) if "bytes" in op.row.places else _buffer_bytes(op.buffer)
     left = task.machine.store(task, size)
+    if "rows" in op.row.places:
+        left = max(left, _rows_copied(task, op))
     end = left + task.machine.cycles("tma.store_ns")
     task.stores.append(_copy(task, op, "store", "TMA store", left, end, size, lambda copy: None))
 

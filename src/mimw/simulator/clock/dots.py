@@ -21,8 +21,8 @@ def _dot(task: Task, op: Op) -> tuple[float, float]:
     machine, model = task.machine, task.machine.model
     a, b = op.a.type, op.b.type
     m, n = op.results[0].type.shape[-2:]
-    k, groups = a.shape[-1], max(1, m // 64)
-    operands = groups * b.element.bytes * n * k + (a.element.bytes * m * k if isinstance(a, Buffer) else 0)
+    k = a.shape[-1]
+    operands = model.shared_operands(m, n, k, a.element.bits, b.element.bits, isinstance(a, Buffer))
     duration = model.dot(m, n, k, a.element.bits, operands)
     end = machine.unit(task, "tensor").take(task.clock, duration)
     machine.record(task.cta, "tensor core", "dot", end - duration, end, f"{m} x {n} x {k}", op)

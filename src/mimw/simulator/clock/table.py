@@ -24,6 +24,7 @@ BEFORE = {
     "async_remote_copy": "tma.issue", "async_dot": "tensor.issue", "async_dot_wait": "tensor.wait",
     "tma_store_wait": "tma.wait", "async_wait": "copy.wait", "warp_specialize": "launch.tasks",
     "clc_issue": "barrier.expect", "clc_issue_all": "barrier.expect",
+    "tcgen05_commit": "tcgen05.commit",
 }
 
 

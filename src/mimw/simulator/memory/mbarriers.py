@@ -20,6 +20,7 @@ from ...analysis import PipeSide
 from ...analysis.launch_control import FULL, miscounted
 from ...errors import BytesNotExpected, TooManyArrivals, fail
 from ...ir import Site, Value
+from ...trace import BY_PRODUCTS
 from ..machine.tasks import InFlight, Task
 
 
@@ -39,6 +40,7 @@ class Mbarrier:
     waiters: list[Task] = field(default_factory=list)
     coming: list[InFlight] = field(default_factory=list)
     pipe: PipeSide | None = None        # if a pipe made it, whose user knows of slots and chunks only
+    products: bool = False              # whether tcgen05 commits arrive on it
     clc: str = ""                       # what it is to the context of cluster launch control that made it, `empty` or `full`
 
     @property
@@ -75,8 +77,9 @@ class Mbarrier:
         return "allocate it with a larger arrive_count, or drop an arrive (an expect is one, too)"
 
     def expect(self, copy: InFlight) -> None:
-        """`copy` is on its way, and will complete bytes here."""
+        """`copy` is on its way, and will complete bytes here; or a commit, which will arrive."""
         self.coming.append(copy)
+        self.products |= copy.kind == "tcgen05_commit"
         for waiter in self.waiters:
             waiter.machine.hopes.add(waiter)
 
@@ -128,7 +131,9 @@ class Mbarrier:
 
     def wanted(self, parity: int, op, chunk: int | str | None) -> str:
         """What a wait for `parity` is for: of a pipe's barriers, for its chunk."""
-        return f"{self.name} parity {parity}" if self.pipe is None else self.pipe.wanted(op, self.index, chunk)
+        if self.pipe is not None:
+            return self.pipe.wanted(op, self.index, chunk)
+        return f"{self.name} parity {parity}{BY_PRODUCTS if self.products else ''}"
 
     def awaited(self, parity: int, op, chunk: int | str | None) -> str:
         """What a wait for `parity` is for, and where that stands."""
