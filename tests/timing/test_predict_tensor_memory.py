@@ -1,6 +1,8 @@
 """Predicted timelines of products in tensor memory and of copies of single rows: the sums, what bounds a kernel, named waits."""
 
-from importlib import import_module
+import sys
+from importlib import import_module, util
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import triton.language as tl
 import mimw
 from mimw import tlx
 from mimw.costs import Figure, Model
+from mimw.kernels import gather_matmul_scatter as fused
 from tests.kernels.lines import line_of
 from tests.kernels.tensor_product import READS, WAITS, tensor_product, tensor_product_case
 from tests.timing.test_predict import ROUND
@@ -17,7 +20,7 @@ from tests.timing.test_predict import ROUND
 BLACKWELL = ROUND | {
     "launch.request_ns": 0, "tcgen05.issue": 0, "tcgen05.commit": 0, "tcgen05.latency": 0, "tensor.rows": 128,
     "tensor.macs_16": 4096, "tensor_memory.load_bytes": 1 << 30, "tensor_memory.store_bytes": 1 << 30, "tensor_memory.latency": 0,
-    "tma.rows": 4, "tma.rows_cycles": 0}
+    "chip.tensor_columns": 512, "tma.rows": 4, "tma.rows_cycles": 0, "tma.rows_issue": 0}
 
 
 @pytest.fixture
@@ -88,6 +91,22 @@ def test_a_latency_bound_kernel_names_its_wait_for_products(chip):
     chip(memory__sm_gb_per_s=1 << 20, tcgen05__latency=3000)
     found = predicted(tensor_product_case(stages=1))
     assert found.bound.startswith("latency: no unit is busy more than") and "(tcgen05) at" in found.bound
+    assert "never waits" not in found.bound
+
+
+def test_a_task_that_cannot_issue_fast_enough_is_named(chip):
+    chip(memory__sm_gb_per_s=1 << 20, tcgen05__issue=1000)
+    found = predicted(tensor_product_case())
+    assert found.bound.startswith("latency") and "'multiplier' never waits for long" in found.bound
+
+
+@pytest.mark.parametrize("n, ctas", [(256, 2), (128, 4)])
+def test_an_sm_holds_as_many_ctas_as_columns_allow(chip, n, ctas):
+    """Two CTAs of 256 columns; of 128 four, and no more would fit into shared memory."""
+    chip(chip__registers=1 << 20, chip__shared_bytes=3 * 50 << 10)
+    kernel, _, args, meta = tensor_product_case(n=n, stages=1)
+    found = mimw.predict(kernel, (4, ), *args, target="sm_100a", **meta)
+    assert found.residency == (ctas, "tensor memory" if ctas == 2 else "shared memory")
 
 
 @mimw.jit
@@ -142,6 +161,15 @@ def test_rows_take_an_instruction_each_or_one_for_four(chip, width, rows_an_inst
     assert found.bound.startswith("TMA's copies of single rows")
 
 
+@pytest.mark.parametrize("warps", [1, 4])
+def test_warps_share_the_issue_of_copies_of_rows(chip, warps):
+    chip(memory__sm_gb_per_s=1 << 20, tma__rows_issue=400)
+    a, picked, out = np.empty((256, 64), np.float16), np.zeros(64, np.int32), np.zeros((64, 64), np.float16)
+    found = mimw.predict(gathers, (1, ), mimw.TensorDescriptor.from_tensor(a, [1, 64]), picked, out, target="sm_100a", ROWS=64,
+                         WIDTH=64, num_warps=warps)
+    assert found.cycles == pytest.approx(16 * 400 / warps + 64 * 4 / warps, abs=2)
+
+
 # ---- the chip's own figures ---------------------------------------------------------------------------------------------------
 
 def test_a_ring_of_one_cta_is_bound_by_its_products():
@@ -154,3 +182,47 @@ def test_a_ring_of_one_cta_is_bound_by_its_products():
 def test_half_the_rows_are_bound_by_the_loads():
     found = predicted(tensor_product_case(k=16384, m=64, n=64))
     assert not found.bound.startswith("tensor cores") and found.units["tensor"] < 0.75
+
+
+def import_tutorial(name):
+    path = Path(__file__).parents[2] / "tutorials" / f"{name}.py"
+    spec = util.spec_from_file_location(f"predicted_{path.stem}", path)
+    module = sys.modules[spec.name] = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def tutorial_09(m, n, k):
+    """(kernel, grid, args, meta) of tutorial 09's GEMM."""
+    tutorial = import_tutorial("09_blackwell_gemm")
+    a, b, c = (np.empty(shape, np.float16) for shape in ((m, k), (k, n), (m, n)))
+    grid, args, meta = tutorial.arguments(a, b, c)
+    return tutorial.gemm, grid, args, meta
+
+
+@pytest.mark.parametrize("m, n, k, microseconds, bound", [
+    (1024, 2048, 8192, 40, "tensor cores"),             # 64 SMs, which have all of L2
+    (8192, 8192, 8192, 647, "L2 bandwidth"),            # 148 SMs, each with 70 bytes a cycle of the 96 that its products take
+    (32768, 4096, 64, 68, "L2 stores")])                # 256 MB of C
+def test_what_bounds_a_gemm(m, n, k, microseconds, bound):
+    found = predicted(tutorial_09(m, n, k))
+    assert found.microseconds == pytest.approx(microseconds, rel=0.03) and found.bound.startswith(bound)
+    assert found.residency == (1, "shared memory")
+
+
+@pytest.mark.parametrize("warps, tflops", [(1, 431), (2, 623), (4, 727)])
+def test_the_fused_gather_is_bound_by_the_issue_of_too_few_warps(warps, tflops):
+    """On an H200, as measured: benchmarks/results/gather_matmul_scatter.jsonl."""
+    matrix, rows = np.zeros((4096, 4096), np.float16), np.arange(4096, dtype=np.int32)
+    grid, args, meta = fused.arguments(matrix, matrix, matrix, rows, rows, 132, fused.Configuration(load_warps=warps))
+    found = mimw.predict(fused.kernel, grid, *args, target="sm_90a", **meta)
+    assert 2 * 4096 ** 3 / found.microseconds / 1e6 == pytest.approx(tflops, rel=0.09)
+    assert ("never waits" in found.bound) == (warps == 1) and found.bound.startswith("tensor cores") == (warps == 4)
+
+
+def test_the_tutorial_of_launch_control_is_bound_by_latency():
+    tutorial = import_tutorial("08_cluster_launch_control")
+    starts = np.arange(0, 4097, 4, dtype=np.int32)
+    args = np.zeros(4096, np.float32), starts, np.zeros(1024, np.float32)
+    found = predicted((tutorial.ragged_sums, (1024, ), args, dict(BLOCK=128, STAGES=2)))
+    assert found.bound.startswith("latency") and "launch control" in found.busy()

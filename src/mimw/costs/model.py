@@ -114,9 +114,9 @@ class Model:
 
     # ---- copies -----------------------------------------------------------------------------------------------------
 
-    def row_copies(self, rows: int, row_bytes: int) -> float:
-        """Cycles in which TMA copies single rows: an instruction takes so many of them, and a swizzle's width of each."""
-        return ceil(rows / self["tma.rows"]) * ceil(row_bytes / _SWIZZLE) * self["tma.rows_cycles"]
+    def row_copies(self, rows: int, row_bytes: int) -> int:
+        """How many instructions copy single rows by TMA: one takes so many of them, and a swizzle's width of each."""
+        return ceil(rows / self["tma.rows"]) * ceil(row_bytes / _SWIZZLE)
 
     # ---- the chip ---------------------------------------------------------------------------------------------------
 
@@ -124,14 +124,17 @@ class Model:
     def sms(self) -> int:
         return int(self["chip.sms"])
 
-    def residency(self, shared_bytes: int, warps: int, registers_per_thread: int, warp_size: int = 32) -> tuple[int, str]:
-        """(CTAs that an SM holds at once, what limits them)."""
+    def residency(self, shared_bytes: int, warps: int, registers_per_thread: int, warp_size: int = 32,
+                  columns: int = 0) -> tuple[int, str]:
+        """(CTAs that an SM holds at once, what limits them); `columns` are those of tensor memory."""
         limits = {
             "shared memory": int(self["chip.shared_bytes"] // (shared_bytes + self["chip.shared_reserved"])),
             "warps": int(self["chip.warps"] // warps),
             "registers": int(self["chip.registers"] // (warp_size * warps * registers_per_thread)),
             "the most CTAs of an SM": int(self["chip.ctas"]),
         }
+        if columns:
+            limits["tensor memory"] = int(self["chip.tensor_columns"] // columns)
         by = min(limits, key=limits.get)
         return max(1, limits[by]), by
 

@@ -54,6 +54,11 @@ def is_backing(op: Op) -> bool:
     return op.row.allocates == "storage" and op.result.type.space == SPACE
 
 
+def columns_taken(program: Program) -> int:
+    """The columns of the one allocation of a program whose places are known; 0 without tensor memory."""
+    return next((op.attrs["bytes"] for op in program.walk() if is_backing(op)), 0)
+
+
 def _pieces(program: Program) -> list[Piece]:
     found = []
     for op in program.walk():

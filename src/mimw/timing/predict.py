@@ -12,6 +12,7 @@ clock that the power limit leaves at that load.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..analysis.needed import needed
 from ..costs import Model, model
 from ..errors import SimulatorMisuse
 from ..ir import Site
+from ..passes.place_tensor_memory import columns_taken
 from ..report.table import table
 from ..simulate import Launch, kernel_first, prepare
 from ..simulator import GlobalMemory, bind, clusters
@@ -35,6 +37,7 @@ CLOCK_ROUNDS = 3        # how often the clock that follows from the load is trie
 LOADS_A_CTA = 12        # looked at to see which bytes the CTAs of a wave share
 PLAIN_REGISTERS = 128   # a thread of a kernel whose tasks ask for none: the IR does not tell
 BUSY = 0.75             # a unit that works so much of the time is what bounds a kernel
+AT_WORK = 0.9           # and so is a task, if no unit does
 
 _UNITS = {"tensor": "tensor cores", "inbound": "loads into the SM", "outbound": "stores out of the SM", "L2": "L2 bandwidth",
           "DRAM": "DRAM bandwidth", "shared": "shared memory", "issue": "arithmetic", "special": "special functions",
@@ -115,7 +118,7 @@ class _Predictor:
         asked = any(task.registers for op in program.walk() if op.name == "warp_specialize" for task in op.attrs["tasks"])
         registers = launch_registers(program, chip) if asked else PLAIN_REGISTERS
         self.residency = costs.residency(shared_plan(program).peak, total_warps(program), registers,
-                                         chip.warp_size)
+                                         chip.warp_size, columns_taken(program))
         self.grid = (*launch.grid, 1, 1)[:3]
         self.memory = GlobalMemory()
         self.arguments = bind(program, launch.values, self.memory)
@@ -195,6 +198,19 @@ def _bound(found: Prediction) -> str:
         return what
     worst = next((bubble for bubble in found.bubbles() if bubble.lane[1] != "default"), None)
     waited = f"; the longest waits are of {worst.lane[1]!r} for {worst.what} at {worst.site}" if worst else ""
-    return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({_UNITS.get(unit, unit)}){waited}"
+    always = _always_at_work(found)
+    worked = f"; {always!r} never waits for long: what it starts takes that long to start" if always else ""
+    return f"latency: no unit is busy more than {100 * share:.0f} % of the time ({_UNITS.get(unit, unit)}){waited}{worked}"
+
+
+def _always_at_work(found: Prediction) -> str | None:
+    """The task, if there is one, that works nearly all of the time: one warp that issues more than it can is such a bound."""
+    worked: dict[tuple[int, str], float] = defaultdict(float)
+    tasks = {(event.cta, event.lane) for event in found.trace.events if event.kind == "run"}
+    for event in found.trace.events:
+        if event.kind not in ("wait", "pipe") and (event.cta, event.lane) in tasks:
+            worked[event.cta, event.lane] += event.end - event.start
+    ends = found.trace.end
+    return next((lane for (_, lane), time in worked.items() if lane != "default" and ends and time > AT_WORK * ends), None)
 
 

@@ -52,15 +52,18 @@ def _loaded(task: Task, size: int, what) -> tuple[float, float]:
 
 
 def _rows_copied(task: Task, op: Op) -> float:
-    """When TMA is done with the copies of single rows that `op` consists of, one instruction after the other."""
+    """When TMA is done with the copies of single rows that `op` consists of. The task's warps share their issue."""
     machine, model = task.machine, task.machine.model
     rows, columns = op.buffer.type.shape[-2:]
-    return machine.unit(task, "rows").take(task.clock, model.row_copies(rows, columns * op.buffer.type.element.bytes))
+    copies = model.row_copies(rows, columns * op.buffer.type.element.bytes)
+    end = machine.unit(task, "rows").take(task.clock, copies * model["tma.rows_cycles"])
+    machine.advance(task, task.clock + copies * model["tma.rows_issue"] / task.num_warps)
+    return max(end, task.clock)
 
 
 def _rows_loaded(task: Task, op: Op) -> tuple[float, float]:
-    copied = _rows_copied(task, op)
     left, end = _loaded(task, _buffer_bytes(op.buffer), object())
+    copied = _rows_copied(task, op)
     return max(left, copied), max(end, copied + end - left)
 
 
@@ -81,7 +84,6 @@ def tma_gather(task, op):
     if enabled(task, op, op.predicate):
         size = _buffer_bytes(op.buffer)
         _on_barrier(task, op, "gather", _rows_loaded(task, op), size, single(task, op, op.barrier))
-        task.machine.advance(task, task.clock)
 
 
 @timed("tma_fetch_rows")
