@@ -216,8 +216,8 @@ def test_the_fused_gather_is_bound_by_the_issue_of_too_few_warps(warps, tflops):
     matrix, rows = np.zeros((4096, 4096), np.float16), np.arange(4096, dtype=np.int32)
     grid, args, meta = fused.arguments(matrix, matrix, matrix, rows, rows, 132, fused.Configuration(load_warps=warps))
     found = mimw.predict(fused.kernel, grid, *args, target="sm_90a", **meta)
-    assert 2 * 4096 ** 3 / found.microseconds / 1e6 == pytest.approx(tflops, rel=0.09)
-    assert ("never waits" in found.bound) == (warps == 1) and found.bound.startswith("tensor cores") == (warps == 4)
+    assert 2 * 4096 ** 3 / found.microseconds / 1e6 == pytest.approx(tflops, rel=0.12)
+    assert ("'producer' never waits" in found.bound) == (warps < 4) and found.bound.startswith("tensor cores") == (warps == 4)
 
 
 def test_the_tutorial_of_launch_control_is_bound_by_latency():
