@@ -22,6 +22,7 @@ from .errors import CommandError
 from .output import stdout_error, stdout_is_closed
 from .script import SCRIPT_COMMANDS, split_at_script
 
+ALIASES = {"predict": "timeline"}      # as the function of Python is called
 CLOSED_PIPE = 141       # what a shell says of a program that SIGPIPE has ended: 128 + 13
 COMMANDS = ("demo", "run", "compile", "opt", "explain", "simulate", "check", "timeline", "doctor")
 
@@ -75,9 +76,11 @@ def _parser(asked: list[str]) -> argparse.ArgumentParser:
                                      epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"mimw {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in [name for name in COMMANDS if name in asked] or COMMANDS:
+    meant = [ALIASES.get(word, word) for word in asked]
+    for name in [name for name in COMMANDS if name in meant] or COMMANDS:
         command = import_module(f".{name}", __name__)
-        child = commands.add_parser(name, help=command.HELP, description=command.__doc__.strip(),
+        others = [alias for alias, own in ALIASES.items() if own == name]
+        child = commands.add_parser(name, aliases=others, help=command.HELP, description=command.__doc__.strip(),
                                     epilog=f"examples:\n{command.EXAMPLES}",
                                     formatter_class=argparse.RawDescriptionHelpFormatter)
         command.add_arguments(child)

@@ -21,7 +21,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from .errors import CommandError
-from .load import load
+from .load import launch_named, load
 
 REFUSED = 2
 HELP = "races, deadlocks and protocol errors of a kernel, under many interleavings"
@@ -112,10 +112,7 @@ def launch_of(options: Namespace, filled: bool = True) -> tuple:
         return found, tuple(_numbers(options.grid)), args, meta
     if options.args:
         raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no --args.")
-    case = found()
-    if not (isinstance(case, tuple) and len(case) == 4):
-        raise CommandError(f"{options.kernel} should return (kernel, grid, args, meta).")
-    return case
+    return launch_named(found, options.kernel)
 
 
 def argument(text: str, filled: bool = True) -> Any:

@@ -16,14 +16,15 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from .errors import CommandError
-from .load import kernel_of, load
+from .load import kernel_of, launch_named, load, names_launch
 
 _OPENING, _CLOSING = "<[(", ">])"
 _HINTED = re.compile(r"([^()]*?)\s*:\s*(\w+)")
 
 
 def add_kernel_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel; also MODULE:KERNEL")
+    parser.add_argument("kernel", metavar="FILE:KERNEL", help=(
+        "the kernel; also MODULE:KERNEL, or FILE:FUNCTION that returns (kernel, grid, args, meta)"))
     parser.add_argument("--target", metavar="CHIP", help="sm_90a (default, unless MIMW_TARGET says more), sm_100a, gfx942, gfx950")
     parser.add_argument("--signature", action="append", default=[], metavar="TYPES", help=(
         "argument types as Triton writes them: '*bf16', i32, 'tensordesc<bf16[128,64]>'; '*bf16:16' and i32:16 for multiples of "
@@ -42,7 +43,10 @@ def compile_named(options: Namespace, **keywords: Any) -> Any:
     from ..target import wanted
 
     options.target = wanted(options.target).name
-    kernel = kernel_of(load(options.kernel), options.kernel)
+    named = load(options.kernel)
+    if names_launch(named):
+        return _compile_launch(named, options, keywords)
+    kernel = kernel_of(named, options.kernel)
     constants = dict(_constant(text) for text in options.constexpr)
     types = [item for text in options.signature for item in split_types(text)]
     signature, constants = bind(kernel.fn, types, constants)
@@ -53,6 +57,24 @@ def compile_named(options: Namespace, **keywords: Any) -> Any:
         chosen["num_stages"] = options.num_stages
     more = {"attrs": attrs} if attrs else {}
     return compile_kernel(kernel, signature, constants, target=options.target, options=chosen, **more, **keywords)
+
+
+def _compile_launch(function: Any, options: Namespace, keywords: dict[str, Any]) -> Any:
+    """Compile the kernel as the launch that `function` names specialises it: by its arrays, their addresses, and its options."""
+    from ..compile import compile_kernel
+    from ..simulate import prepare
+
+    if options.signature or options.constexpr:
+        raise CommandError(f"{options.kernel} is no kernel but a function that names the launch; it takes no --signature and no "
+                           "--constexpr.")
+    kernel, grid, args, meta = launch_named(function, options.kernel)
+    found = prepare(kernel, grid, args, dict(meta), options.target).specialisation
+    constants = {found.fn.arg_names[first]: value for (first, *inner), value in found.constants.items() if not inner}
+    if len(constants) < len(found.constants):
+        raise CommandError(f"{options.kernel} launches with tuples that hold constants; name the kernel, its --signature and its "
+                           "--constexpr instead.")
+    return compile_kernel(found.fn, found.signature, constants, target=options.target, options=found.options, attrs=found.attrs,
+                          **keywords)
 
 
 def alignment_note(compiled: Any) -> str:

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
-from types import ModuleType
+from inspect import signature
+from types import FunctionType, ModuleType
 from typing import Any
 
 from .errors import CommandError
@@ -48,6 +49,22 @@ def kernel_of(value: Any, name: str) -> Any:
     if not hasattr(value, "fn"):
         raise CommandError(f"{name!r} is a {type(value).__name__}, not a kernel. Is `@mimw.jit` missing?")
     return value
+
+
+def names_launch(value: Any) -> bool:
+    """Whether `value` is a function that can say what to launch: no kernel, and one that takes nothing."""
+    if not isinstance(value, FunctionType):
+        return False
+    return all(parameter.default is not parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+               for parameter in signature(value).parameters.values())
+
+
+def launch_named(function: Any, name: str) -> tuple:
+    """(kernel, grid, args, meta) of the launch that `function`, named `name`, gives. CommandError if it gives no such thing."""
+    case = function()
+    if not (isinstance(case, tuple) and len(case) == 4):
+        raise CommandError(f"{name} should return (kernel, grid, args, meta).")
+    return case
 
 
 def _file(path: str) -> ModuleType:

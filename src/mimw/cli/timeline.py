@@ -21,6 +21,7 @@ from .output import check_output, writing
 HELP = "predicted (or measured) time and timeline of a kernel"
 EXAMPLES = """\
   mimw timeline gemm.py:case                                case() returns (kernel, grid, args, meta)
+  mimw predict gemm.py:case --target sm_100a                the same command by its other name, for another chip
   mimw timeline gemm.py:case -o gemm.html -o gemm.json      a page, and a Chrome trace for ui.perfetto.dev
   mimw timeline ring.py:double --grid 132 --args 'fp16[65536,64]/32,64' 'fp16[65536,64]' 2048 ROWS=32 COLS=64 STAGES=2
   mimw timeline gemm.py:case --measure -o measured.html     on a GPU, by time stamps in the kernel
