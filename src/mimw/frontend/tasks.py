@@ -176,6 +176,8 @@ class TaskRegions:
         op = self.builder.record_tasks([instance.task for instance in instances], blocks)
         if getattr(region, "exclusive", False):
             op.set_attr("exclusive", True)
+        if getattr(region, "no_ending_cluster_sync", False):
+            op.set_attr("no_ending_sync", True)
 
     def _visit_task_body(self, body, task: Task) -> dict[str, Site]:
         """Record `body` as that of `task`; the names that it assigns, which are the task's own."""

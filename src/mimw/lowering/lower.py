@@ -45,5 +45,7 @@ def lower(program: Program, layouts: Layouts, context, target_name: str, options
     builder.set_insertion_point_to_start(entry)
     emitter.frame(entry, program.body)
     builder.ret([])
+    if program.in_pairs:     # tensor memory is taken, given back and filled for the pair: .cta_group::2
+        module.set_attr("ttng.two-ctas", builder.get_bool_attr(True))
     module.context = context
     return module

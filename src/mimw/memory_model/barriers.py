@@ -75,6 +75,9 @@ class BarrierOrder:
         self._causes(barrier, strand.clock)
         message = self.messages.setdefault(barrier, {})
         message[lane] = barrier.phase + 1
+        looks = operation.task.strand.groups.get("waits")
+        if looks is not None:       # who has the bytes knows which waits their copy came after, though no accesses
+            message[looks[0]] = max(message.get(looks[0], 0), strand.clock.get(looks[0], 0))
         if operation.op.row.releases:
             # st.async is issued by every thread of the task, each behind its own earlier accesses: who has all the bytes
             # knows that these are over. A copy is issued by one thread and says nothing of the others.

@@ -18,6 +18,7 @@ from .check_exclusive import check_exclusive
 from .check_instruction_registers import too_few_registers
 from .check_named_barriers import check_named_barriers
 from .check_padding import check_padding
+from .check_pairs import check_pairs
 from .check_pipes import check_pipes
 from .check_registers import check_registers
 from .check_scratch import check_scratch, may_not_fit
@@ -32,6 +33,7 @@ from .expand_pipes import expand_pipes
 from .fence_barriers import fence_barriers
 from .fence_globals import fence_globals
 from .fence_handovers import fence_handovers
+from .fence_pairs import fence_pairs
 from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .keep_loops import keep_loops
@@ -52,10 +54,10 @@ __all__ = [
     "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
     "check_async_dot",
     "check_bytes", "check_cluster", "check_descriptors", "check_exclusive", "check_named_barriers", "check_padding",
-    "check_pipes", "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
+    "check_pairs", "check_pipes", "check_registers", "check_scratch", "check_shared", "check_target", "check_tasks", "check_waits",
     "check_warpgroups",
     "cut_copies",
-    "drop_unused", "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "grant_registers", "join_copies",
+    "drop_unused", "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "fence_pairs", "grant_registers", "join_copies",
     "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
     "sync_clusters", "too_few_registers", "warn",

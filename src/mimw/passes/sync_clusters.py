@@ -5,7 +5,8 @@ Input: a program. Output: the program whose CTAs meet at its start and at its en
     body       becomes       alloc_barriers ..; fence_mbarrier_init; cluster_barrier; body; cluster_barrier
 
 A kernel that touches other CTAs may do so only when these have started and made their barriers, and only until they
-leave. So all barriers are made first and the whole cluster meets, at the start and at the end of the kernel.
+leave. So all barriers are made first and the whole cluster meets, at the start and at the end of the kernel. Where the author has said
+`no_ending_cluster_sync`, the CTA's own threads meet at the end: tensor memory is given back behind it.
 
 The hardware waits for every thread of the cluster. Where a kernel has tasks, the warps of the others sleep outside of
 the regions and would never come. There a cluster barrier becomes a region of its own, in which every warp calls it.
@@ -27,12 +28,20 @@ def sync_clusters(program: Program) -> Program:
         body = _without_memory(program.body, made)
         start = [*made, Op("fence_mbarrier_init", site=program.site), Op("cluster_barrier", site=program.site)]
         ends_with_one = bool(body.ops) and body.ops[-1].name == "cluster_barrier"
-        end = () if ends_with_one else (Op("cluster_barrier", site=program.site), )
+        ending = "barrier" if _ends_apart(program) else "cluster_barrier"
+        end = () if ends_with_one else (Op(ending, site=program.site), )
         program = replace(program, body=replace(body, ops=(*start, *body.ops, *end)))
     workers = total_warps(program) - program.num_warps
     if not workers or not any(op.name == "cluster_barrier" for op in program.walk()):
         return program
     return replace(program, body=_reach_all(program.body, _tasks(program, workers)))
+
+
+def _ends_apart(program: Program) -> bool:
+    """Whether the author guarantees that at the end of a kernel with tensor memory no CTA touches another one."""
+    regions = [op for op in program.walk() if op.name == "warp_specialize" and not op.attrs.get("internal")]
+    return any(op.attrs.get("no_ending_sync") for op in regions) and any(
+        op.row.allocates and getattr(op.result.type, "space", "") == "tmem" for op in program.walk())
 
 
 def _without_memory(block: Block, made: list[Op]) -> Block:

@@ -14,27 +14,31 @@ import triton.language.core as tl
 from ...errors import KernelError
 from ..core import not_yet, word
 from ..refuse import refuse
+from . import pairs
 from .arguments import needs_tensor_memory, one_buffer, predicate_handle, single_barrier
 from .types import buffered_tensor, mbarrier, storage_kind
 
 __all__ = ["tcgen05_commit"]
 
 _ROWS, _WIDEST = (64, 128), 256
+_SWIZZLE = 32          # bytes of the narrowest swizzle
 _SUPPORTED = "f16, bf16, f32 (as tf32), fp8 (e5m2, e4m3), int8"
 
 
 def dot(A, B, acc, use_acc, pred, barriers, two_ctas: bool, force_async: bool, out_dtype, semantic) -> None:
     """`async_dot` on a chip with tensor memory; its docstring says all."""
-    if two_ctas:
-        raise not_yet(semantic, "async_dot(two_ctas=True)")
     a, b = _operand("A", A, (storage_kind.smem, storage_kind.tmem)), _operand("B", B, (storage_kind.smem, ))
     into = _accumulator(acc)
     _check_types(a.dtype, b.dtype, into.dtype, out_dtype)
-    _check_shapes(a, b, into)
+    _check_shapes(a, b, into, 2 if two_ctas else 1)
     builder = semantic.builder
     barriers = [single_barrier("async_dot", bar, semantic) for bar in barriers_of("async_dot", barriers)]
     when = predicate_handle("async_dot", pred, semantic)
     waits = not barriers and not force_async
+    if two_ctas:
+        _check_pair(a, b, waits, semantic)
+        pairs.record_dot(a, b, into, _use_acc(use_acc, semantic), when, barriers, semantic)
+        return
     builder.record("tcgen05_mma", a.handle, b.handle, into.handle, _use_acc(use_acc, semantic), when,
                    **({"waits": True} if waits else {}))
     for barrier in barriers:
@@ -99,8 +103,26 @@ def _check_types(a: tl.dtype, b: tl.dtype, acc: tl.dtype, out_dtype) -> None:
                mend=f"allocate `acc` with {wanted}, and convert what local_load gives")
 
 
-def _check_shapes(a: buffered_tensor, b: buffered_tensor, acc: buffered_tensor) -> None:
+def _check_pair(a: buffered_tensor, b: buffered_tensor, waits: bool, semantic) -> None:
+    """What a pair of CTAs cannot do, besides."""
+    if waits:
+        raise not_yet(semantic, "async_dot(two_ctas=True) without mBarriers and force_async")
+    if a.type.storage is storage_kind.tmem and a.shape[0] != 128:
+        refuse(KernelError, f"async_dot: a pair of CTAs takes A from tensor memory with 128 rows in each CTA, got {a.shape[0]}",
+               mend="keep A in shared memory, or give each CTA 128 rows")
+    for name, operand in (("A", a), ("B", b)):
+        inner = operand.type.order[0] if operand.type.storage is storage_kind.smem else None
+        size = 0 if inner is None else operand.shape[inner] * operand.dtype.primitive_bitwidth // 8
+        if inner is not None and size < _SWIZZLE:
+            refuse(KernelError, f"async_dot: a pair of CTAs reads {_SWIZZLE} bytes and more of {name} that follow each other in "
+                                f"shared memory, got {size}", mend="take wider tiles, or keep the other dimension contiguous")
+
+
+def _check_shapes(a: buffered_tensor, b: buffered_tensor, acc: buffered_tensor, ctas: int) -> None:
+    """`ctas` work together: each has its rows of A and its columns of B."""
     (m, k), (k_b, n) = a.shape, b.shape
+    n *= ctas
+    of_both = " with the columns of both CTAs" if ctas > 1 else ""
     if k != k_b:
         refuse(AssertionError, f"async_dot: the inner dimensions differ: A is {list(a.shape)}, B is {list(b.shape)}, so K is {k} "
                                f"and {k_b}", mend="pass tlx.local_trans(B) if B is stored as (N, K)")
@@ -113,12 +135,12 @@ def _check_shapes(a: buffered_tensor, b: buffered_tensor, acc: buffered_tensor) 
     if m not in _ROWS:
         refuse(AssertionError, f"async_dot: M must be 64 or 128 on Blackwell, got M = {m}",
                mend="cut A into buffers of 128 rows, and multiply each into an accumulator of its own")
-    least = 8 if m == 64 else 16
+    least = 8 if m * ctas == 64 else 16 if ctas == 1 or a.dtype != tl.int8 else 32
     if not 8 <= n <= _WIDEST or n % 8 != 0:
-        refuse(AssertionError, f"async_dot: N must be a multiple of 8 between 8 and {_WIDEST}, got N = {n}",
+        refuse(AssertionError, f"async_dot: N must be a multiple of 8 between 8 and {_WIDEST}, got N = {n}" + of_both,
                mend=f"cut B into buffers of at most {_WIDEST} columns, and multiply by each")
     if n % least:
-        refuse(AssertionError, f"async_dot: N must be a multiple of {least} with M = {m}, got N = {n}")
+        refuse(AssertionError, f"async_dot: N must be a multiple of {least} with M = {m * ctas}, got N = {n}{of_both}")
     if acc.shape != (m, n):
         refuse(AssertionError, f"async_dot: `acc` must have the shape {[m, n]} of A x B, got {list(acc.shape)}",
                mend="allocate it so, or pass a tlx.subslice of as many columns")
@@ -142,14 +164,16 @@ def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> 
     """Arrive once on a barrier when all tensor-core work that this task has issued so far is done.
 
     args:      mBarrier - one barrier; not one that is also given to an `async_dot` for the same phase
-               two_ctas - for products of CTA pairs: on the barriers of both CTAs
+               two_ctas - for products of pairs of CTAs: issued by the even CTA, on the barriers of both
     orders:    the task's earlier async_dots and tmem_copys, their reads and writes -> whoever waits for the phase; nothing else of
                the task (use barrier_arrive for that)
-    errors:    AssertionError on chips without tensor memory; KernelError for a `mBarrier` that is not one mbarrier; NotYet for
-               `two_ctas`
-    lowers to: tcgen05.commit.mbarrier::arrive::one
+    errors:    AssertionError on chips without tensor memory; KernelError for a `mBarrier` that is not one mbarrier, and for `two_ctas`
+               in clusters of an odd number of CTAs
+    lowers to: tcgen05.commit.mbarrier::arrive::one, for pairs with .multicast::cluster
     """
     needs_tensor_memory("tcgen05_commit", _semantic)
+    barrier = single_barrier("tcgen05_commit", mBarrier, _semantic)
     if two_ctas:
-        raise not_yet(_semantic, "tcgen05_commit(two_ctas=True)")
-    _semantic.builder.record("tcgen05_commit", single_barrier("tcgen05_commit", mBarrier, _semantic), None)
+        pairs.record_commit(barrier, _semantic)
+    else:
+        _semantic.builder.record("tcgen05_commit", barrier, None)

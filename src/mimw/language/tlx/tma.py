@@ -1,6 +1,6 @@
 """Tile copies between global and shared memory through tensor descriptors (TMA), on sm_90 and newer.
 
-Input: the arguments of a kernel's call. Output: ops `tma_load`, `tma_load_multicast`, `tma_store` and
+Input: the arguments of a kernel's call. Output: ops `tma_load`, `tma_load_multicast`, `tma_load_pair`, `tma_store` and
 `tma_store_wait`. For example:
 
     tlx.async_descriptor_load(desc, tile, [i, j], full)       tma_load %desc, [%i, %j], %full, %tile, cache_policy=..
@@ -16,12 +16,14 @@ from ...errors import KernelError
 from ..core import not_yet, word
 from ..descriptor_methods import check_reduction
 from ..refuse import refuse
+from . import pairs
 from .arguments import (
     EVICTION_POLICIES,
     cache_policy,
     index_handle,
     is_int,
     needs_hopper,
+    needs_tensor_memory,
     predicate_handle,
     single_barrier,
     single_buffer,
@@ -47,23 +49,30 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                multicast_targets - (opt) ranks of CTAs of the cluster, ints or i32 scalars: the block lands at the same place in
                                    each of them and completes its bytes on the same barrier there. Not with a `desc`
                                    that an `if` or a loop hands on. Without a cluster the only rank is 0.
-               two_ctas - not offered yet
+               two_ctas - (sm_100) the bytes complete on the barrier of the even CTA of this CTA's pair. Not with `multicast_targets`, nor
+                          with a `desc` that an `if` or a loop hands on
     orders:    the block -> what a task does after waiting on `barrier`
     errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
                for a `result` that is not one buffer of the block's shape and dtype, a `barrier` that is not one
                mbarrier, a `pred` that is no scalar or a rank that is no integer; ValueError for an unknown cache
-               modifier; NotYet for `two_ctas`, AssertionError for a buffer outside shared memory; TargetError below sm_90,
-               NotImplementedError on AMD
-    lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster
+               modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor memory; NotYet
+               for `two_ctas` with `multicast_targets`; TargetError below sm_90, NotImplementedError on AMD
+    lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster,
+               or .cta_group::2
     """
     needs_hopper("async_descriptor_load", _semantic, amd="async_amd_descriptor_load")
     offsets = checked_offsets("async_descriptor_load", desc, offsets, eviction_policy, _semantic)
     policy = cache_policy("async_descriptor_load", cache_modifier, eviction_policy, ("", ".ca", ".cg", ".cs", ".cv"), _semantic)
     result = _block_buffer("async_descriptor_load", "result", desc, result, _semantic)
     if two_ctas:
-        raise not_yet(_semantic, "async_descriptor_load(two_ctas=True)")
+        needs_tensor_memory("async_descriptor_load(two_ctas=True)", _semantic)
+        if len(multicast_targets):
+            raise not_yet(_semantic, "async_descriptor_load(two_ctas=True, multicast_targets=...)")
     handle = single_barrier("async_descriptor_load", barrier, _semantic)
     predicate = predicate_handle("async_descriptor_load", pred, _semantic)
+    if two_ctas:
+        pairs.record_load(desc, offsets, handle, result.handle, predicate, policy, _semantic)
+        return
     if not len(multicast_targets):
         _semantic.builder.record("tma_load", desc.handle, offsets, handle, result.handle, predicate, policy)
         return

@@ -20,7 +20,7 @@ from .descriptor_address import HINTED, Inputs, eviction, point_at
 def tma_load_multicast(emitter: Emitter, op: Op):
     """The sync keeps the copy behind the task's earlier accesses of the buffer."""
     inputs = Inputs()
-    for value in (thread_in_task(emitter), emitter.of(op.buffer), emitter.of(op.barrier), _mask(emitter, op.targets),
+    for value in (thread_in_task(emitter), emitter.of(op.buffer), emitter.of(op.barrier), mask_of(emitter, op.targets),
                   *emitter.of(op.offsets)):
         inputs.add(value)
     prepared = point_at(emitter, op.descriptor, "map", inputs)
@@ -33,7 +33,7 @@ def tma_load_multicast(emitter: Emitter, op: Op):
     ptx(emitter, _assembly(emitter, op, prepared), inputs.kinds, inputs.values)
 
 
-def _mask(emitter: Emitter, targets):
+def mask_of(emitter: Emitter, targets):
     """One bit a target."""
     builder = emitter.builder
     bits = [builder.create_shl(builder.get_int32(1), rank) for rank in emitter.of(targets)]

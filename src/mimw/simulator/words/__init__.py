@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     memory,
     mma,
     named_barriers,
+    pairs,
     reductions,
     remote,
     remote_elements,

@@ -61,7 +61,7 @@ def tcgen05_mma(task, op):
     for operand in (a, b):
         operand.check(task, op)
     if adds:
-        _check_accumulator(task, op, acc)
+        check_accumulator(task, op, acc)
     dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=acc, follows=last(task),
                    group=GROUP, lands_by=lambda: "the barrier of its mBarriers, or of a tcgen05_commit behind it")
     task.tensor_work.append(dot)
@@ -78,7 +78,7 @@ def tcgen05_mma(task, op):
         task.wait_until(dot.end, op, "async_dot")
 
 
-def _check_accumulator(task, op, acc) -> None:
+def check_accumulator(task, op, acc) -> None:
     """Each element must be written, or be on its way from earlier work of the same queue."""
     coming = [dot for dot in acc.allocation.coming if dot.task is task]
     if not any(np.shares_memory(dot.destination.marks, acc.marks) for dot in coming):

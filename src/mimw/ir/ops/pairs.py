@@ -1,0 +1,26 @@
+"""What a pair of CTAs does together: products of the tensor cores of both, their commits, and the loads of their operands.
+
+Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example, on the CTA with rank 0 of a pair:
+
+    tcgen05_mma_pair %a %b %acc %peer=1      rows of both CTAs' %a times columns of both CTAs' %b, into both CTAs' %acc
+
+The CTAs with ranks 2 i and 2 i + 1 of a cluster are a pair. Both run the ops; `predicate` is false on the odd one.
+Sources: PTX ISA, "tcgen05.mma", "tcgen05.commit" and "cp.async.bulk.tensor", each with .cta_group::2; "CTA Pair".
+"""
+
+from .table import define
+
+define("tcgen05_mma_pair", "a:Buffer b:Buffer acc:Buffer use_acc:i1|#bool predicate:i1 peer:i32", None, "none", "read write async",
+       ours=True, touches="a=async-read b=async-read acc=async-write", peers="peer", traits="dot pairs", time="dot",
+       needs="tensor_memory", word="async_dot(two_ctas=True)", cost="sync", lies="a=left b=right acc=columns",
+       doc="The rows of a here and of a in CTA `peer` x the columns of b here and there; each CTA's acc gets its rows, added or, "
+       "where `use_acc` is false, in its place. In the order of issue with all tcgen05 ops of the task.")
+define("tcgen05_commit_pair", "barrier:Barrier targets:i32* predicate:i1?", None, "none", "async", ours=True, barrier="commit",
+       peers="targets", traits="pairs", time="work", needs="tensor_memory", cost="sync", word="tcgen05_commit(two_ctas=True)",
+       doc="One arrival on the same barrier of each CTA of `targets`, when all tcgen05 ops that the task issued before are done.")
+define("tma_load_pair",
+       "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer leader:i32 predicate:i1? cache_policy:const?", None,
+       "none", "read write async", ours=True, touches="descriptor=async-read buffer=async-write", barrier="complete",
+       brings="descriptor", peers="leader", copy="in", traits="pair_load", time="copy", needs="tensor_memory",
+       word="async_descriptor_load(two_ctas=True)", cost="sync", lies="buffer=block",
+       doc="TMA tile load into this CTA; completes block_bytes on the barrier of CTA `leader` of its pair.")

@@ -1,0 +1,55 @@
+"""A task that wrote operands by ordinary instructions fences before a product of a pair of CTAs reads them.
+
+Input: a program. Output: the program with a fence before each such product whose own task may have written what the product reads:
+
+    local_store(tile, x)                                 local_store(tile, x)
+    async_dot(tile, b, acc, two_ctas=True)   becomes     fence("async_shared")
+                                                         async_dot(tile, b, acc, two_ctas=True)
+
+Triton puts the fence before its own products (docs/MEMORY_MODEL.md, rule 19), and nothing before assembly, which products of pairs
+are. What another task wrote, or the other CTA, its author fences (rule 18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analysis import Uses, uses_of
+from ..constraints.memory_roots import memory_roots
+from ..ir import Block, Op, Program, Task, Value
+from ..ir.types import Buffer
+
+_PROXY = "async_shared"
+
+
+def fence_pairs(program: Program) -> Program:
+    """The program with such fences; the same object if there is nothing to fence."""
+    if not any(_is_product(op) for op in program.walk()):
+        return program
+    uses, roots = uses_of(program), memory_roots(program)
+    written = {(uses.task(op), root) for op in program.walk() for name, kind in op.row.touches if kind == "write"
+               for root in _roots(getattr(op, name), roots)}
+    body = _fenced(program.body, uses, roots, written)
+    return program if body is program.body else replace(program, body=body)
+
+
+def _is_product(op: Op) -> bool:
+    return {"dot", "pairs"} <= op.row.traits
+
+
+def _roots(value, roots) -> frozenset[Value]:
+    """The allocations in shared memory that an operand may be a view of."""
+    if not isinstance(value, Value) or not isinstance(value.type, Buffer) or value.type.space != "smem":
+        return frozenset()
+    return frozenset(roots[value])
+
+
+def _fenced(block: Block, uses: Uses, roots, written: set[tuple[Task | None, Value]]) -> Block:
+    ops: list[Op] = []
+    for op in block.ops:
+        operands = _roots(op.a, roots) | _roots(op.b, roots) if _is_product(op) else ()
+        if any((uses.task(op), root) in written for root in operands):
+            ops.append(Op("fence", (_PROXY, ), site=op.site))
+        ops.append(op.with_blocks(lambda inner: _fenced(inner, uses, roots, written)) if op.blocks else op)
+    unchanged = len(ops) == len(block.ops) and all(one is other for one, other in zip(ops, block.ops))
+    return block if unchanged else replace(block, ops=tuple(ops))
