@@ -1,0 +1,131 @@
+"""What Triton's own code for one program of two CTAs tells the tensor cores: the oracle for our assembly.
+
+Input: the types, orders, swizzles and shape of a product. Output: what its PTX puts into descriptors:
+
+    native(Product("fp16", rows=128)).instruction        272629776
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import triton.experimental.gluon.language as gl
+from triton import knobs
+from triton._C.libtriton import ir
+from triton._C.libtriton.gluon_ir import GluonOpBuilder
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import make_backend
+from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout
+from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
+
+BITS = {"fp16": 16, "bf16": 16, "fp32": 32, "fp8e5": 8, "fp8e4nv": 8, "i8": 8}
+_BUILT = {"fp16": "half", "bf16": "bf16", "fp32": "float", "fp8e5": "fp8e5", "fp8e4nv": "fp8e4nv", "i8": "int8"}
+TARGET = GPUTarget("cuda", 100, 32)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A (2 rows, depth) x B (depth, columns), both CTAs together; `*_k_major` if a buffer is contiguous along K."""
+
+    element: str
+    rows: int = 128
+    columns: int = 128
+    depth: int = 64
+    a_k_major: bool = True
+    b_k_major: bool = True
+    a_swizzle: int = 128
+    b_swizzle: int = 128
+
+    def __str__(self) -> str:
+        order = {True: "K", False: "MN"}
+        return (f"{self.element}-{self.rows}x{self.columns}x{self.depth}-{order[self.a_k_major]}{self.a_swizzle}-"
+                f"{order[self.b_k_major]}{self.b_swizzle}")
+
+
+@dataclass(frozen=True)
+class Told:
+    """Of each step along K the low and the high word of A's and of B's descriptor, without the buffers' addresses."""
+
+    kind: str
+    instruction: int
+    a: tuple[tuple[int, int], ...]
+    b: tuple[tuple[int, int], ...]
+
+
+def native(product: Product) -> Told:
+    """What Triton's code says of a product."""
+    return _told(_ptx(product))
+
+
+def _ptx(product: Product) -> str:
+    backend, context = make_backend(TARGET), ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    options = backend.parse_options({"num_warps": 4, "num_ctas": 2})
+    b = GluonOpBuilder(context, options.arch)
+    b.options = options
+    module = b.create_module()
+    for name, attribute in (("ttg.target", b.get_string_attr("cuda:100")), ("ttg.num-warps", b.get_int32_attr(4)),
+                            ("ttg.num-ctas", b.get_int32_attr(2)), ("ttg.threads-per-warp", b.get_int32_attr(32)),
+                            ("ttng.two-ctas", b.get_bool_attr(True))):
+        module.set_attr(name, attribute)
+    b.set_loc("native_pairs.py", 1, 1)
+    function = b.get_or_insert_function(module, "native", b.get_function_ty([], []), "public", False)
+    module.push_back(function)
+    b.set_insertion_point_to_start(function.add_entry_block())
+
+    def buffer(element: str, shape: list[int], layout):
+        return b.create_local_alloc(b.get_shared_mem_desc_ty(getattr(b, f"get_{element}_ty")(), shape, layout._to_ir(b), shape))
+
+    bits, element = BITS[product.element], _BUILT[product.element]
+    left = buffer(element, [2 * product.rows, product.depth], gl.NVMMASharedLayout(
+        product.a_swizzle, bits, 2, transposed=not product.a_k_major, cga_layout=[[1, 0]]))
+    right = buffer(element, [product.depth, product.columns], gl.NVMMASharedLayout(
+        product.b_swizzle, bits, 2, transposed=product.b_k_major, cga_layout=[[0, 1]]))
+    done = buffer("int64", [2], MBarrierLayout(cga_layout=[[1]]))
+    b.create_mbarrier_init(done, 1)
+    shape = [2 * product.rows, product.columns]
+    layout = TensorMemoryLayout((product.rows, product.columns), 1, two_ctas=True, cga_layout=[[1, 0]])
+    sums = b.get_int32_ty() if product.element == "i8" else b.get_float_ty()
+    acc = b.create_tmem_alloc(b.get_tensor_mem_desc_ty(sums, shape, layout._to_ir(b), shape), None)
+    true = b.get_int1(True)
+    b.create_tcgen05_mma(left, right, acc, b.get_int1(False), true, [done], [true], True, False)
+    b.create_mbarrier_wait(done, b.get_int32(0), true, [])
+    b.ret([])
+    module.context = context
+    stages: dict = {}
+    backend.add_stages(stages, options, _Gluon)
+    metadata = {"target": TARGET, **options.__dict__}
+    names = list(stages)
+    text = module
+    with knobs.compilation.scope():
+        for name in names[names.index("llir"):names.index("ptx") + 1]:
+            text = stages[name](text, metadata)
+    return text
+
+
+class _Gluon:
+    """The language of a module that is TTGIR from the start."""
+
+
+def _told(ptx: str) -> Told:
+    """Follows the registers of straight code: (register or None, constant) is a buffer's address, less what it is above that of
+    all shared memory, and a constant."""
+    known: dict[str, tuple[int | str, ...]] = {}
+    steps, kind, described = [], "", 0
+    for line in ptx.splitlines():
+        if match := re.match(r"\s*bfe\.u32\s+(%r\d+), %r\d+, 4, 1[45];", line):
+            known[match[1]] = ("word", 0)
+        elif match := re.match(r"\s*(?:or\.b32|add\.s32)\s+(%r\d+), (%r\d+), (-?\d+);", line):
+            if match[2] in known:
+                known[match[1]] = ("word", known[match[2]][1] + int(match[3]))
+        elif match := re.match(r"\s*mov\.b32\s+(%r\d+), (-?\d+);", line):
+            known[match[1]] = ("word", int(match[2]) & 0xFFFFFFFF)
+        elif match := re.match(r"\s*mov\.b64\s+(%rd\d+), \{(%r\d+), (%r\d+)\};", line):
+            if match[2] in known and match[3] in known:
+                known[match[1]] = ("pair", known[match[2]][1], known[match[3]][1])
+        elif match := re.search(r"tcgen05\.mma\.cta_group::2\.kind::(\w+) \[[^]]*\], (%rd\d+), (%rd\d+), (%r\d+)", line):
+            kind, described = match[1], known[match[4]][1]
+            steps.append((known[match[2]][1:], known[match[3]][1:]))
+    return Told(kind, described, tuple(a for a, _ in steps), tuple(b for _, b in steps))
