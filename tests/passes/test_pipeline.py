@@ -20,10 +20,11 @@ SM90 = target("sm_90a")
 def test_the_order():
     assert [step.name for step in PASSES] == [
         "target", "pipes", "expand_pipes", "descriptors", "rows", "slot_arrays", "shared_pointers", "share_captures", "tasks",
-        "cluster", "exclusive", "named_barriers", "drop_unused", "aliases", "place_aliases", "place_tensor_memory", "space_slots",
+        "pairs", "cluster", "exclusive", "named_barriers", "drop_unused", "aliases",
+        "place_aliases", "place_tensor_memory", "space_slots",
         "accumulate_dots", "shared_operands", "registers", "shared",
         "arrivals", "bytes", "waits", "async_dot", "warpgroups", "join_copies", "meetings", "sync_clusters",
-        "fence_barriers", "fence_globals", "fence_handovers", "narrow_releases", "keep_loops", "grant_registers",
+        "fence_barriers", "fence_globals", "fence_pairs", "fence_handovers", "narrow_releases", "keep_loops", "grant_registers",
         "place_lanes"]
 
 

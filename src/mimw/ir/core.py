@@ -189,7 +189,7 @@ class Program:
         """True if all CTAs of the launch have to run at the same time."""
         return any(op.name == "grid_barrier" for op in self.walk())
 
-    @property
+    @cached_property
     def in_pairs(self) -> bool:
         """True if the tensor cores of pairs of CTAs work together: then all use of tensor memory is a pair's (PTX ISA: the tcgen05
         instructions of a kernel have one .cta_group)."""

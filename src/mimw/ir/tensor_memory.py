@@ -12,6 +12,8 @@ Sources: PTX ISA, "Tensor Memory" (128 lanes of 512 columns of 32 bits a CTA; wa
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .layouts import TensorMemory, TensorMemoryTile
 from .types import Buffer
 
@@ -28,6 +30,21 @@ def holds_scales(type_: Buffer) -> bool:
     return type_.element.name == "i8"
 
 
+def lying(type_: Buffer, in_pairs: bool) -> Buffer:
+    """The buffer of lanes and columns in which a buffer of that type lies: itself, but where pairs of CTAs work
+    (`Program.in_pairs`) one of 64 rows lies in 128 lanes. There row r has its left half in lane r, and its right half in lane
+    64 + r, of half as many columns (PTX ISA, tcgen05.mma, data path layouts: M = 128 with .cta_group::2)."""
+    if not in_pairs or not halved(type_):
+        return type_
+    return replace(type_, shape=(LANES, type_.shape[1] // 2))
+
+
+def halved(type_: Buffer) -> bool:
+    """True if a buffer lies so in a kernel of pairs: if half its columns are whole columns of 32 bits."""
+    rows, columns = type_.shape
+    return rows == LANES // 2 and not holds_scales(type_) and columns // 2 * type_.element.bytes >= COLUMN_BYTES
+
+
 def columns_of(type_: Buffer) -> int:
     """The columns of 32 bits that one buffer takes."""
     rows, columns = type_.shape
@@ -41,9 +58,14 @@ def layout_of(type_: Buffer) -> TensorMemory:
     return TensorMemory(*type_.shape, holds_scales(type_))
 
 
-def tile_of(type_: Buffer, num_warps: int, atom: str = "32x32b") -> TensorMemoryTile | None:
+def tile_of(type_: Buffer, num_warps: int, atom: str = "32x32b", in_pairs: bool = False) -> TensorMemoryTile | None:
     """How the tile of a buffer is spread over the threads of `num_warps` warps by one of `ATOMS`, the shapes of `tcgen05.ld`;
-    None if so many warps cannot reach it, or the atom does not fit."""
+    None if so many warps cannot reach it, or the atom does not fit. `in_pairs`: in a kernel of pairs of CTAs."""
+    lies = lying(type_, in_pairs)
+    if lies != type_:
+        tile, moved = tile_of(lies, num_warps, atom), {(LANES // 2, 0): (0, lies.shape[1])}
+        return tile and TensorMemoryTile(*(tuple(moved.get(basis, basis) for basis in bases) for bases in (
+            tile.registers, tile.lanes, tile.warps)), type_.shape)
     if num_warps < _WARPGROUP or num_warps & (num_warps - 1):
         return None
     rows, columns = type_.shape

@@ -2,7 +2,7 @@
 
 Input: a program. Output: nothing, or a `KernelError` with the author's lines. For example:
 
-    async_dot(a, b, acc, two_ctas=True); async_dot(a, b, other)      refused: "Expecting all dot ops to be 2cta together or 1cta ..."
+    async_dot(a, b, acc, two_ctas=True); async_dot(a, b, other)      refused: "Expecting all dot ops to be 2cta ..."
 
 PTX ISA, tcgen05 instructions: all that a kernel executes have one `.cta_group`. A pair are the CTAs with ranks 2 i and 2 i + 1 of a
 cluster.
@@ -30,6 +30,6 @@ def check_pairs(program: Program, target: Target) -> None:
         return
     for op in program.walk():
         if "dot" in op.row.traits and "pairs" not in op.row.traits:
-            raise KernelError("Expecting all dot ops to be 2cta together or 1cta together: this product is one CTA's, and the one at "
-                              f"{of_pair.site} a pair's.", op.site, of_pair.site,
+            raise KernelError("Expecting all dot ops to be 2cta together or 1cta together: this product is one CTA's, and the one "
+                              f"at {of_pair.site} a pair's.", op.site, of_pair.site,
                               hint="give both two_ctas=True, or neither; tl.dot in such a kernel is one CTA's, too.")

@@ -1,13 +1,11 @@
 """A task that wrote operands by ordinary instructions fences before a product of a pair of CTAs reads them.
 
-Input: a program. Output: the program with a fence before each such product whose own task may have written what the product reads:
+Input: a program. Output: the program with such products marked whose own task may have written what the product reads:
 
-    local_store(tile, x)                                 local_store(tile, x)
-    async_dot(tile, b, acc, two_ctas=True)   becomes     fence("async_shared")
-                                                         async_dot(tile, b, acc, two_ctas=True)
+    local_store %tile, %x; tcgen05_mma_pair %tile, %b, ..        becomes        ..; tcgen05_mma_pair %tile, %b, .. fences=True
 
 Triton puts the fence before its own products (docs/MEMORY_MODEL.md, rule 19), and nothing before assembly, which products of pairs
-are. What another task wrote, or the other CTA, its author fences (rule 18).
+are. What another task wrote, or the other CTA, its author fences (rule 18): the fence is for this task's own writes only.
 """
 
 from __future__ import annotations
@@ -19,11 +17,9 @@ from ..constraints.memory_roots import memory_roots
 from ..ir import Block, Op, Program, Task, Value
 from ..ir.types import Buffer
 
-_PROXY = "async_shared"
-
 
 def fence_pairs(program: Program) -> Program:
-    """The program with such fences; the same object if there is nothing to fence."""
+    """The program with such products marked; the same object if there are none."""
     if not any(_is_product(op) for op in program.walk()):
         return program
     uses, roots = uses_of(program), memory_roots(program)
@@ -49,7 +45,7 @@ def _fenced(block: Block, uses: Uses, roots, written: set[tuple[Task | None, Val
     for op in block.ops:
         operands = _roots(op.a, roots) | _roots(op.b, roots) if _is_product(op) else ()
         if any((uses.task(op), root) in written for root in operands):
-            ops.append(Op("fence", (_PROXY, ), site=op.site))
+            op = op.with_attrs(fences=True)
         ops.append(op.with_blocks(lambda inner: _fenced(inner, uses, roots, written)) if op.blocks else op)
-    unchanged = len(ops) == len(block.ops) and all(one is other for one, other in zip(ops, block.ops))
+    unchanged = all(one is other for one, other in zip(ops, block.ops))
     return block if unchanged else replace(block, ops=tuple(ops))

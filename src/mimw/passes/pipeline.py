@@ -123,8 +123,8 @@ PASSES: tuple[Pass, ...] = (
             "buffers only", after="expand_pipes slot_arrays", needs="masked_views"),
     rewrite("share_captures", share_captures, "hands tiles of the kernel to partitions that use them", after="shared_pointers"),
     check("tasks", check_tasks, "refuses tiles that tasks capture, and too many warps", after="share_captures"),
+    check("pairs", check_pairs, "refuses products of pairs of CTAs beside those of one CTA, and clusters without pairs"),
     check("cluster", check_cluster, "refuses CTAs and meetings that a cluster does not have", after="shared_pointers"),
-    check("pairs", check_pairs, "refuses products of pairs of CTAs beside those of one, and clusters without pairs"),
     check("exclusive", check_exclusive, "refuses a second region beside an exclusive one"),
     check("named_barriers", check_named_barriers, "refuses the hardware barriers that the compiler takes itself"),
     rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "
@@ -154,7 +154,8 @@ PASSES: tuple[Pass, ...] = (
     rewrite("fence_barriers", fence_barriers, "fences barriers that copies complete, once they are made"),
     rewrite("fence_globals", fence_globals, "makes fences of global memory that copies read ones between proxies, too",
             after="meetings"),
-    rewrite("fence_pairs", fence_pairs, "fences what a task wrote before a product of a pair of CTAs reads it", after="shared_operands"),
+    rewrite("fence_pairs", fence_pairs, "fences what a task wrote before a product of a pair of CTAs reads it",
+            after="shared_operands"),
     rewrite("fence_handovers", fence_handovers, "fences what a task touched before it lets copies overwrite it; behind what puts "
             "arrivals in", after="join_copies meetings sync_clusters"),
     rewrite("narrow_releases", narrow_releases, "narrows remote arrivals that have nothing to release to their CTA",

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from ..errors import OutOfTensorMemory
 from ..ir import Block, Op, Place, Program, Storage, Value
-from ..ir.tensor_memory import COLUMNS, SMALLEST, columns_of
+from ..ir.tensor_memory import COLUMNS, SMALLEST, columns_of, lying
 from ..target import Target
 
 SPACE = "tmem"
@@ -45,7 +45,8 @@ def place_tensor_memory(program: Program, target: Target) -> Program:
     backing = Value(Storage(SPACE), "tensor_memory")
     made = Op("alias_storage", (SPACE, None), (backing, ), site=pieces[0].op.site,
               attrs=MappingProxyType({"bytes": total, "alignment": 1}))
-    body = _placed(program.body, starts, backing, {piece.op.result: starts[piece.op] for piece in pieces})
+    widths = {piece.op: piece.columns // max(1, getattr(piece.op.result.type, "count", 1)) for piece in pieces}
+    body = _placed(program.body, starts, widths, backing, {piece.op.result: starts[piece.op] for piece in pieces})
     return replace(program, body=replace(body, ops=(made, *body.ops)))
 
 
@@ -68,7 +69,7 @@ def _pieces(program: Program) -> list[Piece]:
             if "bytes" in op.attrs:
                 found.append(Piece(op, op.attrs["bytes"], op.attrs["alignment"]))
         elif "place" not in op.attrs:
-            one = columns_of(op.result.type)
+            one = columns_of(lying(op.result.type, program.in_pairs))
             found.append(Piece(op, one * max(1, op.result.type.count), boundary(one)))
     return found
 
@@ -87,7 +88,7 @@ def _starts(pieces: list[Piece]) -> tuple[dict[Op, int], int]:
     return starts, end
 
 
-def _placed(block: Block, starts: dict[Op, int], backing: Value, storages: dict[Value, int]) -> Block:
+def _placed(block: Block, starts: dict[Op, int], widths: dict[Op, int], backing: Value, storages: dict[Value, int]) -> Block:
     ops = []
     for op in block.ops:
         if is_backing(op):
@@ -95,13 +96,13 @@ def _placed(block: Block, starts: dict[Op, int], backing: Value, storages: dict[
         if op.row.allocates == "buffer" and op.result.type.space == SPACE:
             place = op.attrs.get("place")
             if place is None:
-                one = columns_of(op.result.type)
+                one = widths[op]
                 place = Place(starts[op], one, one, max(1, op.result.type.count))
             else:
                 place = replace(place, offset=place.offset + storages[op.reuse])
             ops.append(op.with_operands(reuse=backing).with_attrs(place=place))
         else:
-            ops.append(op.with_blocks(lambda inner: _placed(inner, starts, backing, storages)))
+            ops.append(op.with_blocks(lambda inner: _placed(inner, starts, widths, backing, storages)))
     return replace(block, ops=tuple(ops))
 
 

@@ -5,8 +5,8 @@ Input: a program. Output: the program whose CTAs meet at its start and at its en
     body       becomes       alloc_barriers ..; fence_mbarrier_init; cluster_barrier; body; cluster_barrier
 
 A kernel that touches other CTAs may do so only when these have started and made their barriers, and only until they
-leave. So all barriers are made first and the whole cluster meets, at the start and at the end of the kernel. Where the author has said
-`no_ending_cluster_sync`, the CTA's own threads meet at the end: tensor memory is given back behind it.
+leave. So all barriers are made first and the whole cluster meets, at the start and at the end of the kernel. Where the
+author has said `no_ending_cluster_sync`, the CTA's own threads meet at the end: behind it tensor memory is given back.
 
 The hardware waits for every thread of the cluster. Where a kernel has tasks, the warps of the others sleep outside of
 the regions and would never come. There a cluster barrier becomes a region of its own, in which every warp calls it.

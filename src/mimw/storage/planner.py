@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..analysis import constant_of, uses_of
 from ..errors import AliasError
 from ..ir import Op, Place, Program, Storage, Value
-from ..ir.tensor_memory import COLUMN_BYTES, columns_of
+from ..ir.tensor_memory import COLUMN_BYTES, columns_of, lying
 from .aliases import SMEM_ALIGNMENT, AliasPlan, Group, Leaf, place_group, place_peers
 from .lifetimes import stored_bytes
 from .maps import alias_map
@@ -47,9 +47,9 @@ def storage_lines(members: Iterable[Op], places: Mapping[Value, Place], total: i
     return "\n".join("    " + line for line in text.splitlines())
 
 
-def tile_size(type_) -> int:
+def tile_size(type_, program: Program) -> int:
     """What one buffer takes: bytes of shared memory, columns of tensor memory."""
-    return columns_of(type_) if type_.space == "tmem" else type_.tile_bytes
+    return columns_of(lying(type_, program.in_pairs)) if type_.space == "tmem" else type_.tile_bytes
 
 
 class _Planner:
@@ -87,7 +87,7 @@ class _Planner:
             index = constant_of(self.uses, op.index)
             if index is not None:
                 storage, offset = self.find(alloc, op.buffer)
-                return storage, offset + index * tile_size(value.type)
+                return storage, offset + index * tile_size(value.type, self.program)
         raise AliasError("local_alloc: `reuse` is a buffer whose address is not known before launch.", alloc.site,
                          self.uses.site(value), hint="reuse the array that local_alloc returned, or a storage_alias_spec; "
                          "local_reinterpret sees the bytes of any one buffer as another type or shape.")
@@ -108,7 +108,7 @@ class _Planner:
         made_for = {op: alloc for alloc, op in self.made.items()}
         for storage, op in self.storages.items():
             members = self.members.get(storage, [])
-            leaves = {alloc.result: _leaf(alloc, alignments) for alloc in members}
+            leaves = {alloc.result: _leaf(alloc, alignments, self.program) for alloc in members}
             plan = self.plan(storage, members, leaves, overlaps.get(storage))
             _check_limit(op, members, plan, overlaps.get(storage))
             alignment = max((leaf.alignment for leaf in leaves.values()), default=SMEM_ALIGNMENT)
@@ -144,11 +144,12 @@ class _Planner:
         return AliasPlan(inside.stride, inside.slots, max(inside.total, others.total), {**inside.places, **others.places})
 
 
-def _leaf(alloc: Op, alignments: Mapping[Value, int]) -> Leaf:
+def _leaf(alloc: Op, alignments: Mapping[Value, int], program: Program) -> Leaf:
     type_ = alloc.result.type
     alignment = max(SMEM_ALIGNMENT, type_.element.bytes, alignments.get(alloc.result, 0))
     if type_.space == "tmem":
-        return Leaf(alloc.result, tile_size(type_), max(1, type_.count), columns_of(type_))
+        size = tile_size(type_, program)
+        return Leaf(alloc.result, size, max(1, type_.count), size)
     return Leaf(alloc.result, stored_bytes(alloc), max(1, type_.count), alignment)
 
 

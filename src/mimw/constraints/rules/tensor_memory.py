@@ -33,7 +33,7 @@ def tensor_memory(op: Op, tiles: Tiles) -> None:
 
 
 def _tile(op: Op, tiles: Tiles) -> TensorMemoryTile:
-    layout = tile_of(op.buffer.type, tiles.num_warps)
+    layout = tile_of(op.buffer.type, tiles.num_warps, in_pairs=tiles.program.in_pairs)
     if layout is None:
         raise LayoutConflict("tensor memory is reached by whole warpgroups of 4 warps, each warp its quarter of the 128 lanes; "
                              f"this task has {tiles.num_warps}.", op.site, hint="give the task num_warps=4 or 8.")

@@ -24,12 +24,12 @@ define("condition", "condition:int values:value*", None, "none", "control", trai
 define("yield", "values:value*", None, "none", "control", traits="terminator", cost="free")
 
 define("warp_specialize", "", lambda args, attrs: attrs.get("types", ()), "none", "control sync", ours=True,
-       attrs="tasks:const types:#type*? exclusive:#bool? no_ending_sync:#bool? shares_captures:#bool? registers:const? internal:#bool?",
+       attrs="tasks:const types:#type*? exclusive:#bool? no_ending_sync:#bool? shares_captures:#bool? registers:const? "
+       "internal:#bool?",
        releases=True, regions="default task", hands_on="default->results", needs="tasks", word="async_tasks", cost="free",
        rule="tasks",
        doc="attrs: tasks, one `Task` a block; block 0 is the default task, whose `yield` gives the results, of the "
        "`types`. All start together; the op ends when all have ended. shares_captures: tiles from outside may be used "
        "(`passes.share_captures`). exclusive: the author wants no other region. no_ending_sync: the author has it that no CTA "
-       "touches another's tensor memory at the end. registers: what to ask of the "
-       "hardware for each task (`passes.grant_registers`). internal: the compiler made it, and its tasks are not the "
-       "author's.")
+       "touches another's tensor memory at the end. registers: what to ask of the hardware for each task "
+       "(`passes.grant_registers`). internal: the compiler made it, and its tasks are not the author's.")

@@ -1,6 +1,6 @@
 """Pairs of CTAs: which of the two a CTA is, and products, commits and loads of a pair.
 
-Input: checked arguments of a word with `two_ctas=True`. Output: ops of `ir/ops/pairs.py`, with the ranks of the pair computed in the
+Input: checked arguments of a word with `two_ctas=True`. Output: ops of `ir/ops/pairs.py`, and the pair's ranks as numbers of the
 kernel. For example:
 
     tlx.tcgen05_commit(done, two_ctas=True)      %even = rank % 2 == 0; tcgen05_commit_pair %done, [%leader, %odd], %even

@@ -49,14 +49,14 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                multicast_targets - (opt) ranks of CTAs of the cluster, ints or i32 scalars: the block lands at the same place in
                                    each of them and completes its bytes on the same barrier there. Not with a `desc`
                                    that an `if` or a loop hands on. Without a cluster the only rank is 0.
-               two_ctas - (sm_100) the bytes complete on the barrier of the even CTA of this CTA's pair. Not with `multicast_targets`, nor
-                          with a `desc` that an `if` or a loop hands on
+               two_ctas - (sm_100) the bytes complete on the barrier of the even CTA of this CTA's pair. Not with
+                          `multicast_targets`, nor with a `desc` that an `if` or a loop hands on
     orders:    the block -> what a task does after waiting on `barrier`
     errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
                for a `result` that is not one buffer of the block's shape and dtype, a `barrier` that is not one
                mbarrier, a `pred` that is no scalar or a rank that is no integer; ValueError for an unknown cache
-               modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor memory; NotYet
-               for `two_ctas` with `multicast_targets`; TargetError below sm_90, NotImplementedError on AMD
+               modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor memory;
+               NotYet for `two_ctas` with `multicast_targets`; TargetError below sm_90, NotImplementedError on AMD
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster,
                or .cta_group::2
     """

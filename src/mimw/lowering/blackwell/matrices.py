@@ -1,12 +1,12 @@
 """How tensor cores are told of a product: the descriptors of its operands in shared memory, and that of the instruction.
 
-Input: the types and layouts of a product's operands. Output: constants. An example, A (128, 64) of bf16 with a swizzle of 128 bytes:
+Input: types and layouts of a product's operands. Output: constants. An example, A (128, 64) of bf16 with a swizzle of 128 bytes:
 
     operand(layout, (128, 64), 16, k_axis=1)      high word 0x40004040; the four steps along K begin 0, 32, 64 and 96 bytes further
     instruction(..., rows=256, columns=256)       0x10400490
 
-PTX ISA, "tcgen05 shared memory descriptor", "tcgen05 instruction descriptor", "Strides". The constants are those of Triton's own code
-for two CTAs (tests/lowering/test_pair_constants.py compares them).
+PTX ISA, "tcgen05 shared memory descriptor", "tcgen05 instruction descriptor", "Strides". The constants are those of Triton's own
+code for two CTAs (tests/lowering/test_pair_constants.py compares them).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ STEP_BYTES = 32         # of K that one instruction takes
 _UNIT = 16              # of addresses and strides in a descriptor
 _VERSION = 1 << 14      # bit 46
 _SWIZZLES = {128: 2, 64: 4, 32: 6}      # bits 61 to 63
-_KINDS = {"fp16": ("f16", 0), "bf16": ("f16", 1), "fp32": ("tf32", 2), "fp8e4nv": ("f8f6f4", 0), "fp8e5": ("f8f6f4", 1), "i8": ("i8", 1)}
+_KINDS = {"fp16": ("f16", 0), "bf16": ("f16", 1), "fp32": ("tf32", 2), "fp8e4nv": ("f8f6f4", 0), "fp8e5": ("f8f6f4", 1),
+          "i8": ("i8", 1)}
 _FLOAT_SUM, _INT_SUM = 1, 2
 
 

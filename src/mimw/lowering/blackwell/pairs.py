@@ -6,9 +6,9 @@ Input: a `tcgen05_mma_pair`, `tcgen05_commit_pair` or `tma_load_pair`. Output: a
     tcgen05_commit_pair %done ..         @leader tcgen05.commit.cta_group::2...multicast::cluster.b64 [done], mask;
     tma_load_pair .. %full %tile         @on cp.async.bulk.tensor.2d.cta_group::2... [tile], .., [full of the even CTA];
 
-PTX ISA, tcgen05.commit: it tracks what the executing thread has issued, so products and commits elect in the same way: the lane that
-`elect.sync` names in the first warp of the task. Triton puts neither sync nor proxy fence before assembly: the sync stands here,
-the fence is an op of its own (`passes/fence_pairs.py`). No `tcgen05.fence` stands here, for the reasons in `mma.py`.
+PTX ISA, tcgen05.commit: it tracks what the executing thread has issued, so products and commits elect in the same way: the lane
+that `elect.sync` names in the first warp of the task. Triton puts neither sync nor proxy fence before assembly: the sync stands
+here, and the fence where one is needed (`passes/fence_pairs.py`). No `tcgen05.fence` stands here, for the reasons in `mma.py`.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def tcgen05_mma_pair(emitter: Emitter, op: Op):
             lines.append("setp.eq.s32 adds, 0, 0;")
         lines.append(f"@leader tcgen05.mma.cta_group::2.kind::{kind(op.a.type.element)} [{acc}], "
                      f"{'[low]' if left is None else 'left'}, right, {described}, adds;")
+    if op.attrs.get("fences"):      # by each thread for its own writes, before all have come
+        emitter.builder.create_fence_async_shared(False)
     sync(emitter)
     ptx(emitter, "{\n" + "\n".join([*lines, "over:"]) + "\n}", inputs.kinds, inputs.values)
 

@@ -11,9 +11,10 @@ other tasks and of operations in flight. A view keeps the layout of the array it
 
 from __future__ import annotations
 
-from ...ir import Buffer, Op, Place
+from ...errors import NotYet
+from ...ir import Buffer, Op, Place, Tensor
 from ...ir.layouts import Linear, RegisterLayout, TensorMemory
-from ...ir.tensor_memory import ATOMS, LANES, layout_of, tile_of
+from ...ir.tensor_memory import ATOMS, LANES, layout_of, lying, tile_of
 from ...ir.types import I32
 from ..anchor import anchored
 from ..choice import chosen
@@ -32,7 +33,7 @@ def backing(emitter: Emitter, op: Op):
 def array(emitter: Emitter, op: Op):
     """The whole allocation as buffers of the array's type, of which an index picks one; where buffers start elsewhere than at whole
     buffers, the allocation as it is, which an index cuts."""
-    type_, place, total = op.result.type, op.attrs["place"], emitter.tensor_columns
+    type_, place, total = lying(op.result.type, emitter.program.in_pairs), op.attrs["place"], emitter.tensor_columns
     steady = all(place.start(index) % place.size == 0 for index in range(place.count))
     emitter.placed[op.result] = Placement(layout_of(type_), type_.shape, place, 0 if steady else total)
     if not steady:
@@ -44,7 +45,7 @@ def array(emitter: Emitter, op: Op):
 
 def buffer_index(emitter: Emitter, op: Op):
     """One buffer of an array."""
-    builder, had, type_ = emitter.builder, emitter.placed[op.buffer], op.result.type
+    builder, had, type_ = emitter.builder, emitter.placed[op.buffer], lying(op.result.type, emitter.program.in_pairs)
     emitter.placed[op.result] = one = Placement(had.layout, type_.shape)
     place = had.place
     if had.storage_bytes:
@@ -68,14 +69,17 @@ def _step(emitter: Emitter, number, place: Place):
 
 def buffer_slice(emitter: Emitter, op: Op):
     """Columns of one buffer, from a constant on."""
+    if lying(op.buffer.type, emitter.program.in_pairs) != op.buffer.type and op.result.type != op.buffer.type:
+        raise NotYet("not yet: some columns of a buffer of 64 rows in a kernel of pairs of CTAs, where both halves of a row lie in "
+                     "lanes of their own", op.site, hint="load the whole buffer, or give each CTA 128 rows")
     emitter.placed[op.result] = emitter.placed[op.buffer]
-    type_ = _type(emitter, op.result.type.element, op.shape, emitter.placed[op.result])
+    type_ = _type(emitter, op.result.type.element, lying(op.result.type, emitter.program.in_pairs).shape, emitter.placed[op.result])
     return emitter.builder.create_tmem_subslice(type_, emitter.of(op.buffer), op.offsets[1], 1)
 
 
 def buffer_reinterpret(emitter: Emitter, op: Op):
     """The same columns as elements of another type of the same width."""
-    had, type_ = emitter.placed[op.buffer], op.type
+    had, type_ = emitter.placed[op.buffer], lying(op.type, emitter.program.in_pairs)
     emitter.placed[op.result] = had
     if had.storage_bytes:
         return emitter.of(op.buffer)
@@ -90,12 +94,25 @@ def buffer_reinterpret(emitter: Emitter, op: Op):
 def tmem_load(emitter: Emitter, op: Op):
     """In the layout of the hardware; a pinned one by the shape of `tcgen05.ld` that has it, else by a conversion behind the
     load."""
-    want, type_ = emitter.layouts.registers[op.result], op.result.type
-    shapes = [tile_of(op.buffer.type, emitter.num_warps, atom) for atom in ATOMS]
+    want, type_, in_pairs = emitter.layouts.registers[op.result], op.result.type, emitter.program.in_pairs
+    shapes = [tile_of(op.buffer.type, emitter.num_warps, atom, in_pairs) for atom in ATOMS]
     tile = next((want for shape in shapes if shape is not None and _same(shape, want)), shapes[0])
-    loaded = emitter.builder.create_tmem_load(emitter.types.tensor(type_, tile), emitter.of(op.buffer))
+    lies = lying(op.buffer.type, in_pairs)
+    if lies == op.buffer.type:
+        loaded = emitter.builder.create_tmem_load(emitter.types.tensor(type_, tile), emitter.of(op.buffer))
+    else:
+        loaded, tile = _halved_load(emitter, op, lies, shapes[0]), shapes[0]
     loaded = emitter.converted(loaded, type_, tile, want)
     return loaded if op.attrs.get("layout") is None else anchored(emitter, loaded, type_, want)
+
+
+def _halved_load(emitter: Emitter, op: Op, lies: Buffer, tile):
+    """The tile of 64 rows out of 128 lanes, whose halves are those of the rows."""
+    builder, type_ = emitter.builder, op.result.type
+    held = emitter.types.tensor(Tensor(type_.element, lies.shape), tile_of(lies, emitter.num_warps))
+    halves = builder.create_tmem_load(held, emitter.of(op.buffer))
+    rows, half = type_.shape[0], lies.shape[1]
+    return builder.create_convert_layout(emitter.types.tensor(type_, tile), _by_halves(emitter, halves, (2, rows, half), type_.shape))
 
 
 def _same(one: Linear, other: RegisterLayout) -> bool:
@@ -104,8 +121,20 @@ def _same(one: Linear, other: RegisterLayout) -> bool:
 
 @emits("tmem_store")
 def tmem_store(emitter: Emitter, op: Op):
-    value = emitter.operand(op, "value")
+    value, type_ = emitter.operand(op, "value"), op.value.type
+    lies = lying(op.buffer.type, emitter.program.in_pairs)
+    if lies != op.buffer.type:
+        value = _by_halves(emitter, value, (type_.shape[0], 2, lies.shape[1]), lies.shape)
+        held = tile_of(lies, emitter.num_warps)
+        value = emitter.builder.create_convert_layout(emitter.types.tensor(Tensor(type_.element, lies.shape), held), value)
     emitter.builder.create_tmem_store(emitter.of(op.buffer), value, emitter.builder.get_int1(True))
+
+
+def _by_halves(emitter: Emitter, value, split: tuple[int, int, int], shape: tuple[int, ...]):
+    """The tile split in three axes, the first two of which change places, as a tile of `shape`: no thread gives anything away."""
+    builder = emitter.builder
+    parts = builder.create_trans(builder.create_reshape(value, list(split), False), [1, 0, 2])
+    return builder.create_reshape(parts, list(shape), False)
 
 
 def _part(emitter: Emitter, storage, offset: int, columns: int, type_: Buffer):

@@ -7,17 +7,18 @@ example:
 
 Row r of a buffer is lane r here, for buffers of 64 rows as well, which the hardware keeps in half the lanes of each warp:
 buffers of 64 and of 128 rows that share columns hold nothing of each other that could be meant (PTX ISA, tcgen05.mma, data path
-layouts). A table of scales has bytes of its own per row and column; the hardware packs 32 rows and 4 columns of it into one
-column of lanes.
+layouts). In kernels of pairs of CTAs buffers of 64 rows have their right halves in lanes of their own; here they lie in a plane of
+twice the columns, `halved`, so that rows stay rows. A table of scales has bytes of its own per row and column; the hardware packs
+32 rows and 4 columns of it into one column of lanes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...ir.tensor_memory import COLUMN_BYTES
+from ...ir.tensor_memory import COLUMN_BYTES, lying
 from ..machine.tasks import InFlight
 from .values import numpy_type
 from .views import Allocation, View
@@ -32,16 +33,26 @@ class TensorMemory:
 
     data: np.ndarray
     marks: np.ndarray
+    halved: TensorMemory | None = None
     coming: list[InFlight] = field(default_factory=list)
 
     @classmethod
     def of_columns(cls, columns: int) -> TensorMemory:
         """Fresh memory: garbage, nothing written."""
-        shape = (_MOST_LANES, columns * COLUMN_BYTES)
-        return cls(np.full(shape, 0xFF, np.uint8), np.zeros(shape, np.uint8))
+        planes = (cls._plane(columns), cls._plane(2 * columns))
+        return cls(*planes[0], cls(*planes[1]))
 
-    def array(self, name: str, type_, place, site) -> View:
-        """The buffers of one array; those of a slot are an axis of their own unless all follow each other."""
+    @staticmethod
+    def _plane(columns: int) -> tuple[np.ndarray, np.ndarray]:
+        shape = (_MOST_LANES, columns * COLUMN_BYTES)
+        return np.full(shape, 0xFF, np.uint8), np.zeros(shape, np.uint8)
+
+    def array(self, name: str, type_, place, site, in_pairs: bool = False) -> View:
+        """The buffers of one array; those of a slot are an axis of their own unless all follow each other. `in_pairs`: in a kernel
+        of pairs of CTAs."""
+        if in_pairs and lying(type_, True) != type_:
+            wide = replace(place, offset=2 * place.offset, stride=2 * place.stride, size=2 * place.size)
+            return self.halved.array(name, type_, wide, site)
         dtype, (rows, columns) = numpy_type(type_.element, site), type_.shape
         split = place.group_size > 1 and not place.is_contiguous
         count = (place.slots, place.group_size) if split else (place.count, )

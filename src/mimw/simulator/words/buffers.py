@@ -28,8 +28,11 @@ def alias_storage(task, op):
 @handles("local_alloc")
 def local_alloc(task, op):
     name, place = op.result.name or f"buffer of line {op.site.line}", op.attrs.get("place")
-    view = allocate(name, op.result.type, op.site) if place is None else task.env[op.reuse].array(
-        name, op.result.type, place, op.site)
+    if place is None:
+        view = allocate(name, op.result.type, op.site)
+    else:
+        in_pairs = (task.machine.program.in_pairs, ) if op.result.type.space == "tmem" else ()
+        view = task.env[op.reuse].array(name, op.result.type, place, op.site, *in_pairs)
     if len(task.cta.cluster.ctas) > 1:
         view.allocation.owner = f" of CTA {task.cta.index}"
     task.env[op.result] = task.cta.memory[op.result] = view

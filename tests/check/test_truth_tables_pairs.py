@@ -1,0 +1,160 @@
+"""Truth tables of pairs of CTAs: when is a program right whose products, commits and loads work on two CTAs? The simulator agrees
+in all rows.
+
+The chip is an sm_100a. Besides: each planted mistake is named, with both lines.
+"""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.errors import KernelError
+from tests.kernels.pair_gemm import launch
+
+from .tables import SWITCHES, right, rows, states
+
+
+@states("tcgen05_mma_pair", "tcgen05_commit_pair", "tma_load_pair")
+def pair_ring(steps=3, **switches):
+    return launch(m=128, bm=64, n=32, bn=32, k=16 * steps, **switches)[0]
+
+
+@rows("wait_full", "wait_free", "release")
+def test_the_ring(wait_full, wait_free, release):
+    """With more steps than slots it is right iff the even CTA waits for the bytes of both, both wait for free slots, and commits
+    release these in both."""
+    assert right(pair_ring(WAIT_FULL=wait_full, WAIT_FREE=wait_free, RELEASE=release), "random") == (
+        wait_full and wait_free and release)
+
+
+@rows("guard", "commit_both", "wait_done")
+def test_the_epilogue(guard, commit_both, wait_done):
+    """Both CTAs may read their rows iff the last commit arrives in both and is waited for; who calls the products is all one."""
+    launched = pair_ring(GUARD=guard, COMMIT_BOTH=commit_both, WAIT_DONE=wait_done)
+    assert right(launched, "random") == (commit_both and wait_done)
+
+
+@pytest.mark.parametrize("both", SWITCHES)
+def test_the_bytes_of_both_complete_on_the_even_cta(both):
+    assert right(pair_ring(BYTES_OF_BOTH=both), "random") == both
+    if not both:
+        one = found(pair_ring(BYTES_OF_BOTH=both), "BytesNotExpected")
+        assert "= 5120 bytes are copied" in one.message and len(lines_of(one)) >= 3
+
+
+def found(launched, *kinds):
+    """What `mimw.check` finds in a launch, one of these kinds."""
+    kernel, grid, args, meta = launched
+    report = mimw.check(kernel, grid, *args, seeds=4, search="random", shrink=False, **meta)
+    one = next((finding for finding in report.findings if finding.kind in kinds), None)
+    assert one is not None, [finding.kind for finding in report.findings]
+    return one
+
+
+def lines_of(finding) -> set[int]:
+    return {site.line for site in finding.sites}
+
+
+def test_an_accumulator_read_before_its_commit_is_named():
+    assert "acc" in found(pair_ring(WAIT_DONE=False), "CopyReadEarly", "UnwrittenRead").message
+
+
+def test_a_slot_that_is_filled_too_early_is_named():
+    one = found(pair_ring(WAIT_FREE=False), "OperandOverwritten", "PhaseMissed", "CopyReadEarly", "DataRace")
+    assert "'a'[0]" in one.message and one.sites
+
+
+# ---- operands from registers, and CTAs that leave -----------------------------------------------------------------------
+
+
+@mimw.jit
+def stored(a_ptr, c_ptr, FENCE: tl.constexpr, MEET: tl.constexpr, WAIT: tl.constexpr, ODD_WAITS: tl.constexpr, ENDING: tl.constexpr,
+           BOTH: tl.constexpr, TWICE: tl.constexpr):
+    """One product of operands that both CTAs store."""
+    rank = tlx.cluster_cta_rank()
+    tile, half = tlx.local_alloc((64, 16), tl.float16, 1), tlx.local_alloc((16, 16), tl.float16, 1)
+    acc = tlx.local_alloc((64, 32), tl.float32, 1, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(1)
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    small = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    with tlx.async_tasks(no_ending_cluster_sync=not ENDING):
+        with tlx.async_task("default"):
+            tlx.local_store(tile[0], tl.load(a_ptr + at))
+            tlx.local_store(half[0], tl.load(a_ptr + small))
+            if FENCE:
+                tlx.fence("async_shared")
+            if MEET:
+                tlx.cluster_barrier()
+            if BOTH or rank == 0:
+                tlx.async_dot(tile[0], half[0], acc[0], use_acc=False, mBarriers=[done[0]], two_ctas=True)
+            if TWICE:
+                tlx.tcgen05_commit(done[0], two_ctas=True)
+            if WAIT and (ODD_WAITS or rank == 0):
+                tlx.barrier_wait(done[0], 0)
+                out = tl.arange(0, 64)[:, None] * 32 + tl.arange(0, 32)[None, :]
+                tl.store(c_ptr + rank * 64 * 32 + out, tlx.local_load(acc[0]))
+        with tlx.async_task(num_warps=4):
+            if MEET:
+                tlx.cluster_barrier()
+
+
+@states("tcgen05_mma_pair", "fence")
+def operands_of_both(fence=True, meet=True, wait=True, odd_waits=True, ending=True, both=True, twice=False):
+    return stored, (2, ), (np.ones((64, 16), np.float16), np.zeros((128, 32), np.float32)), dict(
+        FENCE=fence, MEET=meet, WAIT=wait, ODD_WAITS=odd_waits, ENDING=ending, BOTH=both, TWICE=twice, ctas_per_cga=(2, 1, 1),
+        target="sm_100a")
+
+
+@rows("fence", "meet", "both")
+def test_operands_that_both_ctas_store(fence, meet, both):
+    """What the odd CTA stored has to be fenced there, and to be over."""
+    assert right(operands_of_both(fence, meet, both=both), "random") == (fence and meet)
+
+
+def test_an_odd_cta_that_is_not_ready_is_named():
+    one = found(operands_of_both(meet=False), "UnwrittenRead", "DataRace", "SlotReusedEarly", "MissingFence")
+    assert "CTA (1, 0, 0)" in one.message and len(lines_of(one)) >= 1
+
+
+def test_a_fence_that_is_missing_in_the_odd_cta_is_named():
+    assert len(lines_of(found(operands_of_both(fence=False), "MissingFence"))) >= 2
+
+
+@rows("ending", "odd_waits")
+def test_the_odd_cta_stays(ending, odd_waits):
+    """Until the product is done: it waits for that itself, or the cluster meets at the end, behind the wait of the even CTA."""
+    assert right(operands_of_both(ending=ending, odd_waits=odd_waits), "random") == (ending or odd_waits)
+
+
+def test_an_odd_cta_that_has_left_is_named():
+    one = found(operands_of_both(ending=False, odd_waits=False), "PeerExited")
+    assert "CTA (1, 0, 0)" in one.message and "async_dot" in one.message + str(one)
+
+
+@pytest.mark.parametrize("wait", SWITCHES)
+def test_a_product_that_nobody_waits_for(wait):
+    assert right(operands_of_both(wait=wait), "random") == wait
+
+
+@pytest.mark.parametrize("twice", SWITCHES)
+def test_one_barrier_for_a_product_and_a_commit(twice):
+    """Each brings an arrival: a phase of one arrival is then over twice."""
+    assert right(operands_of_both(twice=twice), "random") == (not twice)
+    if twice:
+        assert len(lines_of(found(operands_of_both(twice=twice), "PhaseMissed", "TooManyArrivals", "DeadlockError"))) >= 2
+
+
+def test_products_of_one_cta_beside_those_of_a_pair():
+    @mimw.jit
+    def mixed(p):
+        a, b = tlx.local_alloc((64, 16), tl.float16, 1), tlx.local_alloc((16, 16), tl.float16, 1)
+        acc, own = (tlx.local_alloc((64, 32), tl.float32, 1, tlx.storage_kind.tmem),
+                    tlx.local_alloc((64, 16), tl.float32, 1, tlx.storage_kind.tmem))
+        tlx.async_dot(a[0], b[0], acc[0], two_ctas=True, force_async=True)
+        tlx.async_dot(a[0], b[0], own[0], force_async=True)
+
+    with pytest.raises(KernelError, match="2cta together or 1cta together") as refused:
+        mimw.simulate(mixed, (2, ), np.zeros(4, np.float32), ctas_per_cga=(2, 1, 1), target="sm_100a")
+    assert len({site.line for site in refused.value.sites}) == 2
