@@ -112,7 +112,8 @@ def _halved_load(emitter: Emitter, op: Op, lies: Buffer, tile):
     held = emitter.types.tensor(Tensor(type_.element, lies.shape), tile_of(lies, emitter.num_warps))
     halves = builder.create_tmem_load(held, emitter.of(op.buffer))
     rows, half = type_.shape[0], lies.shape[1]
-    return builder.create_convert_layout(emitter.types.tensor(type_, tile), _by_halves(emitter, halves, (2, rows, half), type_.shape))
+    whole = _by_halves(emitter, halves, (2, rows, half), type_.shape)
+    return builder.create_convert_layout(emitter.types.tensor(type_, tile), whole)
 
 
 def _same(one: Linear, other: RegisterLayout) -> bool:
