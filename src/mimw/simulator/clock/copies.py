@@ -78,6 +78,17 @@ def tma_load(task, op):
         task.machine.advance(task, task.clock)
 
 
+@timed("tma_load_pair")
+def tma_load_pair(task, op):
+    """Into this CTA; the bytes count on the barrier of one CTA of the pair."""
+    if enabled(task, op, op.predicate):
+        size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        barrier = barrier_of(peer(task, op, op.leader), single(task, op, op.barrier), task, op)
+        _on_barrier(task, op, f"load {offsets}", end, size, barrier)
+        task.machine.advance(task, task.clock)
+
+
 @timed("tma_gather")
 def tma_gather(task, op):
     """Which rows they are only data say: none is taken to be one that another copy reads."""

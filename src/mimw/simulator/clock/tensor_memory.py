@@ -12,29 +12,42 @@ No product is computed: nobody's course depends on one (`analysis.needed` says s
 
 from __future__ import annotations
 
-from ...ir import Tensor
-from ..machine.operands import enabled
+from ...ir import Op, Tensor
+from ..machine.operands import enabled, position
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task, Wait
-from ..memory.mbarriers import single
+from ..memory.mbarriers import Mbarrier, single
+from ..memory.peers import barrier_of, peer
 from .table import skip, timed
 
 UNIT = "tensor memory"
+_FOUR, _EIGHT = 4, 8        # bits of an element
 
 
 @timed("tcgen05_mma")
 def tcgen05_mma(task, op):
+    a, b = op.a.type, op.b.type
+    yield from _multiply(task, op, a.shape[-1], (a.element.bits, b.element.bits), a.element.bits)
+
+
+@timed("tcgen05_mma_scaled")
+def tcgen05_mma_scaled(task, op):
+    """Products of two e2m1 have a rate of their own; one beside a wider type is padded to it, and has its rate."""
+    packed = [form == "e2m1" for form in (op.a_format, op.b_format)]
+    bits = _FOUR if all(packed) else _EIGHT
+    yield from _multiply(task, op, op.a.type.shape[-1] * (_EIGHT // _FOUR if packed[0] else 1), (bits, bits), bits)
+
+
+def _multiply(task: Task, op: Op, k: int, element_bits: tuple[int, int], rate_bits: int):
+    """A product into tensor memory. `element_bits` are those of an element of A and of B in shared memory."""
     if not enabled(task, op, op.predicate):
         return
     yield None
     machine, model = task.machine, task.machine.model
-    a, b = op.a.type, op.b.type
-    (m, n), k = op.acc.type.shape[-2:], a.shape[-1]
-    machine.advance(task, task.clock + model["tcgen05.issue"] * model.instructions(m, n, k, a.element.bits))
-    operands = model.shared_operands(m, n, k, a.element.bits, b.element.bits, a.space != "tmem")
-    duration = model.dot(m, n, k, a.element.bits, operands)
-    end = machine.unit(task, "tensor").take(task.clock, duration)
-    machine.record(task.cta, "tensor core", "dot", end - duration, end, f"{m} x {n} x {k}", op)
+    m, n = op.acc.type.shape[-2:]
+    machine.advance(task, task.clock + model["tcgen05.issue"] * model.instructions(m, n, k, rate_bits))
+    operands = model.shared_operands(m, n, k, *element_bits, op.a.type.space != "tmem")
+    end = _on_tensor_cores(task, op, (task.cta, ), model.dot(m, n, k, rate_bits, operands), f"{m} x {n} x {k}")
     dot = _queued(task, InFlight("async_dot", task, op, end + model["tcgen05.latency"], lambda dot: None))
     if op.attrs.get("waits"):
         while not dot.landed:
@@ -43,13 +56,68 @@ def tcgen05_mma(task, op):
         task.floor = task.clock
 
 
-@timed("tcgen05_commit")
-def tcgen05_commit(task, op):
+def _on_tensor_cores(task: Task, op: Op, ctas: tuple, duration: float, label: str) -> float:
+    """When the tensor cores of all `ctas` are done, which begin when all are free."""
+    units = [cta.sm.units["tensor"] for cta in ctas]
+    start = max(task.clock, *(unit.free for unit in units))
+    for cta, unit in zip(ctas, units):
+        unit.take(start, duration)
+        task.machine.record(cta, "tensor core", "dot", start, start + duration, label, op)
+    return start + duration
+
+
+@timed("tcgen05_mma_pair")
+def tcgen05_mma_pair(task, op):
+    """Each CTA of the pair multiplies its rows, and its shared memory gives half of the columns of B."""
     if not enabled(task, op, op.predicate):
         return
-    barrier, before = single(task, op, op.barrier), task.tensor_work[-1] if task.tensor_work else None
-    end = max(task.clock, before.end) if before is not None else task.clock
-    barrier.expect(_queued(task, InFlight("tcgen05_commit", task, op, end, barrier.arrive_of)))
+    machine, model = task.machine, task.machine.model
+    a, b = op.a.type, op.b.type
+    (m, n), k, bits = op.acc.type.shape[-2:], a.shape[-1], a.element.bits
+    machine.advance(task, task.clock + model["tcgen05.issue"] * model.instructions(m, n, k, bits))
+    operands = model.shared_operands(m, b.shape[-1], k, bits, b.element.bits, a.space != "tmem")
+    ctas = task.cta, peer(task, op, op.peer)
+    end = _on_tensor_cores(task, op, ctas, model.dot(2 * m, n, k, bits, operands, len(ctas)), f"pair: {2 * m} x {n} x {k}")
+    _queued(task, InFlight("async_dot", task, op, end + model["tcgen05.latency"], lambda dot: None))
+
+
+@timed("tmem_copy")
+def tmem_copy(task, op):
+    """In the queue of products, and read from shared memory as their operands are."""
+    if not enabled(task, op, op.predicate):
+        return
+    machine, model = task.machine, task.machine.model
+    size = op.source.type.numel * op.source.type.element.bytes
+    machine.advance(task, task.clock + model["tcgen05.issue"])
+    end = machine.unit(task, "tensor").take(task.clock, size / model["tensor.operand_bytes"])
+    _queued(task, InFlight("tmem_copy", task, op, end + model["tcgen05.latency"], lambda copy: None))
+
+
+@timed("tcgen05_commit")
+def tcgen05_commit(task, op):
+    if enabled(task, op, op.predicate):
+        _commit(task, op, [single(task, op, op.barrier)])
+
+
+@timed("tcgen05_commit_pair")
+def tcgen05_commit_pair(task, op):
+    if enabled(task, op, op.predicate):
+        barrier = single(task, op, op.barrier)
+        ranks = sorted({position(task, op, target) for target in op.targets})
+        _commit(task, op, [barrier_of(peer(task, op, rank), barrier, task, op) for rank in ranks])
+
+
+def _commit(task: Task, op: Op, barriers: list[Mbarrier]) -> None:
+    """One arrival on each of the barriers when all that the task has queued is done."""
+    end = max(task.clock, task.tensor_work[-1].end) if task.tensor_work else task.clock
+
+    def land(commit: InFlight) -> None:
+        for barrier in barriers:
+            barrier.arrive_of(commit)
+
+    commit = _queued(task, InFlight("tcgen05_commit", task, op, end, land))
+    for barrier in barriers:
+        barrier.expect(commit)
     task.machine.advance(task, task.clock)
 
 
