@@ -87,7 +87,7 @@ def tmem_copy(task, op):
     if not enabled(task, op, op.predicate):
         return
     machine, model = task.machine, task.machine.model
-    size = op.source.type.numel * op.source.type.element.bytes
+    size = op.source.type.bytes
     machine.advance(task, task.clock + model["tcgen05.issue"])
     end = machine.unit(task, "tensor").take(task.clock, size / model["tensor.operand_bytes"])
     _queued(task, InFlight("tmem_copy", task, op, end + model["tcgen05.latency"], lambda copy: None))
