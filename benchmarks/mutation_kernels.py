@@ -86,6 +86,19 @@ def _tutorial_attention() -> tuple:
     return module.attention, *module.arguments(q, k, v, np.zeros_like(q), np.zeros(q.shape[:3], np.float32), BN=64)
 
 
+def _tensor_attention() -> tuple:
+    """256 queries and four blocks of keys."""
+    module = _tutorial("10_blackwell_attention")
+    return module.attention, *module.arguments(*module.problem(1, 256, 16), BN=64, PARTS=1)
+
+
+def _attention_backward() -> tuple:
+    """128 of 384 keys, and three blocks of queries: with one program the sums of dQ have one order."""
+    module = _tutorial("18_blackwell_attention_backward")
+    _, args, meta = module.arguments(*module.problem(1, 384, 16, False)[0], PARTS=2)
+    return module.attention_backward, (1, 1), args, meta
+
+
 def _histogram() -> tuple:
     module = _tutorial("07_radix_histogram")
     keys = np.random.default_rng(0).integers(0, 1 << 8, 600).astype(np.int32)
@@ -177,6 +190,7 @@ CASES = (
     Case("Tutorial 08", "tutorials/08_cluster_launch_control.py", _ragged_sums, target="sm_100a"),
     Case("Tutorial 09", "tutorials/09_blackwell_gemm.py",
          lambda: _tutorial_gemm("09_blackwell_gemm", 256, 192, 128, BN=64, BK=32, STAGES=2, PARTS=2), target="sm_100a"),
+    Case("Tutorial 10", "tutorials/10_blackwell_attention.py", _tensor_attention, target="sm_100a"),
     Case("Tutorial 11", "tutorials/11_tle_pipe_gemm.py",
          lambda: _tutorial_gemm("11_tle_pipe_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 12", "tutorials/12_tle_warp_specialised_gemm.py",
@@ -187,4 +201,5 @@ CASES = (
     Case("Tutorial 16", "tutorials/16_cluster_reduction.py", _softmax),
     Case("Tutorial 17", "tutorials/17_distributed_dot.py",
          lambda: _tutorial_gemm("17_distributed_dot", 32, 64, 192, BM=32, BN=64, BK=32, STAGES=3, num_warps=4)),
+    Case("Tutorial 18", "tutorials/18_blackwell_attention_backward.py", _attention_backward, target="sm_100a"),
 )

@@ -77,7 +77,7 @@ REASONS = (
      "A launch has a step for each tile: the predicate is for K = 0, which `arguments` refuses."),
     (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),
      "At the size of this launch the slot is not filled again, so nobody waits for the arrival. On a larger one it is wrong."),
-    (lambda m: _swapped(m, ARRIVALS, (*OWN_WAITS, "barrier_wait")),
+    (lambda m: _swapped(m, ARRIVALS, (*OWN_WAITS, "barrier_wait", "tmem_store")),
      "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
 )
 

@@ -17,7 +17,7 @@ are as many as SMs at any time, and whoever is fast does more.
 
 How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
 
-Next: 11_tle_pipe_gemm.py, the other language.
+Next: 10_blackwell_attention.py, where tensor memory hands tiles from role to role.
 """
 
 import numpy as np

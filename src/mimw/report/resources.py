@@ -1,6 +1,7 @@
 """The resource table: what every task has and does, and where the shared memory goes.
 
-Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, tensor memory, pipes, barriers and shared memory:
+Input: a program after the passes, and the chip. Output: tables as text, of tasks, buffers, tensor memory, pipes, barriers and
+shared memory:
 
       task      role      warps   registers   buffers   waits for   arrives at   copies   dots
       default   compute       4         256   tile      full        -                 0      0

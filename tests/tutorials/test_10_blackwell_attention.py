@@ -1,0 +1,75 @@
+"""Tutorial 10 on the simulator, and compiled for sm_100a: types, head dimensions, causal and full; "what if" edits."""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mimw
+from mimw.compile import compile_kernel
+from mimw.testing import compare
+from tests.lowering.assembly import assembled
+
+CHIP = dict(target="sm_100a")
+
+
+@pytest.mark.parametrize("dtype, allowed", [(np.float16, 2e-3), (ml_dtypes.bfloat16, 1.5e-2)])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads, seq, dim, chosen", [
+    (1, 256, 64, {}), (2, 512, 32, dict(BN=64, PARTS=2)), (1, 768, 16, dict(PARTS=1)), (1, 256, 128, dict(STAGES=1))], ids=str)
+def test_attention(tutorial, heads, seq, dim, chosen, causal, dtype, allowed):
+    q, k, v, o, lse = tutorial.problem(heads, seq, dim, dtype)
+    grid, args, meta = tutorial.arguments(q, k, v, o, lse, causal, **chosen)
+    mimw.simulate(tutorial.attention, grid, *args, races=True, **meta, **CHIP)
+    wanted, wanted_lse = tutorial.expected(q, k, v, causal)
+    compare(o.astype(np.float32), wanted, rtol=0, atol=allowed)
+    compare(lse, wanted_lse, rtol=0, atol=1e-4)
+
+
+def checked(tutorial, causal=True, seeds=8):
+    grid, args, meta = tutorial.arguments(*tutorial.problem(1, 256, 16), causal, BN=64, PARTS=1)
+    return mimw.check(tutorial.attention, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta, **CHIP)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_right_under_every_interleaving(tutorial, causal):
+    report = checked(tutorial, causal, seeds=200)
+    assert report.ok and report.runs == 200, report
+
+
+P_AND_NEXT = ["tlx.async_dot(p[0], v_tiles[before], o[0], use_acc=n > 1, force_async=True)\n",
+              "tlx.async_dot(q_tiles[0], tlx.local_trans(k_tiles[slot]), s[0], use_acc=False, mBarriers=[scored[0]])\n"]
+INDENT = " " * 16
+
+
+@pytest.mark.parametrize("edits, kind", [
+    (("arrive_count=2", "arrive_count=1"), "PhaseMissed"),
+    (("totalled[me])", "shrunk[me])", "totalled[i], 0)", "shrunk[i], blocks & 1)"), "PhaseMissed"),
+    ((INDENT.join(P_AND_NEXT), INDENT.join(reversed(P_AND_NEXT))), "CopyReadEarly"),
+    (("group_type=tlx.reuse_group_type.distinct)", ")"), "SlotReusedEarly"),
+    (("                tlx.barrier_wait(summed[i], 0)\n", ""), "SlotReusedEarly"),
+    (('                tlx.fence("async_shared")\n', ""), "MissingFence"),
+    (("use_acc=n > 1, force_async", "use_acc=True, force_async"), "UnwrittenRead"),
+], ids=["one arrival", "one barrier for two things", "scores before the product", "all shared", "no last wait", "no fence",
+        "no zero"])
+def test_what_if(edited, edits, kind):
+    assert kind in {finding.kind for finding in checked(edited(*edits)).findings}
+
+
+@pytest.mark.parametrize("causal, spilled", [(False, 4), (True, 0)])
+def test_it_compiles(tutorial, tmp_path, causal, spilled):
+    """At head dimension 128: all 512 columns, a row a thread, P as left operand out of tensor memory, no tile converted."""
+    types = dict.fromkeys(("q_desc", "k_desc", "v_desc", "o_desc"), "tensordesc<bf16[128,128]>")
+    types |= {"lse": "*fp32", "seq": "i32", "scale": "fp32"}
+    done = compile_kernel(tutorial.attention, types, dict(BN=128, D=128, STAGES=2, PARTS=4, CAUSAL=causal), "sm_100a",
+                          dict(num_warps=4))
+    ptx, sass = done.stage("ptx"), done.stage("sass")
+    assert "], 512;" in ptx[ptx.index("tcgen05.alloc"):] and done.metadata.shared < 232448
+    assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 64
+    assert len(re.findall(r"tcgen05\.mma\S+ \[[^]]*\], \[", ptx)) == 32, "half of the products take P out of tensor memory"
+    assert "tcgen05.ld.sync.aligned.32x32b.x64" in ptx and "tcgen05.st.sync.aligned.32x32b.x1.b32" in ptx
+    assert all(name in sass for name in ("UTCHMMA", "LDTM.x64", "STTM.x64", "UTMALDG", "UTMASTG"))
+    assert not re.search(r"convert_layout.*tensor<128x\d+x", done.stage("ttgir"))
+    said = assembled(ptx, tmp_path, "sm_100a")
+    assert re.search(rf"\b{spilled} bytes spill stores", said)

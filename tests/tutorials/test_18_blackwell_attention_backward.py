@@ -1,0 +1,66 @@
+"""Tutorial 18 on the simulator, and compiled for sm_100a: types, head dimensions, causal and full; "what if" edits."""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mimw
+from mimw.compile import compile_kernel
+from mimw.testing import compare
+from tests.lowering.assembly import assembled
+
+CHIP = dict(target="sm_100a")
+
+
+@pytest.mark.parametrize("dtype, allowed", [(np.float16, 5e-3), (ml_dtypes.bfloat16, 4e-2)])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads, seq, dim, chosen", [
+    (1, 128, 64, {}), (2, 256, 32, dict(PARTS=2)), (1, 384, 16, dict(PARTS=2, STAGES=3)), (1, 256, 128, dict(STAGES=1))], ids=str)
+def test_gradients(tutorial, heads, seq, dim, chosen, causal, dtype, allowed):
+    arrays, wanted = tutorial.problem(heads, seq, dim, causal, dtype)
+    grid, args, meta = tutorial.arguments(*arrays, causal, **chosen)
+    mimw.simulate(tutorial.attention_backward, grid, *args, races=True, **meta, **CHIP)
+    for got, one in zip(arrays[4:7], wanted):
+        compare(got.astype(np.float32), one, rtol=allowed, atol=allowed)
+
+
+def checked(tutorial, causal=False, seeds=6, seq=256):
+    arrays, _ = tutorial.problem(1, seq, 16, causal)
+    grid, args, meta = tutorial.arguments(*arrays, causal, PARTS=2)
+    return mimw.check(tutorial.attention_backward, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta, **CHIP)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_right_under_every_interleaving(tutorial, causal):
+    report = checked(tutorial, causal, seeds=200)
+    assert report.ok and report.runs == 200, report
+
+
+@pytest.mark.parametrize("old, new, kind", [
+    ("                tlx.barrier_wait(taken[0], n & 1 ^ 1)\n", "", "SlotReusedEarly"),
+    ("if part == PARTS - 1:", "if part == 0:", "SlotReusedEarly"),
+    ("                tlx.barrier_wait(stored[0], n & 1)\n", "", "DataRace"),
+    ('    tlx.fence("async_shared")\n    tlx.barrier_arrive(ready[0])', "    tlx.barrier_arrive(ready[0])", "MissingFence"),
+    (', store_reduce="add")', ")", "DataRace"),
+    ("dk[0], use_acc=n > 0", "dk[0], use_acc=True", "UnwrittenRead"),
+], ids=["no wait for taken", "early", "no wait for stored", "no fence", "no sum", "no zero"])
+def test_what_if(edited, old, new, kind):
+    assert kind in {finding.kind for finding in checked(edited(old, new)).findings}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_it_compiles(tutorial, tmp_path, causal):
+    """At head dimension 128: all 512 columns; P^T is a left operand out of tensor memory, dS^T one as it lies and transposed."""
+    types = dict.fromkeys(("q_desc", "k_desc", "v_desc", "do_desc", "dk_desc", "dv_desc"), "tensordesc<bf16[128,128]>")
+    types |= {"dq_desc": "tensordesc<fp32[128,32]>", "lse_ptr": "*fp32", "delta_ptr": "*fp32", "seq": "i32", "scale": "fp32"}
+    done = compile_kernel(tutorial.attention_backward, types, dict(D=128, STAGES=2, PARTS=4, CAUSAL=causal), "sm_100a",
+                          dict(num_warps=4))
+    ptx, sass = done.stage("ptx"), done.stage("sass")
+    assert "], 512;" in ptx[ptx.index("tcgen05.alloc"):] and done.metadata.shared < 232448
+    assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 6 * 8
+    assert len(re.findall(r"tcgen05\.mma\S+ \[[^]]*\], \[", ptx)) == 8, "one product of six takes P^T out of tensor memory"
+    assert all(name in sass for name in ("UTCHMMA", "LDTM.x32", "STTM.x16", "UTMALDG", "UTMAREDG.2D.ADD", "UTMASTG"))
+    assert not re.search(r"convert_layout.*tensor<128x\d+x", done.stage("ttgir"))
+    assert int(re.search(r"(\d+) bytes spill stores", assembled(ptx, tmp_path, "sm_100a"))[1]) <= 76
