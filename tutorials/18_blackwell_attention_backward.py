@@ -211,6 +211,7 @@ def arguments(q, k, v, do, dq, dk, dv, lse, delta, causal=False, STAGES=2, PARTS
     """(grid, args, meta) for contiguous (batch, heads, seq, dim) arrays; dq is of fp32 and zero, delta is that of `row_sums`."""
     batch, heads, seq, dim = q.shape
     assert seq % 128 == 0, f"seq {seq} is no multiple of 128"
+    assert STAGES > 1, "the scores of a block are asked for while the queries of the block before are still needed"
 
     def rows(x, width=dim):
         return mimw.TensorDescriptor.from_tensor(x.reshape(batch * heads * seq, dim), [128, width])
