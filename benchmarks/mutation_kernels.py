@@ -99,6 +99,13 @@ def _attention_backward() -> tuple:
     return module.attention_backward, (1, 1), args, meta
 
 
+def _grouped_gemm() -> tuple:
+    """Two programs, three groups, an empty one among them."""
+    module = _tutorial("19_blackwell_grouped_gemm")
+    arrays = module.problem((130, 0, 40), 128, 64)
+    return module.grouped_gemm, *module.arguments(*arrays, 2, BN=64, BK=32, STAGES=2, PARTS=2)
+
+
 def _histogram() -> tuple:
     module = _tutorial("07_radix_histogram")
     keys = np.random.default_rng(0).integers(0, 1 << 8, 600).astype(np.int32)
@@ -202,4 +209,5 @@ CASES = (
     Case("Tutorial 17", "tutorials/17_distributed_dot.py",
          lambda: _tutorial_gemm("17_distributed_dot", 32, 64, 192, BM=32, BN=64, BK=32, STAGES=3, num_warps=4)),
     Case("Tutorial 18", "tutorials/18_blackwell_attention_backward.py", _attention_backward, target="sm_100a"),
+    Case("Tutorial 19", "tutorials/19_blackwell_grouped_gemm.py", _grouped_gemm, target="sm_100a"),
 )

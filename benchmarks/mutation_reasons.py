@@ -45,6 +45,8 @@ REASONS = (
      "clc_consumer fences behind the read of an answer; where nobody does, the compiler puts the fence in."),
     (lambda m: any(_of(m, file) for file in ASKING) and m.change == "drop predicate",
      "After a refusal nobody asks again, so nobody waits for the stage: an arrival more does not matter."),
+    (lambda m: _of(m, "tutorials/18_blackwell_attention_backward.py") and _swapped(m, ("barrier_wait", ), ("tmem_load", )),
+     "dV is done by then: the task has waited for a commit that stands behind the last product for dV, and it covers that one."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
      "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),

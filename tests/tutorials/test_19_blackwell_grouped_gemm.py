@@ -1,0 +1,59 @@
+"""Tutorial 19 on the simulator, and compiled for sm_100a: groups of any size, shapes that tiles do not divide; "what if" edits."""
+
+import re
+
+import numpy as np
+import pytest
+
+import mimw
+from mimw.compile import compile_kernel
+from mimw.testing import compare
+from tests.lowering.assembly import assembled
+
+CHIP = dict(target="sm_100a")
+SMALL = dict(BN=64, BK=32, STAGES=2, PARTS=2)
+
+
+@pytest.mark.parametrize("sizes, n, k, programs, chosen", [
+    ((128, ), 64, 64, 1, {}), ((1, 0, 130, 5), 72, 40, 2, {}), ((0, 0, 200), 128, 32, 3, dict(PARTS=4)), ((300, 7), 96, 72, 2, {}),
+    ((0, 0), 64, 32, 2, {})], ids=str)
+def test_products(tutorial, sizes, n, k, programs, chosen):
+    a, b, bias, c, offsets = tutorial.problem(sizes, n, k)
+    grid, args, meta = tutorial.arguments(a, b, bias, c, offsets, programs, **SMALL | chosen)
+    mimw.simulate(tutorial.grouped_gemm, grid, *args, races=True, **meta, **CHIP)
+    wanted = tutorial.expected(a, b, bias, offsets)
+    compare(c[:len(wanted)], wanted.astype(np.float16), rtol=2e-2, atol=2e-2)
+
+
+def checked(tutorial, seeds=6):
+    grid, args, meta = tutorial.arguments(*tutorial.problem((130, 0, 40), 128, 64), 3, **SMALL)
+    return mimw.check(tutorial.grouped_gemm, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta, **CHIP)
+
+
+def test_right_under_every_interleaving(tutorial):
+    report = checked(tutorial, seeds=200)
+    assert report.ok and report.runs == 200, report
+
+
+@pytest.mark.parametrize("old, new, kind", [
+    ("c, [end, N], [N, 1]", "c, [tl.load(offsets + groups), N], [N, 1]", "DataRace"),
+    ("if part == PARTS - 1:", "if part == 0:", "SlotReusedEarly"),
+    ("store_wait(1)", "store_wait(2)", "SourceOverwritten"),
+    ("use_acc=k > 0", "use_acc=True", "UnwrittenRead"),
+], ids=["a map too long", "early", "two places", "no zero"])
+def test_what_if(edited, old, new, kind):
+    assert kind in {finding.kind for finding in checked(edited(old, new)).findings}
+
+
+def test_it_compiles(tutorial, tmp_path):
+    """At full size, with nothing spilled: the map of C is made on the device, B has three dimensions."""
+    types = {"a_desc": "tensordesc<fp16[128,64]>", "b_desc": "tensordesc<fp16[1,64,256]>", "bias": "*fp16", "c": "*fp16",
+             "offsets": "*i32", "groups": "i32", "N": "i32", "K": "i32"}
+    done = compile_kernel(tutorial.grouped_gemm, types, dict(BM=128, BN=256, BK=64, STAGES=3, PARTS=4), "sm_100a",
+                          dict(num_warps=4))
+    ptx, sass = done.stage("ptx"), done.stage("sass")
+    assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 4 and "], 512;" in ptx[ptx.index("tcgen05.alloc"):]
+    assert "tensormap.replace" in ptx and "cp.async.bulk.tensor.3d" in ptx
+    assert all(name in sass for name in ("UTCHMMA", "LDTM", "UTMALDG.3D", "UTMASTG"))
+    assert not re.search(r"convert_layout.*tensor<128x\d+x", done.stage("ttgir"))
+    assert "0 bytes spill stores" in assembled(ptx, tmp_path, "sm_100a") and done.metadata.shared < 232448
