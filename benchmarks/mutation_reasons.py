@@ -47,6 +47,11 @@ REASONS = (
      "After a refusal nobody asks again, so nobody waits for the stage: an arrival more does not matter."),
     (lambda m: _of(m, "tutorials/18_blackwell_attention_backward.py") and _swapped(m, ("barrier_wait", ), ("tmem_load", )),
      "dV is done by then: the task has waited for a commit that stands behind the last product for dV, and it covers that one."),
+    (lambda m: _swapped(m, ("tma_store_wait", ), ("fill_descriptor_slot", )),
+     "In the model a copy reads its map when it is issued: slots of descriptors hold no bytes there. On a chip that reads the map "
+     "later this wait is needed."),
+    (lambda m: m.word == "view_descriptor_slot" and "past barrier_wait" in m.change,
+     "The map is the task's own, made before both."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
      "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),

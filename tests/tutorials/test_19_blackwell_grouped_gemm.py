@@ -25,8 +25,8 @@ def test_products(tutorial, sizes, n, k, programs, chosen):
     compare(c[:len(wanted)], wanted.astype(np.float16), rtol=2e-2, atol=2e-2)
 
 
-def checked(tutorial, seeds=6):
-    grid, args, meta = tutorial.arguments(*tutorial.problem((130, 0, 40), 128, 64), 3, **SMALL)
+def checked(tutorial, seeds=6, programs=2):
+    grid, args, meta = tutorial.arguments(*tutorial.problem((130, 0, 40), 128, 64), programs, **SMALL)
     return mimw.check(tutorial.grouped_gemm, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta, **CHIP)
 
 
@@ -42,7 +42,9 @@ def test_right_under_every_interleaving(tutorial):
     ("use_acc=k > 0", "use_acc=True", "UnwrittenRead"),
 ], ids=["a map too long", "early", "two places", "no zero"])
 def test_what_if(edited, old, new, kind):
-    assert kind in {finding.kind for finding in checked(edited(old, new)).findings}
+    """With three programs, the tiles that share rows are those of two."""
+    programs = 3 if kind == "DataRace" else 2
+    assert kind in {finding.kind for finding in checked(edited(old, new), programs=programs).findings}
 
 
 def test_it_compiles(tutorial, tmp_path):
