@@ -37,7 +37,7 @@ def test_every_barrier_is_used_or_seen(name):
 
 
 LIES = {"view", "free", "tile", "block", "gathered", "lhs", "rhs", "left", "right", "columns", "rows", "elements", "bytes", "alike",
-        "picked", "flat"}
+        "picked", "flat", "packed"}
 GONE = {"local_ptr"}  # before layouts are chosen
 
 

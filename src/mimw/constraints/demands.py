@@ -13,12 +13,14 @@ from dataclasses import replace
 from ..errors import LayoutConflict
 from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
+from ..ir.tensor_memory import holds_scales
 from ..ir.types import Buffer
 from .defaults import nvmma_shared, plain_shared
 from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, WholeTiles
 from .views import View, is_retyped
 
 Views = dict[Value, tuple[View, ...]]
+_TMA_BOX = 256  # elements along a dimension of one copy, at most: PTX ISA, tensors
 _TMA_BEGINS = 128  # multiples of bytes of shared memory: PTX ISA, cp.async.bulk.tensor
 
 
@@ -220,11 +222,28 @@ def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
         yield replace(rows, layouts=InOrder())  # what TMA makes of one dimension will do, too
 
 
+def _packed(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
+    """What tcgen05.cp takes: packed scales as they follow each other, of which TMA brings blocks without a swizzle; tiles with K
+    contiguous, as operands lie."""
+    tile = "buffer" in op.row.places and not holds_scales(op.buffer.type)
+    rank, shape = len(buffer.type.shape), buffer.type.shape
+    stripes = rank == 2 and shape[0] > 1 and shape[1] > _TMA_BOX
+    scales = Exactly(plain_shared(rank) if stripes else NvmmaShared(0, 8, rank))
+    for view in views[buffer]:
+        dropped = len(view.alloc.type.shape) - rank
+        if tile:
+            yield Requirement(view.alloc, AnyNvmma(view.dims[1] - dropped, rank), op.site, op.name, "a tile is read along its rows")
+            continue
+        whole = view.dims == tuple(range(dropped, dropped + rank)) and not dropped
+        yield Requirement(view.alloc, scales if whole else Impossible("packed scales that are turned"), op.site, op.name,
+                          "packed scales are read as they follow each other", pins=True)
+
+
 # What an op demands for how its row says that an operand lies; the other ways to lie suit any layout.
 _BY_KIND = {"block": _block, "gathered": _gathered, "lhs": _dot_operand("A", 1, (16, )), "rhs": _dot_operand("B", 0, (16, )),
             "left": _dot_operand("A", 1, (8, 16)), "right": _dot_operand("B", 0, (8, 16)), "rows": _rows, "elements": _elements,
-            "alike": _alike, "bytes": _bytes}
+            "alike": _alike, "bytes": _bytes, "packed": _packed}
 # What allocations and two kinds of views demand by what their authors said of the result.
 _BY_VIEW = {"placed": _allocation, "slot": _index, "retyped": _reinterpret}
 # The ways to lie of a buffer that an op takes as one whole tile.
-_WHOLE = frozenset(("free", "tile", "block", "gathered", "lhs", "rhs", "left", "right", "rows", "alike", "bytes"))
+_WHOLE = frozenset(("free", "tile", "block", "gathered", "lhs", "rhs", "left", "right", "rows", "alike", "bytes", "packed"))

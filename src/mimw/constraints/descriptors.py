@@ -8,7 +8,8 @@ example:
 
 A block of one row has no swizzle. Rows that are picked lie in the tile as if the tile had been copied as a block, so
 their descriptor swizzles as that block does. Hence one descriptor cannot serve for both. Where the author has pinned the
-layout of the buffer that TMA fills or reads, without a swizzle or padded for fp4, the descriptor has that one.
+layout of the buffer that TMA fills or reads, without a swizzle or padded for fp4, the descriptor has that one; packed scales
+have no swizzle.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def descriptor_layouts(program: Program, values: list[Value]) -> dict[Value, Nvm
 
 
 def _pinned(program: Program) -> list[Requirement]:
-    """Of each copy of a block what it wants, if an author has pinned the layout of one of the buffers."""
-    if not any(isinstance(op.attrs.get("layout"), NvmmaShared) for op in program.walk()):
+    """Of each copy of a block what it wants, if an author has pinned the layout of one of the buffers, or an op takes one as packed
+    scales."""
+    if not any(isinstance(op.attrs.get("layout"), NvmmaShared) or "packed" in op.row.lies.values() for op in program.walk()):
         return []
     return [one for one in find_requirements(program, find_views(program)) if one.block is not None]
 

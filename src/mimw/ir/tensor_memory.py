@@ -23,6 +23,7 @@ SMALLEST = 32                   # columns of an allocation, which is a power of 
 ATOMS = ("32x32b", "16x64b", "16x128b", "16x256b")      # in the order of bits across an atom of 16 rows: 1, 2 and 3
 _WARPGROUP, _LANE_BITS, _ATOM_ROWS = 4, 5, 16
 _SCALE_ROWS, _SCALE_COLUMNS = 32, 4     # of one column of a table of scales
+_BLOCK_ROWS = 128                       # of one tcgen05.cp of scales
 
 
 def holds_scales(type_: Buffer) -> bool:
@@ -49,8 +50,28 @@ def columns_of(type_: Buffer) -> int:
     """The columns of 32 bits that one buffer takes."""
     rows, columns = type_.shape
     if holds_scales(type_):
-        return max(rows, 64) // _SCALE_ROWS * -(-columns // _SCALE_COLUMNS)
+        return row_groups(rows) * -(-columns // _SCALE_COLUMNS)
     return -(-columns * type_.element.bytes // COLUMN_BYTES)
+
+
+def is_packed(shape: tuple[int, ...], rows: int, columns: int) -> bool:
+    """Whether a buffer of that shape in shared memory may hold a table of scales in the order in which tcgen05.cp takes it: blocks
+    of 128 rows and 4 columns, 512 bytes each, in which the four groups of 32 rows lie side by side (PTX ISA, "Scale factor
+    layouts")."""
+    if rows % _BLOCK_ROWS or columns % _SCALE_COLUMNS:
+        return False
+    down, across = rows // _BLOCK_ROWS, columns // _SCALE_COLUMNS
+    return tuple(shape) in ((down, across, 32, 16), (down, across, 32, 4, 4), (1, down, across, 2, 256), (down, across * 512))
+
+
+def is_repeated(shape: tuple[int, ...], rows: int, columns: int) -> bool:
+    """Whether a buffer of that shape holds 32 rows that tcgen05.cp repeats for each of the four warps."""
+    return rows == _BLOCK_ROWS and columns % 16 == 0 and tuple(shape) == (_SCALE_ROWS * (columns // 16), 16)
+
+
+def row_groups(rows: int) -> int:
+    """The columns that 4 columns of a table of so many rows take: 32 rows lie in a column, and Triton has room for 64 at least."""
+    return max(2, -(-rows // _SCALE_ROWS))
 
 
 def layout_of(type_: Buffer) -> TensorMemory:

@@ -214,8 +214,9 @@ def _between_proxies(earlier: MemoryAccess, later: MemoryAccess) -> int | None:
     if later.space == "shared":
         if later.write:
             return REUSABLE
-        # The compiler fences what a task wrote itself before an asynchronous dot of that task reads it.
-        return None if "dot" in later.op.row.traits and earlier.strand.task is later.strand.task else FENCED
+        # The compiler fences what a task wrote itself before an asynchronous dot, or a tmem_copy, of that task reads it.
+        own = earlier.strand.task is later.strand.task
+        return None if own and not later.op.row.traits.isdisjoint(("dot", "fenced")) else FENCED
     if later.space == "tensor":
         return None     # Tensor memory is reached by tcgen05 operations only, whose order is that of their waits.
     return GLOBAL if earlier.write and (not later.write or later.scope) else None

@@ -48,6 +48,7 @@ from .grant_registers import grant_registers
 from .join_copies import join_copies
 from .keep_loops import keep_loops
 from .narrow_releases import narrow_releases
+from .pad_fp4 import pad_fp4
 from .place_aliases import check_aliases, place_aliases
 from .place_lanes import place_lanes
 from .place_meetings import place_meetings
@@ -57,6 +58,7 @@ from .shared_operands import shared_operands
 from .shared_pointers import shared_pointers
 from .slot_arrays import slot_arrays
 from .space_slots import space_slots
+from .stage_scales import stage_scales
 from .stamp_time import stamp_time
 from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
@@ -130,6 +132,9 @@ PASSES: tuple[Pass, ...] = (
     rewrite("drop_unused", drop_unused, "drops pure ops that nothing uses, so that what follows counts what really runs; captures "
             "and remote views are the author's even if unused", after="tasks cluster"),
     check("aliases", check_aliases, "remarks on storages that no buffer uses", after="drop_unused"),
+    rewrite("pad_fp4", pad_fp4, "pads fp4 that is multiplied by fp8, before anything adds up shared memory", after="drop_unused"),
+    rewrite("stage_scales", stage_scales, "copies scales to tensor memory, before anything adds up its columns",
+            after="drop_unused"),
     rewrite("place_aliases", place_aliases, "gives buffers that share storage their places, and the storage its size",
             after="shared_pointers drop_unused"),
     rewrite("place_tensor_memory", place_tensor_memory, "gives buffers in tensor memory their columns, or refuses too many of them",

@@ -81,7 +81,7 @@ class _Stamper:
     def label(self, op: Op) -> str:
         """What an op waits for or works on, by the user's name where there is one."""
         if "dot" in op.row.traits:
-            return " x ".join(map(str, (*op.results[0].type.shape, op.a.type.shape[-1])))
+            return " x ".join(map(str, (*(op.result if op.results else op.acc).type.shape, op.a.type.shape[-1])))
         for operand in _NAMED:
             value = self.array(getattr(op, operand)) if operand in op.row.places else None
             if value is not None and value.name:

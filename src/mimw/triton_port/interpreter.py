@@ -24,9 +24,9 @@ from triton.runtime.interpreter import (
     InterpreterBuilder,
     TensorHandle,
     _dot_scaled_scale_to_f32,
-    _unpack_e2m1,
 )
 from triton.runtime.interpreter import _round_f32_to_tf32 as round_f32_to_tf32
+from triton.runtime.interpreter import _unpack_e2m1 as unpack_e2m1
 
 NUMPY = {
     "i1": np.dtype(bool), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),
@@ -210,7 +210,7 @@ class TileBuilder(InterpreterBuilder):
 
 def _scaled_operand(value, scale, format_: str, packed_axis: int, kind, k_axis: int):
     if format_ == "E2M1":
-        data = _unpack_e2m1(value.data.view(np.uint8), packed_axis)
+        data = unpack_e2m1(value.data.view(np.uint8), packed_axis)
     elif value.data.dtype.kind in "iu":
         data = value.data.view(_SCALED[format_]).astype(np.float32)
     else:

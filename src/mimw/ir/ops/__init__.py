@@ -80,9 +80,10 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
     lies            how a buffer has to lie in shared memory for the op, an entry for each operand: `view`, as what it is a view of;
                     `free`, in any layout, read or written tile by tile by threads; `tile`, in any layout of the whole tile;
                     `block`, as TMA moves a descriptor's block; `gathered`, as TMA moves a block of the tile's shape; `lhs` or
-                    `rhs`, as wgmma reads that operand; `left` or `right`, as tcgen05.mma does; `columns`, in tensor memory; `rows`,
-                    a tile in plain rows, or `elements` picked from some; `bytes`, its elements one after the other; `alike`, as the
-                    other operand marked so; `picked`, best in plain rows, for `flat` operands, which are what picks
+                    `rhs`, as wgmma reads that operand; `left` or `right`, as tcgen05.mma does; `columns`, in tensor memory;
+                    `packed`, as tcgen05.cp reads what goes there; `rows`, a tile in plain rows, or `elements` picked from some;
+                    `bytes`, its elements one after the other; `alike`, as the other operand marked so; `picked`, best in plain
+                    rows, for `flat` operands, which are what picks
     rule            the layout rule of the op's tiles, where it is a special case of the one named before
     end             the end of a pipe that calls the op, `writer` or `reader`
     traits          `dot`, a matrix product; `observer`, an op that changes nothing for a program without it; `branch` runs one of
@@ -93,7 +94,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     product before it; `whole` writes a buffer as a whole, if there is no mask; `reduces` may combine what it
                     writes with what is there; `assembly` is the author's; `named` is about a hardware barrier with a number;
                     `pairs` is done by the tensor cores of a pair of CTAs, `pair_load` brings bytes to
-                    the barrier of one CTA of a pair; `steals` takes work that another CTA would have done;
+                    the barrier of one CTA of a pair; `steals` takes work that another CTA would have done; `fenced`, and
+                    `dot`, read what their own task wrote behind a proxy fence of the compiler's;
                     `clusters_only` is an illegal instruction in a launch without clusters; `reshape` keeps all elements in
                     row-major order; `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less
                     those with the trait `alone`; `lanes` takes a number that differs between the threads of a task; `fetch` is a

@@ -50,6 +50,8 @@ from .rounding import *  # noqa: F403
 from .rounding import __all__ as _rounding
 from .row_copies import *  # noqa: F403
 from .row_copies import __all__ as _row_copies
+from .scaled import *  # noqa: F403
+from .scaled import __all__ as _scaled
 from .tcgen05 import *  # noqa: F403
 from .tcgen05 import __all__ as _tcgen05
 from .tdm import *  # noqa: F403
@@ -66,6 +68,6 @@ from .utilities import __all__ as _utilities
 __all__ = [
     *_alias, *_amd, *_async_task, *_barrier, *_blackwell, *_bulk, *_clc, *_cluster, *_copy, *_descriptors, *_gather,
     *_layouts, *_local_mem, *_mma, *_named_barrier, *_not_yet, *_prefetch, *_register_layouts, *_require, *_retype,
-    *_rounding, *_row_copies, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities,
+    *_rounding, *_row_copies, *_scaled, *_tcgen05, *_tdm, *_tma, *_tmem, *_types, *_utilities,
     "_to_mxfp8_block",
 ]

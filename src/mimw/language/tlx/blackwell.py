@@ -1,39 +1,19 @@
-"""Scaled dots, and words of the chips with tensor memory that are not offered yet: each checks, then raises `NotYet`.
+"""The product of two tiles in microscaling formats.
 
-Input: the arguments of a kernel's call. Output: an error with the author's line, so that published kernels import and
-fail clearly. For example:
+Input: the arguments of a kernel's call. Output: Triton's op, or an error with the author's line. For example:
 
-    tlx.async_dot_scaled(..)      sm_90: AssertionError, only available on Blackwell chips with tensor memory
-                                  sm_100: NotYet: not yet: tlx.async_dot_scaled is not offered by this release
+    tlx.dot_scaled(a, sa, "e4m3", b, sb, "e4m3", tiles_per_warp=[2])      ValueError: tiles_per_warp requires 2 entries, got 1
 """
 
 from __future__ import annotations
 
 import triton.language.core as tl
 
-from ..core import not_yet, word
+from ..core import word
 from ..refuse import refuse
-from .arguments import is_int, needs_tensor_memory
+from .arguments import is_int
 
-__all__ = ["async_dot_scaled", "dot_scaled"]
-
-_SCALED_FORMATS = ("e2m1", "e4m3", "e5m2")
-
-
-@word
-def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_format: tl.constexpr, use_acc=None, pred=None,
-                     mBarriers=(), two_ctas: tl.constexpr = False, force_async: tl.constexpr = False,
-                     out_dtype: tl.constexpr = tl.float32, _semantic=None) -> None:
-    """Block-scaled matrix multiply into tensor memory; not offered yet.
-
-    errors:    AssertionError on chips without tensor memory and for an unknown format; else NotYet
-    """
-    needs_tensor_memory("async_dot_scaled", _semantic)
-    for name, given in (("A_format", A_format), ("B_format", B_format)):
-        if given not in _SCALED_FORMATS:
-            refuse(AssertionError, f"async_dot_scaled: {name} must be one of {_SCALED_FORMATS}, got {given!r}")
-    raise not_yet(_semantic, "async_dot_scaled")
-
+__all__ = ["dot_scaled"]
 
 @word
 def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_format: tl.constexpr, acc=None,

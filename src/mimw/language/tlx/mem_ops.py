@@ -22,14 +22,13 @@ from .local_mem import *  # noqa: F403
 from .local_mem import __all__ as _local_mem
 from .named_barrier import *  # noqa: F403
 from .named_barrier import __all__ as _named_barrier
-from .not_yet import tmem_copy
 from .prefetch import *  # noqa: F403
 from .prefetch import __all__ as _prefetch
 from .retype import *  # noqa: F403
 from .retype import __all__ as _retype
 from .tma import *  # noqa: F403
 from .tma import __all__ as _tma
-from .tmem import subslice
+from .tmem import subslice, tmem_copy
 
 __all__ = [
     "storage_alias_spec", "subslice", "tmem_copy", *_barrier, *_bulk, *_cluster, *_copy, *_descriptors, *_gather,

@@ -1,6 +1,6 @@
 """The public words that this release does not offer, with their parameters: each can be imported, and says so when called.
 
-    tmem_copy = _declare("tmem_copy", "src dst")       tlx.tmem_copy(a, b) in a kernel raises NotYet, with the line
+    amd_mfma_commit = _declare("amd_mfma_commit", "value preserve=None")      tlx.amd_mfma_commit(x) raises NotYet, with the line
 
 Input: a name and its published parameters. Output: the word. It leaves this file when it is implemented in the file of its family.
 """
@@ -13,7 +13,7 @@ import inspect
 from ..core import not_yet, word
 
 __all__ = [
-    "tmem_copy", "require_amd_wmma_layout", "rematerialized_range", "amd_register_resident",
+    "require_amd_wmma_layout", "rematerialized_range", "amd_register_resident",
     "amd_register_handoff", "amd_scheduled_mfma", "amd_mfma_commit",
 ]
 
@@ -38,9 +38,6 @@ def _declare(name: str, declared: str):
     not_offered.__signature__ = inspect.Signature([*_parameters(declared), hidden])
     return word(not_offered)
 
-
-# buffers
-tmem_copy = _declare("tmem_copy", "src dst")
 
 # layouts
 require_amd_wmma_layout = _declare(

@@ -37,9 +37,9 @@ def dot(A, B, acc, use_acc, pred, barriers, two_ctas: bool, force_async: bool, o
     waits = not barriers and not force_async
     if two_ctas:
         _check_pair(a, b, waits, semantic)
-        pairs.record_dot(a, b, into, _use_acc(use_acc, semantic), when, barriers, semantic)
+        pairs.record_dot(a, b, into, use_acc_of("async_dot", use_acc, semantic), when, barriers, semantic)
         return
-    builder.record("tcgen05_mma", a.handle, b.handle, into.handle, _use_acc(use_acc, semantic), when,
+    builder.record("tcgen05_mma", a.handle, b.handle, into.handle, use_acc_of("async_dot", use_acc, semantic), when,
                    **({"waits": True} if waits else {}))
     for barrier in barriers:
         builder.record("tcgen05_commit", barrier, when, of_dot=True)
@@ -52,13 +52,13 @@ def barriers_of(name: str, barriers) -> tuple:
     return tuple(barriers or ())
 
 
-def _use_acc(use_acc, semantic):
-    """None counts as True; a run-time i1 stays one."""
+def use_acc_of(name: str, use_acc, semantic):
+    """`use_acc=` of a product: None counts as True; a run-time i1 stays one."""
     if use_acc is None:
         return True
     if isinstance(use_acc, (bool, int)):
         return bool(use_acc)
-    return predicate_handle("async_dot: use_acc", use_acc, semantic)
+    return predicate_handle(f"{name}: use_acc", use_acc, semantic)
 
 
 def _operand(name: str, operand, storages: tuple) -> buffered_tensor:

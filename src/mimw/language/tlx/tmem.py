@@ -1,4 +1,4 @@
-"""Buffers in tensor memory: what their allocation checks, and views of their columns.
+"""Buffers in tensor memory: what their allocation checks, views of their columns, and copies from shared memory.
 
 Input: the arguments of a kernel's call. Output: the ops of shared memory's buffers, on buffers in the space "tmem". For example:
 
@@ -12,14 +12,15 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ...ir.tensor_memory import COLUMNS, ROWS, columns_of
+from ...ir.tensor_memory import COLUMNS, ROWS, columns_of, is_packed, is_repeated
 from ..core import word
 from ..refuse import refuse
 from .arguments import is_int, needs_tensor_memory, one_buffer
 from .types import buffered_tensor, storage_kind
 
-__all__ = ["subslice"]
+__all__ = ["subslice", "tmem_copy"]
 
+_BYTES, _TILE_ROWS = (tl.int8, tl.uint8), 128
 _SCALE_ROWS = (32, 64, 128, 256, 512)
 
 
@@ -32,7 +33,7 @@ def check_allocation(shape: tuple[int, ...], dtype: tl.dtype, semantic) -> None:
     rows, columns = shape
     if dtype.primitive_bitwidth < 8 or dtype.primitive_bitwidth > 32:
         refuse(ValueError, f"local_alloc: tensor memory holds elements of 8, 16 or 32 bits, got {dtype}")
-    scales = dtype in (tl.int8, tl.uint8)
+    scales = dtype in _BYTES
     allowed = _SCALE_ROWS if scales else ROWS
     if rows not in allowed:
         what = "a table of scales (8-bit integers)" if scales else "a buffer in tensor memory"
@@ -76,6 +77,48 @@ def subslice(buf, offset: tl.constexpr, size: tl.constexpr, _semantic=None) -> b
     if buf.type.storage is not storage_kind.tmem:
         refuse(KernelError, f"subslice cuts buffers in tensor memory, got {buf}", mend="use tlx.local_slice")
     return columns(buf, offset, size, "subslice", _semantic)
+
+
+@word
+def tmem_copy(src, dst, _semantic=None) -> None:
+    """Start a copy of one buffer in shared memory to one in tensor memory, by one thread of the task.
+
+    args:      src - one buffer in shared memory; for a tile of the shape and dtype of `dst`; for a table of scales, bytes in
+                     packed form: blocks of 128 rows x 4 columns, in each the groups of 32 rows side by side
+               dst - one buffer in tensor memory: a tile of 128 rows; or a table of scales (r, c) of 8-bit integers, r a multiple
+                     of 128 and c of 4, of which `src` has the shape [r/128, c/4, 32, 16], [r/128, c/4, 32, 4, 4],
+                     [1, r/128, c/4, 2, 256] or [r/128, (c/4)*512]; or, of 128 rows and c a multiple of 16, [32*(c/16), 16]: 32
+                     rows, which each group of 32 rows of `dst` gets
+    orders:    in order with the task's other tensor-core work, so a product behind it reads what it brings; for all others
+               done at the arrival of a `tcgen05_commit`, or of the mBarriers of a later product. `src` must not be
+               overwritten before that. What another task stored to `src` needs a `fence("async_shared")` there
+    errors:    AssertionError on chips without tensor memory, and for scales in another form; KernelError for anything but one
+               buffer in shared and one in tensor memory, and for tiles of unequal shapes or dtypes; ValueError for one of 64 rows
+    lowers to: ttng.tmem_copy: tcgen05.cp.32x128b.warpx4, of tiles tcgen05.cp.128x256b
+    """
+    needs_tensor_memory("tmem_copy", _semantic)
+    src, dst = one_buffer("tmem_copy", "src", src), one_buffer("tmem_copy", "dst", dst)
+    for name, buffer, storage in (("src", src, storage_kind.smem), ("dst", dst, storage_kind.tmem)):
+        if buffer.type.storage is not storage:
+            refuse(KernelError, f"tmem_copy: `{name}` must lie in {'shared' if name == 'src' else 'tensor'} memory, got {buffer}",
+                   mend="tlx.local_load and tlx.local_store move between the two by registers")
+    if dst.dtype in _BYTES:
+        _check_packed(src, dst)
+    elif src.shape != dst.shape or src.dtype != dst.dtype:
+        refuse(KernelError, f"tmem_copy: `src` and `dst` must be of one shape and dtype, got {src} and {dst}")
+    elif dst.shape[0] != _TILE_ROWS:
+        refuse(ValueError, f"tmem_copy: a tile has {_TILE_ROWS} rows, got {dst.shape[0]}", mend="use tlx.local_store")
+    _semantic.builder.record("tmem_copy", src.handle, dst.handle, None)
+
+
+def _check_packed(src: buffered_tensor, dst: buffered_tensor) -> None:
+    rows, columns = dst.shape
+    is_bytes = src.dtype in _BYTES or src.dtype == tl.float8e4nv
+    if not is_bytes or not (is_packed(src.shape, rows, columns) or is_repeated(src.shape, rows, columns)):
+        down, across = (f"{rows // 128}", f"{columns // 4}") if rows % 128 == 0 and columns % 4 == 0 else ("r/128", "c/4")
+        refuse(AssertionError, f"scale tmem_copy requires an explicit packed i8 SMEM shape: for scales {[rows, columns]} "
+                               f"[{down}, {across}, 32, 16], got {src.dtype}{list(src.shape)}",
+               mend="the rows are a multiple of 128, the columns of 4; its docstring lists the forms")
 
 
 def fits(type_) -> bool:

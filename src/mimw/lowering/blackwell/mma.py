@@ -22,6 +22,11 @@ from ..predicates import predicate
 
 @emits("tcgen05_mma")
 def tcgen05_mma(emitter: Emitter, op: Op):
+    emitter.builder.create_tcgen05_mma(emitter.of(op.a), emitter.of(op.b), emitter.of(op.acc), *control(emitter, op), False, False)
+
+
+def control(emitter: Emitter, op: Op) -> tuple:
+    """What Triton's products take behind their operands: use_acc, the predicate, the barriers and the predicates of these."""
     builder = emitter.builder
     use_acc = builder.get_int1(op.use_acc) if isinstance(op.use_acc, bool) else emitter.of(op.use_acc)
     when = predicate(emitter, op.predicate)
@@ -30,8 +35,7 @@ def tcgen05_mma(emitter: Emitter, op: Op):
     if not barriers and not op.attrs.get("waits"):
         # Without a barrier Triton waits at once. This one is never arrived at.
         barriers, predicates = [emitter.allocate(emitter.types.barrier(0))], [builder.get_int1(False)]
-    builder.create_tcgen05_mma(emitter.of(op.a), emitter.of(op.b), emitter.of(op.acc), use_acc, when, barriers, predicates, False,
-                               False)
+    return use_acc, when, barriers, predicates
 
 
 def _of_dot(op: Op) -> bool:

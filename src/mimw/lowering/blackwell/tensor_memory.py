@@ -14,11 +14,13 @@ from __future__ import annotations
 from ...errors import NotYet
 from ...ir import Buffer, Op, Place, Tensor
 from ...ir.layouts import Linear, RegisterLayout, TensorMemory
-from ...ir.tensor_memory import ATOMS, LANES, layout_of, lying, tile_of
+from ...ir.tensor_memory import ATOMS, LANES, holds_scales, layout_of, lying, tile_of
 from ...ir.types import I32
 from ..anchor import anchored
 from ..choice import chosen
 from ..emitter import Emitter, Placement, emits
+from .descriptors import memory_type, part
+from .tables import table, table_slice
 
 SPACE = "tmem"
 
@@ -27,19 +29,20 @@ def backing(emitter: Emitter, op: Op):
     """The one allocation, of all columns that the kernel takes."""
     columns = emitter.tensor_columns = op.attrs["bytes"]
     emitter.placed[op.result] = Placement(TensorMemory(LANES, columns), (LANES, columns))
-    return emitter.builder.create_tmem_alloc(_type(emitter, I32, (LANES, columns), emitter.placed[op.result]), None)
+    return emitter.builder.create_tmem_alloc(memory_type(emitter, I32, (LANES, columns), emitter.placed[op.result]), None)
 
 
 def array(emitter: Emitter, op: Op):
     """The whole allocation as buffers of the array's type, of which an index picks one; where buffers start elsewhere than at whole
     buffers, the allocation as it is, which an index cuts."""
     type_, place, total = lying(op.result.type, emitter.program.in_pairs), op.attrs["place"], emitter.tensor_columns
-    steady = all(place.start(index) % place.size == 0 for index in range(place.count))
+    # Triton has no arrays of tables of scales.
+    steady = not holds_scales(type_) and all(place.start(index) % place.size == 0 for index in range(place.count))
     emitter.placed[op.result] = Placement(layout_of(type_), type_.shape, place, 0 if steady else total)
     if not steady:
         return emitter.of(op.reuse)
     shape = (total // place.size, *type_.shape)
-    whole = _type(emitter, type_.element, shape, Placement(layout_of(type_), shape))
+    whole = memory_type(emitter, type_.element, shape, Placement(layout_of(type_), shape))
     return emitter.builder.create_memdesc_reinterpret(whole, emitter.of(op.reuse))
 
 
@@ -49,10 +52,10 @@ def buffer_index(emitter: Emitter, op: Op):
     emitter.placed[op.result] = one = Placement(had.layout, type_.shape)
     place = had.place
     if had.storage_bytes:
-        return chosen(emitter, op.index, place.count, lambda number: _part(
+        return chosen(emitter, op.index, place.count, lambda number: part(
             emitter, emitter.of(op.buffer), place.start(number), place.size, type_))
     number = _step(emitter, emitter.of(op.index), place)
-    return builder.create_memdesc_index(_type(emitter, type_.element, type_.shape, one), emitter.of(op.buffer), number)
+    return builder.create_memdesc_index(memory_type(emitter, type_.element, type_.shape, one), emitter.of(op.buffer), number)
 
 
 def _step(emitter: Emitter, number, place: Place):
@@ -69,11 +72,14 @@ def _step(emitter: Emitter, number, place: Place):
 
 def buffer_slice(emitter: Emitter, op: Op):
     """Columns of one buffer, from a constant on."""
+    if holds_scales(op.buffer.type):
+        return table_slice(emitter, op)
     if lying(op.buffer.type, emitter.program.in_pairs) != op.buffer.type and op.result.type != op.buffer.type:
         raise NotYet("not yet: some columns of a buffer of 64 rows in a kernel of pairs of CTAs, where both halves of a row lie in "
                      "lanes of their own", op.site, hint="load the whole buffer, or give each CTA 128 rows")
     emitter.placed[op.result] = emitter.placed[op.buffer]
-    type_ = _type(emitter, op.result.type.element, lying(op.result.type, emitter.program.in_pairs).shape, emitter.placed[op.result])
+    lies = lying(op.result.type, emitter.program.in_pairs)
+    type_ = memory_type(emitter, lies.element, lies.shape, emitter.placed[op.result])
     return emitter.builder.create_tmem_subslice(type_, emitter.of(op.buffer), op.offsets[1], 1)
 
 
@@ -83,10 +89,10 @@ def buffer_reinterpret(emitter: Emitter, op: Op):
     emitter.placed[op.result] = had
     if had.storage_bytes:
         return emitter.of(op.buffer)
-    result = _type(emitter, type_.element, type_.shape, had)
+    result = memory_type(emitter, type_.element, type_.shape, had)
     if type_.count:
         shape = (emitter.tensor_columns // had.place.size, *type_.shape)
-        result = _type(emitter, type_.element, shape, Placement(had.layout, shape))
+        result = memory_type(emitter, type_.element, shape, Placement(had.layout, shape))
     return emitter.builder.create_memdesc_reinterpret(result, emitter.of(op.buffer))
 
 
@@ -98,7 +104,9 @@ def tmem_load(emitter: Emitter, op: Op):
     shapes = [tile_of(op.buffer.type, emitter.num_warps, atom, in_pairs) for atom in ATOMS]
     tile = next((want for shape in shapes if shape is not None and _same(shape, want)), shapes[0])
     lies = lying(op.buffer.type, in_pairs)
-    if lies == op.buffer.type:
+    if holds_scales(op.buffer.type):
+        loaded, tile = table(emitter, op), None
+    elif lies == op.buffer.type:
         loaded = emitter.builder.create_tmem_load(emitter.types.tensor(type_, tile), emitter.of(op.buffer))
     else:
         loaded, tile = _halved_load(emitter, op, lies, shapes[0]), shapes[0]
@@ -136,19 +144,3 @@ def _by_halves(emitter: Emitter, value, split: tuple[int, int, int], shape: tupl
     builder = emitter.builder
     parts = builder.create_trans(builder.create_reshape(value, list(split), False), [1, 0, 2])
     return builder.create_reshape(parts, list(shape), False)
-
-
-def _part(emitter: Emitter, storage, offset: int, columns: int, type_: Buffer):
-    """The columns [offset, offset + columns) of the allocation as one buffer of `type_`."""
-    total = emitter.tensor_columns
-    whole = Placement(TensorMemory(LANES, total), (LANES, total))
-    part = emitter.builder.create_tmem_subslice(_type(emitter, I32, (LANES, columns), whole), storage, offset, 1)
-    one = _type(emitter, type_.element, type_.shape, Placement(layout_of(type_), type_.shape))
-    return emitter.builder.create_memdesc_reinterpret(one, part)
-
-
-def _type(emitter: Emitter, element, shape, placement: Placement, allocated=None):
-    """A memory descriptor of tensor memory."""
-    builder = emitter.builder
-    return builder.get_tensor_mem_desc_ty(emitter.types.element(element), list(shape), emitter.types.attribute(placement.layout),
-                                          list(placement.allocated if allocated is None else allocated))

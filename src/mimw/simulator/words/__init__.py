@@ -30,6 +30,7 @@ from . import (  # noqa: F401
     remote_elements,
     rounding,
     rows,
+    scaled,
     tensor_memory,
     threads,
     tiles,

@@ -24,7 +24,7 @@ from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.values import numpy_type
 from ..memory.views import COMING
 from .copies import check_shape, issue
-from .tensor_memory import GROUP, check_accumulator, last
+from .tensor_memory import GROUP, check_queued, last
 
 
 @handles("tcgen05_mma_pair", switches=True)
@@ -58,7 +58,7 @@ def _product(task, op, cta: Cta, a, b: tuple, acc, adds: bool, end: float) -> No
             acc.marks[...] = COMING     # more work for it is under way
 
     if adds:
-        check_accumulator(task, op, acc)
+        check_queued(task, op, acc)
     dot = InFlight("async_dot", task, op, end + costs.DOT_LATENCY, land, destination=acc, follows=last(task), group=GROUP,
                    lands_in=cta if remote else None, lands_by="the barrier of its mBarriers, or of a tcgen05_commit behind it")
     task.tensor_work.append(dot)

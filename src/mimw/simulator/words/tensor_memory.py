@@ -11,6 +11,8 @@ too early, or an accumulator that is read too early, shows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...costs import abstract as costs
@@ -45,44 +47,55 @@ def tcgen05_mma(task, op):
     if not enabled(task, op, op.predicate):
         return
     yield None
-    a, b, acc = task.env[op.a], task.env[op.b], task.env[op.acc]
+    a, b, dtype = task.env[op.a], task.env[op.b], numpy_type(op.acc.type.element, op.site)
+    yield from multiply(task, op, "async_dot", (a, b), lambda acc: matmul(a.data, b.data, acc, dtype, "tf32"))
+
+
+def multiply(task, op, name: str, operands: tuple, product: Callable[[np.ndarray | None], np.ndarray]):
+    """A product into tensor memory, in the queue of its task: `product` gives it, added to what it is given, when it lands."""
+    acc = task.env[op.acc]
     adds = op.use_acc if isinstance(op.use_acc, bool) else bool(task.read(op.use_acc, op))
-    dtype = numpy_type(op.acc.type.element, op.site)
-
-    def land(dot: InFlight) -> None:
-        acc.arrive(dot, matmul(a.data, b.data, acc.data if adds else None, dtype, "tf32"))
-        if any(np.shares_memory(other.destination.marks, acc.marks) for other in acc.allocation.coming):
-            acc.marks[...] = COMING     # more work for it is under way
-
     duration, unit = costs.dot(op), task.cta.unit("tensor core")
     start = unit.reserve(task.clock, duration)
     (m, k), n = op.a.type.shape, op.b.type.shape[1]
-    task.machine.record(task.cta, "tensor core", "dot", start, start + duration, f"{m} x {n} x {k}", op)
-    for operand in (a, b):
-        operand.check(task, op)
-    if adds:
-        check_accumulator(task, op, acc)
-    dot = InFlight("async_dot", task, op, start + duration + costs.DOT_LATENCY, land, destination=acc, follows=last(task),
-                   group=GROUP, lands_by=lambda: "the barrier of its mBarriers, or of a tcgen05_commit behind it")
-    task.tensor_work.append(dot)
-    task.machine.start(dot)
-    for operand in (a, b):
-        operand.touch(dot, op, write=False, proxy=ASYNC)
-    acc.touch(dot, op, write=True, proxy=ASYNC)
-    acc.expect(dot)
+    task.machine.record(task.cta, "tensor core", "dot", start, start + duration, f"{m} x {n} x {max(k, op.b.type.shape[0])}", op)
+    for operand in (*operands, acc) if adds else operands:
+        check_queued(task, op, operand)
+    dot = queued(task, op, name, start + duration + costs.DOT_LATENCY, operands, acc,
+                 lambda: product(acc.data if adds else None),
+                 lambda: "the barrier of its mBarriers, or of a tcgen05_commit behind it")
     if op.attrs.get("waits"):
         task.machine.order.commit(task, GROUP)
         while not dot.landed:
-            yield Wait(op, "group", task, lambda: "its own async_dot", lambda: list(task.tensor_work))
+            yield Wait(op, "group", task, lambda: f"its own {name}", lambda: list(task.tensor_work))
         task.machine.order.wait_group(task, GROUP, 0)
-        task.wait_until(dot.end, op, "async_dot")
+        task.wait_until(dot.end, op, name)
 
 
-def check_accumulator(task, op, acc) -> None:
+def queued(task, op, name: str, end: float, sources: tuple, target, result: Callable[[], np.ndarray],
+           lands_by: Callable[[], str]) -> InFlight:
+    """Start an operation that reads `sources`, and writes `target` with the `result` that it has when it lands."""
+
+    def land(work: InFlight) -> None:
+        target.arrive(work, result())
+        if any(np.shares_memory(other.destination.marks, target.marks) for other in target.allocation.coming):
+            target.marks[...] = COMING     # more work for it is under way
+
+    work = InFlight(name, task, op, end, land, destination=target, follows=last(task), group=GROUP, lands_by=lands_by)
+    task.tensor_work.append(work)
+    task.machine.start(work)
+    for source in sources:
+        source.touch(work, op, write=False, proxy=ASYNC)
+    target.touch(work, op, write=True, proxy=ASYNC)
+    target.expect(work)
+    return work
+
+
+def check_queued(task, op, view) -> None:
     """Each element must be written, or be on its way from earlier work of the same queue."""
-    coming = [dot for dot in acc.allocation.coming if dot.task is task]
-    if not any(np.shares_memory(dot.destination.marks, acc.marks) for dot in coming):
-        acc.check(task, op)
+    coming = [work for work in view.allocation.coming if work.task is task and work.group == GROUP]
+    if not any(np.shares_memory(work.destination.marks, view.marks) for work in coming):
+        view.check(task, op)
 
 
 @handles("tcgen05_commit", switches=True)

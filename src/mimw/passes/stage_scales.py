@@ -1,0 +1,73 @@
+"""Scales of a block-scaled product that lie in shared memory are copied to tensor memory before the product.
+
+Input: a program. Output: the program with a table in tensor memory for each such operand, at the start of the kernel, and a copy
+before each product; the same object if all scales are in tensor memory. For example:
+
+    tcgen05_mma_scaled %a %b %acc %sa %sb ...            tmem_copy %sa %table;
+                                             becomes     tcgen05_mma_scaled %a %b %acc %table %sb ...
+
+The tensor cores read scales from tensor memory only (PTX ISA, tcgen05.mma, "Block scaling"). One table is enough for all products
+of a task with scales of one shape: copies and products of a task go through one queue, in order, so a copy overwrites no scales
+that an earlier product is still to read. The columns count in the sum of all (`place_tensor_memory`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from types import MappingProxyType
+
+from ..ir import Block, Buffer, Op, Program, Value
+from ..ir.types import I32, Scalar
+
+_TABLES = ("a_scale", "b_scale")
+_BLOCK_ROWS = 128       # of packed scales
+_TABLE = Scalar("i8")
+
+
+def stage_scales(program: Program) -> Program:
+    """The program with those tables and copies."""
+    made: list[Op] = []
+    body = _block(program.body, {}, made)
+    return replace(program, body=replace(body, ops=(*made, *body.ops))) if made else program
+
+
+def _block(block: Block, tables: dict[tuple, Value], made: list[Op]) -> Block:
+    """The block of a task whose `tables` are known so far; `made` gets the ops that make more."""
+    ops: list[Op] = []
+    for op in block.ops:
+        if op.name == "tcgen05_mma_scaled":
+            for name in _TABLES:
+                source = getattr(op, name)
+                if source.type.space == "smem":
+                    table = tables.get((name, source.type.shape)) or _table(op, source, made)
+                    tables[name, source.type.shape] = table
+                    ops.append(_copy(op, source, table))
+                    op = op.with_operands(**{name: table})
+        elif op.blocks:
+            starts = op.name == "warp_specialize"
+            op = op.with_blocks(lambda inner: _block(inner, {} if starts else tables, made))
+        ops.append(op)
+    return replace(block, ops=tuple(ops))
+
+
+def _table(op: Op, source: Value, made: list[Op]) -> Value:
+    """One buffer of tensor memory with as many scales as the packed ones."""
+    rows = source_rows(source.type)
+    array = Value(Buffer(_TABLE, (rows, prod(source.type.shape) // rows), 1, "tmem"), f"{source.name or 'scales'}_copied")
+    number, one = Value(I32), Value(array.type.single(), array.name)
+    made += (Op("local_alloc", (array.type, None), (array, ), site=op.site),
+             Op("constant", (0, I32), (number, ), site=op.site),
+             Op("buffer_index", (array, number), (one, ), site=op.site))
+    return one
+
+
+def source_rows(type_: Buffer) -> int:
+    """The rows of the table that a packed buffer holds."""
+    shape = type_.shape
+    return _BLOCK_ROWS * (shape[1] if len(shape) == 5 and shape[-1] == 256 else shape[0])
+
+
+def _copy(op: Op, source: Value, table: Value) -> Op:
+    """The copy, under the predicate of the product: what is not multiplied is not read either."""
+    return Op("tmem_copy", (source, table, op.predicate), attrs=MappingProxyType({"of_dot": True}), site=op.site)

@@ -1,0 +1,74 @@
+"""Products with block scales, and the copies that bring the scales: `tcgen05_mma_scaled` and `tmem_copy`.
+
+Input: a task at one of these ops. Output: operations in the queue of the task's tensor-core work (`tensor_memory`). For example:
+
+    tmem_copy %packed %table; tcgen05_mma_scaled ... %table ...      the table is written, then read, whenever both land
+
+Numbers are those of the formats (OCP Microscaling Formats 1.0; PTX ISA, "Alternate floating-point data formats"): e2m1 in pairs,
+the first in the low half of a byte; scales e8m0, a power of two, or e4m3. Each operand times its scale is exact in fp32.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from ...costs import abstract as costs
+from ...ir.tensor_memory import is_repeated
+from ...triton_port.interpreter import matmul, unpack_e2m1
+from ..machine.operands import enabled
+from ..machine.table import handles
+from .tensor_memory import check_queued, multiply, queued
+
+_ELEMENTS = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+_SCALES = {32: ml_dtypes.float8_e8m0fnu, 16: ml_dtypes.float8_e4m3fn}       # by the elements that have one scale
+
+
+@handles("tmem_copy")
+def tmem_copy(task, op):
+    if not enabled(task, op, op.predicate):
+        return
+    yield None
+    source, target = task.env[op.source], task.env[op.buffer]
+    check_queued(task, op, source)
+    shape, dtype = target.data.shape, target.data.dtype
+    queued(task, op, "tmem_copy", task.clock + costs.transfer(source.data.nbytes), (source, ), target,
+           lambda: as_table(source.data, shape).view(dtype),
+           lambda: "a tcgen05_commit behind it, or the mBarriers of a later product")
+
+
+def as_table(source: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """What the copy of a buffer is in tensor memory: rows and columns of a table of scales, of which the packed form has blocks of
+    128 rows and 4 columns, or the tile itself."""
+    if source.shape == shape:
+        return source.copy()
+    (rows, columns), packed = shape, np.ascontiguousarray(source)
+    if is_repeated(source.shape, rows, columns):
+        return np.tile(packed.reshape(-1, 32, 16).transpose(1, 0, 2).reshape(32, columns), (4, 1))
+    blocks = packed.reshape(rows // 128, columns // 4, 32, 4, 4)
+    return np.ascontiguousarray(blocks.transpose(0, 3, 2, 1, 4)).reshape(rows, columns)
+
+
+@handles("tcgen05_mma_scaled")
+def tcgen05_mma_scaled(task, op):
+    if not enabled(task, op, op.predicate):
+        return
+    yield None
+    views = [task.env[value] for value in (op.a, op.b, op.a_scale, op.b_scale)]
+    a, b, a_scale, b_scale = views
+
+    def product(acc):
+        lhs = _scaled(a.data, a_scale.data, op.a_format)
+        rhs = _scaled(b.data.T, b_scale.data, op.b_format)
+        return matmul(lhs, rhs.T, acc, np.dtype(np.float32), "ieee")
+
+    yield from multiply(task, op, "async_dot_scaled", tuple(views), product)
+
+
+def _scaled(data: np.ndarray, scales: np.ndarray, format_: str) -> np.ndarray:
+    """Rows of elements along K, each times the scale of its block, as fp32. Scales may have more rows."""
+    rows = unpack_e2m1(data.view(np.uint8), -1) if format_ == "e2m1" else \
+        np.ascontiguousarray(data).view(_ELEMENTS[format_]).astype(np.float32)
+    block = rows.shape[1] // scales.shape[1]
+    factors = np.ascontiguousarray(scales[:len(rows)]).view(_SCALES[block]).astype(np.float32)
+    return rows * np.repeat(factors, block, axis=1)

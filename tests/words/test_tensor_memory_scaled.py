@@ -1,0 +1,276 @@
+"""Block scales: tables of them in tensor memory, copies that bring them, and products by them.
+
+The simulator against numpy and `ml_dtypes`; what is compiled for sm_100a by its PTX and SASS, since no chip was at hand.
+"""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.compile import compile_kernel
+from mimw.errors import NotYet
+
+E5M2, E4M3, E8M0 = ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+TARGET = "sm_100a"
+FORMATS = {"e4m3": (E4M3, "fp8e4nv"), "e5m2": (E5M2, "fp8e5"), "e2m1": (np.uint8, "u8")}
+
+
+def packed(table, form=4):
+    """A table (r, c) of scales in one of the packed forms."""
+    rows, columns = table.shape
+    down, across = rows // 128, columns // 4
+    blocks = table.reshape(down, 4, 32, across, 4).transpose(0, 3, 2, 1, 4)
+    return np.ascontiguousarray(blocks).reshape(packed_shape(rows, columns, form))
+
+
+def packed_shape(rows, columns, form):
+    down, across = rows // 128, columns // 4
+    return {4: (down, across, 32, 16), 5: (down, across, 32, 4, 4), 256: (1, down, across, 2, 256), 2: (down, across * 512)}[form]
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------------
+
+
+@mimw.jit
+def table_and_back(source, target, R: tl.constexpr, C: tl.constexpr, FIRST: tl.constexpr, SIZE: tl.constexpr):
+    """A table beside a tile and another table, stored whole; some of its columns loaded."""
+    other = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
+    tables = tlx.local_alloc((R, C), tl.uint8, 2, tlx.storage_kind.tmem)
+    at = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+    tlx.local_store(other[0], tl.zeros((128, 64), tl.float32))
+    tlx.local_store(tables[0], tl.zeros((R, C), tl.uint8))
+    tlx.local_store(tables[1], tl.load(source + at))
+    part = tl.arange(0, R)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    tl.store(target + part, tlx.local_load(tlx.subslice(tables[1], FIRST, SIZE)))
+
+
+@pytest.mark.parametrize("rows, columns, first, size", [(128, 4, 0, 4), (128, 16, 4, 8), (256, 8, 4, 4), (64, 8, 0, 8),
+                                                        (32, 16, 8, 4)])
+def test_a_table_comes_back(rows, columns, first, size):
+    source = np.random.default_rng(0).integers(0, 256, (rows, columns)).astype(np.uint8)
+    target = np.zeros((rows, size), np.uint8)
+    meta = dict(R=rows, C=columns, FIRST=first, SIZE=size)
+    mimw.simulate(table_and_back, (1, ), source, target, target=TARGET, races=True, **meta)
+    np.testing.assert_array_equal(target, source[:, first:first + size])
+    ptx = compile_kernel(table_and_back, {"source": "*u8", "target": "*u8"}, meta, TARGET).stage("ptx")
+    assert len(re.findall(r"tcgen05\.alloc", ptx)) == 1 and "tcgen05.st" in ptx and "tcgen05.ld" in ptx
+
+
+# ---- copies -----------------------------------------------------------------------------------------------------------
+
+
+@mimw.jit
+def copied(source, target, R: tl.constexpr, C: tl.constexpr, SHAPE: tl.constexpr, IN_TASK: tl.constexpr):
+    """Packed scales by plain stores, copied and read back."""
+    scales = tlx.local_alloc(SHAPE, tl.uint8, 1)
+    table = tlx.local_alloc((R, C), tl.uint8, 2, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(1)
+    at = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+    tlx.local_store(scales[0], tl.load(source + tl.arange(0, R * C)).reshape(SHAPE))
+    if IN_TASK:
+        tlx.fence("async_shared")
+        with tlx.async_tasks():
+            with tlx.async_task("default"):
+                tlx.barrier_wait(done[0], 0)
+                tl.store(target + at, tlx.local_load(table[1]))
+            with tlx.async_task(num_warps=1):
+                tlx.tmem_copy(scales[0], table[1])
+                tlx.tcgen05_commit(done[0])
+    else:
+        tlx.tmem_copy(scales[0], table[1])
+        tlx.tcgen05_commit(done[0])
+        tlx.barrier_wait(done[0], 0)
+        tl.store(target + at, tlx.local_load(table[1]))
+
+
+@pytest.mark.parametrize("in_task", [False, True])
+@pytest.mark.parametrize("rows, columns, form", [(128, 4, 4), (256, 8, 4), (128, 8, 5), (256, 4, 256), (256, 8, 2), (128, 16, 2)])
+def test_packed_scales_are_copied(rows, columns, form, in_task):
+    table = np.random.default_rng(1).integers(0, 256, (rows, columns)).astype(np.uint8)
+    target = np.zeros_like(table)
+    meta = dict(R=rows, C=columns, SHAPE=packed_shape(rows, columns, form), IN_TASK=in_task)
+    mimw.simulate(copied, (1, ), packed(table, form), target, target=TARGET, races=True, **meta)
+    np.testing.assert_array_equal(target, table)
+    found = compile_kernel(copied, {"source": "*u8", "target": "*u8"}, meta, TARGET)
+    assert len(re.findall(r"tcgen05\.cp\.cta_group::1\.warpx4\.32x128b", found.stage("ptx"))) == rows * columns // 512
+    assert "UTCCP.T.S.4x32dp128bit" in found.stage("sass") and "fence.proxy.async" in found.stage("ptx")
+
+
+@mimw.jit
+def copied_tile(source, target, N: tl.constexpr):
+    tile = tlx.local_alloc((128, N), tlx.dtype_of(source), 1)
+    into = tlx.local_alloc((128, N), tlx.dtype_of(source), 2, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(1)
+    at = tl.arange(0, 128)[:, None] * N + tl.arange(0, N)[None, :]
+    tlx.local_store(tile[0], tl.load(source + at))
+    tlx.tmem_copy(tile[0], into[1])
+    tlx.tcgen05_commit(done[0])
+    tlx.barrier_wait(done[0], 0)
+    tl.store(target + at, tlx.local_load(into[1]))
+
+
+@pytest.mark.parametrize("dtype, name, columns", [(np.float32, "fp32", 64), (np.float32, "fp32", 16), (np.float16, "fp16", 64),
+                                                  (ml_dtypes.bfloat16, "bf16", 128), (E5M2, "fp8e5", 128)], ids=str)
+def test_tiles_are_copied(dtype, name, columns):
+    source = np.random.default_rng(2).integers(-3, 4, (128, columns)).astype(dtype)
+    target = np.zeros_like(source)
+    mimw.simulate(copied_tile, (1, ), source, target, columns, target=TARGET, races=True)
+    np.testing.assert_array_equal(target, source)
+    found = compile_kernel(copied_tile, {"source": f"*{name}", "target": f"*{name}"}, {"N": columns}, TARGET)
+    assert len(re.findall(r"tcgen05\.cp\.cta_group::1\.128x256b", found.stage("ptx"))) == columns * source.itemsize // 32
+    assert "UTCCP" in found.stage("sass")
+
+
+def test_rows_repeated_for_each_warp():
+    """Simulated only: a table of 128 rows lies otherwise in tensor memory than what the copy writes."""
+    source = np.random.default_rng(3).integers(0, 256, (64, 16)).astype(np.uint8)
+    target = np.zeros((128, 32), np.uint8)
+    mimw.simulate(repeated, (1, ), source, target, target=TARGET)
+    np.testing.assert_array_equal(target, np.tile(np.concatenate([source[:32], source[32:]], 1), (4, 1)))
+    with pytest.raises(NotYet, match="simulated only"):
+        compile_kernel(repeated, {"source": "*u8", "target": "*u8"}, {}, TARGET)
+
+
+@mimw.jit
+def repeated(source, target):
+    rows = tlx.local_alloc((64, 16), tl.uint8, 1)
+    table = tlx.local_alloc((128, 32), tl.uint8, 1, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(1)
+    tlx.local_store(rows[0], tl.load(source + tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]))
+    tlx.tmem_copy(rows[0], table[0])
+    tlx.tcgen05_commit(done[0])
+    tlx.barrier_wait(done[0], 0)
+    tl.store(target + tl.arange(0, 128)[:, None] * 32 + tl.arange(0, 32)[None, :], tlx.local_load(table[0]))
+
+
+# ---- products ---------------------------------------------------------------------------------------------------------
+
+
+def elements(shape, format_, seed):
+    """Elements of a format, (rows, K), as the kernel has them and as fp32."""
+    random = np.random.default_rng(seed)
+    if format_ == "e2m1":
+        codes = random.integers(0, 16, shape).astype(np.uint8)
+        return codes[:, ::2] | codes[:, 1::2] << 4, E2M1[codes]
+    tile = random.integers(-8, 9, shape).astype(np.float32).astype(FORMATS[format_][0])
+    return tile, tile.astype(np.float32)
+
+
+def scales(rows, columns, block, seed):
+    """Scales of powers of two, so that all sums are exact in fp32."""
+    power = np.random.default_rng(seed).integers(-2, 3, (rows, columns))
+    table = (2.0 ** power).astype(np.float32).astype(E8M0 if block == 32 else E4M3)
+    return table.view(np.uint8), table.astype(np.float32)
+
+
+def reference(x, x_scale, w, w_scale, block):
+    return (x * np.repeat(x_scale, block, 1)) @ (w * np.repeat(w_scale, block, 1)).T
+
+
+@mimw.jit
+def product(x_desc, w_desc, sx, sw, c, N: tl.constexpr, K: tl.constexpr, FX: tl.constexpr, FW: tl.constexpr, PLACE: tl.constexpr,
+            SX: tl.constexpr, SW: tl.constexpr, BLOCK: tl.constexpr, FORM: tl.constexpr):
+    """c = x @ w.T of two blocks of K, scales in shared memory ("smem"), copied by hand ("copied") or stored ("stored")."""
+    X: tl.constexpr = K // 2 if FX == "e2m1" else K
+    W: tl.constexpr = K // 2 if FW == "e2m1" else K
+    x = tlx.local_alloc((128, X), tlx.dtype_of(x_desc), 1)
+    w = tlx.local_alloc((N, W), tlx.dtype_of(w_desc), 1)
+    acc = tlx.local_alloc((128, N), tl.float32, 1, tlx.storage_kind.tmem)
+    full, done = tlx.alloc_barriers(1), tlx.alloc_barriers(2)
+    ROWS: tl.constexpr = N if PLACE == "stored" else max(N, 128)
+    if PLACE != "stored":
+        left, right = tlx.local_alloc(SX, tl.uint8, 1), tlx.local_alloc(SW, tl.uint8, 1)
+    if PLACE != "smem":
+        left_table = tlx.local_alloc((128, K // BLOCK), tl.uint8, 1, tlx.storage_kind.tmem)
+        right_table = tlx.local_alloc((ROWS, K // BLOCK), tl.uint8, 1, tlx.storage_kind.tmem)
+    COUNT: tl.constexpr = 128 * (K // BLOCK)
+    OTHER: tl.constexpr = ROWS * (K // BLOCK)
+    for k in tl.static_range(2):
+        tlx.barrier_expect_bytes(full[0], 128 * X + N * W)
+        tlx.async_descriptor_load(x_desc, x[0], [0, k * X], full[0])
+        tlx.async_descriptor_load(w_desc, w[0], [0, k * W], full[0])
+        tlx.barrier_wait(full[0], k)
+        if PLACE == "stored":
+            columns = tl.arange(0, K // BLOCK)[None, :]
+            tlx.local_store(left_table[0], tl.load(sx + k * COUNT + tl.arange(0, 128)[:, None] * (K // BLOCK) + columns))
+            tlx.local_store(right_table[0], tl.load(sw + k * OTHER + tl.arange(0, N)[:, None] * (K // BLOCK) + columns))
+        else:
+            tlx.local_store(left[0], tl.load(sx + k * COUNT + tl.arange(0, COUNT)).reshape(SX))
+            tlx.local_store(right[0], tl.load(sw + k * OTHER + tl.arange(0, OTHER)).reshape(SW))
+        if PLACE == "smem":
+            a_scale, b_scale = left[0], right[0]
+        else:
+            a_scale, b_scale = left_table[0], right_table[0]
+        if PLACE == "copied":
+            tlx.tmem_copy(left[0], left_table[0])
+            tlx.tmem_copy(right[0], right_table[0])
+        if FORM == "sync":
+            tlx.async_dot_scaled(x[0], tlx.local_trans(w[0]), acc[0], a_scale, FX, b_scale, FW, use_acc=k > 0)
+        elif FORM == "commit":
+            tlx.async_dot_scaled(x[0], tlx.local_trans(w[0]), acc[0], a_scale, FX, b_scale, FW, use_acc=k > 0, force_async=True)
+            tlx.tcgen05_commit(done[0])
+            tlx.barrier_wait(done[0], k)
+        else:
+            tlx.async_dot_scaled(x[0], tlx.local_trans(w[0]), acc[0], a_scale, FX, b_scale, FW, use_acc=k > 0,
+                                 mBarriers=[done[0], done[1]])
+            tlx.barrier_wait(done[0], k)
+            tlx.barrier_wait(done[1], k)
+    PART: tl.constexpr = min(N, 64)
+    for part in tl.static_range(N // PART):
+        at = tl.arange(0, 128)[:, None] * N + part * PART + tl.arange(0, PART)[None, :]
+        tl.store(c + at, tlx.local_load(tlx.subslice(acc[0], part * PART, PART)))
+
+
+MX8, MX4, NV4 = "kind::mxf8f6f4.block_scale.block32", "kind::mxf4.block_scale.block32", "kind::mxf4nvf4.block_scale.block16"
+CASES = [  # N, K, formats, block, place, form of packed scales, form of the wait, instruction, SASS
+    (128, 128, "e4m3", "e4m3", 32, "smem", 4, "barrier", MX8, "UTCQMMA"),
+    (256, 128, "e5m2", "e4m3", 32, "smem", 256, "sync", MX8, "UTCQMMA"),
+    (64, 256, "e4m3", "e5m2", 32, "copied", 5, "commit", MX8, "UTCQMMA"),
+    (32, 64, "e4m3", "e4m3", 32, "stored", 4, "barrier", MX8, "UTCQMMA"),
+    (128, 256, "e2m1", "e2m1", 32, "smem", 5, "barrier", MX4, "UTCOMMA"),
+    (64, 256, "e2m1", "e2m1", 32, "stored", 4, "sync", MX4, "UTCOMMA"),
+    (128, 256, "e2m1", "e2m1", 16, "smem", 256, "barrier", NV4, "UTCOMMA"),
+    (128, 64, "e2m1", "e2m1", 16, "copied", 2, "commit", NV4, "UTCOMMA"),
+    (128, 128, "e4m3", "e2m1", 32, "smem", 4, "barrier", MX8, "UTCQMMA"),
+    (64, 128, "e2m1", "e5m2", 32, "copied", 4, "sync", MX8, "UTCQMMA"),
+]
+
+
+def launch_of(case):
+    """Arguments, constants, the signature and the result of a case."""
+    n, k, fx, fw, block, place, form, wait, *_ = case
+    (x, x_wide), (w, w_wide) = elements((128, 2 * k), fx, 1), elements((n, 2 * k), fw, 2)
+    rows = n if place == "stored" else max(n, 128)
+    (sx, sx_wide), (sw, sw_wide) = scales(128, 2 * k // block, block, 3), scales(rows, 2 * k // block, block, 4)
+    halves = [[table[:, :k // block], table[:, k // block:]] for table in (sx, sw)]
+    sx, sw = (np.stack([half if place == "stored" else packed(half, form).ravel() for half in two]) for two in halves)
+    x_desc, w_desc = (mimw.TensorDescriptor.from_tensor(tile, [len(tile), tile.shape[1] // 2]) for tile in (x, w))
+    c = np.full((128, n), np.nan, np.float32)
+    shapes = (packed_shape(128, k // block, form), packed_shape(rows, k // block, form)) if place != "stored" else (None, None)
+    meta = dict(N=n, K=k, FX=fx, FW=fw, PLACE=place, SX=shapes[0], SW=shapes[1], BLOCK=block, FORM=wait)
+    signature = {"x_desc": f"tensordesc<{FORMATS[fx][1]}[128,{x.shape[1] // 2}]>", "sx": "*u8", "sw": "*u8", "c": "*fp32",
+                 "w_desc": f"tensordesc<{FORMATS[fw][1]}[{n},{w.shape[1] // 2}]>"}
+    return (x_desc, w_desc, sx, sw, c), meta, signature, reference(x_wide, sx_wide, w_wide, sw_wide[:n], block)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_products(case):
+    args, meta, _, wanted = launch_of(case)
+    mimw.simulate(product, (1, ), *args, target=TARGET, races=True, **meta)
+    np.testing.assert_array_equal(args[-1], wanted)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_products_compile(case):
+    _, meta, signature, _ = launch_of(case)
+    found = compile_kernel(product, signature, meta, TARGET)
+    ptx, sass = found.stage("ptx"), found.stage("sass")
+    assert f"tcgen05.mma.cta_group::1.{case[-2]}" in ptx and case[-1] in sass
+    assert ("tcgen05.cp.cta_group::1.warpx4.32x128b" in ptx) == (case[5] != "stored")
+    assert len(re.findall(r"tcgen05\.alloc", ptx)) == 1
