@@ -59,7 +59,7 @@ def no_number(x):
 
 @mimw.jit
 def not_offered(x):
-    tlx.async_dot_scaled(x, x, x, x, "e4m3", x, "e4m3")
+    tlx.require_amd_wmma_layout(x)
 
 
 def refused(kernel, target="sm_90a", **constants):
