@@ -23,6 +23,7 @@ from ..machine.tasks import InFlight
 from .values import numpy_type
 from .views import Allocation, View
 
+_GARBAGE = 0xFF         # of which floating-point types make no number
 _MOST_LANES = 512       # rows of the tallest table of scales
 
 
@@ -34,6 +35,7 @@ class TensorMemory:
     data: np.ndarray
     marks: np.ndarray
     halved: TensorMemory | None = None
+    lanes: list[int] = field(default_factory=lambda: [0])       # one number: how many hold garbage, those that a buffer has
     coming: list[InFlight] = field(default_factory=list)
 
     @classmethod
@@ -45,7 +47,13 @@ class TensorMemory:
     @staticmethod
     def _plane(columns: int) -> tuple[np.ndarray, np.ndarray]:
         shape = (_MOST_LANES, columns * COLUMN_BYTES)
-        return np.full(shape, 0xFF, np.uint8), np.zeros(shape, np.uint8)
+        return np.empty(shape, np.uint8), np.zeros(shape, np.uint8)
+
+    def _spoil(self, rows: int) -> None:
+        """Garbage in the lanes of a buffer of so many rows. Most lanes belong to no buffer, and are left alone: filling all would
+        take longer than many a kernel."""
+        self.data[self.lanes[0]:rows] = _GARBAGE
+        self.lanes[0] = max(self.lanes[0], rows)
 
     def array(self, name: str, type_, place, site, in_pairs: bool = False) -> View:
         """The buffers of one array; those of a slot are an axis of their own unless all follow each other. `in_pairs`: in a kernel
@@ -54,6 +62,7 @@ class TensorMemory:
             wide = replace(place, offset=2 * place.offset, stride=2 * place.stride, size=2 * place.size)
             return self.halved.array(name, type_, wide, site)
         dtype, (rows, columns) = numpy_type(type_.element, site), type_.shape
+        self._spoil(rows)
         split = place.group_size > 1 and not place.is_contiguous
         count = (place.slots, place.group_size) if split else (place.count, )
         steps = (place.stride, place.size) if split else (place.size if place.is_contiguous else place.stride, )
