@@ -36,9 +36,8 @@ def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) ->
     kind = MissingFence if fence else _kind(earlier, later)
     missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
     hint = miscounted_by(machine.program, later.op) or hint
-    low, high = span
     pipe = _pipe_between(machine, earlier, later)
-    lines = [f"{later.name}, bytes {low} to {high - 1}: two accesses, and {missing}.",
+    lines = [f"{later.name}{_extent(later, span)}: two accesses, and {missing}.",
              f"  {_side(earlier)}{_behind(earlier, pipe)}", f"  {_side(later)}{_behind(later, pipe)}"]
     error = kind("\n".join(lines), earlier.op.site, later.op.site, *sites, hint=hint)
     error.space = later.space
@@ -94,9 +93,13 @@ def _side(access) -> str:
     strand = access.strand
     verb = ("updates" if access.scope else "writes") if access.write else "reads"
     how = f"{access.proxy} proxy" + (", in flight after the op" if strand.issued is not None else "")
-    low, high = access.bytes
-    return (f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}, bytes {low} to {high - 1} of its "
-            f"memory ({how})")
+    where = _extent(access, access.bytes) and f"{_extent(access, access.bytes)} of its memory"
+    return f"{strand.task.where}: {access.op.name} at {access.op.site} {verb} {access.name}{where} ({how})"
+
+
+def _extent(access, span: tuple[int, int]) -> str:
+    """The bytes of a span; nothing of tensor memory, where a buffer is some columns of every lane."""
+    return "" if access.space == "tensor" else f", bytes {span[0]} to {span[1] - 1}"
 
 
 def _pipe_between(machine, earlier, later) -> tuple:
