@@ -226,3 +226,32 @@ def test_the_tutorial_of_launch_control_is_bound_by_latency():
     args = np.zeros(4096, np.float32), starts, np.zeros(1024, np.float32)
     found = predicted((tutorial.ragged_sums, (1024, ), args, dict(BLOCK=128, STAGES=2)))
     assert found.bound.startswith("latency") and "launch control" in found.busy()
+
+
+def half(*shape):
+    return np.empty(shape, np.float16)
+
+
+def single(*shape):
+    return np.empty(shape, np.float32)
+
+
+ROWS = 1, 2, 512, 128       # of attention: batch, heads, rows, head dim
+TUTORIALS = {
+    "10_blackwell_attention": ("attention", (*(half(*ROWS) for _ in range(4)), single(*ROWS[:3]))),
+    "18_blackwell_attention_backward": ("attention_backward", (
+        *(half(*ROWS) for _ in range(4)), single(*ROWS), half(*ROWS), half(*ROWS), single(*ROWS[:3]), single(*ROWS[:3]))),
+    "19_blackwell_grouped_gemm": ("grouped_gemm", (
+        half(512, 256), half(2, 256, 256), half(2, 256), half(512, 256), np.array([0, 300, 512], np.int32), 4)),
+}
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_the_tutorials_for_blackwell(name):
+    """Each has a timeline, in which products and tensor memory have lanes, and waits for them names."""
+    kernel, arrays = TUTORIALS[name]
+    tutorial = import_tutorial(name)
+    found = predicted((getattr(tutorial, kernel), *tutorial.arguments(*arrays)))
+    waits = {bubble.what for bubble in found.bubbles()}
+    assert "a load of tensor memory" in waits and any(what.endswith("(tcgen05)") for what in waits) and found.bound
+    assert {"tensor core", "tensor memory"} <= set(found.busy()) and found.units["tensor"] > 0 < found.units["tensor memory"]
