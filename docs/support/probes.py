@@ -407,6 +407,20 @@ def async_dot__tmem(y):
 _same("tcgen05_commit", async_dot__tmem)
 
 
+@clustered
+def async_dot__two_ctas(y):
+    a, b = tlx.local_alloc((64, 64), tl.float16, 1)[0], tlx.local_alloc((32, 64), tl.float16, 1)[0]
+    acc, done = tlx.local_alloc((64, 64), tl.float32, 1, tlx.storage_kind.tmem)[0], tlx.alloc_barriers(1)
+    tlx.local_store(a, tl.zeros((64, 64), tl.float16))
+    tlx.local_store(b, tl.zeros((32, 64), tl.float16))
+    tlx.fence("async_shared")
+    tlx.cluster_barrier()
+    tlx.async_dot(a, tlx.local_trans(b), acc, use_acc=False, force_async=True, two_ctas=True)
+    tlx.tcgen05_commit(done[0], two_ctas=True)
+    tlx.barrier_wait(done[0], 0)
+    tl.store(y + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], tlx.local_load(acc))
+
+
 @probe
 def dot_scaled():
     a, scale = tl.zeros((128, 128), tl.float8e5), tl.zeros((128, 4), tl.uint8)

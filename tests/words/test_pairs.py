@@ -47,6 +47,12 @@ def test_200_seeds_find_nothing():
     assert not report.findings, report
 
 
+def test_a_prediction_ends():
+    """The machine with a clock arrives in both CTAs, and completes the bytes of both."""
+    (kernel, grid, args, meta), _ = launch(m=256, n=128, bn=128, k=256, bk=64)
+    assert mimw.predict(kernel, grid, *args, **meta).cycles > 0
+
+
 def gemm_ptx(guard=True, ending=True, element="fp16", bm=128, bn=128, bk=64, **meta):
     names = dict(a_desc=f"tensordesc<{element}[{bm}, {bk}]>", b_desc=f"tensordesc<{element}[{bn // 2}, {bk}]>", c_ptr="*fp32",
                  N="i32", K="i32")
