@@ -71,7 +71,7 @@ def test_a_slot_that_is_filled_too_early_is_named():
 
 @mimw.jit
 def stored(a_ptr, c_ptr, FENCE: tl.constexpr, MEET: tl.constexpr, WAIT: tl.constexpr, ODD_WAITS: tl.constexpr, ENDING: tl.constexpr,
-           BOTH: tl.constexpr, TWICE: tl.constexpr):
+           BOTH: tl.constexpr, TWICE: tl.constexpr, SYNC: tl.constexpr):
     """One product of operands that both CTAs store."""
     rank = tlx.cluster_cta_rank()
     tile, half = tlx.local_alloc((64, 16), tl.float16, 1), tlx.local_alloc((16, 16), tl.float16, 1)
@@ -88,11 +88,15 @@ def stored(a_ptr, c_ptr, FENCE: tl.constexpr, MEET: tl.constexpr, WAIT: tl.const
             if MEET:
                 tlx.cluster_barrier()
             if BOTH or rank == 0:
-                tlx.async_dot(tile[0], half[0], acc[0], use_acc=False, mBarriers=[done[0]], two_ctas=True)
+                if SYNC:
+                    tlx.async_dot(tile[0], half[0], acc[0], use_acc=False, two_ctas=True)
+                else:
+                    tlx.async_dot(tile[0], half[0], acc[0], use_acc=False, mBarriers=[done[0]], two_ctas=True)
             if TWICE:
                 tlx.tcgen05_commit(done[0], two_ctas=True)
             if WAIT and (ODD_WAITS or rank == 0):
-                tlx.barrier_wait(done[0], 0)
+                if not SYNC:
+                    tlx.barrier_wait(done[0], 0)
                 out = tl.arange(0, 64)[:, None] * 32 + tl.arange(0, 32)[None, :]
                 tl.store(c_ptr + rank * 64 * 32 + out, tlx.local_load(acc[0]))
         with tlx.async_task(num_warps=4):
@@ -100,11 +104,11 @@ def stored(a_ptr, c_ptr, FENCE: tl.constexpr, MEET: tl.constexpr, WAIT: tl.const
                 tlx.cluster_barrier()
 
 
-@states("tcgen05_mma_pair", "fence")
-def operands_of_both(fence=True, meet=True, wait=True, odd_waits=True, ending=True, both=True, twice=False):
+@states("tcgen05_mma_pair", "fence", "barrier_phase")
+def operands_of_both(fence=True, meet=True, wait=True, odd_waits=True, ending=True, both=True, twice=False, sync=False):
     return stored, (2, ), (np.ones((64, 16), np.float16), np.zeros((128, 32), np.float32)), dict(
-        FENCE=fence, MEET=meet, WAIT=wait, ODD_WAITS=odd_waits, ENDING=ending, BOTH=both, TWICE=twice, ctas_per_cga=(2, 1, 1),
-        target="sm_100a")
+        FENCE=fence, MEET=meet, WAIT=wait, ODD_WAITS=odd_waits, ENDING=ending, BOTH=both, TWICE=twice, SYNC=sync,
+        ctas_per_cga=(2, 1, 1), target="sm_100a")
 
 
 @rows("fence", "meet", "both")
@@ -136,6 +140,12 @@ def test_an_odd_cta_that_has_left_is_named():
 @pytest.mark.parametrize("wait", SWITCHES)
 def test_a_product_that_nobody_waits_for(wait):
     assert right(operands_of_both(wait=wait), "random") == wait
+
+
+@rows("both", "odd_waits")
+def test_a_product_that_its_word_waits_for(both, odd_waits):
+    """Who has called it may read; the odd CTA may not read what it has not waited for."""
+    assert right(operands_of_both(sync=True, both=both, odd_waits=odd_waits), "random") == (both or not odd_waits)
 
 
 @pytest.mark.parametrize("twice", SWITCHES)

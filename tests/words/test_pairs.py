@@ -86,7 +86,7 @@ def test_what_stands_before_the_end(ending):
 
 @mimw.jit
 def product(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, A: tl.constexpr, B: tl.constexpr, ACC: tl.constexpr,
-            PRED: tl.constexpr = True):
+            SYNC: tl.constexpr = False):
     """c = a @ b of one pair, plus c before it if ACC; a (2 M, K), b (K, N). Operands come from registers. A: "rows", "columns" (a
     transposed view) or "tmem"; B: "rows" or "columns"."""
     rank = tlx.cluster_cta_rank()
@@ -118,8 +118,13 @@ def product(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, A: tl.co
     done = tlx.alloc_barriers(1)
     tlx.fence("async_shared")
     tlx.cluster_barrier()
-    tlx.async_dot(left, right, acc[0], use_acc=ACC, pred=PRED, mBarriers=[done[0]], two_ctas=True)
-    tlx.barrier_wait(done[0], 0)
+    if SYNC:
+        for _ in range(SYNC):
+            tlx.async_dot(left, right, acc[0], use_acc=ACC, two_ctas=True)
+            tlx.cluster_barrier()
+    else:
+        tlx.async_dot(left, right, acc[0], use_acc=ACC, mBarriers=[done[0]], two_ctas=True)
+        tlx.barrier_wait(done[0], 0)
     tl.store(c + at, tlx.local_load(acc[0]))
 
 
@@ -158,6 +163,23 @@ def test_products_compile(case):
                          A=a_view, B=b_view, ACC=False)
     kind = KINDS[np.dtype(dtype).name]
     assert ptx.count(f"tcgen05.mma.cta_group::2.kind::{kind}") == k * np.dtype(dtype).itemsize // 32 and MMA_OF[kind] in sass
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_product_that_its_word_waits_for(times):
+    a, b, c = operands(128, 64, 32, np.float16, np.float32)
+    wanted = times * (a.astype(np.float32) @ b.astype(np.float32)) + c
+    args = a, b, c, 128, 64, 32, "rows", "columns", True, times
+    mimw.simulate(product, (2, ), *args, target=TARGET, races=True, **PAIR)
+    np.testing.assert_array_equal(c, wanted)
+    assert mimw.check(product, (2, ), *args, target=TARGET, seeds=10, **PAIR).ok
+
+
+def test_the_wait_of_a_product_compiles():
+    ptx, _ = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), M=128, N=64, K=32, A="rows", B="columns", ACC=False, SYNC=2)
+    behind = ptx[ptx.rindex("tcgen05.mma"):]
+    assert behind.index("multicast::cluster") < behind.index("mbarrier.arrive.shared") < behind.index("mbarrier.try_wait")
+    assert "mbarrier.test_wait.parity" in ptx[:ptx.rindex("tcgen05.mma")]
 
 
 # ---- what is refused --------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ from .space_slots import space_slots
 from .stamp_time import stamp_time
 from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
+from .wait_pairs import wait_pairs
 
 __all__ = [
     "Context", "OPTIONAL", "PASS", "PASSES", "Pass", "Remark", "accumulate_dots", "check_aliases", "check_arrivals",
@@ -60,5 +61,5 @@ __all__ = [
     "drop_unused", "expand_pipes", "fence_barriers", "fence_globals", "fence_handovers", "fence_pairs", "grant_registers",
     "join_copies", "keep_loops", "may_not_fit", "narrow_releases", "place_aliases", "place_meetings", "remarks", "run_passes",
     "share_captures", "shared_operands", "shared_pointers", "slot_arrays", "space_slots", "stamp_time", "stamp_waits",
-    "sync_clusters", "too_few_registers", "warn",
+    "sync_clusters", "too_few_registers", "wait_pairs", "warn",
 ]

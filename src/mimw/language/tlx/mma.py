@@ -60,7 +60,7 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
                two_ctas  - a pair of CTAs (ranks 2 i and 2 i + 1 of the cluster) multiplies together. A holds this CTA's rows,
                            B (K, N / 2) this CTA's columns, acc (M, N) this CTA's rows of the whole product. The even CTA
                            issues, whether or not the odd one calls it, too; each of mBarriers gets its arrival in both CTAs.
-                           With mBarriers or force_async only (NotYet); KernelError for products of one CTA beside pairs'
+                           KernelError for products of one CTA beside those of pairs
     orders:    with mBarriers, or force_async: nothing until a wait for the phase; the operands must not be overwritten, nor `acc`
                be read, before it. Without: done when the word is over. In order with the task's other tensor-core work
     lowers to: ttng.tc_gen5_mma, tcgen05.commit; for pairs tcgen05.mma.cta_group::2, tcgen05.commit with .multicast::cluster

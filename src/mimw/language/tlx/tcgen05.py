@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ..core import not_yet, word
+from ..core import word
 from ..refuse import refuse
 from . import pairs
 from .arguments import needs_tensor_memory, one_buffer, predicate_handle, single_barrier
@@ -36,8 +36,8 @@ def dot(A, B, acc, use_acc, pred, barriers, two_ctas: bool, force_async: bool, o
     when = predicate_handle("async_dot", pred, semantic)
     waits = not barriers and not force_async
     if two_ctas:
-        _check_pair(a, b, waits, semantic)
-        pairs.record_dot(a, b, into, use_acc_of("async_dot", use_acc, semantic), when, barriers, semantic)
+        _check_pair(a, b)
+        pairs.record_dot(a, b, into, use_acc_of("async_dot", use_acc, semantic), when, barriers, waits, semantic)
         return
     builder.record("tcgen05_mma", a.handle, b.handle, into.handle, use_acc_of("async_dot", use_acc, semantic), when,
                    **({"waits": True} if waits else {}))
@@ -103,10 +103,8 @@ def _check_types(a: tl.dtype, b: tl.dtype, acc: tl.dtype, out_dtype) -> None:
                mend=f"allocate `acc` with {wanted}, and convert what local_load gives")
 
 
-def _check_pair(a: buffered_tensor, b: buffered_tensor, waits: bool, semantic) -> None:
+def _check_pair(a: buffered_tensor, b: buffered_tensor) -> None:
     """What a pair of CTAs cannot do, besides."""
-    if waits:
-        raise not_yet(semantic, "async_dot(two_ctas=True) without mBarriers and force_async")
     if a.type.storage is storage_kind.tmem and a.shape[0] != 128:
         refuse(KernelError, f"async_dot: a pair of CTAs takes A from tensor memory with 128 rows in each CTA, got {a.shape[0]}",
                mend="keep A in shared memory, or give each CTA 128 rows")

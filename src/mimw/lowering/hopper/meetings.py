@@ -82,6 +82,14 @@ met:
 }"""
 
 
+@emits("barrier_phase")
+def barrier_phase(emitter: Emitter, op: Op):
+    """The sync stands between every thread's look and the arrival that is still to come."""
+    parity = ptx(emitter, _PARITY, ["=r", "r"], [emitter.of(op.barrier)], emitter.builder.get_int32_ty())
+    sync(emitter)
+    return parity
+
+
 @emits("group_barrier")
 def group_barrier(emitter: Emitter, op: Op):
     """The sync stands between every thread's look at the phase and this CTA's arrivals, and brings before these what all its

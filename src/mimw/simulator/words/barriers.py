@@ -98,6 +98,11 @@ def _parity(task, op) -> int:
     return parity
 
 
+@handles("barrier_phase", switches=True)
+def barrier_phase(task, op):
+    task.env[op.result] = np.int32(single(task, op, op.barrier).phase & 1)
+
+
 @handles("barrier_test")
 def barrier_test(task, op):
     """Between two looks others go on, so that a loop of looks ends."""
