@@ -104,7 +104,7 @@ def stored(a_ptr, c_ptr, FENCE: tl.constexpr, MEET: tl.constexpr, WAIT: tl.const
                 tlx.cluster_barrier()
 
 
-@states("tcgen05_mma_pair", "fence", "barrier_phase")
+@states("tcgen05_mma_pair", "fence")
 def operands_of_both(fence=True, meet=True, wait=True, odd_waits=True, ending=True, both=True, twice=False, sync=False):
     return stored, (2, ), (np.ones((64, 16), np.float16), np.zeros((128, 32), np.float32)), dict(
         FENCE=fence, MEET=meet, WAIT=wait, ODD_WAITS=odd_waits, ENDING=ending, BOTH=both, TWICE=twice, SYNC=sync,

@@ -156,9 +156,10 @@ PASSES: tuple[Pass, ...] = (
     rewrite("join_copies", join_copies, "copies that follow each other are waited for together"),
     rewrite("meetings", place_meetings, "says what each distributed barrier is made of; the checks spoke of what the author wrote",
             after="cluster arrivals"),
-    rewrite("wait_pairs", wait_pairs, "products of pairs that their word waits for become commits and waits; the checks spoke of what "
-            "the author wrote", after="cluster arrivals"),
-    rewrite("sync_clusters", sync_clusters, "lets a cluster meet at its start and end", after="cluster arrivals meetings wait_pairs"),
+    rewrite("wait_pairs", wait_pairs, "products of pairs that their word waits for become commits and waits; the checks spoke of "
+            "what the author wrote", after="cluster arrivals"),
+    rewrite("sync_clusters", sync_clusters, "lets a cluster meet at its start and end",
+            after="cluster arrivals meetings wait_pairs"),
     rewrite("fence_barriers", fence_barriers, "fences barriers that copies complete, once they are made"),
     rewrite("fence_globals", fence_globals, "makes fences of global memory that copies read ones between proxies, too",
             after="meetings"),

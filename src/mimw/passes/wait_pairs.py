@@ -2,11 +2,11 @@
 
 Input: a program. Output: the program in which nobody waits by a product:
 
-    tcgen05_mma_pair %a, %b, %acc .. waits=True         %phase = barrier_phase %bar; tcgen05_mma_pair ..; tcgen05_commit_pair %bar ..;
-                                            becomes     barrier_arrive %bar; barrier_wait %bar, %phase
+    tcgen05_mma_pair %a, %b, %acc .. waits=True       %phase = barrier_phase %bar; tcgen05_mma_pair ..; tcgen05_commit_pair %bar ..;
+                                          becomes     barrier_arrive %bar; barrier_wait %bar, %phase
 
-Each such product has a barrier of its own in every CTA, for two arrivals: the commit's, and this CTA's own. So the phase stays while
-the CTA looks which one it is. Who does not call the product, the odd CTA under an `if`, waits for nothing.
+Each such product has a barrier of its own in every CTA, for two arrivals: the commit's, and this CTA's own. So the phase stays
+while the CTA looks which one it is. Who does not call the product, the odd CTA under an `if`, waits for nothing.
 """
 
 from __future__ import annotations
