@@ -12,7 +12,8 @@ from .table import define
 
 define("tcgen05_mma_pair", "a:Buffer b:Buffer acc:Buffer use_acc:i1|#bool predicate:i1 peer:i32 leader:i32? called:i1?", None,
        "none", "read write async", ours=True, attrs="fences:#bool? waits:#bool?",
-       touches="a=async-read b=async-read acc=async-write", peers="peer", traits="dot pairs", time="dot", needs="tensor_memory", word="async_dot(two_ctas=True)", cost="sync", lies="a=left b=right acc=columns",
+       touches="a=async-read b=async-read acc=async-write", peers="peer", traits="dot pairs", time="dot",
+       needs="tensor_memory", word="async_dot(two_ctas=True)", cost="sync", lies="a=left b=right acc=columns",
        doc="The rows of a here and of a in CTA `peer` x the columns of b here and there; each CTA's acc gets its rows, added or, "
        "where `use_acc` is false, in its place. In the order of issue with all tcgen05 ops of the task. attrs: fences, if the task "
        "may have written operands itself (`passes.fence_pairs`); waits, if the word is over when the product is, in each CTA that "
