@@ -36,7 +36,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── MissingFence            ordered, but for the wrong proxy
     │   │   ├── CopyReadEarly           read before the copy into it is known to have landed
     │   │   ├── OperandOverwritten      written while an asynchronous dot reads it
-    │   │   ├── SourceOverwritten       written while a TMA store reads it
+    │   │   ├── SourceOverwritten       written while a TMA store or a tmem_copy reads it
     │   │   ├── SlotReusedEarly         written before another task is known to have read it
     │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
     │   ├── UnwrittenRead
@@ -239,7 +239,7 @@ class OperandOverwritten(DataRace):
 
 
 class SourceOverwritten(DataRace):
-    """Written while a TMA store may still read it."""
+    """Written while a TMA store, or a `tmem_copy`, may still read it."""
 
 
 class SlotReusedEarly(DataRace):

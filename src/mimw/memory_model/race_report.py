@@ -70,7 +70,7 @@ def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
 def _kind(earlier, later) -> type[DataRace]:
     if earlier.space == "global":
         return DataRace
-    if not earlier.write and not _is_dot(earlier) and earlier.strand.group != "bulk":
+    if not earlier.write and not _is_dot(earlier) and earlier.strand.group not in ("bulk", "tcgen05"):
         return SlotReusedEarly if earlier.strand.task is not later.strand.task else DataRace
     copied = earlier.write and earlier.strand.issued is not None
     if copied:
@@ -79,7 +79,7 @@ def _kind(earlier, later) -> type[DataRace]:
         return OperandOverwritten
     if _is_dot(later) and earlier.write:
         return DataRace
-    if earlier.strand.group == "bulk" and later.write:
+    if earlier.strand.group in ("bulk", "tcgen05") and later.write:
         return SourceOverwritten
     return DataRace
 
