@@ -13,7 +13,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
-from mimw.errors import NotYet
+from mimw.errors import LayoutConflict, NotYet, OutOfTensorMemory
 
 E5M2, E4M3, E8M0 = ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
@@ -274,3 +274,99 @@ def test_products_compile(case):
     assert f"tcgen05.mma.cta_group::1.{case[-2]}" in ptx and case[-1] in sass
     assert ("tcgen05.cp.cta_group::1.warpx4.32x128b" in ptx) == (case[5] != "stored")
     assert len(re.findall(r"tcgen05\.alloc", ptx)) == 1
+
+
+# ---- what is refused --------------------------------------------------------------------------------------------------
+
+
+@mimw.jit
+def refusal(p, CASE: tl.constexpr):
+    """One wrong argument each."""
+    x, w = tlx.local_alloc((128, 128), tl.float8e4nv, 1), tlx.local_alloc((64, 128), tl.float8e4nv, 1)
+    half = tlx.local_alloc((64, 128), tl.float8e4nv, 1)
+    pairs, turned = tlx.local_alloc((64, 64), tl.uint8, 1), tlx.local_alloc((64, 64), tl.uint8, 1)
+    sums = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
+    scales, flat = tlx.local_alloc((1, 1, 32, 16), tl.uint8, 1), tlx.local_alloc((128, 4), tl.uint8, 1)
+    table = tlx.local_alloc((128, 4), tl.uint8, 1, tlx.storage_kind.tmem)
+    wide = tlx.local_alloc((128, 8), tl.uint8, 1, tlx.storage_kind.tmem)
+    y = tlx.local_trans(w[0])
+    if CASE == "format":
+        tlx.async_dot_scaled(x[0], y, sums[0], scales[0], "fp16", scales[0], "e4m3")
+    elif CASE == "rows":
+        tlx.async_dot_scaled(half[0], y, sums[0], scales[0], "e4m3", scales[0], "e4m3")
+    elif CASE == "plain scales":
+        tlx.async_dot_scaled(x[0], y, sums[0], flat[0], "e4m3", scales[0], "e4m3")
+    elif CASE == "wide scales":
+        tlx.async_dot_scaled(x[0], y, sums[0], wide[0], "e4m3", scales[0], "e4m3")
+    elif CASE == "type":
+        tlx.async_dot_scaled(x[0], y, sums[0], scales[0], "e5m2", scales[0], "e4m3")
+    elif CASE == "K":
+        tlx.async_dot_scaled(x[0], tlx.local_trans(pairs[0]), sums[0], scales[0], "e4m3", scales[0], "e4m3")
+    elif CASE == "turned":
+        tlx.async_dot_scaled(x[0], turned[0], sums[0], scales[0], "e4m3", scales[0], "e2m1")
+    elif CASE == "registers":
+        tlx.async_dot_scaled(tl.zeros((128, 128), tl.float8e4nv), y, sums[0], scales[0], "e4m3", scales[0], "e4m3")
+    elif CASE == "flat copy":
+        tlx.tmem_copy(flat[0], table[0])
+    elif CASE == "other table":
+        tlx.tmem_copy(scales[0], wide[0])
+    elif CASE == "back":
+        tlx.tmem_copy(table[0], scales[0])
+    elif CASE == "tile":
+        tlx.tmem_copy(x[0], sums[0])
+
+
+@pytest.mark.parametrize("case, text", [
+    ("format", r"A_format must be one of \('e2m1', 'e4m3', 'e5m2'\), got 'fp16'"), ("rows", "M must be 128, got M = 64"),
+    ("plain scales", r"A_scale in shared memory must be packed: \[128, 4\] scales as \[1, 1, 32, 16\] .* got \[128, 4\]"),
+    ("wide scales", r"A_scale in tensor memory must have the shape \[128, 4\], got \[128, 8\]"),
+    ("type", "A of format 'e5m2' holds fp8e5 or uint8, got fp8e4nv"), ("K", "inner dimensions differ"),
+    ("turned", "fp4 is read only contiguous along K"), ("registers", "register operand is not supported on Blackwell"),
+    ("flat copy", "scale tmem_copy requires an explicit packed i8 SMEM shape"),
+    ("other table", r"scale tmem_copy requires an explicit packed i8 SMEM shape: for scales \[128, 8\] \[1, 2, 32, 16\]"),
+    ("back", "`src` must lie in shared memory"), ("tile", "must be of one shape and dtype"),
+])
+def test_refusals(case, text):
+    with pytest.raises(Exception, match=text):
+        mimw.simulate(refusal, (1, ), np.zeros(4, np.float32), case, target=TARGET)
+
+
+def test_refusals_below_blackwell():
+    with pytest.raises(Exception, match="only available on Blackwell"):
+        mimw.simulate(below, (1, ), np.zeros(4, np.float32), target="sm_90a")
+
+
+@mimw.jit
+def below(p):
+    x = tlx.local_alloc((1, 1, 32, 16), tl.uint8, 1)
+    tlx.tmem_copy(x[0], x[0])
+
+
+@mimw.jit
+def full_of_columns(p):
+    """All columns are taken; the scales in shared memory need 8 more."""
+    x, w = tlx.local_alloc((128, 128), tl.float8e4nv, 1), tlx.local_alloc((64, 128), tl.float8e4nv, 1)
+    sums = tlx.local_alloc((128, 64), tl.float32, 8, tlx.storage_kind.tmem)
+    scales = tlx.local_alloc((1, 1, 32, 16), tl.uint8, 1)
+    tlx.async_dot_scaled(x[0], tlx.local_trans(w[0]), sums[0], scales[0], "e4m3", scales[0], "e4m3", use_acc=False)
+    tlx.local_store(sums[1], tl.zeros((128, 64), tl.float32))
+
+
+def test_scales_count_among_the_columns():
+    with pytest.raises(OutOfTensorMemory, match="520 columns .* has 512: 8 too many") as found:
+        mimw.simulate(full_of_columns, (1, ), np.zeros(4, np.float32), target=TARGET)
+    assert "scales_copied" in str(found.value)
+
+
+@mimw.jit
+def pinned_otherwise(x_desc, w_desc, PIN: tl.constexpr):
+    x, w = tlx.local_alloc((128, 128), tl.float8e4nv, 1), tlx.local_alloc((64, 64), tl.uint8, 1, layout=PIN)
+    sums = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
+    scales = tlx.local_alloc((1, 1, 32, 16), tl.uint8, 1)
+    tlx.async_dot_scaled(x[0], tlx.local_trans(w[0]), sums[0], scales[0], "e4m3", scales[0], "e2m1", use_acc=False)
+
+
+def test_fp4_that_is_pinned_without_padding():
+    pin = tlx.nv_mma_shared_layout_encoding.make_default((64, 64), tl.uint8)
+    with pytest.raises(LayoutConflict, match="multiplies by fp8"):
+        mimw.simulate(pinned_otherwise, (1, ), np.zeros(4, np.float32), np.zeros(4, np.float32), pin, target=TARGET)
