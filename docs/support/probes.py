@@ -140,9 +140,14 @@ def subslice(x, y):
 
 
 @probe
-def tmem_copy():
-    tile = tlx.local_alloc((128, 64), tl.float32, 2)
-    tlx.tmem_copy(tile[0], tile[1])
+def tmem_copy(x):
+    scales = tlx.local_alloc((1, 1, 32, 16), tl.uint8, 1)
+    table = tlx.local_alloc((128, 4), tl.uint8, 1, tlx.storage_kind.tmem)
+    done = tlx.alloc_barriers(1)
+    tlx.local_store(scales[0], tl.full((1, 1, 32, 16), 127, tl.uint8))
+    tlx.tmem_copy(scales[0], table[0])
+    tlx.tcgen05_commit(done[0])
+    tlx.barrier_wait(done[0], 0)
 
 
 # ---- other CTAs ------------------------------------------------------------------------------------------------------
@@ -387,9 +392,15 @@ _same("async_dot_wait", async_dot)
 
 
 @probe
-def async_dot_scaled():
-    tile = tlx.local_alloc((128, 128), tl.float8e5, 1)[0]
-    tlx.async_dot_scaled(tile, tile, tile, tile, "e5m2", tile, "e5m2")
+def async_dot_scaled(y):
+    a, b = tlx.local_alloc((128, 128), tl.float8e5, 1)[0], tlx.local_alloc((64, 128), tl.float8e5, 1)[0]
+    acc = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)[0]
+    scales = tlx.local_alloc((1, 1, 32, 16), tl.uint8, 1)[0]
+    tlx.local_store(a, tl.zeros((128, 128), tl.float8e5))
+    tlx.local_store(b, tl.zeros((64, 128), tl.float8e5))
+    tlx.local_store(scales, tl.full((1, 1, 32, 16), 127, tl.uint8))
+    tlx.async_dot_scaled(a, tlx.local_trans(b), acc, scales, "e5m2", scales, "e5m2", use_acc=False)
+    tl.store(y + tl.arange(0, 128)[:, None] * 32 + tl.arange(0, 32)[None, :], tlx.local_load(tlx.subslice(acc, 0, 32)))
 
 
 @probe
