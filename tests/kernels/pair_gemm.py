@@ -4,8 +4,9 @@ Each CTA of a pair loads its rows of A and its half of B's rows; the even CTA mu
 
     pair_gemm(a_desc, b_desc, c, N, K, BM, BN, BK, STAGES)      a (M, K) in blocks [BM, BK]; b (N, K) in [BN / 2, BK]; c (M, N)
 
-A launch has a grid (M / BM, N / BN) and clusters of 2 along its first axis, or of 4. GUARD: only the even CTA calls the products;
-else both do. Mistakes that it can plant are the switches that are named after what they leave out.
+Shapes: BM 64 or 128 rows of one CTA, BN 32 to 256 columns of the pair; a grid (M / BM, N / BN), and clusters
+of 2 along its first axis, or of 4. GUARD: only the even CTA calls the products; else both do. Mistakes that it can plant: each
+other switch leaves out what it names.
 """
 
 from __future__ import annotations
