@@ -50,7 +50,8 @@ OPS_NOT_HERE = {
     "inline_asm": "programs of the family looped hold it; tests/simulator/test_assembly.py has what it means",
     **dict.fromkeys(
         ("stoch_round", "warp_redux", "clc_issue", "clc_issue_all", "clc_query", "tmem_load", "tmem_store", "tcgen05_mma",
-         "tcgen05_commit", "tcgen05_mma_pair", "tcgen05_commit_pair", "tma_load_pair", "barrier_phase"),
+         "tcgen05_commit", "tcgen05_mma_pair", "tcgen05_commit_pair", "tma_load_pair", "barrier_phase",
+         "tcgen05_mma_scaled", "tmem_copy"),
         "the chips that the fuzzer simulates and launches on do not have them; each has tests of its own",
     ),
     **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),

@@ -5,6 +5,9 @@ tensor cores as (1, rows / 128, K / BLOCK / 4, 2, 256). Output: C (M, N) = A B^T
 
     grid, args, meta = launch("e4m3", 32, a, a_scales, b, b_scales, c)        scales e8m0: mxfp8
     grid, args, meta = launch("e2m1", 16, a, a_scales, b, b_scales, c)        scales e4m3: nvfp4
+
+Shapes: M and N multiples of 128, K of 128. A mistake to plant: a slot of scales given back before the
+commit of the product that uses it.
 """
 
 import numpy as np

@@ -4,7 +4,7 @@ import pytest
 import triton.language as tl
 
 import mimw.tlx as tlx
-from mimw.errors import KernelError, NotYet, TargetError
+from mimw.errors import KernelError, TargetError
 
 from .harness import Kernel
 
@@ -108,8 +108,8 @@ def test_reductions(copy):
         assert whole.last().args[4] == name
 
 
-def test_two_ctas_is_not_yet(copy):
-    with pytest.raises(NotYet, match=r"tlx.async_descriptor_load\(two_ctas="):
+def test_two_ctas_are_blackwells(copy):
+    with pytest.raises(AssertionError, match=r"async_descriptor_load\(two_ctas=True\) is only available on Blackwell"):
         copy.load(two_ctas=True)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import mimw
-from tests.words.test_tensor_memory_scaled import CASES, launch_of, product
+from tests.kernels.scaled_product import product
+from tests.words.test_tensor_memory_scaled import CASES, launch_of
 
 CLOCK = 1965        # MHz
 
