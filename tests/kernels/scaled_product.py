@@ -1,8 +1,8 @@
 """One block-scaled product on Blackwell over two blocks of K, with scales from wherever the author keeps them.
 
 Input: X (128, 2 K) and W (N, 2 K) in fp8 or packed fp4 as descriptors, their scales packed (`SX`, `SW` are the shapes of a
-block's). Output: C (128, N) = X W^T in fp32. Shapes: K a multiple of 128, N 64 to 256. A mistake to plant: `FORM="commit"` without its
-wait reads the sum early. For example:
+block's). Output: C (128, N) = X W^T in fp32. Shapes: K a multiple of 128, N 64 to 256. A mistake to plant: `FORM="commit"`
+without its wait reads the sum early. For example:
 
     mimw.simulate(product, (1, ), x, w, sx, sw, c, N=128, K=128, FX="e4m3", ..., target="sm_100a")
 """
