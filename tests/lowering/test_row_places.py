@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from mimw.compile import compile_kernel
 from mimw.lowering import asm
 from mimw.lowering.hopper import narrow_rows, row_copies
 from tests.words.test_row_copies import moved
 
+from .harness import Case
 from .threads import run
 
 START, BARRIER, COLUMN = 1 << 16, 8, 100
@@ -32,7 +32,7 @@ def assembly_of(pieces, rows, width, warps):
     """The gather's and the scatter's pieces of a kernel that moves (rows, width) fp16 elements."""
     signature = {name: f"tensordesc<fp16[1,{width}]>" for name in ("x_desc", "y_desc")} | {
         "from_ptr": "*i32", "to_ptr": "*i32", "column": "i32"}
-    compile_kernel(moved, signature, {"BX": rows, "BY": width}, "sm_90a", {"num_warps": warps}).stage("ttgir")
+    Case(moved, signature, {"BX": rows, "BY": width}, {"num_warps": warps}).lowered("sm_90a")     # never out of a cache
     return pieces
 
 
