@@ -56,7 +56,7 @@ def kept(ctas, trips, stages=4, **options):
 @pytest.mark.parametrize("races", [False, True])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_an_operation_costs_the_same_however_many_ctas_are_there(seed, races):
-    """8 and 128 CTAs, four doublings: for as many operations at most four times the time, where scanned lists cost up to 16 times."""
+    """8 and 128 CTAs, four doublings: as many operations may take four times as long, where scanned lists cost up to 16 times."""
     seconds(1, 8, seed=seed, races=races)       # what is made ready once
     few, many = seconds(8, 160, seed=seed, races=races), seconds(128, 10, seed=seed, races=races)
     # 128 CTAs also start and end 16 times as often: 2.6 to 3.0 times, since operations got cheaper and starts did not
