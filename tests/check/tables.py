@@ -26,6 +26,20 @@ def rows(*names):
     return pytest.mark.parametrize(", ".join(names), list(itertools.product(SWITCHES, repeat=len(names))))
 
 
+def found(launch, *kinds):
+    """What `mimw.check` finds in a launch, one of these kinds."""
+    kernel, grid, args, meta = launch
+    report = mimw.check(kernel, grid, *args, seeds=4, search="random", shrink=False, **meta)
+    one = next((finding for finding in report.findings if finding.kind in kinds), None)
+    assert one is not None, [finding.kind for finding in report.findings]
+    return one
+
+
+def lines_of(finding) -> set[int]:
+    """The lines that a finding names."""
+    return {site.line for site in finding.sites}
+
+
 def right(launch, search="both", limit=30) -> bool:
     """Whether nothing is found in a launch; "both" also says that all interleavings were seen."""
     kernel, grid, args, meta = launch

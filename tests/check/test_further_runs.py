@@ -1,7 +1,5 @@
 """Runs after the first leave tile data out where a full run could find no more: the reports are those of full runs."""
 
-import random
-import warnings
 from dataclasses import replace
 
 import ml_dtypes
@@ -11,15 +9,14 @@ import triton.language as tl
 
 import mimw
 import mimw.search.search as search
-from benchmarks.mutants import mutants
 from benchmarks.mutation_kernels import CASES
 from mimw.errors import MimwError
 from mimw.kernels import gemm
-from mimw.passes import run_passes
 from mimw.search import Search
 from mimw.search.protocol import TileData
 from mimw.simulate import prepare
-from mimw.target import target
+
+from .mutated import with_mutants
 
 ALWAYS, NEVER, SEEDS, MUTANTS = -1.0, float("inf"), 3, 3
 
@@ -47,17 +44,7 @@ def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypa
     """Findings, operations, the smaller launches, all of the report."""
     kernel, grid, args, meta = case.make()
     launch = prepare(kernel, grid, args, dict(meta), case.target)
-    programs, found = [launch.program], list(mutants(launch.recorded))
-    random.Random(case.name + "further").shuffle(found)
-    for mutant in found:
-        if len(programs) <= MUTANTS:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    programs.append(run_passes(mutant.program, target(case.target)))
-            except MimwError:
-                continue
-    for program in programs:
+    for program in with_mutants(launch, case.name + "further", MUTANTS):
         one = replace(launch, program=program)
         quick = report(one, ALWAYS, monkeypatch)
         assert not TileData(one).loses_nothing or left_out

@@ -1,7 +1,5 @@
 """Runs without tile data find, by the same seed, what full runs find; what decides is computed, by whichever way it comes."""
 
-import random
-import warnings
 
 import numpy as np
 import pytest
@@ -9,14 +7,13 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from benchmarks.mutants import mutants
 from benchmarks.mutation_kernels import CASES
-from mimw.errors import MimwError, SimulationError
-from mimw.passes import run_passes
+from mimw.errors import SimulationError
 from mimw.search import Search
 from mimw.search.protocol import TileData
 from mimw.simulate import prepare
-from mimw.target import target
+
+from .mutated import with_mutants
 
 SEEDS, MUTANTS = 2, 3
 
@@ -34,17 +31,7 @@ def test_the_mutants_are_told_as_by_full_runs(case):
     from dataclasses import replace
     kernel, grid, args, meta = case.make()
     launch = prepare(kernel, grid, args, dict(meta), case.target)
-    programs, found = [launch.program], list(mutants(launch.recorded))
-    random.Random(case.name).shuffle(found)
-    for mutant in found:
-        if len(programs) <= MUTANTS:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    programs.append(run_passes(mutant.program, target(case.target)))
-            except MimwError:
-                continue
-    for program in programs:
+    for program in with_mutants(launch, case.name, MUTANTS):
         full, quick = (Search(replace(launch, program=program), protocol=protocol) for protocol in (False, True))
         for seed in range(SEEDS):
             one, other = attempt(full, seed), attempt(quick, seed)

@@ -13,7 +13,7 @@ import mimw.tlx as tlx
 from mimw.errors import KernelError
 from tests.kernels.pair_gemm import launch
 
-from .tables import SWITCHES, right, rows, states
+from .tables import SWITCHES, found, lines_of, right, rows, states
 
 
 @states("tcgen05_mma_pair", "tcgen05_commit_pair", "tma_load_pair")
@@ -42,19 +42,6 @@ def test_the_bytes_of_both_complete_on_the_even_cta(both):
     if not both:
         one = found(pair_ring(BYTES_OF_BOTH=both), "BytesNotExpected")
         assert "= 5120 bytes are copied" in one.message and len(lines_of(one)) >= 3
-
-
-def found(launched, *kinds):
-    """What `mimw.check` finds in a launch, one of these kinds."""
-    kernel, grid, args, meta = launched
-    report = mimw.check(kernel, grid, *args, seeds=4, search="random", shrink=False, **meta)
-    one = next((finding for finding in report.findings if finding.kind in kinds), None)
-    assert one is not None, [finding.kind for finding in report.findings]
-    return one
-
-
-def lines_of(finding) -> set[int]:
-    return {site.line for site in finding.sites}
 
 
 def test_an_accumulator_read_before_its_commit_is_named():

@@ -10,7 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .tables import SWITCHES, right, rows, states
+from .tables import SWITCHES, found, lines_of, right, rows, states
 
 describe = mimw.TensorDescriptor.from_tensor
 
@@ -68,19 +68,6 @@ def test_the_ring(wait_full, wait_free, release):
 def test_the_epilogue(commit, wait_done):
     """The sum may be read iff a commit behind the last product is waited for."""
     assert right(tensor_ring(commit=commit, wait_done=wait_done), "random") == (commit and wait_done)
-
-
-def found(launch, *kinds):
-    """What `mimw.check` finds in a launch, one of these kinds."""
-    kernel, grid, args, meta = launch
-    report = mimw.check(kernel, grid, *args, seeds=4, search="random", shrink=False, **meta)
-    one = next((finding for finding in report.findings if finding.kind in kinds), None)
-    assert one is not None, [finding.kind for finding in report.findings]
-    return one
-
-
-def lines_of(finding) -> set[int]:
-    return {site.line for site in finding.sites}
 
 
 def test_an_accumulator_read_before_its_commit_is_named():

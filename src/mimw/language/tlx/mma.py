@@ -16,12 +16,12 @@ from ..core import tensor_memory_columns, word
 from ..refuse import refuse
 from . import tcgen05
 from .arguments import handle_of, is_int, needs_hopper, single_buffer
+from .dot_operands import check_depth, check_types
 from .local_mem import local_load
 from .types import buffered_tensor, storage_kind
 
 __all__ = ["async_dot", "async_dot_wait"]
 
-_SUPPORTED = "f16, bf16, f32 (as tf32), fp8 (e5m2, e4m3), int8"
 
 
 @word
@@ -73,7 +73,7 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
         refuse(KernelError, f"async_dot: B must be a buffer in shared memory, got {B}",
                             mend="store it with tlx.local_store first")
     shape_b = _operand("B", B, _semantic)
-    _check_types(A.dtype, B.dtype)
+    check_types(A.dtype, B.dtype)
     _check_shapes(shape_a, shape_b, A.dtype)
     precision = _precision(A.dtype, input_precision, _semantic)
     emulated = A.dtype == tl.float32 and precision.name != "TF32"
@@ -107,28 +107,9 @@ def _operand(name: str, operand, semantic) -> tuple[int, int]:
     return shape
 
 
-def _check_types(a: tl.dtype, b: tl.dtype) -> None:
-    for name, dtype in (("A", a), ("B", b)):
-        known = dtype.is_fp8e5() or dtype.is_fp8e4nv() or dtype in (tl.float16, tl.bfloat16, tl.float32, tl.int8)
-        if not known:
-            refuse(AssertionError, f"async_dot: unsupported dtype {dtype} of {name}; supported are {_SUPPORTED}",
-                   mend=f"convert {name} first")
-    if a != b and (not a.is_fp8() or not b.is_fp8()):
-        refuse(AssertionError, f"async_dot: both operands must have the same dtype, got {a} and {b}", mend="convert "
-                               "one of them first")
-
-
 def _check_shapes(a: tuple[int, int], b: tuple[int, int], dtype: tl.dtype) -> None:
-    (m, k), (k_b, n) = a, b
-    if k != k_b:
-        refuse(AssertionError, f"async_dot: the inner dimensions differ: A is {list(a)}, B is {list(b)}, so K is {k} and {k_b}",
-               mend="pass tlx.local_trans(B) if B is stored as (N, K)")
-    step = 32 * 8 // dtype.primitive_bitwidth
-    if k < 16:
-        refuse(AssertionError, f"async_dot: K must be at least 16, got K = {k}", mend="load larger tiles along K, or use tl.dot")
-    if k % step != 0:
-        refuse(AssertionError, f"async_dot: K must be a multiple of {step} for {dtype} (32 bytes), got K = {k}",
-               mend=f"load tiles of {step}, {2 * step}, ... along K")
+    m, n = a[0], b[1]
+    check_depth(a, b, dtype)
     if not 8 <= n <= 256 or n % 8 != 0:
         refuse(AssertionError, f"async_dot: N must be a multiple of 8 between 8 and 256, got N = {n}",
                mend="cut B into buffers of at most 256 columns, and multiply by each")

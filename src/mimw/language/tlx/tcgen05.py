@@ -16,13 +16,13 @@ from ..core import word
 from ..refuse import refuse
 from . import pairs
 from .arguments import needs_tensor_memory, one_buffer, predicate_handle, single_barrier
+from .dot_operands import check_depth, check_types
 from .types import buffered_tensor, mbarrier, storage_kind
 
 __all__ = ["tcgen05_commit"]
 
 _ROWS, _WIDEST = (64, 128), 256
 _SWIZZLE = 32          # bytes of the narrowest swizzle
-_SUPPORTED = "f16, bf16, f32 (as tf32), fp8 (e5m2, e4m3), int8"
 
 
 def dot(A, B, acc, use_acc, pred, barriers, two_ctas: bool, force_async: bool, out_dtype, semantic) -> None:
@@ -89,14 +89,7 @@ def _accumulator(acc) -> buffered_tensor:
 
 
 def _check_types(a: tl.dtype, b: tl.dtype, acc: tl.dtype, out_dtype) -> None:
-    for name, dtype in (("A", a), ("B", b)):
-        known = dtype.is_fp8e5() or dtype.is_fp8e4nv() or dtype in (tl.float16, tl.bfloat16, tl.float32, tl.int8)
-        if not known:
-            refuse(AssertionError, f"async_dot: unsupported dtype {dtype} of {name}; supported are {_SUPPORTED}",
-                   mend=f"convert {name} first")
-    if a != b and (not a.is_fp8() or not b.is_fp8()):
-        refuse(AssertionError, f"async_dot: both operands must have the same dtype, got {a} and {b}",
-               mend="convert one of them first")
+    check_types(a, b)
     wanted = tl.int32 if a == tl.int8 else tl.float32
     if acc != wanted:
         refuse(AssertionError, f"async_dot: {a} operands add up in {wanted}, but `acc` holds {acc}",
@@ -118,18 +111,9 @@ def _check_pair(a: buffered_tensor, b: buffered_tensor) -> None:
 
 def _check_shapes(a: buffered_tensor, b: buffered_tensor, acc: buffered_tensor, ctas: int) -> None:
     """`ctas` work together: each has its rows of A and its columns of B."""
-    (m, k), (k_b, n) = a.shape, b.shape
-    n *= ctas
+    m, n = a.shape[0], b.shape[1] * ctas
     of_both = " with the columns of both CTAs" if ctas > 1 else ""
-    if k != k_b:
-        refuse(AssertionError, f"async_dot: the inner dimensions differ: A is {list(a.shape)}, B is {list(b.shape)}, so K is {k} "
-                               f"and {k_b}", mend="pass tlx.local_trans(B) if B is stored as (N, K)")
-    step = 32 * 8 // a.dtype.primitive_bitwidth
-    if k < 16:
-        refuse(AssertionError, f"async_dot: K must be at least 16, got K = {k}", mend="load larger tiles along K, or use tl.dot")
-    if k % step != 0:
-        refuse(AssertionError, f"async_dot: K must be a multiple of {step} for {a.dtype} (32 bytes), got K = {k}",
-               mend=f"load tiles of {step}, {2 * step}, ... along K")
+    check_depth(a.shape, b.shape, a.dtype)
     if m not in _ROWS:
         refuse(AssertionError, f"async_dot: M must be 64 or 128 on Blackwell, got M = {m}",
                mend="cut A into buffers of 128 rows, and multiply each into an accumulator of its own")

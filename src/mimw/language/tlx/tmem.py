@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ...ir.tensor_memory import COLUMNS, ROWS, columns_of, is_packed, is_repeated
+from ...ir.tensor_memory import ROWS, is_packed, is_repeated
 from ..core import word
 from ..refuse import refuse
 from .arguments import is_int, needs_tensor_memory, one_buffer
@@ -119,8 +119,3 @@ def _check_packed(src: buffered_tensor, dst: buffered_tensor) -> None:
         refuse(AssertionError, f"scale tmem_copy requires an explicit packed i8 SMEM shape: for scales {[rows, columns]} "
                                f"[{down}, {across}, 32, 16], got {src.dtype}{list(src.shape)}",
                mend="the rows are a multiple of 128, the columns of 4; its docstring lists the forms")
-
-
-def fits(type_) -> bool:
-    """Whether one buffer of an IR type fits into tensor memory at all."""
-    return columns_of(type_) <= COLUMNS
