@@ -8,7 +8,6 @@ Input: a `tma_load_multicast`. Output: one instruction for each box of the block
 
 from __future__ import annotations
 
-from ...errors import NotYet
 from ...ir import Op
 from ..asm import ptx, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
@@ -24,9 +23,6 @@ def tma_load_multicast(emitter: Emitter, op: Op):
                   *emitter.of(op.offsets)):
         inputs.add(value)
     prepared = point_at(emitter, op.descriptor, "map", inputs)
-    if prepared is None:
-        raise NotYet("not yet: tlx.async_descriptor_load(multicast_targets=...) with a descriptor that an `if` or a loop hands on",
-                     op.site, hint="use the descriptor where it is made, or keep it in a slot: tlx.reinterpret_tensor_descriptor")
     if op.predicate is not None:
         prepared.append(f"setp.ne.and.s32 on, {inputs.add(zero_or_one(emitter, emitter.of(op.predicate)))}, 0, on;")
     sync(emitter)

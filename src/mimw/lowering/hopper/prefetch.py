@@ -1,6 +1,6 @@
 """Cache hints for tiles of a descriptor, and for descriptors (PTX ISA, cp.async.bulk.prefetch.tensor, prefetch.tensormap).
 
-Input: a `tma_prefetch` or `prefetch_descriptor`. Output: PTX, if the descriptor has an address; else nothing, since it is a hint:
+Input: a `tma_prefetch` or `prefetch_descriptor`. Output: PTX, which names the descriptor by its address:
 
     prefetch_descriptor %map        @on prefetch.tensormap [at];
 """
@@ -19,10 +19,9 @@ def prefetch_descriptor(emitter: Emitter, op: Op):
     inputs = Inputs()
     thread = inputs.add(thread_in_task(emitter))
     pointing = point_at(emitter, op.descriptor, "at", inputs)
-    if pointing is not None:
-        lines = ["{", ".reg .pred on;", ".reg .b64 at;", *pointing, f"setp.eq.s32 on, {thread}, 0;",
-                 "@on prefetch.tensormap [at];", "}"]
-        ptx(emitter, "\n".join(lines), inputs.kinds, inputs.values)
+    lines = ["{", ".reg .pred on;", ".reg .b64 at;", *pointing, f"setp.eq.s32 on, {thread}, 0;",
+             "@on prefetch.tensormap [at];", "}"]
+    ptx(emitter, "\n".join(lines), inputs.kinds, inputs.values)
 
 
 @emits("tma_prefetch")
@@ -32,8 +31,6 @@ def tma_prefetch(emitter: Emitter, op: Op):
     for value in (thread_in_task(emitter), *emitter.of(op.offsets)):
         inputs.add(value)
     pointing = point_at(emitter, op.descriptor, "at", inputs)
-    if pointing is None:
-        return
     lines = ["{", ".reg .pred on, leader;", ".reg .b64 at, policy;", f".reg .b32 c<{rank}>;", *pointing,
              "elect.sync _|leader, 0xffffffff;", f"setp.lt.and.s32 on, $0, {emitter.target.warp_size}, leader;"]
     if op.predicate is not None:

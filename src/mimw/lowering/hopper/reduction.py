@@ -1,6 +1,6 @@
 """TMA reductions with an eviction policy: Triton's op takes no policy, so this one is PTX, one instruction a box.
 
-Input: a `tma_store` with a reduction and a policy. Output: PTX, if the descriptor has an address:
+Input: a `tma_store` with a reduction and a policy. Output: PTX:
 
     tma_store %map (%row, %column) %tile evict_last add
         @leader cp.reduce.async.bulk.tensor.2d.global.shared::cta.add... [map, {c1, c0}], [from], hint;
@@ -15,18 +15,14 @@ from .boxes import boxes
 from .descriptor_address import Inputs, eviction, point_at
 
 
-def hinted_reduction(emitter: Emitter, op: Op) -> bool:
-    """Emit it; False where the descriptor has no address, and then the hint has to go.
-
-    By the thread that Triton's own stores elect, so that all bulk groups of a task are one thread's; all threads commit, as
+def hinted_reduction(emitter: Emitter, op: Op) -> None:
+    """By the thread that Triton's own stores elect, so that all bulk groups of a task are one thread's; all threads commit, as
     they do there. The sync brings the buffer's last writes, which the author has fenced, before the copy.
     """
     inputs, rank = Inputs(), len(op.offsets)
     thread, source = inputs.add(thread_in_task(emitter)), inputs.add(own_address(emitter, emitter.of(op.buffer)))
     starts = [inputs.add(offset) for offset in emitter.of(op.offsets)]
     pointing = point_at(emitter, op.descriptor, "map", inputs)
-    if pointing is None:
-        return False
     lines = [".reg .pred warp, leader;", ".reg .b64 map, hint;", f".reg .b32 from, {', '.join(f'c{dim}' for dim in range(rank))};",
              f"setp.lt.s32 warp, {thread}, 32;", "elect.sync _|leader, 0xffffffff;", "and.pred leader, leader, warp;", *pointing,
              f"createpolicy.fractional.L2::{eviction(op.cache_policy)}.b64 hint, 1.0;"]
@@ -38,4 +34,3 @@ def hinted_reduction(emitter: Emitter, op: Op) -> bool:
                   f"[map, {{{corner}}}], [from], hint;"]
     sync(emitter)
     ptx(emitter, "\n".join(["{", *lines, "cp.async.bulk.commit_group;", "}"]), inputs.kinds, inputs.values)
-    return True

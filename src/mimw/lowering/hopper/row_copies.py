@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...errors import NotYet
 from ...ir import Op, Value
 from ..asm import own_address, ptx, registers_of, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter
@@ -100,9 +99,6 @@ def _begin(emitter: Emitter, op: Op, tile, shape: Rows, predicate: Value | None)
     thread, start = inputs.add(thread_in_task(emitter)), inputs.add(own_address(emitter, tile))
     column = emitter.builder.create_int_cast(emitter.of(op.column), emitter.builder.get_int32_ty(), True)
     pointing = point_at(emitter, op.descriptor, "map", inputs)
-    if pointing is None:
-        raise NotYet(f"not yet: tlx.{op.row.word} on {emitter.target} with a descriptor that an `if` or a loop hands on", op.site,
-                     hint="use the descriptor where it is made, or keep it in a slot: tlx.reinterpret_tensor_descriptor")
     # The shuffle tells ptxas that a warp has one number.
     lines = [".reg .pred on;", ".reg .b64 map;", ".reg .b32 warp, part, home, place, column;", *pointing,
              f"shr.u32 warp, {thread}, 5;", "shfl.sync.idx.b32 warp, warp, 0, 31, 0xffffffff;",

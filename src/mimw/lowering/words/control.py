@@ -1,4 +1,7 @@
-"""Control flow and the ops with combining regions. Tokens have no MLIR value, so they drop out of carried values.
+"""Control flow and the ops with combining regions.
+
+Tokens have no MLIR value, so they drop out of carried values. A descriptor whose address is needed has two: itself, and the address
+behind all the values that are carried.
 
 Input: an op with blocks. Output: the same op of the dialect `scf`, or of Triton's, around what the blocks become:
 
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 from ...ir.flow import bounds
 from ..emitter import Emitter, emits
+from ..hopper.descriptor_address import came_along, going_along
 
 
 @emits("if")
@@ -32,7 +36,21 @@ def if_(emitter: Emitter, op):
         if yielded:
             builder.create_yield_op(yielded)
     builder.restore_insertion_point(point)
-    return [created.get_result(i) for i in range(created.get_num_results())]
+    return results_of(emitter, op.results, [created.get_result(i) for i in range(created.get_num_results())])
+
+
+def results_of(emitter: Emitter, values, mlir_values: list) -> list:
+    """The MLIR values of the op's results, without the addresses behind them."""
+    kept = sum(not emitter.is_token(value) for value in values)
+    came_along(emitter, values, mlir_values[kept:])
+    return mlir_values[:kept]
+
+
+def _into(emitter: Emitter, mlir_block, block, carried) -> None:
+    """Map a block's arguments, and the addresses behind them, to an MLIR block's; `carried` are those that were handed on."""
+    emitter.into(mlir_block, block)
+    kept = sum(not emitter.is_token(argument) for argument in block.args)
+    came_along(emitter, carried, [mlir_block.get_argument(i) for i in range(kept, mlir_block.get_num_arguments())])
 
 
 _ATTRIBUTES = {"llvm.loop_annotation": lambda builder, value: builder.get_disable_loop_licm_attr()}
@@ -54,24 +72,24 @@ def _set_attributes(emitter: Emitter, op, created) -> None:
 def for_(emitter: Emitter, op):
     builder = emitter.builder
     start, end, step = map(emitter.of, bounds(op))
-    inits = emitter.operands(op, "inits")
+    inits = emitter.operands(op, "inits") + going_along(emitter, op.inits)
     created = builder.create_for_op(start, end, step, inits)
     _set_attributes(emitter, op, created)
     point = builder.get_insertion_point()
     (block, ) = op.blocks
     emitter.carry(op.inits, block.args[1:])
     emitter.carry(op.inits, op.results)
-    emitter.into(created.get_body(0), block)
+    _into(emitter, created.get_body(0), block, block.args[1:])
     emitter.region(block, lambda values: builder.create_yield_op(values) if values else None)
     emitter.carry(block.yielded, op.results)
     builder.restore_insertion_point(point)
-    return [created.get_result(i) for i in range(len(inits))]
+    return results_of(emitter, op.results, [created.get_result(i) for i in range(len(inits))])
 
 
 @emits("while")
 def while_(emitter: Emitter, op):
     builder = emitter.builder
-    inits = emitter.operands(op, "inits")
+    inits = emitter.operands(op, "inits") + going_along(emitter, op.inits)
     types = [init.get_type() for init in inits]
     created = builder.create_while_op(types, inits)
     _set_attributes(emitter, op, created)
@@ -79,23 +97,23 @@ def while_(emitter: Emitter, op):
     before, after = op.blocks
     for carried in (before.args, after.args, op.results):
         emitter.carry(op.inits, carried)
-    emitter.into(builder.create_block_with_parent(created.get_before(), types), before)
+    _into(emitter, builder.create_block_with_parent(created.get_before(), types), before, before.args)
     emitter.block(before)
-    emitter.into(builder.create_block_with_parent(created.get_after(), types), after)
+    _into(emitter, builder.create_block_with_parent(created.get_after(), types), after, after.args)
     emitter.region(after, builder.create_yield_op)
     emitter.carry(after.yielded, before.args)
     builder.restore_insertion_point(point)
-    return [created.get_result(i) for i in range(len(types))]
+    return results_of(emitter, op.results, [created.get_result(i) for i in range(len(types))])
 
 
 @emits("condition")
 def condition(emitter: Emitter, op):
-    emitter.builder.create_condition_op(emitter.of(op.condition), emitter.operands(op, "values"))
+    emitter.builder.create_condition_op(emitter.of(op.condition), emitter.operands(op, "values") + going_along(emitter, op.values))
 
 
 @emits("yield")
 def yield_(emitter: Emitter, op):
-    emitter.yield_to[-1](emitter.operands(op, "values"))
+    emitter.yield_to[-1](emitter.operands(op, "values") + going_along(emitter, op.values))
 
 
 def _combining(emitter: Emitter, op, created, yield_to):

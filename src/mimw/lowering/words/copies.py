@@ -80,7 +80,8 @@ def tma_load(emitter: Emitter, op: Op):
 
 @emits("tma_store")
 def tma_store(emitter: Emitter, op: Op):
-    if is_hinted_reduction(op) and hinted_reduction(emitter, op):
+    if is_hinted_reduction(op):
+        hinted_reduction(emitter, op)
         return
     target, coordinates, source = emitter.of(op.descriptor), emitter.of(op.offsets), emitter.of(op.buffer)
     if op.reduce:

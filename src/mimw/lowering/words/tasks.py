@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from ...ir import Block, Op, Value
 from ..emitter import Emitter, emits
+from ..hopper.descriptor_address import address_types
+from .control import results_of
 
 
 def captured(blocks: tuple[Block, ...]) -> list[Value]:
@@ -40,7 +42,7 @@ def warp_specialize(emitter: Emitter, op: Op):
     constants = [value for value in outside if value in emitter.constants]
     captures = [value for value in outside if value not in emitter.constants and not emitter.is_token(value)]
 
-    types = [emitter.mlir_type(result) for result in op.results]
+    types = [emitter.mlir_type(result) for result in op.results] + address_types(emitter, op.results)
     created = builder.create_warp_specialize(types, [task.num_warps for task in tasks[1:]])
     builder.create_block_with_parent(created.get_default_region(), [])
     own, *requests = op.attrs.get("registers", [task.registers for task in tasks])
@@ -75,4 +77,4 @@ def warp_specialize(emitter: Emitter, op: Op):
         builder.create_warp_return()
     emitter.values, emitter.addresses, emitter.num_warps = outer, outer_addresses, outer_warps
     builder.set_insertion_point_after(created.get_operation())
-    return [created.get_result(index) for index in range(len(types))]
+    return results_of(emitter, op.results, [created.get_result(index) for index in range(len(types))])
