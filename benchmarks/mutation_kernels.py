@@ -106,6 +106,19 @@ def _grouped_gemm() -> tuple:
     return module.grouped_gemm, *module.arguments(*arrays, 2, BN=64, BK=32, STAGES=2, PARTS=2)
 
 
+def _pair_addmm() -> tuple:
+    """Two pairs of CTAs and four tiles, two parts of each in two places; 32 rows of A behind the end of M."""
+    module = _tutorial("20_blackwell_pair_addmm")
+    return module.addmm, *module.arguments(*module.matrices(480, 64, 48), BM=128, BN=32, BK=16, STAGES=2, PARTS=2, PLACES=2)
+
+
+def _block_scaled_gemm() -> tuple:
+    """One program and three tiles, two accumulators, nvfp4."""
+    module = _tutorial("21_blackwell_block_scaled_gemm")
+    arrays, _ = module.problem(384, 128, 256, "nvfp4")
+    return module.block_scaled_gemm, *module.arguments(*arrays, "nvfp4", 1, BN=128, BK=64, STAGES=2, PARTS=2, SUMS=2)
+
+
 def _histogram() -> tuple:
     module = _tutorial("07_radix_histogram")
     keys = np.random.default_rng(0).integers(0, 1 << 8, 600).astype(np.int32)
@@ -210,4 +223,6 @@ CASES = (
          lambda: _tutorial_gemm("17_distributed_dot", 32, 64, 192, BM=32, BN=64, BK=32, STAGES=3, num_warps=4)),
     Case("Tutorial 18", "tutorials/18_blackwell_attention_backward.py", _attention_backward, target="sm_100a"),
     Case("Tutorial 19", "tutorials/19_blackwell_grouped_gemm.py", _grouped_gemm, target="sm_100a"),
+    Case("Tutorial 20", "tutorials/20_blackwell_pair_addmm.py", _pair_addmm, target="sm_100a"),
+    Case("Tutorial 21", "tutorials/21_blackwell_block_scaled_gemm.py", _block_scaled_gemm, target="sm_100a"),
 )

@@ -8,8 +8,10 @@ NOT_ARGUED = "not argued: look at it"
 ARRIVALS = ("barrier_arrive", "remote_arrive", "named_barrier_arrive")
 OWN_WAITS = ("async_dot_wait", "tma_store_wait", "async_wait")
 WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
-LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue")
-ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py")
+LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue",
+         "tma_load_pair", "clc_issue_all")
+ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py",
+          "tutorials/20_blackwell_pair_addmm.py")
 
 
 def _swapped(mutant: Mutant, first, second) -> bool:
@@ -72,9 +74,11 @@ REASONS = (
      "Announcing bytes is no access. The phase before is over by an earlier wait, and the copy still comes behind this one."),
     (lambda m: _swapped(m, ("barrier_wait", ), ("local_load", )),
      "What is read is there without the wait: an earlier wait of the task is behind one of a task that waited for the same phase."),
+    (lambda m: _swapped(m, ("tmem_load", ), ("barrier_wait", )),
+     "The sums are read later than they could be, behind a wait for something else: slower, and right."),
     (lambda m: _swapped(m, ARRIVALS, ARRIVALS), "Two arrivals side by side, each for somebody else: either may be first."),
     (lambda m: _swapped(m, WAITS, WAITS), "Two waits side by side: what needs either comes behind both."),
-    (lambda m: _swapped(m, (*LOADS, "tma_store", "tcgen05_commit"), ("barrier_wait", "barrier_expect")),
+    (lambda m: _swapped(m, (*LOADS, "tma_store", "tcgen05_commit", "tcgen05_commit_pair"), ("barrier_wait", "barrier_expect")),
      "The copy starts later than it could, behind what has nothing to do with it: slower, and right."),
     (lambda m: _swapped(m, ("async_commit", ), ("async_load", )) or _swapped(m, ("async_load", ), ("async_commit", )),
      "The copy moves to the neighbouring group, and that is waited for before the copy is used, too."),
@@ -84,7 +88,7 @@ REASONS = (
      "A launch has a step for each tile: the predicate is for K = 0, which `arguments` refuses."),
     (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),
      "At the size of this launch the slot is not filled again, so nobody waits for the arrival. On a larger one it is wrong."),
-    (lambda m: _swapped(m, ARRIVALS, (*OWN_WAITS, "barrier_wait", "tmem_store")),
+    (lambda m: _swapped(m, ARRIVALS, (*OWN_WAITS, "barrier_wait", "tmem_load", "tmem_store")),
      "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
 )
 

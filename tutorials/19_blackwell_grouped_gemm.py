@@ -14,6 +14,8 @@ neither how many tiles there are nor where they end. What tutorial 09 has and th
 The roles load, mma and epilogue, the ring and the two accumulators are those of tutorial 09.
 
 How the program is run is harness.py's. No chip was at hand that can run it: it was simulated and compiled.
+
+Next: 20_blackwell_pair_addmm.py, where two SMs multiply together.
 """
 
 import numpy as np

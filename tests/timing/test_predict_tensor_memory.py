@@ -243,6 +243,10 @@ TUTORIALS = {
         *(half(*ROWS) for _ in range(4)), single(*ROWS), half(*ROWS), half(*ROWS), single(*ROWS[:3]), single(*ROWS[:3]))),
     "19_blackwell_grouped_gemm": ("grouped_gemm", (
         half(512, 256), half(2, 256, 256), half(2, 256), half(512, 256), np.array([0, 300, 512], np.int32), 4)),
+    "20_blackwell_pair_addmm": ("addmm", tuple(half(512, 512) for _ in range(4))),
+    "21_blackwell_block_scaled_gemm": ("block_scaled_gemm", (
+        *(np.empty((512, 256), np.uint8) for _ in range(2)), *(np.empty((1, 4, 8, 2, 256), np.uint8) for _ in range(2)),
+        half(512, 512), "nvfp4", 4)),
 }
 
 

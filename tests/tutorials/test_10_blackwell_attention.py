@@ -57,6 +57,20 @@ def test_what_if(edited, edits, kind):
     assert kind in {finding.kind for finding in checked(edited(*edits)).findings}
 
 
+@pytest.mark.parametrize("old, new", [
+    ("(q_tiles[1], tlx.local_trans(k_tiles[0])", "(q_tiles[0], tlx.local_trans(k_tiles[0])"),
+    ("(q_tiles[0], tlx.local_trans(k_tiles[slot])", "(q_tiles[1], tlx.local_trans(k_tiles[slot])"),
+    ("(q_tiles[1], tlx.local_trans(k_tiles[slot])", "(q_tiles[0], tlx.local_trans(k_tiles[slot])"),
+    ("v_tiles[last]", "v_tiles[(last + 1) % STAGES]")], ids=["first scores", "scores of tile 0", "scores of tile 1", "last values"])
+def test_a_wrong_operand_that_only_numbers_show(edited, old, new):
+    """The four mutants that docs/MUTATIONS.md lists as missed: the other tile is there, too, and nobody overwrites it."""
+    tutorial = edited(old, new)
+    q, k, v, o, lse = tutorial.problem(1, 256, 16)
+    grid, args, meta = tutorial.arguments(q, k, v, o, lse, BN=64, PARTS=1)
+    mimw.simulate(tutorial.attention, grid, *args, races=True, **meta, **CHIP)
+    assert np.abs(o - tutorial.expected(q, k, v, False)[0]).max() > 0.1
+
+
 @pytest.mark.parametrize("causal, spilled", [(False, 4), (True, 0)])
 def test_it_compiles(tutorial, tmp_path, causal, spilled):
     """At head dimension 128: all 512 columns, a row a thread, P as left operand out of tensor memory, no tile converted."""

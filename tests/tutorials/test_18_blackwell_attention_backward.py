@@ -50,6 +50,18 @@ def test_what_if(edited, old, new, kind):
     assert kind in {finding.kind for finding in checked(edited(old, new)).findings}
 
 
+@pytest.mark.parametrize("old, new", [
+    ("tlx.local_trans(q_tiles[after])", "tlx.local_trans(q_tiles[(after + 1) % STAGES])"),
+    ("(ds[0], q_tiles[slot]", "(ds[0], q_tiles[(slot + 1) % STAGES]")], ids=["scores", "dK"])
+def test_a_wrong_operand_that_only_numbers_show(edited, old, new):
+    """The two mutants that docs/MUTATIONS.md lists as missed: the other queries are there, too, and nobody overwrites them."""
+    tutorial = edited(old, new)
+    arrays, wanted = tutorial.problem(1, 256, 16, False)
+    grid, args, meta = tutorial.arguments(*arrays, False, PARTS=2)
+    mimw.simulate(tutorial.attention_backward, grid, *args, races=True, **meta, **CHIP)
+    assert max(np.abs(got - one).max() for got, one in zip(arrays[4:7], wanted)) > 0.1
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_it_compiles(tutorial, tmp_path, causal):
     """At head dimension 128: all 512 columns; P^T is a left operand out of tensor memory, dS^T one as it lies and transposed."""
