@@ -22,7 +22,7 @@ from hypothesis import settings  # noqa: E402
 from mimw.testing import Golden, gpu_available  # noqa: E402
 from mimw.testing.machines import Gpu, Simulator  # noqa: E402
 
-pytest_plugins = ["mimw.testing.plugin"]
+pytest_plugins = ["mimw.testing.plugin", "tests.machine_code"]
 
 # The same examples in every run, and no time limit on a shared machine.
 settings.register_profile("mimw", deadline=None, derandomize=True)

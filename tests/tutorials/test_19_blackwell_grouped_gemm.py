@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.testing import compare
+from tests.compiling import to_assembly
 from tests.lowering.assembly import assembled
 
 CHIP = dict(target="sm_100a")
@@ -47,15 +47,16 @@ def test_what_if(edited, old, new, kind):
     assert kind in {finding.kind for finding in checked(edited(old, new), programs=programs).findings}
 
 
-def test_it_compiles(tutorial, tmp_path):
+def test_it_compiles(tutorial, sass_has, tmp_path):
     """At full size, with nothing spilled: the map of C is made on the device, B has three dimensions."""
     types = {"a_desc": "tensordesc<fp16[128,64]>", "b_desc": "tensordesc<fp16[1,64,256]>", "bias": "*fp16", "c": "*fp16",
              "offsets": "*i32", "groups": "i32", "N": "i32", "K": "i32"}
-    done = compile_kernel(tutorial.grouped_gemm, types, dict(BM=128, BN=256, BK=64, STAGES=3, PARTS=4), "sm_100a",
-                          dict(num_warps=4))
-    ptx, sass = done.stage("ptx"), done.stage("sass")
+    done = to_assembly(tutorial.grouped_gemm, types, dict(BM=128, BN=256, BK=64, STAGES=3, PARTS=4), "sm_100a",
+                       dict(num_warps=4))
+    ptx = done.stage("ptx")
+    said = assembled(ptx, tmp_path, "sm_100a")
+    sass_has(done, "UTCHMMA", "LDTM", r"UTMALDG\.3D", "UTMASTG", cubin=(tmp_path / "kernel.cubin").read_bytes())
     assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 4 and "], 512;" in ptx[ptx.index("tcgen05.alloc"):]
     assert "tensormap.replace" in ptx and "cp.async.bulk.tensor.3d" in ptx
-    assert all(name in sass for name in ("UTCHMMA", "LDTM", "UTMALDG.3D", "UTMASTG"))
     assert not re.search(r"convert_layout.*tensor<128x\d+x", done.stage("ttgir"))
-    assert "0 bytes spill stores" in assembled(ptx, tmp_path, "sm_100a") and done.metadata.shared < 232448
+    assert "0 bytes spill stores" in said and done.metadata.shared < 232448

@@ -10,7 +10,6 @@ import mimw
 import mimw.tlx as tlx
 from mimw.errors import KernelError
 from tests.lowering.harness import Case
-from tests.lowering.machine_code import instructions
 
 
 @mimw.jit
@@ -134,14 +133,14 @@ def test_operands_of_a_product(machine):
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-def test_the_instruction_has_the_rank_of_the_block(target):
+def test_the_instruction_has_the_rank_of_the_block(target, sass_has):
     block = "tensordesc<fp16[1,1,64,64]>"
     case = Case(copies, {"x": block, "y": block}, {"HEADS": 4, "ROWS": 64, "COLS": 64, "REDUCE": ""})
     compiled = case.compiled(target)
     ptx = compiled.stage("ptx")
     assert "cp.async.bulk.tensor.4d.shared::cluster" in ptx or "cp.async.bulk.tensor.4d.shared::cta" in ptx
     assert "cp.async.bulk.tensor.4d.global.shared::cta" in ptx and "cp.async.bulk.prefetch.tensor.4d" in ptx
-    assert instructions(compiled, r"UTMALDG\.4D") and instructions(compiled, r"UTMASTG\.4D")
+    sass_has(compiled, r"UTMALDG\.4D", r"UTMASTG\.4D")
 
 
 @mimw.jit

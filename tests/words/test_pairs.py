@@ -22,9 +22,7 @@ TARGET, PAIR = "sm_100a", {"ctas_per_cga": (2, 1, 1)}
 
 
 def compiled(kernel, signature, options=PAIR, **meta):
-    """PTX and SASS."""
-    made = Case(kernel, signature, meta, options).compiled(TARGET)
-    return made.stage("ptx"), made.stage("sass")
+    return Case(kernel, signature, meta, options).compiled(TARGET)
 
 
 # ---- the GEMM ---------------------------------------------------------------------------------------------------------
@@ -53,29 +51,29 @@ def test_a_prediction_ends():
     assert mimw.predict(kernel, grid, *args, **meta).cycles > 0
 
 
-def gemm_ptx(guard=True, ending=True, element="fp16", bm=128, bn=128, bk=64, **meta):
+def compiled_gemm(guard=True, ending=True, element="fp16", bm=128, bn=128, bk=64, **meta):
     names = dict(a_desc=f"tensordesc<{element}[{bm}, {bk}]>", b_desc=f"tensordesc<{element}[{bn // 2}, {bk}]>", c_ptr="*fp32",
                  N="i32", K="i32")
     return compiled(pair_gemm, names, BM=bm, BN=bn, BK=bk, STAGES=2, GUARD=guard, ENDING_SYNC=ending, **meta)
 
 
 @pytest.mark.parametrize("guard", [True, False], ids=["guarded", "by both"])
-def test_the_gemm_compiles(guard):
-    ptx, sass = gemm_ptx(guard)
+def test_the_gemm_compiles(guard, sass_has):
+    found = compiled_gemm(guard)
+    ptx = found.stage("ptx")
     assert "tcgen05.alloc.cta_group::2" in ptx and "tcgen05.dealloc.cta_group::2" in ptx
     assert ptx.count("@leader tcgen05.mma.cta_group::2.kind::f16") == 4, "one for 32 bytes of K"
     assert "@leader tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64" in ptx
     assert len(re.findall(r"@on cp\.async\.bulk\.tensor\.2d\.cta_group::2\.shared::cluster\.global\.tile", ptx)) == 2
     assert "cta_group::1" not in ptx
-    for instruction in ("UTCHMMA.2CTA", "UTMALDG.2D.2CTA", "UTCBAR.2CTA.MULTICAST", "UTCATOMSWS.2CTA"):
-        assert instruction in sass, instruction
+    sass_has(found, "UTCHMMA.2CTA", "UTMALDG.2D.2CTA", "UTCBAR.2CTA.MULTICAST", "UTCATOMSWS.2CTA")
     assert "fence.proxy.async" not in ptx[ptx.index("tcgen05.mma") - 2000:ptx.index("tcgen05.mma")], "TMA wrote the operands"
 
 
 @pytest.mark.parametrize("ending", [True, False], ids=["ending sync", "none"])
 def test_what_stands_before_the_end(ending):
     """The cluster meets, or the CTA's threads alone do, between the last load of tensor memory and its release."""
-    ptx, _ = gemm_ptx(ending=ending)
+    ptx = compiled_gemm(ending=ending).stage("ptx")
     last = ptx[ptx.index("tcgen05.wait::ld"):]
     last = last[:last.index("tcgen05.dealloc")]
     assert ("barrier.cluster.wait" in last) == ending and re.search(r"bar(rier)?\.(cluster\.wait|sync)", last)
@@ -156,13 +154,14 @@ def test_products(case, acc):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_products_compile(case):
+def test_products_compile(case, sass_has):
     m, n, k, dtype, c_dtype, a_view, b_view = case
     element = NAMES[np.dtype(dtype).name]
-    ptx, sass = compiled(product, dict(a=f"*{element}", b=f"*{element}", c=f"*{NAMES[np.dtype(c_dtype).name]}"), M=m, N=n, K=k,
-                         A=a_view, B=b_view, ACC=False)
+    found = compiled(product, dict(a=f"*{element}", b=f"*{element}", c=f"*{NAMES[np.dtype(c_dtype).name]}"), M=m, N=n, K=k,
+                     A=a_view, B=b_view, ACC=False)
     kind = KINDS[np.dtype(dtype).name]
-    assert ptx.count(f"tcgen05.mma.cta_group::2.kind::{kind}") == k * np.dtype(dtype).itemsize // 32 and MMA_OF[kind] in sass
+    assert found.stage("ptx").count(f"tcgen05.mma.cta_group::2.kind::{kind}") == k * np.dtype(dtype).itemsize // 32
+    sass_has(found, MMA_OF[kind])
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -176,7 +175,8 @@ def test_a_product_that_its_word_waits_for(times):
 
 
 def test_the_wait_of_a_product_compiles():
-    ptx, _ = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), M=128, N=64, K=32, A="rows", B="columns", ACC=False, SYNC=2)
+    ptx = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), M=128, N=64, K=32, A="rows", B="columns", ACC=False,
+                   SYNC=2).stage("ptx")
     behind = ptx[ptx.rindex("tcgen05.mma"):]
     assert behind.index("multicast::cluster") < behind.index("mbarrier.arrive.shared") < behind.index("mbarrier.try_wait")
     assert "mbarrier.test_wait.parity" in ptx[:ptx.rindex("tcgen05.mma")]
@@ -247,7 +247,8 @@ def product_of_pair(p):
 @pytest.mark.parametrize("columns", [64, 128])
 def test_64_rows_a_cta_lie_in_128_lanes(columns):
     """The accumulator takes half as many columns, and comes back by the wide load, without a word between threads."""
-    ptx, _ = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), M=64, N=columns, K=32, A="rows", B="columns", ACC=True)
+    ptx = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), M=64, N=columns, K=32, A="rows", B="columns",
+                   ACC=True).stage("ptx")
     assert re.search(r"tcgen05\.alloc\S+ \[%r\d+\], (\d+);", ptx)[1] == str(columns // 2)
     loads = ptx[ptx.rindex("tcgen05.mma"):]
     assert f"tcgen05.ld.sync.aligned.32x32b.x{columns // 2}.b32" in loads and "shfl" not in loads

@@ -10,7 +10,6 @@ import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from tests.lowering.harness import Case
-from tests.lowering.machine_code import instructions
 
 
 @mimw.jit
@@ -82,12 +81,12 @@ def filled_only(desc, y, LAYOUT: tl.constexpr):
     tlx.barrier_wait(full[0], 0)
 
 
-def test_the_descriptor_has_the_buffers_layout():
+def test_the_descriptor_has_the_buffers_layout(sass_has):
     """The tensor map is told of the padding, and the buffer takes twice its bytes: 2 x 128 rows of 128 bytes."""
     found = compile_kernel(filled_only, SIGNATURE, {"LAYOUT": layout(padded=True, shape=(128, 64))}, "sm_100a")
     ttgir = found.stage("ttgir")
     assert "fp4Padded = true" in ttgir and "swizzlingByteWidth = 128" in ttgir
-    assert instructions(found, r"UTMALDG\.2D")
+    sass_has(found, r"UTMALDG\.2D")
     assert 2 * 128 * 128 <= found.metadata.shared < 2 * 128 * 128 + 512
     plain = Case(pinned, {"desc": "tensordesc<u8[64,64]>", "y": "*u8"}, {"LAYOUT": layout(False), "ROWS": 64, "COLS": 64})
     assert "swizzlingByteWidth = 0" in plain.compiled("sm_90a").stage("ttgir")

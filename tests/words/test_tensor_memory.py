@@ -25,12 +25,11 @@ def simulated(kernel, *args, **meta):
     return mimw.simulate(kernel, (1, ), *args, target=TARGET, races=True, **meta)
 
 
-def ptx_of(kernel, args, **meta):
-    """PTX and SASS of a kernel for arrays and numbers like `args`."""
+def compiled(kernel, args, **meta):
+    """A kernel for arrays and numbers like `args`."""
     names = kernel.arg_names
     signature = {name: f"*{NAMES[arg.dtype.name]}" if isinstance(arg, np.ndarray) else "i32" for name, arg in zip(names, args)}
-    compiled = Case(kernel, signature, meta).compiled(TARGET)
-    return compiled.stage("ptx"), compiled.stage("sass")
+    return Case(kernel, signature, meta).compiled(TARGET)
 
 
 def values(shape, dtype, seed=0):
@@ -68,12 +67,13 @@ def test_a_tile_comes_back(dtype, rows, columns):
     (np.float32, 128, 64, r"tcgen05\.ld\.sync\.aligned\.32x32b\.x64"), (np.float32, 64, 128,
     r"tcgen05\.ld\.sync\.aligned\.16x32bx2"), (BF16, 128, 64, r"tcgen05\.ld\.sync\.aligned\.32x32b\.x32"),
 ], ids=["fp32", "64 rows", "bf16"])
-def test_loads_and_stores_compile(dtype, rows, columns, instruction, in_task):
+def test_loads_and_stores_compile(dtype, rows, columns, instruction, in_task, sass_has):
     source = np.zeros((rows, columns), dtype)
-    ptx, sass = ptx_of(there_and_back, (source, source), M=rows, N=columns, IN_TASK=in_task)
+    found = compiled(there_and_back, (source, source), M=rows, N=columns, IN_TASK=in_task)
+    ptx = found.stage("ptx")
     assert re.search(instruction, ptx) and "tcgen05.wait::ld" in ptx and "tcgen05.wait::st" in ptx
     assert len(re.findall(r"tcgen05\.alloc", ptx)) == 1
-    assert "LDTM" in sass and "STTM" in sass
+    sass_has(found, "LDTM", "STTM")
 
 
 @mimw.jit
@@ -149,15 +149,15 @@ def test_products(case, acc):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_products_compile(case):
+def test_products_compile(case, sass_has):
     m, n, k, dtype, c_dtype, a_view, b_view, form = case
-    ptx, sass = ptx_of(product, arguments(m, n, k, dtype, c_dtype), M=m, N=n, K=k, A=a_view, B=b_view, FORM=form, ACC=False)
-    kind = KINDS[np.dtype(dtype).name]
-    assert f"tcgen05.mma.cta_group::1.kind::{kind}" in ptx and MMA_OF[kind] in sass
+    found = compiled(product, arguments(m, n, k, dtype, c_dtype), M=m, N=n, K=k, A=a_view, B=b_view, FORM=form, ACC=False)
+    ptx, kind = found.stage("ptx"), KINDS[np.dtype(dtype).name]
+    assert f"tcgen05.mma.cta_group::1.kind::{kind}" in ptx
     commits = len(re.findall(r"tcgen05\.commit\.cta_group::1\.mbarrier::arrive::one", ptx))
     assert commits == 2 if form in ("two", "commit") else commits == 1
     assert "fence.proxy.async" in ptx, "operands that the task wrote itself are fenced by the compiler"
-    assert "UTCBAR" in sass
+    sass_has(found, MMA_OF[kind], "UTCBAR")
 
 
 @mimw.jit
@@ -186,7 +186,7 @@ def test_use_acc_and_pred_at_run_time(use, go, times):
 
 def test_a_predicate_skips_the_arrival_too():
     """`pred` of a product with barriers holds for its arrivals."""
-    ptx, _ = ptx_of(conditional, (*arguments(128, 64, 32, np.float16, np.float32), 1, 1), K=32)
+    ptx = compiled(conditional, (*arguments(128, 64, 32, np.float16, np.float32), 1, 1), K=32).stage("ptx")
     assert re.search(r"@%p\d+ tcgen05\.mma", ptx) and "@leader tcgen05.commit" in ptx
 
 
@@ -217,7 +217,7 @@ def test_aliases_and_slices(shared):
     source, target = values((128, 128), np.float32), np.zeros((128, 64), np.float32)
     simulated(columns, source, target, shared)
     np.testing.assert_array_equal(target, 2 * source[:, 64:] + source[:, :1])
-    ptx, _ = ptx_of(columns, (source, target), SHARED=shared)
+    ptx = compiled(columns, (source, target), SHARED=shared).stage("ptx")
     columns_taken = int(re.search(r"tcgen05\.alloc\S+ \[%r\d+\], (\d+);", ptx)[1])
     assert columns_taken == 256 * (1 if shared else 2)
 
@@ -234,7 +234,7 @@ def test_the_same_columns_as_another_type():
     source, target = values((128, 32), np.float32), np.zeros((128, 32), np.int32)
     simulated(reinterpreted, source, target)
     np.testing.assert_array_equal(target, source.view(np.int32))
-    assert "tcgen05.ld" in ptx_of(reinterpreted, (source, target))[0]
+    assert "tcgen05.ld" in compiled(reinterpreted, (source, target)).stage("ptx")
 
 
 @mimw.jit
@@ -252,7 +252,7 @@ def test_a_ring_at_run_time():
     target = np.zeros_like(source)
     simulated(ring, source, target, 5, 16)
     np.testing.assert_array_equal(target, 2 * source)
-    assert "tcgen05.ld" in ptx_of(ring, (source, target, 5), N=16)[0]
+    assert "tcgen05.ld" in compiled(ring, (source, target, 5), N=16).stage("ptx")
 
 
 @mimw.jit
@@ -276,7 +276,7 @@ def test_a_pinned_layout(layout, instruction):
     source, target = values((128, 64), np.float32), np.zeros((128, 64), np.float32)
     simulated(pinned, source, target, layout)
     np.testing.assert_array_equal(target, source + 1)
-    ptx, _ = ptx_of(pinned, (source, target), LAYOUT=layout)
+    ptx = compiled(pinned, (source, target), LAYOUT=layout).stage("ptx")
     assert f"tcgen05.ld.sync.aligned.{instruction}" in ptx
 
 
@@ -309,7 +309,7 @@ def two_warps(target):
 
 def test_fewer_than_four_warps_reach_only_some_lanes():
     with pytest.raises(LayoutConflict, match="whole warpgroups of 4 warps"):
-        ptx_of(two_warps, (np.zeros(4, np.float32), ))
+        compiled(two_warps, (np.zeros(4, np.float32), ))
 
 
 def refused(body, target=TARGET):
