@@ -59,7 +59,8 @@ class Finding:
 @dataclass(frozen=True)
 class Tried:
     """One smaller launch and what it showed: "ok", "found", or "not applicable" where the kernel is not made for these sizes, and
-    then `why`. `rounds` says how often loops went round, by source position."""
+    then `why`. `rounds` says how often loops went round, by source position; `ctas` are the program ids of the CTAs that ran and
+    stand for others, which do the same, if not all of the grid did."""
 
     what: str
     outcome: str
@@ -67,10 +68,11 @@ class Tried:
     sizes: dict[str, int]
     grid: tuple[int, ...]
     why: str = ""
+    ctas: tuple[tuple[int, ...], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {"what": self.what, "outcome": self.outcome, "rounds": self.rounds, "sizes": self.sizes, "grid": list(self.grid),
-                "why": self.why}
+                "why": self.why, "ctas": [list(index) for index in self.ctas]}
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ class Report:
         run = [one.what for one in self.tried if one.outcome != "not applicable"]
         if run:
             yield f"tried besides: {'; '.join(run)}"
+        if any(one.ctas for one in self.tried):
+            yield "there, of programs that do the same, the first and the last stand for all"
         for one in self.tried:
             if one.outcome == "not applicable":
                 yield f"not made for {one.what}: {one.why}"

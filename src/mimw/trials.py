@@ -29,12 +29,13 @@ _PROGRAMS = 256     # programs whose rounds are looked at
 @dataclass(frozen=True)
 class Trial:
     """One smaller launch. `rounds` says how often which loops go round in its first program, by source position; `sizes` are the
-    arguments that differ, by name."""
+    arguments that differ, by name; `each` has by program id the rounds of all loops, of the first programs."""
 
     launch: Launch
     rounds: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     tiles: int = 0          # rounds of the loops over tiles, if the grid was made smaller for them
+    each: dict[tuple[int, ...], tuple[int | None, ...]] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         sizes = [f"{name}={value}" for name, value in self.sizes.items()]
@@ -190,8 +191,7 @@ class _Trials:
 
     def _rounds(self, values: dict[Value, int], grid) -> list[tuple[int | None, ...]]:
         """For each loop its rounds in the first programs of the launch."""
-        indices = islice(np.ndindex(*reversed(grid)), _PROGRAMS)
-        every = [tuple(reversed(index)) for index in indices] or [(0, 0, 0)]
+        every = _first_programs(grid) or [(0, 0, 0)]
         return [tuple(rounds(self.program, loop, values, grid, index, self.uses) for index in every) if loop.by_program else
                 (rounds(self.program, loop, values, grid, every[0], self.uses), ) * len(every) for loop in self.loops]
 
@@ -201,7 +201,8 @@ class _Trials:
             **self.launch.values, **{self.params[value].path: size for value, size in changed.items()}})
         return Trial(launch, {str(loop.op.site): max(0, counts[0]) for loop, counts, old in zip(self.loops, after, self.given)
                               if counts[0] is not None and counts[0] != old[0]},
-                     {self.params[value].name: size for value, size in changed.items()})
+                     {self.params[value].name: size for value, size in changed.items()},
+                     each=dict(zip(_first_programs(grid), zip(*after))))
 
     def _fewest_programs(self) -> tuple[int, ...]:
         """One cluster, if what a program does has nothing to do with the others; a few along x, if one may do the work of
@@ -221,6 +222,12 @@ class _Trials:
         """Whether programs may wait for each other through global memory, or all together."""
         return self.program.cooperative or any("atomic" in op.row.traits and "pointer" in op.row.places
                                                or op.row.loads and op.is_volatile for op in self.program.walk())
+
+
+def _first_programs(grid) -> list[tuple[int, int, int]]:
+    """The ids of the first programs of a grid, x fastest."""
+    x, y, z = (*grid, 1, 1)[:3]
+    return [(*reversed(index), ) for index in islice(np.ndindex(z, y, x), _PROGRAMS)]
 
 
 def _is_count(value) -> bool:

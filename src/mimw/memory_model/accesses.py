@@ -27,6 +27,7 @@ from .states import Numbers, State
 
 GENERIC, ASYNC = "generic", "async"
 _SMALL = 32                 # cells that are looked at one by one
+_ALL = np.logical_and.reduce        # as the method `all`, without numpy's way to it through Python
 
 
 @dataclass(eq=False, slots=True)
@@ -88,6 +89,7 @@ class AccessOrder:
             return int(found.min()) * shadow.grain, (int(found.max()) + 1) * shadow.grain
 
         shadow.cells[at] = self._renumbered(numbers, access, None, span)
+        shadow.changes += 1
 
     def close(self) -> None:
         """No more accesses come. A shadow knows how to leave this collection, so it would stay with it."""
@@ -119,29 +121,34 @@ class AccessOrder:
     def _note(self, place: Place, access: MemoryAccess) -> None:
         """An access to the cells of a place."""
         shadow, cells, size = place.shadow, place.cells, place.size
-
-        def span(number: int) -> tuple[int, int]:
-            return shadow.span(cells, cells == number)
-
-        if cells.size > _SMALL:
-            cells[...] = self._renumbered(cells, access, size and shadow.grain, span)
-            return
-        numbers = cells.ravel().tolist()
-        first = numbers[0]
-        if numbers.count(first) == len(numbers):
-            number = self._next(first, access, size, span)
+        if place.seen == shadow.changes:        # one number, as when this place was last looked at
+            numbers, first = (), place.number
+        elif cells.size > _SMALL:
+            numbers, first = cells, cells.item(0)
+            if _ALL(cells == first, axis=None):
+                numbers = ()
+        else:
+            numbers = cells.ravel().tolist()
+            first = numbers[0]
+            if numbers.count(first) == len(numbers):
+                numbers = ()
+        if not len(numbers):
+            number = self._next(first, access, size, place.span)
             if number != first:
                 cells[...] = number
+                shadow.changes += 1
+            place.seen, place.number = shadow.changes, number
             return
-        new = {number: self._next(number, access, size and shadow.grain * numbers.count(number), span)
+        shadow.changes += 1
+        if numbers is cells:
+            cells[...] = self._renumbered(cells, access, size and shadow.grain, place.span)
+            return
+        new = {number: self._next(number, access, size and shadow.grain * numbers.count(number), place.span)
                for number in sorted(set(numbers), key=self._age)}
         cells[...] = np.array([new[number] for number in numbers], np.int32).reshape(cells.shape)
 
     def _renumbered(self, cells: np.ndarray, access: MemoryAccess, grain: int | None, span):
         """The numbers that take the place of those of `cells`, in which no cell is twice if its `grain` is given."""
-        first = int(cells.flat[0])
-        if (cells == first).all():
-            return self._next(first, access, grain and grain * cells.size, span)
         old, where, counts = np.unique(cells, return_inverse=True, return_counts=True)
         sizes = dict(zip(old.tolist(), counts.tolist()))
         new = {number: self._next(number, access, grain and grain * sizes[number], span) for number in sorted(sizes, key=self._age)}

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import lru_cache
+from math import gcd, prod
 
 import numpy as np
 
 VIEWS = 4096        # views that are remembered
+LAYOUTS = 16384     # of views, in any memory: CTAs and runs have the same ones over and over
 
 
 def owner_of(data: np.ndarray) -> np.ndarray:
@@ -39,27 +42,74 @@ class Place:
     grain    how wide these are; another width than the shadow's says that cells have been split since (`fit`)
     extent   its first byte and the one behind its last
     size     its bytes, or None if elements of it overlap
+    number   of all cells, as long as the shadow's `changes` are `seen`
     """
 
-    __slots__ = ("shadow", "cells", "grain", "extent", "size", "_box")
+    __slots__ = ("shadow", "cells", "grain", "extent", "size", "number", "seen", "_layout")
 
-    def __init__(self, shadow: Shadow, *box):
-        self.shadow, self._box, self.grain = shadow, box, 0
+    def __init__(self, shadow: Shadow, layout: _Layout):
+        self.shadow, self._layout, self.extent = shadow, layout, layout.extent
+        self.number, self.seen = 0, -1
         self.fit()
 
     def fit(self) -> None:
-        """Find the cells anew."""
-        self.cells, self.extent, self.size = self.shadow.found(*self._box)
-        self.grain = self.shadow.grain
+        """Find the cells anew, split where they are too wide."""
+        shadow, layout = self.shadow, self._layout
+        shadow.fit(layout.finest)
+        self.grain = grain = shadow.grain
+        found = layout.cells.get(grain) or layout.divided(grain)
+        self.size, first, counts, steps = found
+        self.cells = np.ndarray(counts, np.int32, shadow.cells, first, steps)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The first byte and the one behind the last, of the cells with that number."""
+        return self.shadow.span(self.cells, self.cells == number)
+
+
+class _Layout:
+    """Elements of `run` bytes from byte `low` of a memory on.
+
+    extent   their first byte and the one behind the last
+    finest   cells that divide it are whole under all elements
+    cells    by the width of cells: how many bytes these have, None if elements overlap; where the first is in the array of the
+             shadow's numbers; how many there are along each axis, and their strides
+    """
+
+    __slots__ = ("extent", "finest", "cells", "_axes", "_run", "_apart")
+
+    def __init__(self, low: int, shape: tuple[int, ...], strides: tuple[int, ...], run: int):
+        low += sum((extent - 1) * stride for extent, stride in zip(shape, strides) if stride < 0)
+        self.extent = low, low + run + sum((extent - 1) * abs(stride) for extent, stride in zip(shape, strides))
+        axes, apart = [], True
+        for stride, extent in sorted((abs(stride), extent) for extent, stride in zip(shape, strides) if extent > 1):
+            if stride == run and not axes:
+                run *= extent       # follows without a gap
+                continue
+            apart = apart and stride >= (run if not axes else axes[-1][0] * axes[-1][1])
+            axes.append((stride, extent))
+        self._axes, self._run, self._apart = axes, run, apart
+        self.finest = gcd(low, run, *(stride for stride, _ in axes))
+        self.cells: dict[int, tuple[int | None, int, tuple[int, ...], tuple[int, ...]]] = {}
+
+    def divided(self, grain: int) -> tuple[int | None, int, tuple[int, ...], tuple[int, ...]]:
+        """What `cells` has for cells of `grain` bytes."""
+        counts = *(extent for _, extent in self._axes), self._run // grain
+        steps = *(stride // grain * 4 for stride, _ in self._axes), 4
+        found = self.cells[grain] = prod(counts) * grain if self._apart else None, self.extent[0] // grain * 4, counts, steps
+        return found
+
+
+_layout_of = lru_cache(LAYOUTS)(_Layout)
 
 
 class Shadow:
-    """One number per cell of a memory; 0 at first."""
+    """One number per cell of a memory; 0 at first. `changes` counts how often a number in it has become another."""
 
     def __init__(self, memory: np.ndarray, gone: Callable[[], None]):
         self._memory = weakref.ref(memory, lambda _: gone())      # before its address can be another's
         self.start, self.size, self.grain = address_of(memory), memory.nbytes, 0
         self.cells = np.zeros(0, np.int32)
+        self.changes = 0
         self._places: dict[tuple, Place] = {}
 
     def view(self, data: np.ndarray) -> Place:
@@ -69,7 +119,7 @@ class Shadow:
         if found is None:
             if len(self._places) >= VIEWS:
                 self._places.clear()
-            found = self._places[key] = Place(self, key[0] - self.start, *key[1:])
+            found = self._places[key] = Place(self, _layout_of(key[0] - self.start, *key[1:]))
         return found
 
     def close(self) -> None:
@@ -79,29 +129,11 @@ class Shadow:
 
     def stretch(self, low: int, size: int) -> Place:
         """As `view`, of the `size` bytes from `low` on."""
-        return Place(self, low, (), (), size)
-
-    def found(self, low: int, shape: tuple[int, ...], strides: tuple[int, ...], run: int):
-        """The cells under elements of `run` bytes from byte `low` on, split where they are too wide; their extent; their bytes,
-        or None if elements overlap."""
-        low += sum((extent - 1) * stride for extent, stride in zip(shape, strides) if stride < 0)
-        high = low + run + sum((extent - 1) * abs(stride) for extent, stride in zip(shape, strides))
-        axes, apart = [], True
-        for stride, extent in sorted((abs(stride), extent) for extent, stride in zip(shape, strides) if extent > 1):
-            if stride == run and not axes:
-                run *= extent       # follows without a gap
-                continue
-            apart = apart and stride >= (run if not axes else axes[-1][0] * axes[-1][1])
-            axes.append((stride, extent))
-        self._fit(low, run, *(stride for stride, _ in axes))
-        grain = self.grain
-        cells = np.ndarray((*(extent for _, extent in axes), run // grain), np.int32, self.cells, low // grain * 4,
-                           (*(stride // grain * 4 for stride, _ in axes), 4))
-        return cells, (low, high), cells.size * grain if apart else None
+        return Place(self, _layout_of(low, (), (), size))
 
     def at(self, offsets: np.ndarray, size: int) -> np.ndarray:
         """The indices of the cells under elements of `size` bytes at byte `offsets`; aligned to their size."""
-        self._fit(size)
+        self.fit(size)
         indices = offsets // self.grain
         per = size // self.grain
         return indices if per == 1 else (indices[:, None] + np.arange(per)).reshape(-1)
@@ -112,11 +144,11 @@ class Shadow:
         places = np.argwhere(which) @ np.array([stride // 4 for stride in view.strides]) + offset
         return int(places.min()) * self.grain, (int(places.max()) + 1) * self.grain
 
-    def _fit(self, *extents: int) -> None:
-        """Split cells so that every one of `extents` is whole cells."""
-        grain = int(np.gcd.reduce((self.grain, *extents)))
-        if grain == self.grain:
+    def fit(self, extent: int) -> None:
+        """Split cells so that `extent` is whole cells."""
+        if self.grain and extent % self.grain == 0:
             return
+        grain = gcd(self.grain, extent)
         count = -(-self.size // grain)
         self.cells = np.repeat(self.cells, self.grain // grain)[:count] if self.grain else np.zeros(count, np.int32)
         self.grain = grain

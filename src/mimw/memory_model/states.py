@@ -46,10 +46,12 @@ class Numbers:
         return len(self._held) - 1
 
     def drop(self, cells: np.ndarray) -> None:
-        for number in np.unique(cells).tolist():
-            if number:
-                self._held[number] = None
-                self._free.append(number)
+        there = np.zeros(len(self._held), bool)
+        there[cells] = True
+        there[0] = False
+        for number in np.flatnonzero(there).tolist():
+            self._held[number] = None
+            self._free.append(number)
 
     def sweep(self, shadows: Iterable[Any]) -> None:
         used, cells = np.zeros(len(self._held), bool), 0

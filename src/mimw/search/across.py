@@ -13,6 +13,8 @@ pointer: arrays are compared by where they lie. A pointer whose array is not kno
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..analysis.flows import Flows
 from ..errors import SimulatorMisuse
 from ..ir import Barrier, Buffer, Descriptor, DescriptorSlots, Op, Pointer, Value
@@ -44,8 +46,8 @@ def refuse_if_ctas_talk(launch: Launch) -> None:
                     f"at {source.site} reads, and it decides {_about(op)} at {op.site}", source.site, op.site, hint=HINT)
 
 
-def deciding(op: Op, flows: Flows) -> list[Value]:
-    """The operands of `op` that decide what is done and where, not what is written there."""
+def deciding(op: Op, flows: Flows, but: Collection[str] = ()) -> list[Value]:
+    """The operands of `op` that decide what is done and where, not what is written there; less those of the names `but`."""
     row = op.row
     if op.name == "for":
         return list(bounds(op))
@@ -54,7 +56,7 @@ def deciding(op: Op, flows: Flows) -> list[Value]:
     if "observer" in row.traits or "pure" in row.effects:
         return []
     return [value for name, arg in zip(row.params, op.args) for value in _values(arg)
-            if name not in _DATA or isinstance(value.type, (Buffer, Barrier))]
+            if name not in but and (name not in _DATA or isinstance(value.type, (Buffer, Barrier)))]
 
 
 def _values(arg):

@@ -100,7 +100,20 @@ class TileData:
             return op, _nothing, mode, cycles
         if not self.is_left_out(op):
             return op, run, mode, cycles
-        return (op, _dot_of_zeros, mode, cycles) if op.name == "async_dot" else (op, self._zeros(op), PLAIN, cycles)
+        return (op, self._dot_of_zeros(op), mode, cycles) if op.name == "async_dot" else (op, self._zeros(op), PLAIN, cycles)
+
+    def _dot_of_zeros(self, op: Op):
+        start, zeros = HANDLERS["async_dot"].run_of(op), self._zero(op.result)
+
+        def land(dot: InFlight) -> None:
+            dot.destination.result, dot.destination.done = zeros, True
+            dot.task.dots.remove(dot)
+
+        def run(task, op) -> None:
+            start(task, op)
+            task.dots[-1].land = land
+
+        return run
 
     def _zeros(self, op: Op):
         given = [(result, self._zero(result)) for result in op.results]
@@ -151,17 +164,6 @@ def _running(flows: Flows) -> set[Value]:
         before = len(found)
         found |= {value for value, sources in hands_on if not found.isdisjoint(sources)}
     return found
-
-
-def _dot_of_zeros(task, op) -> None:
-    HANDLERS["async_dot"].run(task, op)
-    dot = task.dots[-1]
-
-    def land(dot: InFlight) -> None:
-        dot.destination.result, dot.destination.done = filled(0, op.result.type, op.site), True
-        task.dots.remove(dot)
-
-    dot.land = land
 
 
 def _needed(launch: Launch) -> set[Value]:

@@ -16,14 +16,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from ..errors import PhaseOffByOne, SimulationError, SimulatorMisuse
+from ..errors import SimulationError, SimulatorMisuse
 from ..findings import Finding, Report, Tried
 from ..simulate import Launch
-from ..simulator import Guide, explore, flipped_waits, run, schedule_of, verb_of_pipe, watching
+from ..simulator import Guide, explore, run, schedule_of, watching
 from ..trials import Trial, trials
+from .alike import Alike
 from .arrays import Arrays
+from .diagnosis import diagnosed
 from .meter import Meter
-from .outcomes import Outcome, kinds_of, outcome_of
+from .outcomes import Outcome, outcome_of
 from .processes import Crew
 from .protocol import TileData
 from .sample import Everything, Named, Sample, cluster_at, cluster_count
@@ -86,7 +88,7 @@ class Search:
                     continue
                 where = self.smaller.get(what, self.launch)
                 finding, where = shrinker.shrunk(self.launch, where, what, finding) if shrink else (finding, where)
-                findings.append(finding if what in self.begun else self._diagnosed(finding, where))
+                findings.append(finding if what in self.begun else diagnosed(finding, where, self.attempt, self._over))
         finally:
             self.saved.restore()
         return Report(tuple(findings), self.runs, complete, self.ops, tuple(self.tried), untried,
@@ -140,17 +142,17 @@ class Search:
             self.data[id(launch.program)] = launch.program, TileData(launch)
         return self.data[id(launch.program)][1]
 
-    def _outcome(self, seed, launch: Launch, further: bool = True) -> Outcome:
-        """What one run has shown. A `further` run, beside one with all data, leaves tile data out if nothing can be missed so; what
-        goes wrong then is made again with all of them, and told of that run."""
+    def _outcome(self, seed, launch: Launch, further: bool = True, clusters: tuple = ()) -> Outcome:
+        """What one run has shown, of some clusters or of those chosen. A `further` run, beside one with all data, leaves tile data
+        out if nothing can be missed so; what goes wrong then is made again with all of them, and told of that run."""
         further &= not self.protocol and self.watcher is None and time.monotonic() - self.started > QUICK
         if further and self._tile_data(launch).loses_nothing:
             with suppress(SimulatorMisuse):
-                error, ops = self._run(seed, launch, protocol=True)
+                error, ops = self._run(seed, launch, clusters, protocol=True)
                 if error is None:
                     return Outcome(ops)
-        error, ops = self._run(seed, launch)
-        return outcome_of(error, seed, launch.grid, ops, self.ctas(seed, launch))
+        error, ops = self._run(seed, launch, clusters)
+        return outcome_of(error, seed, launch.grid, ops, clusters or self.ctas(seed, launch))
 
     def _look_often(self, machine, ctas: int) -> None:
         """Between the steps of a run of so many CTAs, see whether it is time to start copies of this process, or to say how far it
@@ -248,22 +250,30 @@ class Search:
             self.cut.append(f"none of {len(some)} smaller launches")
             return "the time limit was over"
 
+        alike = Alike(self.launch)
+        stand_ins = [() if self.ctas(0, trial.launch) else alike.some(trial) for trial in some]
+
         def one(number: int) -> tuple[int, Outcome]:
-            launch = some[number].launch
+            """What clusters show that stand for others is told of all of them, if they show it together, too."""
+            launch, clusters = some[number].launch, stand_ins[number]
             try:
-                return number, self._outcome(0, launch)
+                outcome = self._outcome(0, launch, clusters=clusters)
+                if clusters and outcome.finding is not None:
+                    whole = self._outcome(0, launch)
+                    outcome = outcome if whole.finding is None else whole
+                return number, outcome
             except SimulatorMisuse as found:
                 return number, outcome_of(found, 0, launch.grid, ctas=self.ctas(0, launch))
 
         for number, outcome in self._crew(len(some), one):
-            self.tried.append(self._try(some[number], outcome))
+            self.tried.append(self._try(some[number], outcome, stand_ins[number]))
         self.crew = None
         if len(self.tried) < len(some):
             self.cut.append(f"{len(self.tried)} of {len(some)} smaller launches")
             return "the time limit was over"
         return why
 
-    def _try(self, trial: Trial, outcome: Outcome) -> Tried:
+    def _try(self, trial: Trial, outcome: Outcome, clusters: tuple) -> Tried:
         said, why, finding, what = "ok", "", outcome.finding, outcome.what
         if finding is not None and outcome.of_protocol:
             said = "found"
@@ -271,29 +281,11 @@ class Search:
                 self.found[what] = replace(finding, sizes=trial.sizes)
                 self.smaller[what] = trial.launch
                 self.begun |= {what} if outcome.begun else set()
+                self.together |= {what} if clusters and finding.ctas else set()
         elif finding is not None:
             said, why = "not applicable", f"{finding.kind} at {finding.sites[0] if finding.sites else 'its start'}"
-        return Tried(str(trial), said, trial.rounds, trial.sizes, tuple(trial.launch.grid), why)
+        return Tried(str(trial), said, trial.rounds, trial.sizes, tuple(trial.launch.grid), why,
+                     tuple(index for cluster in clusters for index in cluster))
 
     def _stopped(self) -> str:
         return f"{', '.join(self.cut)} within {self.time_limit:g} s" if self.cut else ""
-
-    # ---- what it really is ------------------------------------------------------------------------------------------
-
-    def _diagnosed(self, finding: Finding, launch: Launch) -> Finding:
-        """A deadlock that is over as soon as one wait names the other parity is a phase that is off by one."""
-        if "Deadlock" not in finding.kinds:
-            return finding
-        for site in finding.sites:
-            program = None if self._over() else flipped_waits(launch.program, site)
-            if program is not None and self.attempt(finding.seed, replace(launch, program=program)) is None:
-                pipe = verb_of_pipe(launch.program, site)
-                message = (f"the {pipe or 'wait'} at {site} names the wrong {'chunk' if pipe else 'parity'}: with the other one "
-                           f"nobody gets stuck.\n{finding.message}")
-                sites = (site, *(other for other in finding.sites if other is not site))
-                mend = ("number the chunks 0, 1, 2, ... in the writer and in every reader, each once" if pipe else
-                        "wait for the other parity, phase ^ 1: a fresh barrier has completed parity 1, so who fills "
-                               "empty slots starts with 1, and who reads full ones with 0")
-                return replace(finding, kind="PhaseOffByOne", kinds=kinds_of(PhaseOffByOne), message=message, sites=sites,
-                               hint=mend)
-        return finding

@@ -69,8 +69,8 @@ def _switches(op: Op) -> bool:
 
 
 def run_block(task, block: Block) -> Iterator:
-    """Run a block of `task`; yields wherever the scheduler may step in."""
-    yield from run_code(task, task.code(block))
+    """Run a block of `task`; yields wherever the scheduler may step in. Nothing runs before the first step is asked for."""
+    return _stepping(task, task.code(block))
 
 
 def run_code(task, code: Code) -> Iterable:

@@ -8,6 +8,7 @@ Input: a descriptor's fields; then offsets of a block. Output: the block's eleme
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,14 +88,22 @@ class GlobalTensor:
             return found
 
     def _part(self, memory: GlobalMemory, offsets, block: tuple[int, ...], task, op, what: str) -> Part | None:
-        low = [max(0, -offset) for offset in offsets]
-        high = [min(size, extent - offset) for size, extent, offset in zip(block, self.shape, offsets)]
-        if any(first >= last for first, last in zip(low, high)):
+        found = _inside(tuple(offsets), block, self.shape, self.strides)
+        if found is None:
             return None
-        start = sum((offset + first) * stride for offset, first, stride in zip(offsets, low, self.strides))
-        shape = tuple(last - first for first, last in zip(low, high))
-        data = memory.box(self.address + start * self.dtype.itemsize, shape, self.strides, self.dtype, task, op, what)
-        return Part(tuple(slice(first, last) for first, last in zip(low, high)), data)
+        inside, start, shape = found
+        return Part(inside, memory.box(self.address + start * self.dtype.itemsize, shape, self.strides, self.dtype, task, op, what))
+
+
+@lru_cache(4 * PARTS)
+def _inside(offsets: tuple[int, ...], block: tuple[int, ...], extents: tuple[int, ...], strides: tuple[int, ...]):
+    """(where in the block, its first element in the tensor, its shape) of the part of a block that lies in a tensor; or None."""
+    low = [max(0, -offset) for offset in offsets]
+    high = [min(size, extent - offset) for size, extent, offset in zip(block, extents, offsets)]
+    if any(first >= last for first, last in zip(low, high)):
+        return None
+    start = sum((offset + first) * stride for offset, first, stride in zip(offsets, low, strides))
+    return tuple(map(slice, low, high)), start, tuple(last - first for first, last in zip(low, high))
 
 
 REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
