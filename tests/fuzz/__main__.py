@@ -8,6 +8,7 @@ import sys
 import time
 
 from . import rows
+from .blackwell import BLACKWELL
 from .families import FAMILIES
 from .workers import Died, cores, run_all
 
@@ -23,7 +24,9 @@ def parsed(arguments=None) -> argparse.Namespace:
         default="sim,check",
         help="of sim, check, text (IR printed and read back), compile (all chips), 'compile sm_90a' (one), gpu",
     )
-    parser.add_argument("--family", choices=list(FAMILIES))
+    parser.add_argument(
+        "--family", choices=[*FAMILIES, *BLACKWELL, "blackwell"], help="blackwell: all that are for sm_100a"
+    )
     parser.add_argument("--jobs", type=int, default=0, help="worker processes (default: the machine's cores)")
     parser.add_argument(
         "--mutants", action="store_true", help="take one synchronising line out of each program instead"
@@ -89,7 +92,7 @@ def main(arguments=None) -> int:
 def family_of(seed: int, family: str | None) -> str:
     from .families import program_of
 
-    return family or program_of(seed)[0].family
+    return program_of(seed, family)[0].family
 
 
 def summary(programs, found, seconds) -> None:

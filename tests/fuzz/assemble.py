@@ -60,6 +60,7 @@ def assemble(
         make.whole_grid,
         dict(make.skips),
         marks,
+        make.chip,
     )
 
 

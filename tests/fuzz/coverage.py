@@ -121,7 +121,7 @@ def ops_of(program, folder: str) -> set[str]:
     from .launch import arrays_of, bound, launch_meta, load
 
     values = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
-    launch = prepare(load(program, folder), program.launched, values, launch_meta(program))
+    launch = prepare(load(program, folder), program.launched, values, launch_meta(program), program.chip)
     return {op.name for one in (launch.recorded, launch.program) for op in one.walk()}
 
 

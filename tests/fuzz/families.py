@@ -430,13 +430,18 @@ def grids(draws: Draws):
 
 def make_program(name: str, draws: Draws, seed: int = 0) -> Program:
     """One program of the family."""
-    make, grid, segments, tasks, pipes_ = FAMILIES[name][1](draws)
-    return assemble(name, seed, make, grid, segments, tasks, pipes_)
+    from .blackwell import BLACKWELL
+
+    made = {**FAMILIES, **BLACKWELL}[name][1](draws)
+    return made(name, seed) if callable(made) else assemble(name, seed, *made)
 
 
 def program_of(seed: int, only: str | None = None, record=None) -> tuple[Program, Draws]:
-    """The program of a seed: its family by weight, unless `only` names it."""
+    """The program of a seed: its family by weight, unless `only` names it, or by "blackwell" those of that chip."""
+    from .blackwell import BLACKWELL
+
     chooser = Draws(seed)
-    name = only or chooser.pick(list(FAMILIES), [weight for weight, _ in FAMILIES.values()])
+    families = BLACKWELL if only == "blackwell" else FAMILIES
+    name = only if only not in (None, "blackwell") else chooser.pick(list(families), [one for one, _ in families.values()])
     draws = Draws(seed * 7919 + 13, record)
     return replace(make_program(name, draws, seed)), draws

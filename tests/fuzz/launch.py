@@ -157,6 +157,7 @@ def simulated(program: Program, kernel, want) -> Outcome:
             program.launched,
             *bound(program, arrays, mimw.TensorDescriptor.from_tensor),
             seed=seed,
+            target=program.chip,
             **launch_meta(program),
         )
         wrong = compared(program, arrays, want, "sim", f"seed {seed}")
@@ -174,6 +175,7 @@ def checked(program: Program, kernel, seeds: int = 3) -> Outcome:
         *bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor),
         seeds=seeds,
         shrink=False,
+        target=program.chip,
         **launch_meta(program),
     )
     if report.ok:
@@ -190,7 +192,7 @@ def read_back(program: Program, kernel) -> Outcome:
 
     prepare = importlib.import_module("mimw.simulate").prepare
     arguments = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
-    same_text(prepare(kernel, program.launched, arguments, launch_meta(program)))
+    same_text(prepare(kernel, program.launched, arguments, launch_meta(program), program.chip))
     return Outcome("text", "ok")
 
 
@@ -265,7 +267,8 @@ TOO_LARGE = ("refused OutOfSharedMemory", "refused TooFewRegisters", "alarm OutO
 
 
 def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[Outcome]:
-    """The outcomes of a stage; "compile" is one for each chip, and a chip that has not the words is no failure, but for sm_90a."""
+    """The outcomes of a stage; "compile" is one for each chip, and a chip that has not the words is no failure, but for the
+    program's own."""
     if stage in program.skips:
         return [Outcome(stage, "skipped", program.skips[stage])]
     if stage == "gpu":
@@ -276,7 +279,9 @@ def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[O
         return [guarded("text", lambda: read_back(program, kernel))]
     if stage == "check":
         return [unless_too_large(guarded("check", lambda: checked(program, kernel)))]
-    chips = TARGETS if stage == "compile" else (stage.removeprefix("compile "),)
+    chips = (stage.removeprefix("compile "),)
+    if stage == "compile":
+        chips = TARGETS if program.chip == "sm_90a" else (program.chip,)
     outcomes = []
     for chip in chips:
         name = f"compile {chip}"
@@ -284,7 +289,7 @@ def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[O
             outcomes.append(Outcome(name, "skipped", program.skips[name]))
             continue
         one = guarded(name, lambda: compiled(program, load(program, folder), chip))
-        one = Outcome(name, "skipped", one.detail) if chip != "sm_90a" and one.kind in ELSEWHERE else one
+        one = Outcome(name, "skipped", one.detail) if chip != program.chip and one.kind in ELSEWHERE else one
         outcomes.append(unless_too_large(one))
     return outcomes
 

@@ -16,6 +16,7 @@ from .elements import ELEMENTS
 from .tree import Argument, Branch, Line, Load, Loop, Step, Value
 
 SHARED_LIMIT = 150_000  # bytes of buffers; below the chip's 232448, since conversions take scratch
+TENSOR_COLUMNS = 512
 ARITHMETIC = ("i32", "f32", "f16", "bf16", "i16", "i64", "i8", "u8", "u32")
 
 
@@ -56,10 +57,14 @@ class Maker:
     counts: dict[str, int] = field(default_factory=dict)
     buffers: list = field(default_factory=list)
     carried: list = field(default_factory=list)
+    tensors: list = field(default_factory=list)  # arrays in tensor memory
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     meta: dict = field(default_factory=dict)
     skips: dict[str, str] = field(default_factory=dict)
     cluster: int = 1
+    chip: str = "sm_90a"
+    columns: int = 0  # of tensor memory, taken
+    claims: str = ""  # the context by which CTAs take over the work of others; every block is then a round of a loop over these
     meshed: bool = False
     whole_grid: bool = False
     serial: bool = False  # the segment is run by one task, or by none
@@ -182,7 +187,7 @@ class Maker:
     def block(self):
         """Fill a block of its own; what it names goes out of sight. Gives the list that becomes the block."""
         held, seen, self.nodes = self.nodes, len(self.tiles), []
-        buffers, carried = len(self.buffers), len(self.carried)
+        buffers, carried, tensors = len(self.buffers), len(self.carried), len(self.tensors)
         try:
             yield self.nodes
         finally:
@@ -190,6 +195,7 @@ class Maker:
             del self.tiles[seen:]
             del self.buffers[buffers:]
             del self.carried[carried:]
+            del self.tensors[tensors:]
 
     def loop(self, kind: str, trips: int):
         """A loop head around a block: `with make.loop("for", 3) as body`; the node is added at the end."""
@@ -259,6 +265,13 @@ class Maker:
         from .words.tiles import fresh
 
         return fresh(self, element, shape, bound)
+
+    def tensor(self, columns: int) -> bool:
+        """Take so many columns of tensor memory, if they are there."""
+        if self.columns + columns > TENSOR_COLUMNS:
+            return False
+        self.columns += columns
+        return True
 
     def shared(self, size: int) -> bool:
         """Take so many bytes of shared memory, if they are there."""

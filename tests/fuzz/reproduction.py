@@ -12,7 +12,7 @@ from .tree import Argument, Program
 
 def written(program: Program, stage: str, kind: str, detail: str) -> str:
     """A file that runs alone: the kernel, its meaning in numpy, the arguments, and the stage that fails."""
-    chip = stage.removeprefix("compile ") if stage.startswith("compile") else "sm_90a"
+    chip = stage.removeprefix("compile ") if stage.startswith("compile") else program.chip
     detail = detail.replace("\\", "/").replace('"', "'")
     note = "\n".join("    " + line[:110] for line in detail.strip().split("\n")[:12])
     return f'''"""{program.family} {program.seed}, {stage}: {kind}
@@ -67,12 +67,12 @@ def main():
         assert any(kernel.warmup(*given, grid=LAUNCHED, **META).asm.get(name) for name in ("cubin", "hsaco"))
     elif STAGE == "check":
         report = mimw.check(kernel, LAUNCHED, *arguments({{name: make() for name, make in ARRAYS.items()}},
-                                                         mimw.TensorDescriptor.from_tensor), seeds=3, **META)
+                                                         mimw.TensorDescriptor.from_tensor), seeds=3, target=CHIP, **META)
         assert report.ok, str(report)
     elif STAGE == "sim":
         for seed in range(2):
             arrays = {{name: make() for name, make in ARRAYS.items()}}
-            mimw.simulate(kernel, LAUNCHED, *arguments(arrays, mimw.TensorDescriptor.from_tensor), seed=seed, **META)
+            mimw.simulate(kernel, LAUNCHED, *arguments(arrays, mimw.TensorDescriptor.from_tensor), seed=seed, target=CHIP, **META)
             compared(arrays, want)
     else:
         from mimw.testing.machines import Gpu

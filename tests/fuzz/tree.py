@@ -157,6 +157,7 @@ class Program:
     whole_grid: bool = False  # all CTAs meet; there is no cluster
     skips: dict[str, str] = field(default_factory=dict)
     marks: tuple[tuple[int, Mark], ...] = ()  # line of the kernel source -> its mark
+    chip: str = "sm_90a"  # whose rules the simulator and the checker hold it against
 
     @property
     def launched(self) -> tuple[int, ...]:

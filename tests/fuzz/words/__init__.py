@@ -42,5 +42,9 @@ def load_all() -> None:
         "dots",
         "cluster",
         "misc",
+        "tensor",
+        "tensor_views",
+        "products",
+        "rows",
     ):
         import_module(f".{name}", __package__)

@@ -191,6 +191,8 @@ def one_shot(make: Maker, shape, element: str) -> tuple[str, str]:
 def round_of(make: Maker, bars: str) -> tuple[str, list[str]]:
     """(the phase's text, lines that count on): by the loop's variable where that is the number of rounds, else by a counter that
     lies in the head of whoever runs the block."""
+    if make.claims:
+        return f"r_{bars} & 1", [f"r_{bars} += 1"]
     if not make.around:
         return "0", []
     text = make.around[0].variable
