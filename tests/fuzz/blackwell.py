@@ -13,6 +13,7 @@ from .blocks import block
 from .draws import Draws
 from .families import STREAM, segment, start
 from .maker import Limits
+from .pipelines import drawn, pipeline
 
 CHIP = "sm_100a"
 BLACKWELL: dict[str, tuple[float, Callable]] = {}
@@ -62,3 +63,29 @@ def rows(draws: Draws):
         make.chip = "sm_90a"
         del make.skips["gpu"]
     return make, grid, [segment(make, lambda: block(make, 2))], draws.pick([0, 0, 2, 3]), False
+
+
+@family(3)
+def accumulators(draws: Draws):
+    """Load, multiply, read: rings of operands in shared memory and of sums in tensor memory, between tasks of one CTA."""
+    return _woven(draws, paired=False, claiming=False)
+
+
+@family(2)
+def pairs(draws: Draws):
+    """The same on pairs of CTAs, one of which issues the products of both."""
+    return _woven(draws, paired=True, claiming=False)
+
+
+@family(1.5)
+def claimed(draws: Draws):
+    """The same, of CTAs or pairs that take over the work of those that have not started."""
+    return _woven(draws, paired=draws.chance(30), claiming=True)
+
+
+def _woven(draws: Draws, paired: bool, claiming: bool):
+    plan = drawn(draws, paired, claiming)
+    cluster = draws.pick([2, 2, 4]) if paired else 1
+    make, _ = begin(draws, Limits({}), grids=((plan.groups * cluster,),))
+    make.cluster = cluster
+    return pipeline(draws, make, plan)

@@ -9,6 +9,8 @@ tensor memory, or some of its columns. The values are small integers, so that ev
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..blocks import statement
 from ..elements import ELEMENTS
 from ..maker import Maker
@@ -20,6 +22,7 @@ from .shared import slot_index
 from .tensor import WARPS, TensorArray, columns, new_tensor
 
 TYPES = ("f16", "bf16", "f32", "f8e5", "f8e4", "i8")
+COVERED = "covered product wait"
 DEPTHS = {1: (32, 64), 2: (16, 32, 64), 4: (16, 32)}
 
 
@@ -93,9 +96,9 @@ def waited(make: Maker, form: str, when: str) -> tuple[str, list, list, list[str
     channel = f"p{bars}"
     if when != "True":  # no arrival comes where the product is skipped, so each has its own count
         phase, counted = f"r_{bars} & 1", [f"if {when}:\n    r_{bars} += 1"]
-    roles = ["product wait" if count == 1 and when == "True" else "product wait, of two or under a condition"] * count
+    role = "product wait" if count == 1 and when == "True" else COVERED
     more = f", pred={when}" if when != "True" else ""
-    waits = [Line(f"tlx.barrier_wait({bars}[{i}], {phase}{more})", Mark(role, channel)) for i, role in enumerate(roles)]
+    waits = [Line(f"tlx.barrier_wait({bars}[{i}], {phase}{more})", Mark(role, channel)) for i in range(count)]
     readings = [f"seen('{channel}')"] if when == "True" else []
     if form == "commit":
         commit = Line(f"tlx.tcgen05_commit({bars}[0])", Mark("product commit", channel))
@@ -144,11 +147,14 @@ def product(make: Maker):
     make.step([a.store, b.store, *dots, *behind], lines, uses, states, warps=WARPS, private=True)
     if form != "sync" and draws.chance(40):
         held_back, make.tensors = make.tensors, [one for one in make.tensors if one is not array]
-        before = len(make.tensors)
+        before, first = len(make.tensors), len(make.nodes)
         with draws.span():
             statement(make, 0)
         made, make.tensors = make.tensors[before:], held_back
         make.tensors += made
+        between = [line.text for node in make.nodes[first:] for line in getattr(node, "kernel", ())]
+        if any("async_dot" in text or "tmem_copy" in text for text in between):
+            waits = [replace(one, mark=replace(one.mark, role=COVERED)) if isinstance(one, Line) else one for one in waits]
     value = Value(f"tlx.local_load({acc})", f"{reading}.copy()", result, (m, n), array.bound, states=states)
     make.let(value, before=waits, warps=WARPS, private=True)
 
