@@ -143,6 +143,43 @@ def test_one_barrier_for_a_product_and_a_commit(twice):
         assert len(lines_of(found(operands_of_both(twice=twice), "PhaseMissed", "TooManyArrivals", "DeadlockError"))) >= 2
 
 
+@mimw.jit
+def read_as_operand(a_ptr, READ_EARLY: tl.constexpr):
+    """A product of the pair whose sums another task multiplies again, as A, perhaps before they are there."""
+    tile, half = tlx.local_alloc((128, 16), tl.float16, 1), tlx.local_alloc((16, 16), tl.float16, 1)
+    spec = tlx.storage_alias_spec(tlx.storage_kind.tmem)
+    sums = tlx.local_alloc((128, 32), tl.float32, 1, tlx.storage_kind.tmem, reuse=spec)
+    again = tlx.local_alloc((128, 16), tl.float16, 1, tlx.storage_kind.tmem, reuse=spec)
+    last = tlx.local_alloc((128, 32), tl.float32, 1, tlx.storage_kind.tmem)
+    done, started = tlx.alloc_barriers(2), tlx.alloc_barriers(1)
+    tlx.local_store(tile[0], tl.load(a_ptr + tl.arange(0, 128)[:, None] * 16 + tl.arange(0, 16)[None, :]))
+    tlx.local_store(half[0], tl.load(a_ptr + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]))
+    tlx.fence("async_shared")
+    tlx.cluster_barrier()
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tlx.barrier_wait(done[1], 0)
+        with tlx.async_task(num_warps=1):
+            tlx.async_dot(tile[0], half[0], sums[0], use_acc=False, mBarriers=[done[0]], two_ctas=True)     # first
+            tlx.barrier_arrive(started[0])
+        with tlx.async_task(num_warps=1):
+            tlx.barrier_wait(started[0], 0)
+            if not READ_EARLY:
+                tlx.barrier_wait(done[0], 0)
+            tlx.async_dot(again[0], half[0], last[0], use_acc=False, mBarriers=[done[1]], two_ctas=True)    # second
+
+
+@pytest.mark.parametrize("early", SWITCHES)
+def test_an_operand_that_another_product_still_writes(early):
+    """Named with both lines, and with what to wait for."""
+    launched = read_as_operand, (2, ), (np.ones((128, 16), np.float16), ), dict(READ_EARLY=early, ctas_per_cga=(2, 1, 1),
+                                                                               target="sm_100a")
+    assert right(launched, "random") != early
+    if early:
+        one = found(launched, "CopyReadEarly")
+        assert "'again'[0]" in one.message and len(lines_of(one)) >= 2
+
+
 def test_products_of_one_cta_beside_those_of_a_pair():
     @mimw.jit
     def mixed(p):

@@ -10,6 +10,8 @@ the mutator. Rings are c0 (of A, or of both operands), c1 (of B alone), c2 (of s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .draws import Draws
 from .elements import ELEMENTS
 from .maker import Maker
@@ -183,7 +185,8 @@ class Writer:
         """Waits of the task that multiplies, which only the even CTA has to make."""
         if not self.plan.paired or self.plan.guarded:
             return lines
-        return [Line(line.text[:-1] + ", pred=even)", Mark("even's wait", line.mark.channel, line.mark.facts)) for line in lines]
+        marks = [replace(line.mark, role="even's " + line.mark.role) for line in lines]
+        return [Line(line.text[:-1] + ", pred=even)", mark) for line, mark in zip(lines, marks)]
 
     def multiply(self, which: int) -> tuple[int, list[Line]]:
         """Every item's products, or those of one half of the columns; the second product, too, if one task does both."""

@@ -142,3 +142,27 @@ def test_what_a_thread_holds_must_find_a_place(capsys):
     assert "alone holds 128 of them" in str(error) and "tl.dot(tlx.local_load" in str(error) and "`registers=`" in str(error)
     # as the message advises
     assert len(compile_kernel(held_by_few, signature, {"MINE": 152, "OTHERS": 40}, options={"num_warps": 8}).stages["cubin"])
+
+
+@mimw.jit
+def wide_load(x, y):
+    """128 columns a thread in one instruction, where 24 warps leave each thread 80 registers."""
+    sums = tlx.local_alloc((128, 128), tl.float32, 1, tlx.storage_kind.tmem)
+    at = tl.arange(0, 128)[:, None] * 128 + tl.arange(0, 128)[None, :]
+    a = tlx.local_alloc((128, 32), tl.float16, 1)
+    tlx.async_dot(a[0], tlx.local_trans(a[0]), sums[0], use_acc=False)
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            tl.store(y + at, tlx.local_load(sums[0]))
+        with tlx.async_task(num_warps=16):
+            tl.store(x, 1.0)
+
+
+def test_a_load_of_tensor_memory_must_fit_into_the_share_of_a_thread(capsys):
+    """Beside a product, which holds no sum in registers there; the line of the load is named."""
+    with pytest.raises(triton.CompilationError) as caught:
+        compile_kernel(wide_load, {"x": "*fp32", "y": "*fp32"}, {}, options={"num_warps": 4}, target="sm_100a")
+    error = caught.value.__cause__
+    assert isinstance(error, TooFewRegisters)
+    assert f"load of tensor memory at {wide_load.fn.__code__.co_filename}:" in str(error) and "holds 128 of them" in str(error)
+    assert "tlx.subslice" in str(error)

@@ -60,7 +60,8 @@ def _product(task, op, cta: Cta, a, b: tuple, acc, adds: bool, end: float) -> No
     if adds:
         check_queued(task, op, acc)
     dot = InFlight("async_dot", task, op, end + costs.DOT_LATENCY, land, destination=acc, follows=last(task), group=GROUP,
-                   lands_in=cta if remote else None, lands_by="the barrier of its mBarriers, or of a tcgen05_commit behind it")
+                   lands_in=cta if remote else None,
+                   lands_by=lambda: "the barrier of its mBarriers, or of a tcgen05_commit behind it")
     task.tensor_work.append(dot)
     task.machine.start(dot)
     for operand in (a, *b):
