@@ -31,16 +31,19 @@ _TLX_ROWS = {
     "async_load, bulk": r"bulk=True",
     "async_descriptor_load, multicast": r"multicast_targets=",
     "prefetch, tensormap": r"tensormap=True",
+    "local_alloc, tmem": r"tlx\.local_alloc\(.*storage_kind\.tmem",
+    "async_dot, tmem": r"tlx\.async_dot\(.*(mBarriers|force_async|use_acc)=",
+    "async_dot, two_ctas": r"tlx\.async_dot\(.*two_ctas=True",
 }
-_ROWS_OF_TENSORS = "as the ops tma_gather and tma_scatter, below"
+_CLC = "clc_producer and clc_consumer, which programs hold, are made of it; tests/check/test_truth_tables_launch_control.py has it"
 NOT_HERE = {
     "tlx.barrier_try_wait": "its flag depends on who was faster; tests/words/test_try_wait.py has the word",
     "tlx._to_mxfp8_block": "a helper of `tl` code; tests/words/test_mxfp8.py has it",
     "tlx.dot_scaled": "tl.dot_scaled, which programs hold; tests/words/test_dot_scaled.py has the word",
-    "tlx.async_descriptor_gather": _ROWS_OF_TENSORS,
-    "tlx.async_descriptor_scatter": _ROWS_OF_TENSORS,
-    "tle.gpu.copy, rows of a pointer": _ROWS_OF_TENSORS,
-    "tle.gpu.copy, rows of a descriptor": _ROWS_OF_TENSORS,
+    **dict.fromkeys(("tlx._alloc_clc_responses", "tlx._clc_issue", "tlx._clc_query"), _CLC),
+    "tlx.warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
+    "tle.gpu.copy, rows of a pointer": "tests/tle has it",
+    "tle.gpu.copy, rows of a descriptor": "async_descriptor_gather, which programs hold; tests/tle has the word",
 }
 # Ops of the table that no program reaches, and why.
 OPS_NOT_HERE = {
@@ -48,19 +51,11 @@ OPS_NOT_HERE = {
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     "inline_asm": "programs of the family looped hold it; tests/simulator/test_assembly.py has what it means",
-    **dict.fromkeys(
-        ("stoch_round", "warp_redux", "clc_issue", "clc_issue_all", "clc_query", "tmem_load", "tmem_store", "tcgen05_mma",
-         "tcgen05_commit", "tcgen05_mma_pair", "tcgen05_commit_pair", "tma_load_pair", "barrier_phase",
-         "tcgen05_mma_scaled", "tmem_copy"),
-        "the chips that the fuzzer simulates and launches on do not have them; each has tests of its own",
-    ),
+    "tma_fetch_rows": "rows into a slot of a pipe; tests/words/test_row_copies.py has it",
+    "warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
     **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),
     "time_base": "put in by mimw.profile",
     "time_stamp": "put in by mimw.profile",
-    **dict.fromkeys(
-        ("tma_gather", "tma_fetch_rows", "tma_scatter", "descriptor_gather", "descriptor_scatter"),
-        "another generator would make another program of every seed; tests/words/test_row_copies.py draws rows at random",
-    ),
     **dict.fromkeys(
         ("fcmpONE", "fcmpUEQ", "fcmpUGE", "fcmpUGT", "fcmpULE", "fcmpULT"),
         "tl compares with the ordered ones, and by fcmpUNE",
@@ -83,9 +78,9 @@ def _rows(page: str, chip: str) -> list[str]:
 
 
 def words() -> dict[str, str]:
-    """Each word that works on sm_90a, and a pattern that finds it in a source."""
+    """Each word that works on sm_90a or sm_100a, and a pattern that finds it in a source."""
     found = {}
-    for row in _rows("tlx.md", "sm_90a"):
+    for row in dict.fromkeys((*_rows("tlx.md", "sm_90a"), *_rows("tlx.md", "sm_100a"))):
         name = re.match(r"`(\w+)", row)[1]
         if "`, " in row:
             label = f"{name}, {row.split('`, ')[1]}"
@@ -125,15 +120,16 @@ def ops_of(program, folder: str) -> set[str]:
     return {op.name for one in (launch.recorded, launch.program) for op in one.walk()}
 
 
-def choose(count: int, least: int = 0) -> list[int]:
-    """Few and small seeds below `count` whose programs hold every word and every op that any of them holds, and all families."""
+def choose(count: int, least: int = 0, only: str | None = None) -> list[int]:
+    """Few and small seeds below `count` whose programs hold every word and every op that any of them holds, and all families; those
+    of the families that a launch on the first chip has, or `only` "blackwell"."""
     from .families import program_of
 
     reach: dict[int, set[str]] = {}
     length: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(count):
-            program, _ = program_of(seed)
+            program, _ = program_of(seed, only)
             if "sim" in program.skips:
                 continue
             ops = {f"op {name}" for name in ops_of(program, folder)}
@@ -150,5 +146,5 @@ def choose(count: int, least: int = 0) -> list[int]:
     return sorted(chosen)
 
 
-if __name__ == "__main__":  # python -m tests.fuzz.coverage COUNT: the tuple for fixed.py
-    print(choose(int(sys.argv[1]), 40))
+if __name__ == "__main__":  # python -m tests.fuzz.coverage COUNT [blackwell]: the tuples for fixed.py
+    print(choose(int(sys.argv[1]), 0 if sys.argv[2:] else 40, *sys.argv[2:]))

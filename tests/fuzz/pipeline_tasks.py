@@ -1,7 +1,7 @@
 """The tasks of a pipeline: who loads, who multiplies, who makes the first sums small, who reads the last ones, and their barriers.
 
-Input: a `pipelines.Plan` and the names of its arrays. Output: tasks, and the lines of each; each line that synchronises is marked for
-the mutator. Rings are c0 (of A, or of both operands), c1 (of B alone), c2 (of sums) and c3 (of what is multiplied again):
+Input: a `pipelines.Plan` and the names of its arrays. Output: tasks, and the lines of each; what synchronises is marked for the
+mutator. Rings are c0 (of A, or of both operands), c1 (of B alone), c2 (of sums) and c3 (of what is multiplied again):
 
     tlx.barrier_wait(c2_free[t % 2], ((t // 2) & 1) ^ 1)            # multiply: a buffer for the sums of item t
     tlx.async_dot(b0[c % 3], b1[c % 3], bt0[t % 2], use_acc=k > 0, mBarriers=[c0_free[c % 3]])
@@ -72,7 +72,7 @@ class Writer:
     # ---- the kernel's head -----------------------------------------------------------------------------------------------
 
     def head(self) -> None:
-        plan, make, lines = self.plan, self.make, self.make.head
+        plan, lines = self.plan, self.make.head
         tmem = "tlx.storage_kind.tmem"
         if plan.paired:
             lines += ["rank = tlx.cluster_cta_rank()", "leader = rank - rank % 2", "even = rank % 2 == 0"]
@@ -198,6 +198,9 @@ class Writer:
         use = "True" if plan.started else "k > 0"
         pred = f", pred=(k % 2 == flag) | (k % 3 == {plan.steps % 3})" if plan.skipping else ""
         end = f", mBarriers=[{', '.join(one.free for one in rings)}]" if plan.release == "barriers" else ", force_async=True"
+        commits = [Line(f"tlx.tcgen05_commit({one.free}{two})", one.mark("free commit")) for one in rings]
+        if plan.release == "sync":  # each CTA that calls it waits, and so both may give back
+            end, commits = "", [Line(f"tlx.barrier_arrive({one.free})", one.mark("free arrive")) for one in rings]
         right, into = self.view(b, rings[-1]), f"s[{self.sums.at}]"
         if plan.multipliers == 2:
             half = plan.n // 2
@@ -207,8 +210,7 @@ class Writer:
             right = f"tlx.local_trans({right})" if b.across else right
             into = f"tlx.subslice({into}, {which * half}, {half})"
         dot = f"tlx.async_dot({self.view(a, rings[0])}, {right}, {into}, use_acc={use}{pred}{end}{two})"
-        commits = [Line(f"tlx.tcgen05_commit({one.free}{two})", one.mark("free commit")) for one in rings]
-        body = [*waits, Line(dot), *(commits if plan.release == "commit" else [])]
+        body = [*waits, Line(dot), *(commits if plan.release != "barriers" else [])]
         done = Line(f"tlx.tcgen05_commit({self.sums.full}{two})", self.sums.mark("product commit"))
         first: list[Line] = []
         if plan.started:

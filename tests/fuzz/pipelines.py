@@ -15,7 +15,6 @@ from .assemble import region
 from .draws import Draws
 from .elements import ELEMENTS
 from .maker import Maker
-from .orchestrate import Task
 from .pipeline_tasks import Writer
 from .printer import kernel_source, reading_source
 from .tree import Program
@@ -26,8 +25,8 @@ LOW, HIGH = -2, 2  # of the values of operands: sums of products stay exact in e
 
 @dataclass
 class Operand:
-    """One operand's ring. `shape`: one tile of one CTA, as the product has it; `across`: stored transposed; `fill`: tma or st; `place`:
-    shared or tensor memory."""
+    """One operand's ring. `shape`: one tile of one CTA, as the product has it; `across`: stored transposed; `fill`: tma or st;
+    `place`: shared or tensor memory."""
 
     name: str
     shape: tuple[int, int]
@@ -44,8 +43,8 @@ class Operand:
 
 @dataclass
 class Plan:
-    """All that is drawn. `n` counts the columns of both CTAs of a pair. `started`: the sum starts from a tile that is stored, not from
-    nothing; `skipping`: some steps are left out at run time; `chained`: the sum, made small, is multiplied by a fixed tile."""
+    """All that is drawn. `n` counts the columns of both CTAs of a pair. `started`: the sum starts from a tile that is stored, not
+    from nothing; `skipping`: some steps are left out at run time; `chained`: the sum, made small, is multiplied by a fixed tile."""
 
     element: str
     m: int
@@ -114,9 +113,9 @@ def drawn(draws: Draws, paired: bool, claiming: bool) -> Plan:
         if paired and one.place == "shared" and one.stored[1] * size < 32:
             one.across = not one.across if turned else one.across
     plan.operands = [a, b]
-    plan.release = draws.pick(["barriers", "commit"])
+    plan.release = draws.pick(["barriers", "commit", "sync"], [4, 4, 1])
     plan.multipliers = draws.pick([1, 1, 2]) if not paired and n >= 64 else 1
-    plan.guarded = not paired or draws.chance(60) and not claiming
+    plan.guarded = not paired or draws.chance(60) and not claiming and plan.release != "sync"
     plan.started = draws.chance(25)
     plan.skipping = plan.started and draws.chance(40)
     if plan.skipping:

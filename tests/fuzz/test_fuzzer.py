@@ -13,6 +13,7 @@ from mimw.errors import OutOfSharedMemory, TooFewRegisters, TooManyWarps
 from mimw.ir import print_program
 from mimw.simulator.machine.table import HANDLERS, Handler
 from tests.fuzz.__main__ import main
+from tests.fuzz.blackwell import BLACKWELL
 from tests.fuzz.draws import Draws
 from tests.fuzz.families import FAMILIES, program_of
 from tests.fuzz.launch import load, reference, run_program, run_stage
@@ -39,7 +40,7 @@ def test_the_stage_text(tmp_path):
     assert outcome.bad and "sites Site(" in outcome.detail
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *BLACKWELL])
 def test_a_seed_is_a_program(family):
     """The same seed gives the same program, its record replayed gives it again, and any shorter record gives a valid one."""
     one, draws = program_of(5, family)
@@ -168,16 +169,17 @@ def test_the_command(tmp_path, capsys):
 def test_every_mark_has_a_rule():
     rules = {name.split(",")[0] for name in (*ROLES, *LEFT_ALONE)}
     seeds = [(seed, None) for seed in range(120)]
-    seeds += [(seed, family) for seed in range(80) for family in ("cluster", "stream", "gemm")]
+    seeds += [(seed, family) for seed in range(80) for family in ("cluster", "stream", "gemm", *BLACKWELL)]
     marks = {mark.role for seed, family in seeds for _, mark in program_of(seed, family)[0].marks}
     assert marks <= rules and set(ROLES) <= marks
 
 
-@pytest.mark.parametrize("family", ["stream", "pipes", "gemm", "cluster", "mesh"])
+@pytest.mark.parametrize("family", ["stream", "pipes", "gemm", "cluster", "mesh", "tensor", "accumulators", "pairs"])
 def test_mutants_are_noticed(family, tmp_path):
     from tests.fuzz.mutants import judged
 
-    results = [one for seed in range(3) for one in judged(seed, 2, family, str(tmp_path))["mutants"]]
+    seeds = range(1 if family in BLACKWELL else 3)
+    results = [one for seed in seeds for one in judged(seed, 2, family, str(tmp_path))["mutants"]]
     assert results and [one for one in results if one["verdict"] not in ("found", "refused")] == []
 
 

@@ -3,18 +3,19 @@
 import pytest
 
 from mimw.ir import OPS
+from tests.fuzz.blackwell import BLACKWELL
 from tests.fuzz.coverage import NOT_HERE, OPS_NOT_HERE, missing, ops_of, words
 from tests.fuzz.families import FAMILIES, program_of
-from tests.fuzz.fixed import SEEDS
+from tests.fuzz.fixed import PROGRAMS, SEEDS
 from tests.fuzz.launch import checked, guarded, load, reference, run_stage, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")      # programs use words that Triton will drop
-AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 520)"
+AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 520, and 70 blackwell)"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_simulated_and_checked(seed, tmp_path):
-    program, _ = program_of(seed)
+@pytest.mark.parametrize("seed, only", PROGRAMS)
+def test_simulated_and_checked(seed, only, tmp_path):
+    program, _ = program_of(seed, only)
     want, _ = reference(program)
     kernel = load(program, tmp_path)
     for run in (lambda: simulated(program, kernel, want), lambda: checked(program, kernel, 2)):
@@ -22,10 +23,10 @@ def test_simulated_and_checked(seed, tmp_path):
         assert not outcome.bad, outcome
 
 
-@pytest.mark.parametrize("seed", SEEDS[::4])
-def test_compiled(seed, tmp_path):
-    program, _ = program_of(seed)
-    for outcome in run_stage(program, "compile sm_90a", tmp_path, None):
+@pytest.mark.parametrize("seed, only", PROGRAMS[::4])
+def test_compiled(seed, only, tmp_path):
+    program, _ = program_of(seed, only)
+    for outcome in run_stage(program, f"compile {program.chip}", tmp_path, None):
         assert not outcome.bad, outcome
 
 
@@ -39,15 +40,18 @@ def test_on_the_gpu(seed, tmp_path):
 
 
 def test_every_word_is_reached():
-    """By the first 400 seeds; and the fixed set alone, too."""
-    assert missing(program_of(seed)[0].kernel for seed in range(400)) == []
-    assert missing(program_of(seed)[0].kernel for seed in SEEDS) == [], AGAIN
-    assert {program_of(seed)[0].family for seed in SEEDS} == set(FAMILIES), AGAIN
+    """By the first 400 seeds and 70 of those for sm_100a; and the fixed set alone, too."""
+    first = (*((seed, None) for seed in range(400)), *((seed, "blackwell") for seed in range(70)))
+    assert missing(program_of(*one)[0].kernel for one in first) == []
+    fixed = [program_of(*one)[0] for one in PROGRAMS]
+    assert missing(one.kernel for one in fixed) == [], AGAIN
+    assert {one.family for one in fixed} == {*FAMILIES, *BLACKWELL}, AGAIN
 
 
 def test_every_op_is_reached(tmp_path):
-    reached = {name for seed in SEEDS for name in ops_of(program_of(seed)[0], str(tmp_path))}
+    reached = {name for one in PROGRAMS for name in ops_of(program_of(*one)[0], str(tmp_path))}
     assert set(OPS) - reached - set(OPS_NOT_HERE) == set(), AGAIN
+    assert reached & set(OPS_NOT_HERE) <= {"inline_asm"}, "no exception is needed for what programs hold"
 
 
 def test_the_exceptions_are_words_and_ops():

@@ -1,9 +1,9 @@
 """What ptxas says of a kernel whose threads have too few registers for one of its instructions, in the user's words.
 
 Every thread of a CTA starts with the same share of the register file, and ptxas holds each instruction to that share: `setmaxnreg`
-(`registers=` of a task) comes too late. A product on the tensor cores has its whole accumulator in one instruction, and so has a load
-or store of tensor memory its tile. Where each
-instruction alone would fit, ptxas may still find no place for all that a task holds (C7600); there `registers=` does help.
+(`registers=` of a task) comes too late. A product on the tensor cores has its whole accumulator in one instruction, and a load or
+store of tensor memory its tile. Where each instruction alone would fit, ptxas may still find no place for all that a task holds
+(C7600); there `registers=` does help.
 Input: the program, its target, and the message of ptxas. Output: a `TooFewRegisters`, or None if ptxas complains of something else:
 
     too_few_registers(program, target, "(C7602) Insufficient registers (80) .. register target of 90 or higher")

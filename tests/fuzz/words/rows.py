@@ -123,19 +123,35 @@ def scatters(make: Maker):
     )
 
 
-@word("rows", 1)
+@word("rows", 2)
 def own_rows(make: Maker):
-    """The register form of Triton's descriptors: gather and scatter of a tile."""
+    """The register form of Triton's descriptors, and tle's copy of rows: gathered, perhaps scattered to places of their own."""
     draws = make.draws
     width, count, rows = draws.pick([32, 64]), draws.pick([8, 32]), draws.integer(4, 40)
     source = make.array("f16", (rows, width), ("ints", -SMALL, SMALL))
     places, placed = row_numbers(make, count, 0, rows - 1)
     make.reading_function("rows_of", ROWS_OF)
-    value = Value(
-        f"{make.descriptor(source, (1, width))}.gather({places}, 0)",
-        f"rows_of({source}, {placed}, 0, {width})",
-        "f16",
-        (count, width),
-        SMALL,
+    form, states, before = f"{make.descriptor(source, (1, width))}.gather({places}, 0)", frozenset(), []
+    if draws.chance(40) and make.shared(count * width * 2):
+        buffer = make.name("g")
+        make.head.append(f"{buffer} = tle.gpu.alloc([{count}, {width}], tl.float16)")
+        make.captured.append(buffer)
+        copy = f"tle.gpu.copy({make.descriptor(source, (1, width))}, {buffer}, [{count}, {width}], [{places}, 0])"
+        form, states, before = f"tl.load(tle.gpu.local_ptr({buffer}))", frozenset({buffer}), [copy]
+    reading = f"rows_of({source}, {placed}, 0, {width})"
+    tile = make.let(Value(form, reading, "f16", (count, width), SMALL, states=states), before=before)
+    if draws.chance(50):
+        return
+    target, turn = make.array("f16", (make.instances() * count, width), ("zeros",), output=True), draws.integer(0, count - 1)
+    index = make.instance()
+    make.reading_function("rows_to", ROWS_TO)
+    make.step(
+        [
+            f"{make.descriptor(target, (1, width))}.scatter({tile.kernel}, "
+            f"{index} * {count} + (tl.arange(0, {count}) ^ {turn}), 0)"
+        ],
+        [f"rows_to({target}, {index} * {count} + (np.arange({count}) ^ {turn}), 0, {tile.reading})"],
+        tile.uses,
+        tile.states,
+        private=True,
     )
-    make.let(value)

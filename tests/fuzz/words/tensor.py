@@ -1,6 +1,6 @@
 """Arrays in tensor memory that live on: written whole and in part, read in as many ways, at slots that loops decide.
 
-Chips from sm_100a on have it. An array is filled before anything reads it; its numpy side is an array of the same shape. For example:
+Chips from sm_100a on have it. An array is filled before anything reads it; in numpy it is an array of the same shape. For example:
 
     bt0 = tlx.local_alloc((128, 32), tl.float32, 2, tlx.storage_kind.tmem)      bt0 = np.zeros((2, 128, 32), np.float32)
     tlx.local_store(bt0[i0 % 2], v3)                                            bt0[i0 % 2] = v3
@@ -163,3 +163,15 @@ def writes_a_part(make: Maker):
         (*value.states, array.name),
         warps=WARPS,
     )
+
+
+@word("tensor", 0.7)
+def rounds_at_random(make: Maker):
+    """Stochastic rounding of numbers that the narrower type holds: whatever the random bits are, they stay what they were."""
+    element = make.draws.pick(["f16", "bf16", "f8e5", "f8e4"])
+    value = within(make.operand("f32"), min(ELEMENTS[element].exact, HOLDS))
+    bits = make.operand("i32", value.shape)
+    kernel = f"tlx.stoch_round({value.kernel}, {ELEMENTS[element].tl}, ({bits.kernel}).to(tl.uint32, bitcast=True))"
+    reading = f"cast({value.reading}, {ELEMENTS[element].reading})"
+    states = value.states | bits.states
+    make.let(Value(kernel, reading, element, value.shape, value.bound, value.uses | bits.uses, states))
