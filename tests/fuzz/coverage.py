@@ -20,6 +20,7 @@ _TLE_ROWS = {
     "gpu.local_ptr: atomics": r"tl\.atomic_\w+\(tle\.gpu\.local_ptr",
     "gpu.local_ptr: compare and swap": r"tl\.atomic_cas\(tle\.gpu\.local_ptr",
     "gpu.copy, pointers": r"tle\.gpu\.copy\(g\d+, y\d+ \+",
+    "gpu.copy, rows of a descriptor": r"tle\.gpu\.copy\(d\d+, .*tl\.load\(",
     "gpu.copy, descriptors": r"tle\.gpu\.copy\(d\d+,|tle\.gpu\.copy\(g\d+, d\d+",
     "distributed_barrier, cluster": r"'cluster':[\s\S]*tle\.distributed_barrier",
     "distributed_barrier, grid": r"'block':[\s\S]*tle\.distributed_barrier",
@@ -43,7 +44,6 @@ NOT_HERE = {
     **dict.fromkeys(("tlx._alloc_clc_responses", "tlx._clc_issue", "tlx._clc_query"), _CLC),
     "tlx.warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
     "tle.gpu.copy, rows of a pointer": "tests/tle has it",
-    "tle.gpu.copy, rows of a descriptor": "async_descriptor_gather, which programs hold; tests/tle has the word",
 }
 # Ops of the table that no program reaches, and why.
 OPS_NOT_HERE = {
@@ -51,7 +51,6 @@ OPS_NOT_HERE = {
     "pipe_close": "a pipe of the fuzzer ends with its loop; tests/tle has it",
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     "inline_asm": "programs of the family looped hold it; tests/simulator/test_assembly.py has what it means",
-    "tma_fetch_rows": "rows into a slot of a pipe; tests/words/test_row_copies.py has it",
     "warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
     **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),
     "time_base": "put in by mimw.profile",
