@@ -22,7 +22,6 @@ from ..ir.types import element_of
 from ..target import Target
 
 _SAID = re.compile(r"Insufficient registers \((\d+)\).*register target of (\d+)", re.DOTALL)  # C7602: one instruction
-_TENSOR_MEMORY = {"tmem_load": "load of tensor memory", "tmem_store": "store to tensor memory"}
 _NO_PLACE = re.compile(r"Register allocation failed with register count of '(\d+)'")  # C7600: all that a task holds
 
 
@@ -32,8 +31,8 @@ def too_few_registers(program: Program, target: Target, message: str) -> TooFewR
     threads = f"the {warps} warps of the CTA share {target.registers_per_cta}"
     largest = max(_held(program.body, program.num_warps, target.warp_size), key=lambda pair: pair[1], default=None)
     held, tile = "", "a smaller tile of the product"
-    if largest and largest[0].name in _TENSOR_MEMORY:
-        held = f" The {_TENSOR_MEMORY[largest[0].name]} at {largest[0].site} alone holds {largest[1]} of them for its tile."
+    if largest and _moves_a_tile(largest[0]):
+        held = f" The {largest[0].row.word} at {largest[0].site} alone holds {largest[1]} of them for its tile."
         tile = "`tlx.subslice` of fewer columns at a time"
     elif largest:
         held = f" The product at {largest[0].site} alone holds {largest[1]} of them for its sum."
@@ -68,8 +67,13 @@ def _held(block: Block, warps: int, warp_size: int) -> Iterator[tuple[Op, int]]:
 
 def _tile(op: Op) -> Tensor | None:
     """What one instruction of the op holds in registers, if that is a tile."""
-    if op.name == "tmem_store":
-        return op.value.type
-    if op.name == "tmem_load" or "dot" in op.row.traits and op.results and isinstance(op.results[0].type, Tensor):
+    if _moves_a_tile(op):
+        return next(value.type for value in (*op.results, *op.args) if isinstance(value.type, Tensor))
+    if "dot" in op.row.traits and op.results and isinstance(op.results[0].type, Tensor):
         return op.results[0].type
     return None
+
+
+def _moves_a_tile(op: Op) -> bool:
+    """Whether it loads or stores tensor memory by registers."""
+    return op.row.needs == "tensor_memory" and "collective" in op.row.traits
