@@ -8,6 +8,7 @@ Input: the types, orders, swizzles and shape of a product. Output: what its PTX 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import triton.experimental.gluon.language as gl
@@ -55,10 +56,11 @@ class Told:
 
 def native(product: Product) -> Told:
     """What Triton's code says of a product."""
-    return _told(_ptx(product))
+    return _told(ptx_of(lambda b: _product(b, product)))
 
 
-def _ptx(product: Product) -> str:
+def ptx_of(fill: Callable[[GluonOpBuilder], None]) -> str:
+    """The PTX of a kernel of one program of two CTAs, whose body `fill` makes."""
     backend, context = make_backend(TARGET), ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -74,24 +76,7 @@ def _ptx(product: Product) -> str:
     function = b.get_or_insert_function(module, "native", b.get_function_ty([], []), "public", False)
     module.push_back(function)
     b.set_insertion_point_to_start(function.add_entry_block())
-
-    def buffer(element: str, shape: list[int], layout):
-        return b.create_local_alloc(b.get_shared_mem_desc_ty(getattr(b, f"get_{element}_ty")(), shape, layout._to_ir(b), shape))
-
-    bits, element = BITS[product.element], _BUILT[product.element]
-    left = buffer(element, [2 * product.rows, product.depth], gl.NVMMASharedLayout(
-        product.a_swizzle, bits, 2, transposed=not product.a_k_major, cga_layout=[[1, 0]]))
-    right = buffer(element, [product.depth, product.columns], gl.NVMMASharedLayout(
-        product.b_swizzle, bits, 2, transposed=product.b_k_major, cga_layout=[[0, 1]]))
-    done = buffer("int64", [2], MBarrierLayout(cga_layout=[[1]]))
-    b.create_mbarrier_init(done, 1)
-    shape = [2 * product.rows, product.columns]
-    layout = TensorMemoryLayout((product.rows, product.columns), 1, two_ctas=True, cga_layout=[[1, 0]])
-    sums = b.get_int32_ty() if product.element == "i8" else b.get_float_ty()
-    acc = b.create_tmem_alloc(b.get_tensor_mem_desc_ty(sums, shape, layout._to_ir(b), shape), None)
-    true = b.get_int1(True)
-    b.create_tcgen05_mma(left, right, acc, b.get_int1(False), true, [done], [true], True, False)
-    b.create_mbarrier_wait(done, b.get_int32(0), true, [])
+    fill(b)
     b.ret([])
     module.context = context
     stages: dict = {}
@@ -105,27 +90,71 @@ def _ptx(product: Product) -> str:
     return text
 
 
+def buffer(b: GluonOpBuilder, element: str, shape: list[int], layout):
+    """A buffer in shared memory."""
+    return b.create_local_alloc(b.get_shared_mem_desc_ty(getattr(b, f"get_{element}_ty")(), shape, layout._to_ir(b), shape))
+
+
+def columns(b: GluonOpBuilder, element, shape: list[int], layout):
+    """A buffer in tensor memory."""
+    return b.create_tmem_alloc(b.get_tensor_mem_desc_ty(element, shape, layout._to_ir(b), shape), None)
+
+
+def accumulator(b: GluonOpBuilder, element, rows: int, width: int):
+    """The sums of both CTAs, `rows` of them in each."""
+    layout = TensorMemoryLayout((rows, width), 1, two_ctas=True, cga_layout=[[1, 0]])
+    return columns(b, element, [2 * rows, width], layout)
+
+
+def barrier(b: GluonOpBuilder):
+    done = buffer(b, "int64", [2], MBarrierLayout(cga_layout=[[1]]))
+    b.create_mbarrier_init(done, 1)
+    return done
+
+
+def _product(b: GluonOpBuilder, product: Product) -> None:
+    bits, element = BITS[product.element], _BUILT[product.element]
+    left = buffer(b, element, [2 * product.rows, product.depth], gl.NVMMASharedLayout(
+        product.a_swizzle, bits, 2, transposed=not product.a_k_major, cga_layout=[[1, 0]]))
+    right = buffer(b, element, [product.depth, product.columns], gl.NVMMASharedLayout(
+        product.b_swizzle, bits, 2, transposed=product.b_k_major, cga_layout=[[0, 1]]))
+    done = barrier(b)
+    acc = accumulator(b, b.get_int32_ty() if product.element == "i8" else b.get_float_ty(), product.rows, product.columns)
+    true = b.get_int1(True)
+    b.create_tcgen05_mma(left, right, acc, b.get_int1(False), true, [done], [true], True, False)
+    b.create_mbarrier_wait(done, b.get_int32(0), true, [])
+
+
 class _Gluon:
     """The language of a module that is TTGIR from the start."""
 
 
 def _told(ptx: str) -> Told:
-    """Follows the registers of straight code: (register or None, constant) is a buffer's address, less what it is above that of
-    all shared memory, and a constant."""
-    known: dict[str, tuple[int | str, ...]] = {}
     steps, kind, described = [], "", 0
+    for line, known in followed(ptx):
+        if match := re.search(r"tcgen05\.mma\.cta_group::2\.kind::(\w+) \[[^]]*\], (%rd\d+), (%rd\d+), (%r\d+)", line):
+            kind, described = match[1], known[match[4]][1]
+            steps.append((known[match[2]][1:], known[match[3]][1:]))
+    return Told(kind, described, tuple(a for a, _ in steps), tuple(b for _, b in steps))
+
+
+def followed(ptx: str) -> Iterator[tuple[str, dict[str, tuple]]]:
+    """The lines of straight code, each with what is known before it of the registers: ("word", what has been added to an address in
+    units of 16 bytes, or a constant), ("pair", low word, high word), ("column", what has been added to that of all tensor
+    memory)."""
+    known: dict[str, tuple] = {}
     for line in ptx.splitlines():
+        yield line, known
         if match := re.match(r"\s*bfe\.u32\s+(%r\d+), %r\d+, 4, 1[45];", line):
             known[match[1]] = ("word", 0)
+        elif match := re.match(r"\s*ld\.shared\.b32\s+(%r\d+), \[global_smem\];", line):
+            known[match[1]] = ("column", 0)
         elif match := re.match(r"\s*(?:or\.b32|add\.s32)\s+(%r\d+), (%r\d+), (-?\d+);", line):
             if match[2] in known:
-                known[match[1]] = ("word", known[match[2]][1] + int(match[3]))
+                kind, value = known[match[2]]
+                known[match[1]] = (kind, value + int(match[3]))
         elif match := re.match(r"\s*mov\.b32\s+(%r\d+), (-?\d+);", line):
             known[match[1]] = ("word", int(match[2]) & 0xFFFFFFFF)
         elif match := re.match(r"\s*mov\.b64\s+(%rd\d+), \{(%r\d+), (%r\d+)\};", line):
             if match[2] in known and match[3] in known:
                 known[match[1]] = ("pair", known[match[2]][1], known[match[3]][1])
-        elif match := re.search(r"tcgen05\.mma\.cta_group::2\.kind::(\w+) \[[^]]*\], (%rd\d+), (%rd\d+), (%r\d+)", line):
-            kind, described = match[1], known[match[4]][1]
-            steps.append((known[match[2]][1:], known[match[3]][1:]))
-    return Told(kind, described, tuple(a for a, _ in steps), tuple(b for _, b in steps))

@@ -10,7 +10,7 @@ cluster.
 
 from __future__ import annotations
 
-from ..errors import KernelError, NotYet
+from ..errors import KernelError
 from ..ir import Program
 from ..target import Target
 
@@ -29,9 +29,6 @@ def check_pairs(program: Program, target: Target) -> None:
     if of_pair is None:
         return
     for op in program.walk():
-        if "fenced" in op.row.traits:
-            raise NotYet(f"not yet: {op.row.word} in a kernel whose products are pairs of CTAs': it would copy in both.", op.site,
-                         of_pair.site, hint="store scales with tlx.local_store")
         if "dot" in op.row.traits and "pairs" not in op.row.traits:
             raise KernelError("Expecting all dot ops to be 2cta together or 1cta together: this product is one CTA's, and the one "
                               f"at {of_pair.site} a pair's.", op.site, of_pair.site,

@@ -1,11 +1,12 @@
-"""A task that wrote operands by ordinary instructions fences before a product of a pair of CTAs reads them.
+"""A task that wrote operands by ordinary instructions fences before a product of a pair of CTAs reads them, or a copy of a pair.
 
-Input: a program. Output: the program with such products marked whose own task may have written what the product reads:
+Input: a program. Output: the program with such products and copies marked whose own task may have written what they read:
 
     local_store %tile, %x; tcgen05_mma_pair %tile, %b, ..        becomes        ..; tcgen05_mma_pair %tile, %b, .. fences=True
 
-Triton puts the fence before its own products (docs/MEMORY_MODEL.md, rule 19), and nothing before assembly, which products of pairs
-are. What another task wrote, or the other CTA, its author fences (rule 18): the fence is for this task's own writes only.
+Triton puts the fence before its own products (docs/MEMORY_MODEL.md, rule 19), and nothing before assembly, which products of
+pairs are, and their copies to tensor memory. What another task wrote, or the other CTA, its author fences (rule 18): the fence
+is for this task's own writes only.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ..ir.types import Buffer
 
 
 def fence_pairs(program: Program) -> Program:
-    """The program with such products marked; the same object if there are none."""
-    if not any(_is_product(op) for op in program.walk()):
+    """The program with such ops marked; the same object if there are none."""
+    if not any(_reads(op) for op in program.walk()):
         return program
     uses, roots = uses_of(program), memory_roots(program)
     written = {(uses.task(op), root) for op in program.walk() for name, kind in op.row.touches if kind == "write"
@@ -29,8 +30,9 @@ def fence_pairs(program: Program) -> Program:
     return program if body is program.body else replace(program, body=body)
 
 
-def _is_product(op: Op) -> bool:
-    return {"dot", "pairs"} <= op.row.traits
+def _reads(op: Op) -> bool:
+    """True for an op of a pair that reads shared memory in the asynchronous proxy."""
+    return "pairs" in op.row.traits and not op.row.traits.isdisjoint(("dot", "fenced"))
 
 
 def _roots(value, roots) -> frozenset[Value]:
@@ -43,7 +45,7 @@ def _roots(value, roots) -> frozenset[Value]:
 def _fenced(block: Block, uses: Uses, roots, written: set[tuple[Task | None, Value]]) -> Block:
     ops: list[Op] = []
     for op in block.ops:
-        operands = _roots(op.a, roots) | _roots(op.b, roots) if _is_product(op) else ()
+        operands = [root for name in op.row.reads for root in _roots(getattr(op, name), roots)] if _reads(op) else ()
         if any((uses.task(op), root) in written for root in operands):
             op = op.with_attrs(fences=True)
         ops.append(op.with_blocks(lambda inner: _fenced(inner, uses, roots, written)) if op.blocks else op)

@@ -36,7 +36,7 @@ def _block(block: Block, tables: dict[tuple, Value], made: list[Op]) -> Block:
     """The block of a task whose `tables` are known so far; `made` gets the ops that make more."""
     ops: list[Op] = []
     for op in block.ops:
-        if op.name == "tcgen05_mma_scaled":
+        if "scaled" in op.row.traits:
             for name in _TABLES:
                 source = getattr(op, name)
                 if source.type.space == "smem":
@@ -69,5 +69,8 @@ def source_rows(type_: Buffer) -> int:
 
 
 def _copy(op: Op, source: Value, table: Value) -> Op:
-    """The copy, under the predicate of the product: what is not multiplied is not read either."""
-    return Op("tmem_copy", (source, table, op.predicate), attrs=MappingProxyType({"of_dot": True}), site=op.site)
+    """The copy, under the predicate of the product: what is not multiplied is not read either. In both CTAs of a product's pair."""
+    attrs = MappingProxyType({"of_dot": True})
+    if "pairs" in op.row.traits:
+        return Op("tmem_copy_pair", (source, table, op.predicate, op.peer), attrs=attrs, site=op.site)
+    return Op("tmem_copy", (source, table, op.predicate), attrs=attrs, site=op.site)

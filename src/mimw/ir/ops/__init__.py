@@ -93,9 +93,9 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     gives; `sum`, `quotient` and `remainder` are these of their operands; `fuses` is one instruction with a
                     product before it; `whole` writes a buffer as a whole, if there is no mask; `reduces` may combine what it
                     writes with what is there; `assembly` is the author's; `named` is about a hardware barrier with a number;
-                    `pairs` is done by the tensor cores of a pair of CTAs, `pair_load` brings bytes to
-                    the barrier of one CTA of a pair; `steals` takes work that another CTA would have done; `fenced`, and
-                    `dot`, read what their own task wrote behind a proxy fence of the compiler's;
+                    `scaled` multiplies blocks by their scales; `pairs` is done by the tensor cores of a pair of CTAs, `pair_load`
+                    brings bytes to the barrier of one CTA of a pair; `steals` takes work that another CTA would have done;
+                    `fenced`, and `dot`, read what their own task wrote behind a proxy fence of the compiler's;
                     `clusters_only` is an illegal instruction in a launch without clusters; `reshape` keeps all elements in
                     row-major order; `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less
                     those with the trait `alone`; `lanes` takes a number that differs between the threads of a task; `fetch` is a

@@ -35,7 +35,7 @@ define("tmem_copy", "source:Buffer buffer:Buffer predicate:i1?", None, "none", "
        "of issue with all tcgen05 ops of the task. attrs: of_dot, if it brings the scales of the product behind it.")
 define("tcgen05_mma_scaled", "a:Buffer b:Buffer acc:Buffer a_scale:Buffer b_scale:Buffer a_format:#str b_format:#str "
        "use_acc:i1|#bool predicate:i1?", None, "none", "read write async", ours=True, attrs="waits:#bool?",
-       touches="a=async-read b=async-read acc=async-write a_scale=async-read b_scale=async-read", traits="dot", time="dot",
+       touches="a=async-read b=async-read acc=async-write a_scale=async-read b_scale=async-read", traits="dot scaled", time="dot",
        needs="tensor_memory", word="async_dot_scaled", cost="sync",
        lies="a=left b=right acc=columns a_scale=packed b_scale=packed",
        doc="As tcgen05_mma, of operands whose blocks along K have a scale each: of 32 elements e8m0, of 16 e4m3. e2m1 is packed in "

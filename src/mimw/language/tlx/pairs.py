@@ -42,12 +42,12 @@ def pair_of(semantic) -> Pair:
                 semantic.equal(place, semantic.to_tensor(0)))
 
 
-def record_dot(a, b, acc, use_acc, predicate, barriers, waits: bool, semantic) -> None:
-    """A product of the pair, and a commit of both for each barrier."""
+def record_dot(name: str, operands: tuple, predicate, barriers, waits: bool, semantic) -> None:
+    """A product of the pair, an op `name` with its operands but for the pair's, and a commit of both for each barrier."""
     pair = pair_of(semantic)
     issues = pair.issues(predicate, semantic)
-    semantic.builder.record("tcgen05_mma_pair", a.handle, b.handle, acc.handle, use_acc, issues, pair.odd.handle,
-                            pair.leader.handle, predicate, **({"waits": True} if waits else {}))
+    semantic.builder.record(name, *operands, issues, pair.odd.handle, pair.leader.handle, predicate,
+                            **({"waits": True} if waits else {}))
     for barrier in barriers:
         semantic.builder.record("tcgen05_commit_pair", barrier, (pair.leader.handle, pair.odd.handle), issues)
 

@@ -15,7 +15,7 @@ from ...errors import KernelError
 from ...ir.tensor_memory import is_packed
 from ..core import not_yet, word
 from ..refuse import refuse
-from . import tcgen05
+from . import pairs, tcgen05
 from .arguments import needs_tensor_memory, one_buffer, predicate_handle, single_barrier
 from .types import buffered_tensor, storage_kind
 
@@ -46,32 +46,41 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
                pred      - (opt) i1: false skips the product and its arrivals
                mBarriers - each gets one arrival when this and all earlier tensor-core work of the task is done
                force_async - without mBarriers: do not wait; finish by `tcgen05_commit`
+               two_ctas  - a pair of CTAs (ranks 2 i and 2 i + 1 of the cluster) multiplies together, as in `async_dot`: A and
+                           A_scale hold this CTA's rows, B (K, N / 2) this CTA's columns, `acc` (128, N) this CTA's rows of the
+                           whole product, and B_scale, in each of the two CTAs, the scales of all N columns. Scales in
+                           shared memory the even CTA copies in both, each CTA's own; bytes must have come in both
                out_dtype - float32
     orders:    with mBarriers, or force_async: nothing until a wait for the phase; operands and scales must not be overwritten,
                nor `acc` be read, before it. Without: done when the word is over. In order with the task's other tensor-core work
     errors:    AssertionError on chips without tensor memory, and for formats, types and shapes that the tensor core does not take;
                KernelError for operands in other memories, arrays of buffers, and fp4 that is not contiguous along K; NotYet for
-               `two_ctas`, and for fp4 in tensor memory
-    lowers to: tcgen05.cp of scales in shared memory; ttng.tc_gen5_mma_scaled, tcgen05.commit
+               fp4 in tensor memory
+    lowers to: tcgen05.cp of scales in shared memory; ttng.tc_gen5_mma_scaled, tcgen05.commit; for pairs
+               tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale and the like
     """
     needs_tensor_memory(_WORD, _semantic)
     for name, given in (("A_format", A_format), ("B_format", B_format)):
         if given not in _FORMATS:
             refuse(AssertionError, f"{_WORD}: {name} must be one of {tuple(_FORMATS)}, got {given!r}")
-    if two_ctas:
-        raise not_yet(_semantic, f"{_WORD}(two_ctas=True)")
     a = _operand("A", A, A_format, (storage_kind.smem, storage_kind.tmem), _semantic)
     b = _operand("B", B, B_format, (storage_kind.smem, ), _semantic)
     into = _accumulator(acc, out_dtype)
-    k = _check_shapes(a, b, into, A_format, B_format)
+    k = _check_shapes(a, b, into, A_format, B_format, 2 if two_ctas else 1)
+    if two_ctas:
+        tcgen05.check_pair(_WORD, a, b)
     scales = _scales("A_scale", A_scale), _scales("B_scale", B_scale)
-    _check_scales(scales, (a.shape[0], b.shape[1]), k, A_format == B_format == _FP4)
+    _check_scales(scales, into.shape, k, A_format == B_format == _FP4)
     builder = _semantic.builder
     barriers = [single_barrier(_WORD, bar, _semantic) for bar in tcgen05.barriers_of(_WORD, mBarriers)]
     when = predicate_handle(_WORD, pred, _semantic)
-    waits = {} if barriers or force_async else {"waits": True}
-    builder.record("tcgen05_mma_scaled", a.handle, b.handle, into.handle, *(scale.handle for scale in scales), A_format, B_format,
-                   tcgen05.use_acc_of(_WORD, use_acc, _semantic), when, **waits)
+    waits = not barriers and not force_async
+    operands = (a.handle, b.handle, into.handle, *(scale.handle for scale in scales), A_format, B_format,
+                tcgen05.use_acc_of(_WORD, use_acc, _semantic))
+    if two_ctas:
+        pairs.record_dot("tcgen05_mma_pair_scaled", operands, when, barriers, waits, _semantic)
+        return
+    builder.record("tcgen05_mma_scaled", *operands, when, **({"waits": True} if waits else {}))
     for barrier in barriers:
         builder.record("tcgen05_commit", barrier, when, of_dot=True)
 
@@ -110,8 +119,8 @@ def _accumulator(acc, out_dtype) -> buffered_tensor:
     return acc
 
 
-def _check_shapes(a, b, acc, a_format: str, b_format: str) -> int:
-    """K, in elements."""
+def _check_shapes(a, b, acc, a_format: str, b_format: str, ctas: int) -> int:
+    """K, in elements. `ctas` work together: each has its rows of A and its columns of B."""
     (m, k_a), (k_b, n) = a.shape, b.shape
     k_a, k_b = k_a * (1 + (a_format == _FP4)), k_b * (1 + (b_format == _FP4))
     if k_a != k_b:
@@ -121,8 +130,10 @@ def _check_shapes(a, b, acc, a_format: str, b_format: str) -> int:
     if m != _ROWS:
         refuse(AssertionError, f"{_WORD}: M must be {_ROWS}, got M = {m}",
                mend="cut A into buffers of 128 rows, and multiply each into an accumulator of its own")
+    n *= ctas
     if n % 16 or not 16 <= n <= _WIDEST:
-        refuse(AssertionError, f"{_WORD}: N must be a multiple of 16 between 16 and {_WIDEST}, got N = {n}",
+        refuse(AssertionError, f"{_WORD}: N must be a multiple of 16 between 16 and {_WIDEST}, got N = {n}" +
+               (" with the columns of both CTAs" if ctas > 1 else ""),
                mend=f"cut B into buffers of at most {_WIDEST} columns, and multiply by each")
     fours = (a_format == _FP4) + (b_format == _FP4)
     step = {0: _BLOCK, 1: _PADDED_ROW, 2: 2 * _BLOCK}[fours]

@@ -36,8 +36,9 @@ def dot(A, B, acc, use_acc, pred, barriers, two_ctas: bool, force_async: bool, o
     when = predicate_handle("async_dot", pred, semantic)
     waits = not barriers and not force_async
     if two_ctas:
-        _check_pair(a, b)
-        pairs.record_dot(a, b, into, use_acc_of("async_dot", use_acc, semantic), when, barriers, waits, semantic)
+        check_pair("async_dot", a, b)
+        operands = a.handle, b.handle, into.handle, use_acc_of("async_dot", use_acc, semantic)
+        pairs.record_dot("tcgen05_mma_pair", operands, when, barriers, waits, semantic)
         return
     builder.record("tcgen05_mma", a.handle, b.handle, into.handle, use_acc_of("async_dot", use_acc, semantic), when,
                    **({"waits": True} if waits else {}))
@@ -96,16 +97,16 @@ def _check_types(a: tl.dtype, b: tl.dtype, acc: tl.dtype, out_dtype) -> None:
                mend=f"allocate `acc` with {wanted}, and convert what local_load gives")
 
 
-def _check_pair(a: buffered_tensor, b: buffered_tensor) -> None:
+def check_pair(word: str, a: buffered_tensor, b: buffered_tensor) -> None:
     """What a pair of CTAs cannot do, besides."""
     if a.type.storage is storage_kind.tmem and a.shape[0] != 128:
-        refuse(KernelError, f"async_dot: a pair of CTAs takes A from tensor memory with 128 rows in each CTA, got {a.shape[0]}",
+        refuse(KernelError, f"{word}: a pair of CTAs takes A from tensor memory with 128 rows in each CTA, got {a.shape[0]}",
                mend="keep A in shared memory, or give each CTA 128 rows")
     for name, operand in (("A", a), ("B", b)):
         inner = operand.type.order[0] if operand.type.storage is storage_kind.smem else None
         size = 0 if inner is None else operand.shape[inner] * operand.dtype.primitive_bitwidth // 8
         if inner is not None and size < _SWIZZLE:
-            refuse(KernelError, f"async_dot: a pair of CTAs reads {_SWIZZLE} bytes and more of {name} that follow each other in "
+            refuse(KernelError, f"{word}: a pair of CTAs reads {_SWIZZLE} bytes and more of {name} that follow each other in "
                                 f"shared memory, got {size}", mend="take wider tiles, or keep the other dimension contiguous")
 
 

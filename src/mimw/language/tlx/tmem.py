@@ -92,9 +92,12 @@ def tmem_copy(src, dst, _semantic=None) -> None:
     orders:    in order with the task's other tensor-core work, so a product behind it reads what it brings; for all others
                done at the arrival of a `tcgen05_commit`, or of the mBarriers of a later product. `src` must not be
                overwritten before that. What another task stored to `src` needs a `fence("async_shared")` there
+    pairs:     in a kernel with products of pairs of CTAs the even CTA copies in both, each CTA's `src` to its own `dst`, whether or
+               not the odd one calls it, too; done in both at the arrival of a `tcgen05_commit(two_ctas=True)`. What lies in
+               the odd CTA's `src` must be there when the even CTA calls it
     errors:    AssertionError on chips without tensor memory, and for scales in another form; KernelError for anything but one
                buffer in shared and one in tensor memory, and for tiles of unequal shapes or dtypes; ValueError for one of 64 rows
-    lowers to: ttng.tmem_copy: tcgen05.cp.32x128b.warpx4, of tiles tcgen05.cp.128x256b
+    lowers to: ttng.tmem_copy: tcgen05.cp.32x128b.warpx4, of tiles tcgen05.cp.128x256b; for pairs with .cta_group::2
     """
     needs_tensor_memory("tmem_copy", _semantic)
     src, dst = one_buffer("tmem_copy", "src", src), one_buffer("tmem_copy", "dst", dst)

@@ -8,4 +8,4 @@ Input: an op. Output: Triton's ops, or assembly where Triton has none:
     warp_redux %x "max"        redux.sync.max.f32 $0, $1, 0xffffffff;
 """
 
-from . import launch_control, mma, pairs, redux, rounding, scaled, tensor_memory  # noqa: F401
+from . import launch_control, mma, pairs, redux, rounding, scaled, scaled_pairs, tensor_memory  # noqa: F401

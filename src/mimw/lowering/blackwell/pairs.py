@@ -13,11 +13,13 @@ here, and the fence where one is needed (`passes/fence_pairs.py`). No `tcgen05.f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...errors import NotYet
 from ...ir import Op
 from ..asm import own_address, ptx, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
-from ..hopper.boxes import boxes
+from ..hopper.boxes import boxes, coordinates
 from ..hopper.descriptor_address import HINTED, Inputs, eviction, point_at
 from ..hopper.multicast import mask_of
 from .matrices import Operand, instruction, kind, operand
@@ -27,21 +29,34 @@ _TENSOR_STEP = 8        # columns of tensor memory that hold 32 bytes of K
 
 @emits("tcgen05_mma_pair")
 def tcgen05_mma_pair(emitter: Emitter, op: Op):
-    inputs = Inputs()
+    (rows, columns), (a, b) = op.acc.type.shape, (op.a.type.element, op.b.type.element)
+
+    def instructions(left: bool, right: bool, steps: int) -> list[str]:
+        return [str(instruction(a, b, left, right, 2 * rows, columns))] * steps
+
+    multiply(emitter, op, Inputs(), kind(a), instructions)
+
+
+def multiply(emitter: Emitter, op: Op, inputs: Inputs, kind: str, instructions: Callable[[bool, bool, int], list[str]]) -> None:
+    """A product, one instruction for 32 bytes of K.
+
+    args:      inputs        operands of the assembly that `instructions` names
+               instructions  of each step along K what stands between the descriptors of shared memory and the predicate: the
+                             descriptor of the instruction, and scales. Given whether A and B are contiguous along K, and how
+                             many steps there are
+    """
     thread, on = inputs.add(thread_in_task(emitter)), inputs.add(zero_or_one(emitter, emitter.of(op.predicate)))
     acc, b = inputs.add(emitter.of(op.acc)), inputs.add(emitter.of(op.b))
     right = _operand(emitter, op.b, 0)
     a, left = inputs.add(emitter.of(op.a)), None if op.a.type.space == "tmem" else _operand(emitter, op.a, 1)
-    (rows, _), columns = op.acc.type.shape, op.acc.type.shape[1]
-    described = instruction(op.a.type.element, op.b.type.element, left is None or left.k_major, right.k_major, 2 * rows, columns)
     adds = op.use_acc
     if not isinstance(adds, bool):
         adds = inputs.add(zero_or_one(emitter, emitter.of(adds)))
     lines = [".reg .pred on, leader, adds;", ".reg .b32 lane, low, a, b;", ".reg .b64 left, right;",
-             f"setp.lt.u32 on, {thread}, 32;", f"setp.ne.and.s32 on, {on}, 0, on;", "@!on bra over;",
-             "elect.sync lane|leader, 0xffffffff;", f"bfe.u32 b, {b}, 4, 14;",
+             *elect(thread, on), f"bfe.u32 b, {b}, 4, 14;",
              *([] if left is None else [f"bfe.u32 a, {a}, 4, 14;"])]
-    for step, place in enumerate(right.steps):
+    described = instructions(left is None or left.k_major, right.k_major, len(right.steps))
+    for step, (place, told) in enumerate(zip(right.steps, described)):
         lines += _descriptor("right", "b", right.high, place)
         if left is None:
             lines += [f"add.u32 low, {a}, {step * _TENSOR_STEP};"]
@@ -51,12 +66,23 @@ def tcgen05_mma_pair(emitter: Emitter, op: Op):
             lines.append(f"setp.ne.s32 adds, {int(adds) if isinstance(adds, bool) else adds}, 0;")
         elif step == 1:
             lines.append("setp.eq.s32 adds, 0, 0;")
-        lines.append(f"@leader tcgen05.mma.cta_group::2.kind::{kind(op.a.type.element)} [{acc}], "
-                     f"{'[low]' if left is None else 'left'}, right, {described}, adds;")
+        lines.append(f"@leader tcgen05.mma.cta_group::2.kind::{kind} [{acc}], "
+                     f"{'[low]' if left is None else 'left'}, right, {told}, adds;")
+    by_one(emitter, op, lines, inputs)
+
+
+def by_one(emitter: Emitter, op: Op, lines: list[str], inputs: Inputs) -> None:
+    """Assembly that ends for all but the elected thread, behind what the task did before."""
     if op.attrs.get("fences"):      # by each thread for its own writes, before all have come
         emitter.builder.create_fence_async_shared(False)
     sync(emitter)
     ptx(emitter, "{\n" + "\n".join([*lines, "over:"]) + "\n}", inputs.kinds, inputs.values)
+
+
+def elect(thread: str, on: str) -> list[str]:
+    """Lines that leave but the lane `leader` of the task's first warp, if `on` is not 0."""
+    return [f"setp.lt.u32 on, {thread}, 32;", f"setp.ne.and.s32 on, {on}, 0, on;", "@!on bra over;",
+            "elect.sync lane|leader, 0xffffffff;"]
 
 
 def _operand(emitter: Emitter, value, k_axis: int) -> Operand:
@@ -116,7 +142,8 @@ def tma_load_pair(emitter: Emitter, op: Op):
     copy = (f"@on cp.async.bulk.tensor.{rank}d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
             f"{'.L2::cache_hint' if hinted else ''} [to], [map, {{{', '.join(f'c{dim}' for dim in reversed(range(rank)))}}}], "
             f"[bar]{', hint' if hinted else ''};")
-    for place, start in boxes(type_, emitter.layouts.descriptors[op.descriptor], emitter.placed[op.buffer].allocated):
-        lines += [f"add.u32 to, {to}, {place};", *(f"add.s32 c{dim}, {offsets[dim]}, {start[dim]};" for dim in range(rank)), copy]
+    layout = emitter.layouts.descriptors[op.descriptor]
+    for place, start in boxes(type_, layout, emitter.placed[op.buffer].allocated):
+        lines += [f"add.u32 to, {to}, {place};", *coordinates(layout, offsets, start), copy]
     sync(emitter)
     ptx(emitter, "{\n" + "\n".join(lines) + "\n}", inputs.kinds, inputs.values)

@@ -22,8 +22,21 @@ def box(type_: Descriptor, layout: NvmmaShared) -> list[int]:
     """Extents of what one TMA instruction moves: at most 256 a dimension, and one swizzle width of the innermost."""
     extents = [min(extent, _MOST) for extent in type_.shape]
     if layout.swizzle:
-        extents[-1] = 8 * layout.swizzle // type_.element.bits
+        extents[-1] = 8 * layout.swizzle // type_.element.bits // counted(layout)
     return extents
+
+
+def counted(layout: NvmmaShared) -> int:
+    """How many elements of the innermost dimension TMA counts for one of the descriptor's: two of padded fp4, which is packed in
+    bytes (PTX ISA, ".b4x16_p64")."""
+    return 2 if layout.fp4_padded else 1
+
+
+def coordinates(layout: NvmmaShared, offsets: list[str], start: tuple[int, ...]) -> list[str]:
+    """Lines that put the place of a box into the registers c0, c1, .., of a block at `offsets` in which it begins at `start`."""
+    last = f"c{len(start) - 1}"
+    return [*(f"add.s32 c{dim}, {offset}, {first};" for dim, (offset, first) in enumerate(zip(offsets, start))),
+            *(f"add.s32 {last}, {last}, {last};" for _ in range(counted(layout) - 1))]
 
 
 def corners(type_: Descriptor, layout: NvmmaShared) -> Iterator[tuple[int, ...]]:
@@ -45,5 +58,5 @@ def boxes(type_: Descriptor, layout: NvmmaShared, allocated: tuple[int, ...]) ->
         line = 0
         for dim, first in enumerate(start[:-1]):
             line = line * allocated[dim + len(allocated) - len(shape)] + first
-        inner = start[-1] * size
+        inner = start[-1] * size * counted(layout)      # padding takes as much as it pads
         yield inner // row * rows * row + line * row + inner % row, start

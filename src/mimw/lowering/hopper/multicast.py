@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...ir import Op
 from ..asm import ptx, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
-from .boxes import boxes
+from .boxes import boxes, coordinates
 from .descriptor_address import HINTED, Inputs, eviction, point_at
 
 
@@ -50,6 +50,7 @@ def _assembly(emitter: Emitter, op: Op, prepared: list[str]) -> str:
     copy = (f"@on cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
             f"{'.L2::cache_hint' if hinted else ''} [to], [map, {{{', '.join(f'c{dim}' for dim in reversed(range(rank)))}}}], "
             f"[$2], mask{', hint' if hinted else ''};")
-    for place, start in boxes(type_, emitter.layouts.descriptors[op.descriptor], emitter.placed[op.buffer].allocated):
-        lines += [f"add.u32 to, $1, {place};", *(f"add.s32 c{dim}, ${4 + dim}, {start[dim]};" for dim in range(rank)), copy]
+    layout, offsets = emitter.layouts.descriptors[op.descriptor], [f"${4 + dim}" for dim in range(rank)]
+    for place, start in boxes(type_, layout, emitter.placed[op.buffer].allocated):
+        lines += [f"add.u32 to, $1, {place};", *coordinates(layout, offsets, start), copy]
     return "{\n" + "\n".join(lines) + "\n}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...ir import Op
 from ..asm import ptx, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
-from .boxes import corners
+from .boxes import coordinates, corners
 from .descriptor_address import HINTED, Inputs, eviction, point_at
 
 
@@ -39,8 +39,9 @@ def tma_prefetch(emitter: Emitter, op: Op):
     if policy in HINTED:
         lines.append(f"createpolicy.fractional.L2::{policy}.b64 policy, 1.0;")
         hint = ".L2::cache_hint"
-    for corner in corners(op.descriptor.type, emitter.layouts.descriptors[op.descriptor]):
-        lines += [f"add.s32 c{dim}, ${1 + dim}, {step};" for dim, step in enumerate(corner)]
+    layout = emitter.layouts.descriptors[op.descriptor]
+    for corner in corners(op.descriptor.type, layout):
+        lines += coordinates(layout, [f"${1 + dim}" for dim in range(rank)], corner)
         place = ", ".join(f"c{dim}" for dim in reversed(range(rank)))
         lines.append(f"@on cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile{hint} [at, {{{place}}}]"
                      + (", policy;" if hint else ";"))

@@ -15,10 +15,11 @@ from ...ir import Descriptor, Op
 from ...triton_port.builder import mlir
 from ...triton_port.descriptor_slots import ACQUIRE, SLOT_BYTES, fill_marker, mark_view, slots_marker
 from ..emitter import Emitter, emits
-from ..hopper.boxes import box
+from ..hopper.boxes import box, counted
 from ..hopper.descriptor_address import named_in_memory
 
 _ELEMENTS = {"i8": 0, "fp8e5": 0, "fp8e4nv": 0, "i16": 1, "i32": 2, "i64": 4, "fp16": 6, "fp32": 7, "fp64": 9, "bf16": 10}
+_PADDED_FP4 = 14        # .b4x16_p64
 
 
 @emits("make_tensor_descriptor")
@@ -58,12 +59,14 @@ def _fill(emitter: Emitter, op: Op, slot):
     extents, steps = emitter.of(op.shape), emitter.of(op.strides)
     type_, layout = op.result.type, emitter.layouts.descriptors[op.result]
     element_bytes = builder.get_int64(type_.element.bytes)
-    one = builder.get_int32(1)
-    operands = [slot, emitter.of(op.base),
-                *(builder.get_int32(extent) for extent in reversed(box(type_, layout))), *reversed(extents),
+    one, inner = builder.get_int32(1), counted(layout)
+    *outer, width = box(type_, layout)
+    last = extents[-1] if inner == 1 else builder.create_mul(extents[-1], builder.get_int32(inner))
+    sizes = [builder.get_int32(extent) for extent in (inner * width, *reversed(outer))]
+    operands = [slot, emitter.of(op.base), *sizes, last, *reversed(extents[:-1]),
                 *(builder.create_mul(step, element_bytes) for step in reversed(steps[:-1])), *(one for _ in extents)]
-    marker = fill_marker(len(extents), _element_code(type_), op.padding == mlir.PADDING_OPTION.PAD_NAN,
-                         (0, 32, 64, 128).index(layout.swizzle))
+    code = _PADDED_FP4 if layout.fp4_padded else _element_code(type_)
+    marker = fill_marker(len(extents), code, op.padding == mlir.PADDING_OPTION.PAD_NAN, (0, 32, 64, 128).index(layout.swizzle))
     builder.create_threadwise_inline_asm(marker, ",".join("l" for _ in operands), operands, [], False)
     return _view(emitter, op, slot)
 

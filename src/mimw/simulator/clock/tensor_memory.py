@@ -32,10 +32,15 @@ def tcgen05_mma(task, op):
 
 @timed("tcgen05_mma_scaled")
 def tcgen05_mma_scaled(task, op):
-    """Products of two e2m1 have a rate of their own; one beside a wider type is padded to it, and has its rate."""
+    k, bits = _scaled(op)
+    yield from _multiply(task, op, k, (bits, bits), bits)
+
+
+def _scaled(op: Op) -> tuple[int, int]:
+    """(K, bits of an element) of a product with block scales: products of two e2m1 have a rate of their own; one beside a wider
+    type is padded to it, and has its rate."""
     packed = [form == "e2m1" for form in (op.a_format, op.b_format)]
-    bits = _FOUR if all(packed) else _EIGHT
-    yield from _multiply(task, op, op.a.type.shape[-1] * (_EIGHT // _FOUR if packed[0] else 1), (bits, bits), bits)
+    return op.a.type.shape[-1] * (_EIGHT // _FOUR if packed[0] else 1), _FOUR if all(packed) else _EIGHT
 
 
 def _multiply(task: Task, op: Op, k: int, element_bits: tuple[int, int], rate_bits: int):
@@ -68,28 +73,39 @@ def _on_tensor_cores(task: Task, op: Op, ctas: tuple, duration: float, label: st
 
 @timed("tcgen05_mma_pair")
 def tcgen05_mma_pair(task, op):
+    a = op.a.type
+    _multiply_pair(task, op, a.shape[-1], (a.element.bits, op.b.type.element.bits))
+
+
+@timed("tcgen05_mma_pair_scaled")
+def tcgen05_mma_pair_scaled(task, op):
+    k, bits = _scaled(op)
+    _multiply_pair(task, op, k, (bits, bits))
+
+
+def _multiply_pair(task: Task, op: Op, k: int, element_bits: tuple[int, int]) -> None:
     """Each CTA of the pair multiplies its rows, and its shared memory gives half of the columns of B."""
     if not enabled(task, op, op.predicate):
         return
     machine, model = task.machine, task.machine.model
-    a, b = op.a.type, op.b.type
-    (m, n), k, bits = op.acc.type.shape[-2:], a.shape[-1], a.element.bits
+    (m, n), bits = op.acc.type.shape[-2:], element_bits[0]
     machine.advance(task, task.clock + model["tcgen05.issue"] * model.instructions(m, n, k, bits))
-    operands = model.shared_operands(m, b.shape[-1], k, bits, b.element.bits, a.space != "tmem")
+    operands = model.shared_operands(m, op.b.type.shape[-1], k, *element_bits, op.a.type.space != "tmem")
     ctas = task.cta, peer(task, op, op.peer)
     end = _on_tensor_cores(task, op, ctas, model.dot(2 * m, n, k, bits, operands, len(ctas)), f"pair: {2 * m} x {n} x {k}")
     _queued(task, InFlight("async_dot", task, op, end + model["tcgen05.latency"], lambda dot: None))
 
 
-@timed("tmem_copy")
+@timed("tmem_copy", "tmem_copy_pair")
 def tmem_copy(task, op):
-    """In the queue of products, and read from shared memory as their operands are."""
+    """In the queue of products, and read from shared memory as their operands are, in each CTA its own."""
     if not enabled(task, op, op.predicate):
         return
     machine, model = task.machine, task.machine.model
-    size = op.source.type.bytes
+    ctas = (task.cta, peer(task, op, op.peer)) if "pairs" in op.row.traits else (task.cta, )
     machine.advance(task, task.clock + model["tcgen05.issue"])
-    end = machine.unit(task, "tensor").take(task.clock, size / model["tensor.operand_bytes"])
+    taken = op.source.type.bytes / model["tensor.operand_bytes"]
+    end = max(cta.sm.units["tensor"].take(task.clock, taken) for cta in ctas)
     _queued(task, InFlight("tmem_copy", task, op, end + model["tcgen05.latency"], lambda copy: None))
 
 

@@ -139,9 +139,9 @@ class View:
         self.allocation.coming.remove(copy)
         self.write(tile)
 
-    def check(self, task, op, where=...) -> None:
+    def check(self, task, op, where=..., of: str = "") -> None:
         """Refuse to read an element (of those at the numpy index `where`) that nobody has written or whose data are still
-        on their way."""
+        on their way. `of`: whose memory it is, if not the task's."""
         if not task.machine.check_unwritten or _ALL(self.marks[where], axis=None) == WRITTEN:
             return
         index = tuple(int(i) for i in np.argwhere(self.marks[where] != WRITTEN)[0])
@@ -150,10 +150,10 @@ class View:
         element = self.marks[tuple(slice(i, i + 1) for i in index)]
         for copy in self.allocation.coming:
             if np.shares_memory(element, copy.destination.marks):
-                raise fail(CopyReadEarly, task, op, f"{op.name} reads {self.name}, element {index}, before the "
+                raise fail(CopyReadEarly, task, op, f"{op.name} reads {self.name}{of}, element {index}, before the "
                            f"{copy.kind} that {copy.task.where} started at {copy.op.site} has landed", copy.op.site,
                            hint=f"it lands by {copy.lands_by()}: wait for that first")
-        raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}, element {index}, which nobody has written",
+        raise fail(UnwrittenRead, task, op, f"{op.name} reads {self.name}{of}, element {index}, which nobody has written",
                    hint="store or load into it, and order that before this read")
 
 

@@ -10,6 +10,8 @@ other in the queue of the task that issues them, so a commit behind them covers 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...costs import abstract as costs
@@ -22,52 +24,49 @@ from ..machine.tasks import Cta, InFlight
 from ..memory.mbarriers import single
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.values import numpy_type
-from ..memory.views import COMING
 from .copies import check_shape, issue
-from .tensor_memory import GROUP, check_queued, last
+from .tensor_memory import GROUP, by_its_barriers, check_queued, last, queued
+
 
 
 @handles("tcgen05_mma_pair", switches=True)
 def tcgen05_mma_pair(task, op):
+    dtype = numpy_type(op.acc.type.element, op.site)
+    multiply(task, op, "async_dot", ("a", "b"), lambda acc, b, a: matmul(a.data, joined(b), acc, dtype, "tf32"))
+
+
+def multiply(task, op, name: str, operands: tuple[str, ...], product: Callable[..., np.ndarray]) -> None:
+    """The halves of a product, one in each CTA, in the queue of the task. `product` gives one, when it lands: added to its first
+    argument, of both CTAs' B, and of the other `operands` of the CTA in which it lands."""
     if not enabled(task, op, op.predicate):
         return
     odd = peer(task, op, op.peer)
-    here = tuple(task.env[value] for value in (op.a, op.b, op.acc))
-    there = tuple(view_of(odd, view, task, op) for view in here)
     adds = op.use_acc if isinstance(op.use_acc, bool) else bool(task.read(op.use_acc, op))
     duration, unit = costs.dot(op), task.cta.unit("tensor core")
     start = unit.reserve(task.clock, duration)
     (m, k), n = op.a.type.shape, op.acc.type.shape[1]
     task.machine.record(task.cta, "tensor core", "dot", start, start + duration, f"pair: {2 * m} x {n} x {k}", op)
-    for view in (*here[:2], *there[:2]):
-        view.check(task, op)
-    for cta, (a, _, acc) in ((task.cta, here), (odd, there)):
-        _product(task, op, cta, a, (here[1], there[1]), acc, adds, start + duration)
+    halves = {cta: {one: in_cta(cta or task.cta, one, task, op) for one in (*operands, "acc")} for cta in (None, odd)}
+    for cta, half in halves.items():
+        for one, view in half.items():
+            if adds or one != "acc":
+                check_queued(task, op, view, cta)
+    b = tuple(half.pop("b") for half in halves.values())
+    for cta, half in halves.items():
+        acc, own = half.pop("acc"), tuple(half.values())
+        queued(task, op, name, start + duration + costs.DOT_LATENCY, (*own, *b), acc,
+               lambda acc=acc, own=own: product(acc.data if adds else None, b, *own), by_its_barriers, cta)
 
 
-def _product(task, op, cta: Cta, a, b: tuple, acc, adds: bool, end: float) -> None:
-    """The half of the product that lands in `cta`."""
-    dtype, remote = numpy_type(op.acc.type.element, op.site), cta is not task.cta
+def joined(b: tuple) -> np.ndarray:
+    """The columns of B in both CTAs."""
+    return np.concatenate([half.data for half in b], axis=1)
 
-    def land(dot: InFlight) -> None:
-        if remote:
-            check_there(cta, task, op, "the async_dot of the pair that it started lands in")
-        columns = np.concatenate([half.data for half in b], axis=1)
-        acc.arrive(dot, matmul(a.data, columns, acc.data if adds else None, dtype, "tf32"))
-        if any(np.shares_memory(other.destination.marks, acc.marks) for other in acc.allocation.coming):
-            acc.marks[...] = COMING     # more work for it is under way
 
-    if adds:
-        check_queued(task, op, acc)
-    dot = InFlight("async_dot", task, op, end + costs.DOT_LATENCY, land, destination=acc, follows=last(task), group=GROUP,
-                   lands_in=cta if remote else None,
-                   lands_by=lambda: "the barrier of its mBarriers, or of a tcgen05_commit behind it")
-    task.tensor_work.append(dot)
-    task.machine.start(dot)
-    for operand in (a, *b):
-        operand.touch(dot, op, write=False, proxy=ASYNC)
-    acc.touch(dot, op, write=True, proxy=ASYNC)
-    acc.expect(dot)
+def in_cta(cta: Cta, operand: str, task, op):
+    """The view of an operand in this CTA, or the same place in the other one."""
+    view = task.env[getattr(op, operand)]
+    return view if cta is task.cta else view_of(cta, view, task, op)
 
 
 @handles("tcgen05_commit_pair", switches=True)

@@ -18,6 +18,8 @@ from ...ir.tensor_memory import is_repeated
 from ...triton_port.interpreter import matmul, unpack_e2m1
 from ..machine.operands import enabled
 from ..machine.table import handles
+from ..memory.peers import peer
+from . import pairs
 from .tensor_memory import check_queued, multiply, queued
 
 _ELEMENTS = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
@@ -29,12 +31,27 @@ def tmem_copy(task, op):
     if not enabled(task, op, op.predicate):
         return
     yield None
-    source, target = task.env[op.source], task.env[op.buffer]
-    check_queued(task, op, source)
+    _copy(task, op, task.env[op.source], task.env[op.buffer])
+
+
+@handles("tmem_copy_pair", switches=True)
+def tmem_copy_pair(task, op):
+    """In each CTA its own buffers, one copy behind the other in the queue of the task that starts them."""
+    if not enabled(task, op, op.predicate):
+        return
+    odd = peer(task, op, op.peer)
+    copies = [[pairs.in_cta(cta, one, task, op) for one in ("source", "buffer")] for cta in (task.cta, odd)]
+    for cta, (source, target) in zip((None, odd), copies):
+        _copy(task, op, source, target, cta)
+
+
+def _copy(task, op, source, target, cta=None) -> None:
+    """A copy in the queue of the task, in another CTA if one is given."""
+    check_queued(task, op, source, cta)
     shape, dtype = target.data.shape, target.data.dtype
     queued(task, op, "tmem_copy", task.clock + costs.transfer(source.data.nbytes), (source, ), target,
            lambda: as_table(source.data, shape).view(dtype),
-           lambda: "a tcgen05_commit behind it, or the mBarriers of a later product")
+           lambda: "a tcgen05_commit behind it, or the mBarriers of a later product", cta)
 
 
 def as_table(source: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -54,15 +71,21 @@ def tcgen05_mma_scaled(task, op):
     if not enabled(task, op, op.predicate):
         return
     yield None
-    views = [task.env[value] for value in (op.a, op.b, op.a_scale, op.b_scale)]
+    views = tuple(task.env[value] for value in (op.a, op.b, op.a_scale, op.b_scale))
     a, b, a_scale, b_scale = views
+    yield from multiply(task, op, "async_dot_scaled", views, lambda acc: _product(op, acc, a.data, b.data, a_scale, b_scale))
 
-    def product(acc):
-        lhs = _scaled(a.data, a_scale.data, op.a_format)
-        rhs = _scaled(b.data.T, b_scale.data, op.b_format)
-        return matmul(lhs, rhs.T, acc, np.dtype(np.float32), "ieee")
 
-    yield from multiply(task, op, "async_dot_scaled", tuple(views), product)
+@handles("tcgen05_mma_pair_scaled", switches=True)
+def tcgen05_mma_pair_scaled(task, op):
+    """Each CTA's rows by its own tables: of a_scale those of its rows, of b_scale those of all columns."""
+    pairs.multiply(task, op, "async_dot_scaled", ("a", "b", "a_scale", "b_scale"),
+                   lambda acc, b, a, *scales: _product(op, acc, a.data, pairs.joined(b), *scales))
+
+
+def _product(op, acc, a: np.ndarray, b: np.ndarray, a_scale, b_scale) -> np.ndarray:
+    lhs, rhs = _scaled(a, a_scale.data, op.a_format), _scaled(b.T, b_scale.data, op.b_format)
+    return matmul(lhs, rhs.T, acc, np.dtype(np.float32), "ieee")
 
 
 def _scaled(data: np.ndarray, scales: np.ndarray, format_: str) -> np.ndarray:

@@ -20,8 +20,9 @@ from ...memory_model import ASYNC
 from ...triton_port.interpreter import matmul
 from ..machine.operands import enabled
 from ..machine.table import handles
-from ..machine.tasks import InFlight, Wait
+from ..machine.tasks import Cta, InFlight, Wait
 from ..memory.mbarriers import single
+from ..memory.peers import check_there
 from ..memory.values import numpy_type
 from ..memory.views import COMING
 
@@ -62,8 +63,7 @@ def multiply(task, op, name: str, operands: tuple, product: Callable[[np.ndarray
     for operand in (*operands, acc) if adds else operands:
         check_queued(task, op, operand)
     dot = queued(task, op, name, start + duration + costs.DOT_LATENCY, operands, acc,
-                 lambda: product(acc.data if adds else None),
-                 lambda: "the barrier of its mBarriers, or of a tcgen05_commit behind it")
+                 lambda: product(acc.data if adds else None), by_its_barriers)
     if op.attrs.get("waits"):
         task.machine.order.commit(task, GROUP)
         while not dot.landed:
@@ -72,16 +72,24 @@ def multiply(task, op, name: str, operands: tuple, product: Callable[[np.ndarray
         task.wait_until(dot.end, op, name)
 
 
+def by_its_barriers() -> str:
+    """By what a product lands, in a report."""
+    return "the barrier of its mBarriers, or of a tcgen05_commit behind it"
+
+
 def queued(task, op, name: str, end: float, sources: tuple, target, result: Callable[[], np.ndarray],
-           lands_by: Callable[[], str]) -> InFlight:
-    """Start an operation that reads `sources`, and writes `target` with the `result` that it has when it lands."""
+           lands_by: Callable[[], str], cta: Cta | None = None) -> InFlight:
+    """Start an operation that reads `sources`, and writes `target` with the `result` that it has when it lands; in another CTA
+    `cta` of the pair if one is given."""
 
     def land(work: InFlight) -> None:
+        if cta is not None:
+            check_there(cta, task, op, f"the {name} of the pair that it started lands in")
         target.arrive(work, result())
         if any(np.shares_memory(other.destination.marks, target.marks) for other in target.allocation.coming):
             target.marks[...] = COMING     # more work for it is under way
 
-    work = InFlight(name, task, op, end, land, destination=target, follows=last(task), group=GROUP, lands_by=lands_by)
+    work = InFlight(name, task, op, end, land, destination=target, follows=last(task), group=GROUP, lands_in=cta, lands_by=lands_by)
     task.tensor_work.append(work)
     task.machine.start(work)
     for source in sources:
@@ -91,11 +99,11 @@ def queued(task, op, name: str, end: float, sources: tuple, target, result: Call
     return work
 
 
-def check_queued(task, op, view) -> None:
-    """Each element must be written, or be on its way from earlier work of the same queue."""
+def check_queued(task, op, view, cta: Cta | None = None) -> None:
+    """Each element must be written, or be on its way from earlier work of the same queue; in another CTA `cta` if one is given."""
     coming = [work for work in view.allocation.coming if work.task is task and work.group == GROUP]
     if not any(np.shares_memory(work.destination.marks, view.marks) for work in coming):
-        view.check(task, op)
+        view.check(task, op, of="" if cta is None else f" of CTA {cta.index}")
 
 
 @handles("tcgen05_commit", switches=True)
