@@ -11,6 +11,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.errors import KernelError
+from tests.kernels import pair_multicast_gemm
 from tests.kernels.pair_gemm import launch
 
 from .tables import SWITCHES, found, lines_of, right, rows, states
@@ -51,6 +52,26 @@ def test_an_accumulator_read_before_its_commit_is_named():
 def test_a_slot_that_is_filled_too_early_is_named():
     one = found(pair_ring(WAIT_FREE=False), "OperandOverwritten", "PhaseMissed", "CopyReadEarly", "DataRace")
     assert "'a'[0]" in one.message and one.sites
+
+
+# ---- loads for several pairs --------------------------------------------------------------------------------------------
+
+
+@states("tma_load_pair_multicast")
+def pairs_that_share(**switches):
+    return pair_multicast_gemm.launch(**switches)[0]
+
+
+@rows("bytes_of_all", "wait_full", "both_pairs")
+def test_b_of_two_pairs(bytes_of_all, wait_full, both_pairs):
+    """Right iff each pair gets B, its even CTA counts what lands in both, and waits for it."""
+    launched = pairs_that_share(BYTES_OF_ALL=bytes_of_all, WAIT_FULL=wait_full, BOTH_PAIRS=both_pairs)
+    assert right(launched, "random") == (bytes_of_all and wait_full and both_pairs)
+
+
+def test_bytes_that_never_come_to_the_second_pair_are_named():
+    one = found(pairs_that_share(BOTH_PAIRS=False), "BytesNeverSent")
+    assert "'full' of CTA 2 of each cluster" in one.message and "5120 bytes are expected" in one.message and len(lines_of(one)) >= 2
 
 
 # ---- operands from registers, and CTAs that leave -----------------------------------------------------------------------

@@ -97,6 +97,10 @@ def test_both_wait_for_the_commit_of_the_pair(wait, odd_waits):
     assert right(copied_by_both(wait=wait, odd_waits=odd_waits), "random") == (wait and odd_waits)
 
 
+def test_a_table_read_before_its_copy_is_done_is_named():
+    assert "tcgen05_commit" in str(found(copied_by_both(wait=False), "CopyReadEarly"))
+
+
 def test_a_fence_that_is_missing_in_the_odd_cta_is_named():
     assert len(lines_of(found(copied_by_both(fence=False), "MissingFence"))) >= 2
 

@@ -21,8 +21,6 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .block_scaled_gemm import packed
-
 STORED = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "e2m1": np.uint8}
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 
@@ -95,6 +93,13 @@ def scales(random, shape, block):
     """Powers of two, so that all sums are exact in fp32."""
     table = (2.0 ** random.integers(-2, 3, shape)).astype(np.float32)
     return table.astype(ml_dtypes.float8_e8m0fnu if block == 32 else ml_dtypes.float8_e4m3fn).view(np.uint8), table
+
+
+def packed(table):
+    """A table (rows, columns) as the tensor cores take it: blocks of 128 rows and 4 columns."""
+    rows, columns = table.shape
+    blocks = table.reshape(rows // 128, 4, 32, columns // 4, 4).transpose(0, 3, 2, 1, 4)
+    return np.ascontiguousarray(blocks).reshape(1, rows // 128, columns // 4, 2, 256)
 
 
 def launch(fa="e4m3", fb="e4m3", block=32, n=128, k=256, bn=128, bk=128, stages=2, seed=0, **switches):

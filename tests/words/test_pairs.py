@@ -12,6 +12,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.compile import compile_kernel
+from tests.compiling import to_assembly
+from tests.kernels import pair_multicast_gemm
 from tests.kernels.pair_gemm import launch, pair_gemm
 from tests.lowering.harness import Case
 
@@ -77,6 +80,26 @@ def test_what_stands_before_the_end(ending):
     last = ptx[ptx.index("tcgen05.wait::ld"):]
     last = last[:last.index("tcgen05.dealloc")]
     assert ("barrier.cluster.wait" in last) == ending and re.search(r"bar(rier)?\.(cluster\.wait|sync)", last)
+
+
+@pytest.mark.parametrize("handed", [False, True], ids=["its own", "handed on"])
+def test_two_pairs_that_share_b(handed):
+    (kernel, grid, args, meta), wanted = pair_multicast_gemm.launch(HANDED=handed)
+    mimw.simulate(kernel, grid, *args, races=True, **meta)
+    np.testing.assert_array_equal(args[2], wanted)
+
+
+@pytest.mark.parametrize("handed", [False, True], ids=["its own", "handed on"])
+def test_two_pairs_that_share_b_compile(handed):
+    names = dict(a_desc="tensordesc<fp16[64, 64]>", b_desc="tensordesc<fp16[16, 64]>", c_ptr="*fp32", K="i32")
+    meta = dict(BM=64, N=32, BK=64, STAGES=2, HANDED=handed)
+    by = to_assembly if handed else compile_kernel
+    made = Case(pair_multicast_gemm.pair_multicast_gemm, names, meta, {"ctas_per_cga": (4, 1, 1)}).compiled(TARGET, by=by)
+    form = r"@on (cp\.async\.bulk\.tensor\.2d\.cta_group::2\S*) \[to\], \[map, \{c1, c0\}\], \[bar\](.*);"
+    loads = set(re.findall(form, made.stage("ptx")))
+    plain = "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    assert loads == {(plain, ""), (plain + ".multicast::cluster.L2::cache_hint", ", mask, hint")}
+    assert handed or "UTMALDG.2D.MULTICAST.2CTA" in made.stage("sass")
 
 
 # ---- types, orders, and where A lies ----------------------------------------------------------------------------------

@@ -69,9 +69,9 @@ class _Cluster:
         groups: dict[Value | int | None, list[bool | None]] = {}
         for source in sources:
             reaches = self.reaches(one, source, rank)
-            if reaches is not False:
+            if reaches:
                 index = one.index if one.index is None or self.uniform(one.index) else constant_of(self.uses, one.index, source)
-                groups.setdefault(index, []).append(reaches)
+                groups.setdefault(index, []).extend(reaches)
         return [self.together(one, index, found) for index, found in groups.items()]
 
     def together(self, one: BarrierAccess, index, found: list[bool | None]) -> BarrierAccess:
@@ -88,16 +88,19 @@ class _Cluster:
         numbers = [constant_of(self.uses, one.predicate, rank) for rank in self.ranks]
         return None if None in numbers else True
 
-    def reaches(self, one: BarrierAccess, source: int, rank: int) -> bool | None:
-        """Whether the access, as CTA `source` makes it, is on the barriers of CTA `rank`; None if that is not known."""
+    def reaches(self, one: BarrierAccess, source: int, rank: int) -> list[bool | None]:
+        """How often the access, as CTA `source` makes it, is on the barriers of CTA `rank`: a True each time, a None if that is not
+        known."""
         if not self.runs(one.op, source):
-            return False
+            return []
         if one.predicate is not None and constant_of(self.uses, one.predicate, source) == 0:
-            return False
+            return []
         if one.peers is None:
-            return True
+            return [True]
         targets = {constant_of(self.uses, peer, source) for peer in one.peers}
-        return True if rank in targets else None if None in targets else False
+        if "pair_load" in one.op.row.traits:    # what lands in a CTA counts on the barrier of the even one of its pair
+            return [None if target is None else True for target in targets if target is None or target - target % 2 == rank]
+        return [True] if rank in targets else [None] if None in targets else []
 
     def runs(self, op: Op, rank: int) -> bool:
         """False if a condition around the op is known to fail in CTA `rank`."""

@@ -39,3 +39,10 @@ define("tma_load_pair",
        brings="descriptor", peers="leader", copy="in", traits="pair_load", time="copy", needs="tensor_memory",
        word="async_descriptor_load(two_ctas=True)", cost="sync", lies="buffer=block",
        doc="TMA tile load into this CTA; completes block_bytes on the barrier of CTA `leader` of its pair.")
+define("tma_load_pair_multicast",
+       "descriptor:Descriptor offsets:i32* barrier:Barrier buffer:Buffer leader:i32 targets:i32* predicate:i1? cache_policy:const?",
+       None, "none", "read write async", ours=True, touches="descriptor=async-read buffer=async-write", barrier="complete",
+       brings="descriptor", peers="targets", copy="in", traits="pair_load", time="copy", needs="tensor_memory",
+       word="async_descriptor_load(two_ctas=True)", cost="sync", lies="buffer=block",
+       doc="TMA tile load into the same place of each CTA of `targets`; completes block_bytes for each on the barrier of the even "
+       "CTA of its pair. `leader` is the even CTA of this CTA's pair.")

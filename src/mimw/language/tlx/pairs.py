@@ -58,7 +58,7 @@ def record_commit(barrier, semantic) -> None:
     semantic.builder.record("tcgen05_commit_pair", barrier, (pair.leader.handle, pair.odd.handle), pair.issues(None, semantic))
 
 
-def record_load(desc, offsets, barrier, buffer, predicate, policy, semantic) -> None:
-    """A TMA load into this CTA, which completes its bytes on the even CTA's barrier."""
-    semantic.builder.record("tma_load_pair", desc.handle, offsets, barrier, buffer, pair_of(semantic).leader.handle, predicate,
-                            policy)
+def record_load(desc, offsets, barrier, buffer, targets: tuple, predicate, policy, semantic) -> None:
+    """A TMA load into this CTA, or the `targets`, which completes its bytes on the barrier of the pair's even CTA."""
+    name, to = ("tma_load_pair_multicast", (targets, )) if targets else ("tma_load_pair", ())
+    semantic.builder.record(name, desc.handle, offsets, barrier, buffer, pair_of(semantic).leader.handle, *to, predicate, policy)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton.language.core as tl
 
 from ...errors import KernelError
-from ..core import not_yet, word
+from ..core import word
 from ..descriptor_methods import check_reduction
 from ..refuse import refuse
 from . import pairs
@@ -47,16 +47,16 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
                cache_modifier  - "", ".ca", ".cg", ".cs" or ".cv": no effect, TMA has eviction policies only
                eviction_policy - "", "evict_first" or "evict_last"
                multicast_targets - (opt) ranks of CTAs of the cluster, ints or i32 scalars: the block lands at the same place in
-                                   each of them and completes its bytes on the same barrier there. Not with a `desc`
-                                   that an `if` or a loop hands on. Without a cluster the only rank is 0.
-               two_ctas - (sm_100) the bytes complete on the barrier of the even CTA of this CTA's pair. Not with
-                          `multicast_targets`, nor with a `desc` that an `if` or a loop hands on
+                                   each of them and completes its bytes on the same barrier there. Without a cluster the only
+                                   rank is 0.
+               two_ctas - (sm_100) the bytes complete on the barrier of the even CTA of this CTA's pair; with
+                          `multicast_targets`, those of each target on the barrier of the even CTA of that target's pair
     orders:    the block -> what a task does after waiting on `barrier`
     errors:    AssertionError for anything but a descriptor, another number of offsets or an unknown policy; KernelError
                for a `result` that is not one buffer of the block's shape and dtype, a `barrier` that is not one
                mbarrier, a `pred` that is no scalar or a rank that is no integer; ValueError for an unknown cache
                modifier; AssertionError for a buffer outside shared memory, and for `two_ctas` on chips without tensor memory;
-               NotYet for `two_ctas` with `multicast_targets`; TargetError below sm_90, NotImplementedError on AMD
+               TargetError below sm_90, NotImplementedError on AMD
     lowers to: ttng.async_tma_copy_global_to_local; PTX cp.async.bulk.tensor with .multicast::cluster,
                or .cta_group::2
     """
@@ -66,18 +66,16 @@ def async_descriptor_load(desc, result, offsets, barrier, pred=None, cache_modif
     result = _block_buffer("async_descriptor_load", "result", desc, result, _semantic)
     if two_ctas:
         needs_tensor_memory("async_descriptor_load(two_ctas=True)", _semantic)
-        if len(multicast_targets):
-            raise not_yet(_semantic, "async_descriptor_load(two_ctas=True, multicast_targets=...)")
     handle = single_barrier("async_descriptor_load", barrier, _semantic)
     predicate = predicate_handle("async_descriptor_load", pred, _semantic)
-    if two_ctas:
-        pairs.record_load(desc, offsets, handle, result.handle, predicate, policy, _semantic)
-        return
-    if not len(multicast_targets):
-        _semantic.builder.record("tma_load", desc.handle, offsets, handle, result.handle, predicate, policy)
-        return
     targets = tuple(index_handle("async_descriptor_load: each of `multicast_targets`", rank, _semantic)
                     for rank in multicast_targets)
+    if two_ctas:
+        pairs.record_load(desc, offsets, handle, result.handle, targets, predicate, policy, _semantic)
+        return
+    if not targets:
+        _semantic.builder.record("tma_load", desc.handle, offsets, handle, result.handle, predicate, policy)
+        return
     _semantic.builder.record("tma_load_multicast", desc.handle, offsets, handle, result.handle, targets, predicate, policy)
 
 

@@ -1,6 +1,6 @@
 """What a pair of CTAs does together, where each CTA is a program of its own: PTX, as Triton has it only for programs of two CTAs.
 
-Input: a `tcgen05_mma_pair`, `tcgen05_commit_pair` or `tma_load_pair`. Output: assembly:
+Input: a `tcgen05_mma_pair`, `tcgen05_commit_pair`, `tma_load_pair` or `tma_load_pair_multicast`. Output: assembly:
 
     tcgen05_mma_pair %a %b %acc ..       @leader tcgen05.mma.cta_group::2.kind::f16 [acc], a, b, ..;  once for 32 bytes of K
     tcgen05_commit_pair %done ..         @leader tcgen05.commit.cta_group::2...multicast::cluster.b64 [done], mask;
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import NotYet
 from ...ir import Op
 from ..asm import own_address, ptx, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
@@ -119,29 +118,31 @@ def tcgen05_commit_pair(emitter: Emitter, op: Op):
     ptx(emitter, _COMMIT.format(when=when), ["r"] * len(operands), operands)
 
 
-@emits("tma_load_pair")
+@emits("tma_load_pair", "tma_load_pair_multicast")
 def tma_load_pair(emitter: Emitter, op: Op):
-    """The sync keeps the copy behind the task's earlier accesses of the buffer."""
+    """The sync keeps the copy behind the task's earlier accesses of the buffer. PTX ISA, cp.async.bulk.tensor: with .cta_group::2
+    and .multicast::cluster the bytes of each target count there or in the other CTA of its pair: in the one whose rank is even, as
+    that of the barrier's CTA is."""
     inputs = Inputs()
     thread = inputs.add(thread_in_task(emitter))
     to, barrier = inputs.add(own_address(emitter, emitter.of(op.buffer))), inputs.add(emitter.of(op.barrier))
     leader, offsets = inputs.add(emitter.of(op.leader)), [inputs.add(offset) for offset in emitter.of(op.offsets)]
     prepared = point_at(emitter, op.descriptor, "map", inputs)
-    if prepared is None:
-        raise NotYet("not yet: tlx.async_descriptor_load(two_ctas=True) with a descriptor that an `if` or a loop hands on",
-                     op.site, hint="use the descriptor where it is made, or keep it in a slot: tlx.reinterpret_tensor_descriptor")
-    when = []
+    targets = op.targets if "targets" in op.row.places else ()
+    if targets:
+        prepared += [".reg .b16 mask;", f"cvt.u16.u32 mask, {inputs.add(mask_of(emitter, targets))};"]
     if op.predicate is not None:
-        when = [f"setp.ne.and.s32 on, {inputs.add(zero_or_one(emitter, emitter.of(op.predicate)))}, 0, on;"]
+        prepared.append(f"setp.ne.and.s32 on, {inputs.add(zero_or_one(emitter, emitter.of(op.predicate)))}, 0, on;")
     type_, policy = op.descriptor.type, eviction(op.cache_policy)
     rank, hinted = len(type_.shape), policy in HINTED
     lines = [".reg .pred on;", ".reg .b64 map, hint;", f".reg .b32 to, bar, {', '.join(f'c{dim}' for dim in range(rank))};",
-             f"setp.eq.s32 on, {thread}, 0;", *prepared, *when, f"mapa.shared::cluster.u32 bar, {barrier}, {leader};"]
+             f"setp.eq.s32 on, {thread}, 0;", *prepared, f"mapa.shared::cluster.u32 bar, {barrier}, {leader};"]
     if hinted:
         lines.append(f"createpolicy.fractional.L2::{policy}.b64 hint, 1.0;")
     copy = (f"@on cp.async.bulk.tensor.{rank}d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-            f"{'.L2::cache_hint' if hinted else ''} [to], [map, {{{', '.join(f'c{dim}' for dim in reversed(range(rank)))}}}], "
-            f"[bar]{', hint' if hinted else ''};")
+            f"{'.multicast::cluster' if targets else ''}{'.L2::cache_hint' if hinted else ''} "
+            f"[to], [map, {{{', '.join(f'c{dim}' for dim in reversed(range(rank)))}}}], "
+            f"[bar]{', mask' if targets else ''}{', hint' if hinted else ''};")
     layout = emitter.layouts.descriptors[op.descriptor]
     for place, start in boxes(type_, layout, emitter.placed[op.buffer].allocated):
         lines += [f"add.u32 to, {to}, {place};", *coordinates(layout, offsets, start), copy]

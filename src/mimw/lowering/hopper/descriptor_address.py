@@ -19,8 +19,8 @@ from ...ir.flow import all_carries
 from ..emitter import Emitter
 
 # Ops whose instruction takes the address of the descriptor, and ops that make a descriptor.
-_NAMING = ("tma_load_multicast", "tma_load_pair", "tma_prefetch", "prefetch_descriptor", "tma_gather", "tma_fetch_rows",
-           "tma_scatter", "descriptor_gather", "descriptor_scatter")
+_NAMING = ("tma_load_multicast", "tma_load_pair", "tma_load_pair_multicast", "tma_prefetch", "prefetch_descriptor", "tma_gather",
+           "tma_fetch_rows", "tma_scatter", "descriptor_gather", "descriptor_scatter")
 _MADE = ("make_tensor_descriptor", "fill_descriptor_slot")
 HINTED = ("evict_first", "evict_last")
 

@@ -89,6 +89,17 @@ def tma_load_pair(task, op):
         task.machine.advance(task, task.clock)
 
 
+@timed("tma_load_pair_multicast")
+def tma_load_pair_multicast(task, op):
+    """One read of L2, delivered to each target; the bytes of each count on the barrier of its pair's even CTA."""
+    if enabled(task, op, op.predicate):
+        size, offsets = _buffer_bytes(op.buffer), tuple(offsets_of(task, op, op.offsets))
+        end = _loaded(task, size, (task.env[op.descriptor].address, offsets))
+        for rank in sorted({position(task, op, target) for target in op.targets}):
+            there = barrier_of(peer(task, op, rank - rank % 2), single(task, op, op.barrier), task, op)
+            _on_barrier(task, op, f"multicast {offsets}", end, size, there)
+
+
 @timed("tma_gather")
 def tma_gather(task, op):
     """Which rows they are only data say: none is taken to be one that another copy reads."""

@@ -25,7 +25,7 @@ BEFORE = {
     "tma_store_wait": "tma.wait", "async_wait": "copy.wait", "warp_specialize": "launch.tasks",
     "clc_issue": "barrier.expect", "clc_issue_all": "barrier.expect",
     "tcgen05_commit": "tcgen05.commit",
-    "tcgen05_commit_pair": "tcgen05.commit", "tma_load_pair": "tma.issue",
+    "tcgen05_commit_pair": "tcgen05.commit", "tma_load_pair": "tma.issue", "tma_load_pair_multicast": "tma.issue",
 }
 
 

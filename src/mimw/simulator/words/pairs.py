@@ -24,9 +24,9 @@ from ..machine.tasks import Cta, InFlight
 from ..memory.mbarriers import single
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.values import numpy_type
+from ..memory.views import View
 from .copies import check_shape, issue
 from .tensor_memory import GROUP, by_its_barriers, check_queued, last, queued
-
 
 
 @handles("tcgen05_mma_pair", switches=True)
@@ -94,22 +94,43 @@ def tcgen05_commit_pair(task, op):
 
 @handles("tma_load_pair", switches=True)
 def tma_load_pair(task, op):
-    if not enabled(task, op, op.predicate):
-        return
-    descriptor, offsets, view = task.env[op.descriptor], offsets_of(task, op, op.offsets), task.env[op.buffer]
-    leader = peer(task, op, op.leader)
-    barrier = barrier_of(leader, single(task, op, op.barrier), task, op)
-    check_shape(task, op, descriptor, view)
+    if enabled(task, op, op.predicate):
+        _load(task, op, "TMA load", [(None, task.env[op.buffer])])
+
+
+@handles("tma_load_pair_multicast", switches=True)
+def tma_load_pair_multicast(task, op):
+    """One copy lands in each target, in any order."""
+    if enabled(task, op, op.predicate):
+        ctas = [peer(task, op, rank) for rank in sorted({position(task, op, target) for target in op.targets})]
+        _load(task, op, "multicast TMA load", [(cta, view_of(cta, task.env[op.buffer], task, op)) for cta in ctas])
+
+
+def _load(task, op, kind: str, into: list[tuple[Cta | None, View]]) -> None:
+    """A copy into each view, of other CTAs if they are named, that completes its bytes on the barrier of its pair's even CTA."""
+    descriptor, offsets, barrier = task.env[op.descriptor], offsets_of(task, op, op.offsets), single(task, op, op.barrier)
+    check_shape(task, op, descriptor, task.env[op.buffer])
+    for cta, view in into:
+        rank = task.cta.rank if cta is None else cta.rank
+        leader = peer(task, op, rank - rank % 2)
+        copy = _copy(task, op, kind, cta, view, leader, barrier_of(leader, barrier, task, op), descriptor, offsets)
+        descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
+
+
+def _copy(task, op, kind: str, cta: Cta | None, view: View, leader: Cta, barrier, descriptor, offsets) -> InFlight:
     size = view.data.nbytes
 
     def land(copy: InFlight) -> None:
-        check_there(leader, task, op, "the TMA load that it started completes bytes in")
+        for there in (leader, *([] if cta is None else [cta])):
+            check_there(there, task, op, f"the {kind} that it started completes bytes in" if there is leader else
+                        f"the {kind} that it started lands in")
         view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
         barrier.complete(copy, size)
 
-    copy = issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
-                 lands_by=barrier.landing("" if leader is task.cta else f" of CTA {leader.index}"))
-    descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
+    copy = issue(task, op, kind, "TMA", size, TMA_LATENCY, land, view.name, destination=view,
+                 lands_by=barrier.landing("" if leader is task.cta else f" of CTA {leader.index}"),
+                 **({} if cta in (None, task.cta) else {"lands_in": cta}))
     view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.expect(copy)
     view.expect(copy)
+    return copy
