@@ -10,6 +10,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from mimw.errors import CopyReadEarly
 from tests.kernels.pair_scaled_gemm import launch
 
 from .tables import SWITCHES, found, lines_of, right, rows, states
@@ -98,7 +99,11 @@ def test_both_wait_for_the_commit_of_the_pair(wait, odd_waits):
 
 
 def test_a_table_read_before_its_copy_is_done_is_named():
-    assert "tcgen05_commit" in str(found(copied_by_both(wait=False), "CopyReadEarly"))
+    launched = copied_by_both(wait=False)
+    assert len(lines_of(found(launched, "CopyReadEarly"))) >= 2
+    kernel, grid, args, meta = launched
+    with pytest.raises(CopyReadEarly, match="it lands by a tcgen05_commit behind it"):
+        mimw.simulate(kernel, grid, *args, races=False, **meta)
 
 
 def test_a_fence_that_is_missing_in_the_odd_cta_is_named():
