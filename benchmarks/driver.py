@@ -79,6 +79,11 @@ def append(row: Mapping, file: Path, sort_keys: bool = True) -> str:
 
 def keep_row(row: dict, out: Path | None) -> None:
     """Print `row` as a line of JSON with the facts of this machine, and append it to `out` if that is given."""
-    machine = {"cores": os.cpu_count(), "date": datetime.date.today().isoformat(), "python": platform.python_version(),
-               "numpy": np.__version__, "triton": triton.__version__}
-    print(append(row | machine, out) if out else json.dumps(row | machine, sort_keys=True), flush=True)
+    row = row | machine()
+    print(append(row, out) if out else json.dumps(row, sort_keys=True), flush=True)
+
+
+def machine() -> dict:
+    """What a row says of this machine."""
+    return {"cores": os.cpu_count(), "date": datetime.date.today().isoformat(), "python": platform.python_version(),
+            "numpy": np.__version__, "triton": triton.__version__}

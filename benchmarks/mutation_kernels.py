@@ -32,7 +32,7 @@ class Case:
     target: str = "sm_90a"
 
 
-def _tutorial(stem: str):
+def tutorial(stem: str):
     """The module of one tutorial."""
     name = f"tutorial_{stem}"
     if name not in sys.modules:
@@ -63,64 +63,64 @@ def _gathered_product() -> tuple:
 
 
 def _tutorial_gemm(stem: str, m: int, n: int, k: int, *further, **meta) -> tuple:
-    module = _tutorial(stem)
+    module = tutorial(stem)
     a, b = _numbers((m, k), (k, n))
     return module.gemm, *module.arguments(a, b, np.zeros((m, n), np.float16), *further, **meta)
 
 
 def _layer_norm() -> tuple:
-    module = _tutorial("05_cluster_layer_norm")
+    module = tutorial("05_cluster_layer_norm")
     x, w, b = _numbers((9, 200), 200, 200)
     return module.layer_norm, *module.arguments(x, w, b, np.zeros_like(x), clusters=2, CLUSTER=2, STAGES=2, num_warps=4)
 
 
 def _ragged_sums() -> tuple:
     """Rows of a few blocks, and of none."""
-    module = _tutorial("08_cluster_launch_control")
+    module = tutorial("08_cluster_launch_control")
     return module.ragged_sums, *module.arguments(*module.rows(8, 60), BLOCK=32, STAGES=2)
 
 
 def _tutorial_attention() -> tuple:
-    module = _tutorial("06_attention")
+    module = tutorial("06_attention")
     q, k, v = _numbers(*[(1, 1, 256, 64)] * 3)
     return module.attention, *module.arguments(q, k, v, np.zeros_like(q), np.zeros(q.shape[:3], np.float32), BN=64)
 
 
 def _tensor_attention() -> tuple:
     """256 queries and four blocks of keys."""
-    module = _tutorial("10_blackwell_attention")
+    module = tutorial("10_blackwell_attention")
     return module.attention, *module.arguments(*module.problem(1, 256, 16), BN=64, PARTS=1)
 
 
 def _attention_backward() -> tuple:
     """128 of 384 keys, and three blocks of queries: with one program the sums of dQ have one order."""
-    module = _tutorial("18_blackwell_attention_backward")
+    module = tutorial("18_blackwell_attention_backward")
     _, args, meta = module.arguments(*module.problem(1, 384, 16, False)[0], PARTS=2)
     return module.attention_backward, (1, 1), args, meta
 
 
 def _grouped_gemm() -> tuple:
     """Two programs, three groups, an empty one among them."""
-    module = _tutorial("19_blackwell_grouped_gemm")
+    module = tutorial("19_blackwell_grouped_gemm")
     arrays = module.problem((130, 0, 40), 128, 64)
     return module.grouped_gemm, *module.arguments(*arrays, 2, BN=64, BK=32, STAGES=2, PARTS=2)
 
 
 def _pair_addmm() -> tuple:
     """Two pairs of CTAs and four tiles, two parts of each in two places; 32 rows of A behind the end of M."""
-    module = _tutorial("20_blackwell_pair_addmm")
+    module = tutorial("20_blackwell_pair_addmm")
     return module.addmm, *module.arguments(*module.matrices(480, 64, 48), BM=128, BN=32, BK=16, STAGES=2, PARTS=2, PLACES=2)
 
 
 def _block_scaled_gemm() -> tuple:
     """One program and three tiles, two accumulators, nvfp4."""
-    module = _tutorial("21_blackwell_block_scaled_gemm")
+    module = tutorial("21_blackwell_block_scaled_gemm")
     arrays, _ = module.problem(384, 128, 256, "nvfp4")
     return module.block_scaled_gemm, *module.arguments(*arrays, "nvfp4", 1, BN=128, BK=64, STAGES=2, PARTS=2, SUMS=2)
 
 
 def _histogram() -> tuple:
-    module = _tutorial("07_radix_histogram")
+    module = tutorial("07_radix_histogram")
     keys = np.random.default_rng(0).integers(0, 1 << 8, 600).astype(np.int32)
     meta = dict(BITS=4, COPIES=2, BLOCK=256, programs=2, num_warps=4)
     return module.histogram, *module.arguments(keys, np.zeros(16, np.int32), 0, **meta)
@@ -133,7 +133,7 @@ def _ties() -> tuple:
 
 
 def _tutorial_topk() -> tuple:
-    module = _tutorial("14_radix_topk")
+    module = tutorial("14_radix_topk")
     return module.radix_topk, *module.arguments(*_ties())
 
 
@@ -147,7 +147,7 @@ def _choices(numel: int) -> np.ndarray:
 
 
 def _tutorial_align(in_cluster: bool) -> tuple:
-    module = _tutorial("15_moe_align")
+    module = tutorial("15_moe_align")
     outs = [np.full(size, -7, np.int32) for size in module.sizes(300, 8, 4)]
     return module.align, *module.arguments(_choices(300), outs, 8, 4, in_cluster, BLOCK=128, num_warps=4)
 
@@ -167,7 +167,7 @@ def _experts_lists(arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 def _softmax() -> tuple:
     """A mesh of two CTAs."""
-    module = _tutorial("16_cluster_reduction")
+    module = tutorial("16_cluster_reduction")
     (x, ) = _numbers((2, 100))
     return module.softmax, *module.arguments(x, np.zeros_like(x), mimw.tle.device_mesh({"cluster": 2}), num_warps=4)
 

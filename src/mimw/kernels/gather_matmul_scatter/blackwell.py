@@ -6,8 +6,8 @@ Input: descriptors of A, B and C, the row numbers, and sizes. Output: rows of C 
     gather_matmul_scatter_blackwell[grid](*args, **meta)
 
 Nouns: rings of STAGES tiles of picked rows of A and of B, two accumulators in tensor memory, STAGING tiles for rows on their way
-out. Roles, each a task: `load` and `multiply` of one warp each, and `store`, which takes one accumulator while `multiply` fills the
-other. A slot is free when the products that read it are done: their commit arrives for it.
+out. Roles, each a task: `load` of LOAD_WARPS warps, which share out the rows, `multiply` of one, and `store`, which takes one
+accumulator while `multiply` fills the other. A slot is free when the products that read it are done: their commit arrives for it.
 """
 
 import triton.language as tl
@@ -83,7 +83,7 @@ def store(acc, done, taken, staging, c_desc, target_ptr, R, N, C_ROWS, BM: tl.co
 @mimw.jit
 def gather_matmul_scatter_blackwell(a_desc, b_desc, c_desc, source_ptr, target_ptr, R, N, K, C_ROWS, BM: tl.constexpr,
                                     BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr,
-                                    PIECES: tl.constexpr, STAGING: tl.constexpr, B_IS_NK: tl.constexpr):
+                                    PIECES: tl.constexpr, STAGING: tl.constexpr, B_IS_NK: tl.constexpr, LOAD_WARPS: tl.constexpr):
     """C[target[i], :] = A[source[i], :] B for i < R, with B as (K, N), or as (N, K) where B_IS_NK."""
     a_tiles = tlx.local_alloc((BM, BK), tlx.dtype_of(a_desc), STAGES)
     b_tiles = tlx.local_alloc((BN, BK) if B_IS_NK else (BK, BN), tlx.dtype_of(b_desc), STAGES)
@@ -97,5 +97,6 @@ def gather_matmul_scatter_blackwell(a_desc, b_desc, c_desc, source_ptr, target_p
             store(acc, done, taken, staging, c_desc, target_ptr, R, N, C_ROWS, BM, BN, GROUP_M, PIECES, STAGING)
         with tlx.async_task(num_warps=1, num_regs=64):
             multiply(a_tiles, b_tiles, full, free, acc, done, taken, R, N, K, BM, BN, BK, STAGES, B_IS_NK)
-        with tlx.async_task(num_warps=1, num_regs=168):  # 128 row numbers, the same in all lanes
+        # Each loading warp has its share of the row numbers, the same in all lanes.
+        with tlx.async_task(num_warps=LOAD_WARPS, num_regs=168 if LOAD_WARPS == 1 else 96):
             load(a_tiles, b_tiles, full, free, a_desc, b_desc, source_ptr, R, N, K, BM, BN, BK, GROUP_M, STAGES, B_IS_NK)

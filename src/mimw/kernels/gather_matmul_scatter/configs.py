@@ -29,6 +29,6 @@ class Configuration:
         """The kernel's compile-time arguments; that of Blackwell has a task for each role. Each output tile starts with the first
         staging tile, so their number divides that of the pieces."""
         pieces = max(1, self.bn * out_bytes // LINE_BYTES)
-        tasks = {} if blackwell else dict(CONSUMERS=self.consumers, LOAD_WARPS=self.load_warps)
+        tasks = dict(LOAD_WARPS=self.load_warps, **{} if blackwell else dict(CONSUMERS=self.consumers))
         return dict(BM=self.bm, BN=self.bn, BK=LINE_BYTES // in_bytes, GROUP_M=self.group_m, STAGES=self.stages, PIECES=pieces,
                     STAGING=gcd(self.staging, pieces), B_IS_NK=b_is_nk, **tasks)
