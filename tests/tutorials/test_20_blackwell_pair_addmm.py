@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.testing import compare
+from tests.compiling import to_assembly
 from tests.lowering.assembly import assembled
 
 CHIP = dict(target="sm_100a")
@@ -56,18 +56,18 @@ def test_whose_half_it_is_only_numbers_show(edited, old, new):
     assert np.abs(c - tutorial.expected(a, b, d)).max() > 1
 
 
-def test_it_compiles(tutorial, tmp_path):
+def test_it_compiles(tutorial, sass_has, tmp_path):
     """At full size: two accumulators of 256 columns, four instructions a step for both CTAs, no register spilled."""
     types = dict.fromkeys(("a_desc", "d_desc", "c_desc"), "tensordesc<fp16[128,64]>") | {"b_desc": "tensordesc<fp16[64,128]>"}
     sizes = dict(BM=128, BN=256, BK=64, GROUP_M=8, STAGES=5, PARTS=4, PLACES=3, ANSWERS=2)
-    done = compile_kernel(tutorial.addmm, types | dict.fromkeys("MNK", "i32"), sizes, "sm_100a",
-                          dict(num_warps=4, ctas_per_cga=(2, 1, 1)))
-    ptx, sass = done.stage("ptx"), done.stage("sass")
-    assert ptx.count("tcgen05.mma.cta_group::2.kind::f16") == 4
-    assert re.search(r"tcgen05\.alloc\.cta_group::2\S+ \[%r\d+\], 512;", ptx)
-    assert not re.search(r"tcgen05\S*cta_group::1", ptx) and done.metadata.shared < 232448
-    assert all(name in sass for name in ("UTCHMMA.2CTA", "UTMALDG.2D.2CTA", "UTCBAR.2CTA.MULTICAST", "UGETNEXTWORKID.BROADCAST"))
+    done = to_assembly(tutorial.addmm, types | dict.fromkeys("MNK", "i32"), sizes, "sm_100a",
+                       dict(num_warps=4, ctas_per_cga=(2, 1, 1)))
+    ptx = done.stage("ptx")
     assert "0 bytes spill stores, 0 bytes spill loads" in assembled(ptx, tmp_path, "sm_100a")
+    sass_has(done, r"UTCHMMA\.2CTA", r"UTMALDG\.2D\.2CTA", r"UTCBAR\.2CTA\.MULTICAST", (r"UGETNEXTWORKID\.BROADCAST", 1),
+             cubin=(tmp_path / "kernel.cubin").read_bytes())
+    assert ptx.count("tcgen05.mma.cta_group::2.kind::f16") == 4 and not re.search(r"tcgen05\S*cta_group::1", ptx)
+    assert re.search(r"tcgen05\.alloc\.cta_group::2\S+ \[%r\d+\], 512;", ptx) and done.metadata.shared < 232448
 
 
 def test_the_program_runs(tutorial, capsys, monkeypatch):

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import mimw
-from mimw.compile import compile_kernel
 from mimw.errors import OutOfTensorMemory
 from mimw.testing import compare
 from tests.compiling import to_assembly
+from tests.lowering.assembly import assembled
 
 CHIP = dict(target="sm_100a")
-KINDS = {"mxfp8": "kind::mxf8f6f4.block_scale.block32", "mxfp4": "kind::mxf4.block_scale.block32",
-         "nvfp4": "kind::mxf4nvf4.block_scale.block16"}
+KINDS = {"mxfp8": ("kind::mxf8f6f4.block_scale.block32", "UTCQMMA"), "mxfp4": ("kind::mxf4.block_scale.block32", "UTCOMMA"),
+         "nvfp4": ("kind::mxf4nvf4.block_scale.block16", "UTCOMMA")}
 TWO = dict(BN=128, STAGES=2, PARTS=2, SUMS=2)
 
 
@@ -78,29 +78,22 @@ def test_tables_of_scales_take_columns(tutorial):
         mimw.simulate(tutorial.block_scaled_gemm, grid, *args, **meta, **CHIP)
 
 
-def compiled(tutorial, name, how):
+@pytest.mark.parametrize("name", KINDS)
+def test_it_compiles(tutorial, sass_has, tmp_path, name):
+    """At full size: all scales of a step are copied by tcgen05.cp, 512 columns are taken, no register is spilled."""
     element, block, step, stages = tutorial.FORMATS[name]
+    (kind, instruction), groups = KINDS[name], step // block // 4
     width, type_ = (step // 2, "u8") if element == "e2m1" else (step, "fp8e4nv")
     types = {"a_desc": f"tensordesc<{type_}[128,{width}]>", "b_desc": f"tensordesc<{type_}[256,{width}]>",
-             "a_scale_desc": f"tensordesc<u8[1,1,{step // block // 4},2,256]>",
-             "b_scale_desc": f"tensordesc<u8[1,2,{step // block // 4},2,256]>", "c_desc": "tensordesc<fp16[128,32]>"}
+             "a_scale_desc": f"tensordesc<u8[1,1,{groups},2,256]>", "b_scale_desc": f"tensordesc<u8[1,2,{groups},2,256]>",
+             "c_desc": "tensordesc<fp16[128,32]>"}
     sizes = dict(FORMAT=element, BLOCK=block, BM=128, BN=256, BK=step, GROUP_M=8, STAGES=stages, PARTS=8, SUMS=1)
-    return how(tutorial.block_scaled_gemm, types | dict.fromkeys("MNK", "i32"), sizes, "sm_100a", dict(num_warps=4))
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_assembly(tutorial, name):
-    """At full size: all scales of a step are copied by tcgen05.cp, and 512 columns are taken."""
-    done = compiled(tutorial, name, to_assembly)
-    ptx, (_, block, step, _) = done.stage("ptx"), tutorial.FORMATS[name]
-    assert ptx.count(f"tcgen05.mma.cta_group::1.{KINDS[name]}") == 4 and re.search(r"tcgen05\.alloc\S+ \[%r\d+\], 512;", ptx)
-    assert ptx.count("tcgen05.cp.cta_group::1.warpx4.32x128b") == 3 * step // block // 4 and done.metadata.shared < 232448
-
-
-def test_it_compiles(tutorial):
-    """To a binary that spills no register; those of the other formats are in benchmarks/results/blackwell.jsonl."""
-    sass = compiled(tutorial, "nvfp4", compile_kernel).stage("sass")
-    assert "UTCOMMA.4X" in sass and "UTCCP.T.S" in sass and "STL" not in sass and "LDL" not in sass
+    done = to_assembly(tutorial.block_scaled_gemm, types | dict.fromkeys("MNK", "i32"), sizes, "sm_100a", dict(num_warps=4))
+    ptx = done.stage("ptx")
+    assert "0 bytes spill stores, 0 bytes spill loads" in assembled(ptx, tmp_path, "sm_100a")
+    sass_has(done, instruction, (r"UTCCP\.T\.S", 3 * groups), cubin=(tmp_path / "kernel.cubin").read_bytes())
+    assert ptx.count(f"tcgen05.mma.cta_group::1.{kind}") == 4 and re.search(r"tcgen05\.alloc\S+ \[%r\d+\], 512;", ptx)
+    assert ptx.count("tcgen05.cp.cta_group::1.warpx4.32x128b") == 3 * groups and done.metadata.shared < 232448
 
 
 def test_the_program_runs(tutorial, capsys, monkeypatch):
