@@ -92,6 +92,13 @@ def test_it_is_what_a_launch_would_compile(simulated, arrays, monkeypatch):
 
 
 @pytest.mark.skipif(gpu_available(), reason="compiles for the GPU's own target where there is one")
+def test_warmup_takes_the_same_arrays(simulated, arrays):
+    x, y = arrays
+    warm = named.warmup(x, y, np.int32(16), 3, races=0, target=np.float32(1), grid=(1, ))
+    assert warm is named[(1, )](x, y, 16, 3, races=0, target=1.0).kernel and (y == 16 * x + 4).all()
+
+
+@pytest.mark.skipif(gpu_available(), reason="compiles for the GPU's own target where there is one")
 def test_descriptors_and_clusters(simulated):
 
     @mimw.jit

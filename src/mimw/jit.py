@@ -137,12 +137,12 @@ class MimwFunction(JITFunction):
     def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
         from .simulate import Given, SimulatedLaunch, simulate  # and so the simulator: when it is wanted
         done = simulate(Given(self, kwargs), grid, *args)
-        return SimulatedLaunch(done.cycles, done.counts, done.trace, lambda: self._compile_only(
-            as_launched(args), {name: as_launched(value) for name, value in kwargs.items()}))
+        return SimulatedLaunch(done.cycles, done.counts, done.trace, lambda: self._compile_only(args, kwargs))
 
     def _compile_only(self, args, kwargs):
         """`warmup` on a machine without a GPU: compile for MIMW_TARGET (sm_90a by default) and keep the result."""
         check_globals(self)
+        args, kwargs = as_launched(args), {name: as_launched(value) for name, value in kwargs.items()}
         kwargs["debug"] = kwargs.get("debug", self.debug) or knobs.runtime.debug
         target = wanted_target()
         device = f"no GPU, but {target}"

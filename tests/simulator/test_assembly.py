@@ -169,6 +169,14 @@ def test_several_results_and_a_number():
     assert (y[:64] == 2 * x).all() and (z == x + 1).all() and y[64] == -1
 
 
+@pytest.mark.parametrize("pack, asm, constraints", [(1, "nanosleep.u32 20; mov.b32 $0, 7;", "=r,r"),
+                                                    (2, "mov.b32 $1, $2; mov.b32 $0, 7;", "=r,=r,r,r")])
+def test_a_number_is_the_same_in_each_group(pack, asm, constraints):
+    x = np.arange(64, dtype=np.int32)
+    wanted = np.full(64, 7) if pack == 1 else np.where(x % 2, x - 1, 7)
+    np.testing.assert_array_equal(run(asm, constraints, x, np.int32, pack), wanted)
+
+
 @pytest.mark.parametrize("asm, complaint", [
     ("ld.global.f32 $0, [$1];", "ld.global.f32"), ("mov.u32 $0, %smid;", "%smid"), ("mov.b32 $0, other;", "'other' is read"),
     ("@p mov.b32 $0, $1;", "@p"), ("add.rz.f32 $0, $1, $1;", "add.rz.f32"), ("redux.sync.max.f32 $0, $1, 1;", "not of all"),

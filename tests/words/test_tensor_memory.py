@@ -373,7 +373,20 @@ def reshaped(p):
     tlx.local_reinterpret(x[0], tl.float32, [64, 128])
 
 
+@mimw.jit
+def one_row(p):
+    x = tlx.local_alloc((128, 64), tl.float32, 1, tlx.storage_kind.tmem)
+    tlx.local_view(x[0], 3)
+
+
+@mimw.jit
+def narrow_copy(p):
+    x = tlx.local_alloc((128, 16), tl.float8e5, 1, tlx.storage_kind.tmem)
+    tlx.tmem_copy(tlx.local_alloc((128, 16), tl.float8e5, 1)[0], x[0])
+
+
 @pytest.mark.parametrize("kernel, words", [
+    (one_row, "is one buffer, and tensor memory has no buffers of one row"), (narrow_copy, "rows of a tile have 32 bytes at least"),
     (rank_three, "rank 2"), (ninety_rows, "64 or 128 rows, got 96"), (rows_of_tmem, "all 128 rows"),
     (narrow_slice, "a column of tensor memory has 32 bits"), (register_operand, "register operand is not supported on Blackwell"),
     (many_rows, "M must be 64 or 128"), (wrong_accumulator, "`acc` lies in tensor memory"), (gathered, "must be in shared memory"),

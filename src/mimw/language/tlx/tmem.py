@@ -2,9 +2,8 @@
 
 Input: the arguments of a kernel's call. Output: the ops of shared memory's buffers, on buffers in the space "tmem". For example:
 
-    acc = tlx.local_alloc((128, 256), tl.float32, 2, tlx.storage_kind.tmem)      %acc = local_alloc buffer<fp32[128, 256] x 2 in
-    tmem> tlx.subslice(acc[0], 64, 64)                                                  %half = buffer_slice %acc.0, [0, 64]
-    (128, 64)
+    acc = tlx.local_alloc((128, 256), tl.float32, 2, tlx.storage_kind.tmem)      %acc = local_alloc buffer<fp32[128, 256] x 2 in tmem>
+    tlx.subslice(acc[0], 64, 64)                                                 %half = buffer_slice %acc.0, (0, 64), (128, 64)
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from .types import buffered_tensor, storage_kind
 
 __all__ = ["subslice", "tmem_copy"]
 
-_BYTES, _TILE_ROWS = (tl.int8, tl.uint8), 128
+_BYTES = (tl.int8, tl.uint8)
+_TILE_ROWS, _TILE_BYTES = 128, 32       # of one tcgen05.cp.128x256b
 _SCALE_ROWS = (32, 64, 128, 256, 512)
 
 
@@ -96,7 +96,8 @@ def tmem_copy(src, dst, _semantic=None) -> None:
                not the odd one calls it, too; done in both at the arrival of a `tcgen05_commit(two_ctas=True)`. What lies in
                the odd CTA's `src` must be there when the even CTA calls it
     errors:    AssertionError on chips without tensor memory, and for scales in another form; KernelError for anything but one
-               buffer in shared and one in tensor memory, and for tiles of unequal shapes or dtypes; ValueError for one of 64 rows
+               buffer in shared and one in tensor memory, and for tiles of unequal shapes or dtypes; ValueError for one of 64 rows,
+               or of rows under 32 bytes
     lowers to: ttng.tmem_copy: tcgen05.cp.32x128b.warpx4, of tiles tcgen05.cp.128x256b; for pairs with .cta_group::2
     """
     needs_tensor_memory("tmem_copy", _semantic)
@@ -111,6 +112,9 @@ def tmem_copy(src, dst, _semantic=None) -> None:
         refuse(KernelError, f"tmem_copy: `src` and `dst` must be of one shape and dtype, got {src} and {dst}")
     elif dst.shape[0] != _TILE_ROWS:
         refuse(ValueError, f"tmem_copy: a tile has {_TILE_ROWS} rows, got {dst.shape[0]}", mend="use tlx.local_store")
+    elif dst.shape[1] * dst.dtype.primitive_bitwidth < 8 * _TILE_BYTES:
+        refuse(ValueError, f"tmem_copy: rows of a tile have {_TILE_BYTES} bytes at least, those of one tcgen05.cp.128x256b, got "
+                           f"{dst.dtype}{list(dst.shape)}", mend="use tlx.local_store")
     _semantic.builder.record("tmem_copy", src.handle, dst.handle, None)
 
 

@@ -108,6 +108,14 @@ class buffered_tensor_type(ArrayType):
     def indices(self) -> int:
         return self.num or self.shape[0]
 
+    @property
+    def single(self) -> tuple[str, str]:
+        """Rows of shared memory are buffers, too; lanes of tensor memory are not."""
+        if self.storage is not storage_kind.tmem:
+            return "", ""
+        return (f"{self} is one buffer, and tensor memory has no buffers of one row",
+                "index the array that local_alloc returned, once; tlx.subslice takes columns of a buffer")
+
     def one(self) -> buffered_tensor_type:
         """One buffer of an array; of a single buffer, which a slot may be, a step along its first dimension."""
         if self.num:

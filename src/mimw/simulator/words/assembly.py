@@ -82,10 +82,10 @@ class _Packing:
         return list(np.bitwise_or.reduce(groups << shifts, axis=2).T)
 
     def given(self, registers: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The tile that the registers of all groups hold."""
-        size = self.dtype.itemsize
+        """The tile that the registers of all groups hold; a register that a number was moved to holds the same in each group."""
+        size, groups = self.dtype.itemsize, -(-int(np.prod(shape)) // self.pack)
         shifts = np.uint64(8 * size) * np.arange(self.each, dtype=np.uint64)
-        elements = (np.stack(registers, axis=-1)[..., None] >> shifts).astype(f"u{size}").reshape(-1)
+        elements = (np.stack([np.broadcast_to(one, groups) for one in registers], axis=-1)[..., None] >> shifts).astype(f"u{size}").reshape(-1)
         return elements[:int(np.prod(shape))].view(self.dtype).reshape(shape)
 
 
