@@ -185,7 +185,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, seq, scale, BN: tl.constexpr,
 #
 #     `arrive_count=1` for `ready`             PhaseMissed        P alone lets the product start, O may not have shrunk
 #     totals on `shrunk`, too                  PhaseMissed        two arrivals in a row, and nobody waits between them
-#     the next scores before the product       OperandOverwritten their commit no longer covers the product that reads P
+#     the next scores before the product       UnwrittenRead      P lies in columns of the scores, and is read after them
 #     `reuse_group(p, shrinks, totals)`        SlotReusedEarly    P over the columns that the correction reads
 #     no wait for `summed`                     SlotReusedEarly    sums are read while the last product adds to them
 #     `use_acc=True`                           UnwrittenRead      the first product adds to what nobody has written

@@ -181,3 +181,45 @@ def test_a_cta_outlives_its_products(commit):
     assert right(launch, "random") == commit
     if not commit:
         assert "async_dot" in found(launch, "UnfinishedAtExit").message
+
+
+@mimw.jit
+def overlaid(a_desc, b_desc, c_ptr, AGAIN: tl.constexpr, EARLY: tl.constexpr, APART: tl.constexpr):
+    """A product's sum in two array's columns: half the columns get the sum in 16 bits, beside or behind what is read once more."""
+    a, b = tlx.local_alloc((64, 16), tl.float16, 1), tlx.local_alloc((16, 32), tl.float16, 1)
+    spec = tlx.storage_alias_spec(tlx.storage_kind.tmem)
+    s = tlx.local_alloc((64, 32), tl.float32, 1, tlx.storage_kind.tmem, reuse=spec)
+    p = tlx.local_alloc((64, 32), tl.float16, 1, tlx.storage_kind.tmem, reuse=spec)
+    if APART:
+        spec.set_buffer_overlap(tlx.reuse_group(s, p, group_type=tlx.reuse_group_type.distinct))
+    full = tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], (64 + 32) * 16 * 2)
+    tlx.async_descriptor_load(a_desc, a[0], [0, 0], full[0])
+    tlx.async_descriptor_load(b_desc, b[0], [0, 0], full[0])
+    tlx.barrier_wait(full[0], 0)
+    tlx.async_dot(a[0], b[0], s[0], use_acc=False)
+    low, high = tlx.local_load(tlx.subslice(s[0], 0, 16)), tlx.local_load(tlx.subslice(s[0], 16, 16))
+    tlx.local_store(p[0], tl.full((64, 32), 1, tl.float16))
+    if AGAIN:
+        tlx.async_dot(a[0], b[0], s[0], use_acc=False)
+    columns = tlx.subslice(s[0], 0 if EARLY else 16, 16)     # p lies in the first 16 columns
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tl.store(c_ptr + at, low + high + tlx.local_load(columns))
+
+
+@states("tmem_load", "tmem_store")
+def overlay(again=True, early=True, apart=False):
+    arrays = np.ones((64, 16), np.float16), np.ones((16, 32), np.float16), np.zeros((64, 16), np.float32)
+    return overlaid, (1, ), (describe(arrays[0], [64, 16]), describe(arrays[1], [16, 32]), arrays[2]), dict(
+        AGAIN=again, EARLY=early, APART=apart, target="sm_100a")
+
+
+@rows("again", "early", "apart")
+def test_arrays_that_share_columns(again, early, apart):
+    """What an array holds is right until another array of its columns is written; in other columns, or written again, it is."""
+    assert right(overlay(again, early, apart), "random") == (again or not early or apart)
+
+
+def test_an_array_that_another_one_has_overwritten_is_named():
+    one = found(overlay(again=False), "UnwrittenRead")
+    assert len(lines_of(one)) == 2 and "'p' shares it" in one.message and "column 0 of its 16" in one.message

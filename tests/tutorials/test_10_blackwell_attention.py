@@ -47,7 +47,7 @@ INDENT = " " * 16
 @pytest.mark.parametrize("edits, kind", [
     (("arrive_count=2", "arrive_count=1"), "PhaseMissed"),
     (("totalled[me])", "shrunk[me])", "totalled[i], 0)", "shrunk[i], blocks & 1)"), "PhaseMissed"),
-    ((INDENT.join(P_AND_NEXT), INDENT.join(reversed(P_AND_NEXT))), "OperandOverwritten"),
+    ((INDENT.join(P_AND_NEXT), INDENT.join(reversed(P_AND_NEXT))), "UnwrittenRead"),      # p lies in columns of s
     (("group_type=tlx.reuse_group_type.distinct)", ")"), "SlotReusedEarly"),
     (("                tlx.barrier_wait(summed[i], 0)\n", ""), "SlotReusedEarly"),
     (('                tlx.fence("async_shared")\n', ""), "MissingFence"),

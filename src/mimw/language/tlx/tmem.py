@@ -2,8 +2,8 @@
 
 Input: the arguments of a kernel's call. Output: the ops of shared memory's buffers, on buffers in the space "tmem". For example:
 
-    acc = tlx.local_alloc((128, 256), tl.float32, 2, tlx.storage_kind.tmem)      %acc = local_alloc buffer<fp32[128, 256] x 2 in tmem>
-    tlx.subslice(acc[0], 64, 64)                                                 %half = buffer_slice %acc.0, (0, 64), (128, 64)
+    acc = tlx.local_alloc((128, 256), tl.float32, 2, tmem)      %acc = local_alloc buffer<fp32[128, 256] x 2 in tmem>
+    tlx.subslice(acc[0], 64, 64)                                %half = buffer_slice %acc.0, (0, 64), (128, 64)
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...ir.tensor_memory import COLUMN_BYTES, lying
 from ..machine.tasks import InFlight
+from .tensor_aliases import Columns
 from .values import numpy_type
 from .views import Allocation, View
 
@@ -37,6 +38,10 @@ class TensorMemory:
     halved: TensorMemory | None = None
     lanes: list[int] = field(default_factory=lambda: [0])       # one number: how many hold garbage, those that a buffer has
     coming: list[InFlight] = field(default_factory=list)
+    columns: Columns = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "columns", Columns(self.marks))
 
     @classmethod
     def of_columns(cls, columns: int) -> TensorMemory:
@@ -70,4 +75,6 @@ class TensorMemory:
         parts = (np.ndarray((*count, rows, columns), kind, memory, place.offset * COLUMN_BYTES,
                             (*(step * COLUMN_BYTES for step in steps), width, dtype.itemsize))
                  for kind, memory in ((dtype, self.data), (np.dtype(f"i{dtype.itemsize}"), self.marks)))
-        return View(Allocation(name, self.coming, space="tensor"), *parts, group_size=place.group_size if split else 1)
+        allocation = Allocation(name, self.coming, space="tensor")
+        self.columns.add(allocation, place)
+        return View(allocation, *parts, group_size=place.group_size if split else 1)

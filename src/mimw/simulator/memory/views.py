@@ -37,6 +37,7 @@ class Allocation:
     coming: list[InFlight] = field(default_factory=list)
     owner: str = ""           # whose memory it is, for messages, where CTAs share theirs
     space: str = "shared"     # or "tensor"
+    columns: Any = None       # of tensor memory that arrays share: `tensor_aliases.Columns`
 
 
 @dataclass(eq=False, slots=True)

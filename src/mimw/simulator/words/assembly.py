@@ -85,7 +85,8 @@ class _Packing:
         """The tile that the registers of all groups hold; a register that a number was moved to holds the same in each group."""
         size, groups = self.dtype.itemsize, -(-int(np.prod(shape)) // self.pack)
         shifts = np.uint64(8 * size) * np.arange(self.each, dtype=np.uint64)
-        elements = (np.stack([np.broadcast_to(one, groups) for one in registers], axis=-1)[..., None] >> shifts).astype(f"u{size}").reshape(-1)
+        columns = [np.broadcast_to(one, groups) for one in registers]
+        elements = (np.stack(columns, axis=-1)[..., None] >> shifts).astype(f"u{size}").reshape(-1)
         return elements[:int(np.prod(shape))].view(self.dtype).reshape(shape)
 
 

@@ -33,6 +33,7 @@ GROUP = "tcgen05"
 def tmem_load(task, op):
     view = task.env[op.buffer]
     view.touch(task, op, write=False)
+    reads(task, op, view)
     task.env[op.result] = view.read(task, op)
 
 
@@ -40,6 +41,7 @@ def tmem_load(task, op):
 def tmem_store(task, op):
     view, tile = task.env[op.buffer], task.read(op.value, op)
     view.touch(task, op, write=True)
+    writes(task, op, view)
     view.write(tile)
 
 
@@ -63,7 +65,7 @@ def multiply(task, op, name: str, operands: tuple, product: Callable[[np.ndarray
     for operand in (*operands, acc) if adds else operands:
         check_queued(task, op, operand)
     dot = queued(task, op, name, start + duration + costs.DOT_LATENCY, operands, acc,
-                 lambda: product(acc.data if adds else None), by_its_barriers)
+                 lambda: product(acc.data if adds else None), by_its_barriers, adds=adds)
     if op.attrs.get("waits"):
         task.machine.order.commit(task, GROUP)
         while not dot.landed:
@@ -78,9 +80,9 @@ def by_its_barriers() -> str:
 
 
 def queued(task, op, name: str, end: float, sources: tuple, target, result: Callable[[], np.ndarray],
-           lands_by: Callable[[], str], cta: Cta | None = None) -> InFlight:
-    """Start an operation that reads `sources`, and writes `target` with the `result` that it has when it lands; in another CTA
-    `cta` of the pair if one is given."""
+           lands_by: Callable[[], str], cta: Cta | None = None, adds: bool = False) -> InFlight:
+    """Start an operation that reads `sources`, and writes `target`, or `adds` to it, with the `result` that it has when it lands;
+    in another CTA `cta` of the pair if one is given."""
 
     def land(work: InFlight) -> None:
         if cta is not None:
@@ -94,9 +96,25 @@ def queued(task, op, name: str, end: float, sources: tuple, target, result: Call
     task.machine.start(work)
     for source in sources:
         source.touch(work, op, write=False, proxy=ASYNC)
+        reads(task, op, source)
     target.touch(work, op, write=True, proxy=ASYNC)
+    writes(task, op, target, adds)
     target.expect(work)
     return work
+
+
+def reads(task, op, view) -> None:
+    """Refuse to read columns that another array has overwritten."""
+    if view.allocation.columns is not None and task.machine.check_unwritten:
+        view.allocation.columns.check(task, op, view)
+
+
+def writes(task, op, view, adds: bool = False) -> None:
+    """Note whose the columns are from here on; what `adds` to them reads them first."""
+    if view.allocation.columns is not None:
+        if adds:
+            reads(task, op, view)
+        view.allocation.columns.write(op, view)
 
 
 def check_queued(task, op, view, cta: Cta | None = None) -> None:
