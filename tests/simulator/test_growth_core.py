@@ -19,6 +19,7 @@ from mimw.simulator import run
 from mimw.simulator.machine import machine as machines
 from mimw.simulator.machine.machine import Machine
 from mimw.simulator.run import watching
+from tests.check.test_made_anew import WIDTH, everything, of_everything
 from tests.kernels.rings import summed
 
 pytestmark = pytest.mark.usefixtures("little_to_collect")
@@ -81,6 +82,24 @@ def test_memory_is_flat_in_trips(seed, races):
     kept(2, 40)
     few, many = kept(2, 100, seed=seed, races=races), kept(2, 400, seed=seed, races=races)
     assert many - few < 250_000, (few, many)        # free lists of Python; what a trip makes is three times that
+
+
+@pytest.mark.parametrize("races", [False, True])
+def test_memory_is_flat_in_trips_that_make_everything_anew(races):
+    """Buffers, barriers and tasks. A trip's two tasks took 12 KB, and with races its clocks, one longer than the other, 170 KB."""
+    def held(trips):
+        args, _ = of_everything(trips)
+        launch = prepare(everything, (1, ), args, dict(WIDTH=WIDTH))
+        gc.collect()
+        tracemalloc.start()
+        run(launch.program, launch.grid, launch.values, races=races)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    held(10)
+    few, many = held(20), held(80)
+    assert many - few < 60 * 1_000, (few, many)
 
 
 def few_at_a_time(monkeypatch, resident):

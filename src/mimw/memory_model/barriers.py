@@ -13,52 +13,77 @@ round. `BarrierNotReady`: a barrier is used, and nothing orders its initialisati
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakSet
+
 from ..analysis.launch_control import miscounted
 from ..errors import BarrierNotReady, PhaseMissed, fail
 from ..ir import Op
 from .clocks import ASPECTS, Clock, Epoch, join
 
 
+@dataclass(eq=False, slots=True)
+class Known:
+    """What is known of one barrier; the barrier has it, so it lives as long.
+
+    made     the epoch of its initialisation
+    key      what it is called in every run
+    fenced   the epoch of the fence that made its initialisation one for the cluster
+    lane     the strand on which its copies land, 0 if none has; their ticks begin behind `base`, and `landed` is the last
+    message  what has arrived; `phases` has by parity what the last completed phase carried
+    looks    the waits that have passed in its current phase
+    causes   what comes before the copies that have landed in the current phase
+    """
+
+    made: Epoch
+    key: tuple
+    fenced: Epoch | None = None
+    lane: int = 0
+    base: int = 0
+    landed: int = 0
+    message: Clock = field(default_factory=dict)
+    phases: list[Clock] = field(default_factory=lambda: [{}, {}])
+    looks: list[tuple] = field(default_factory=list)
+    causes: Clock = field(default_factory=dict)
+
+
 class BarrierOrder:
-    """The part of `Order` about mbarriers. The barrier itself carries what has arrived; (barrier, parity) what the last
-    completed phase of that parity had."""
+    """The part of `Order` about mbarriers."""
 
     def __init__(self, machine):
         self.machine, self.guide = machine, machine.guide
-        self.messages: dict = {}
-        self._looks: dict = {}            # barrier -> the waits that have passed in its current phase
-        self._made: dict = {}             # barrier -> the epoch of its initialisation
-        self._fenced: dict = {}           # barrier -> the epoch of the fence that made its initialisation one for the cluster
-        self._keys: dict = {}             # barrier -> what it is called in every run
-        self._lanes: dict = {}            # barrier -> the strand on which its copies land
-        self._barriers: dict = {}         # CTA -> those that it has made
+        self._barriers: dict[Any, WeakSet] = {}         # CTA -> those that it has made and somebody has still
         self.commits_there = any(op.row.barrier == "commit" for op in machine.program.walk())
 
-    def made(self, task, barrier) -> None:
-        """`task` has initialised a barrier."""
-        self._made[barrier] = task.strand.epoch
-        self._barriers.setdefault(task.cta, []).append(barrier)
-        self._keys[barrier] = (task.cta.index, barrier.root, barrier.index)
+    def made(self, task, barrier, before=None) -> None:
+        """`task` has initialised a barrier. The op has done so `before`: if the task knows all copies to be over that landed there,
+        those of this barrier go on with its lane, since who uses this barrier knows what the task knows."""
+        known = barrier.known = Known(task.strand.epoch, (task.cta.index, barrier.root, barrier.index))
+        self._barriers.setdefault(task.cta, WeakSet()).add(barrier)
+        old = before.known if before is not None else None
+        if old is not None and old.lane and not before.coming and task.strand.clock.get(old.lane, 0) >= old.landed:
+            known.lane, known.base, known.landed, old.lane = old.lane, old.landed, old.landed, 0
 
     def fence_init(self, task) -> None:
         """fence_mbarrier_init: the barriers of its CTA that `task` knows to be made are so for the cluster, for who comes later."""
         for barrier in self._barriers.get(task.cta, ()):
-            if barrier not in self._fenced and self._made[barrier].before(task.strand.clock):
-                self._fenced[barrier] = task.strand.epoch
+            if barrier.known.fenced is None and barrier.known.made.before(task.strand.clock):
+                barrier.known.fenced = task.strand.epoch
         self._tick(task.strand)
 
     def used(self, task, op: Op, barrier, remote: bool = False) -> None:
         """`task` is about to use it; `remote`: it is another CTA's. Barriers that a kernel makes outside of loops and tasks are
         ready in the whole cluster: the compiler fences, and lets the cluster meet, after them."""
-        made = self._made[barrier]
+        made = barrier.known.made
         if task.strand.clock.get(made.strand, 0) < made.tick:
             raise self._not_ready(task, op, barrier, "whose initialisation at {} nothing orders before it")
-        if remote and not (barrier in self._fenced and self._fenced[barrier].before(task.strand.clock)):
+        if remote and not (barrier.known.fenced and barrier.known.fenced.before(task.strand.clock)):
             raise self._not_ready(task, op, barrier, "whose initialisation at {} no fence_mbarrier_init_cluster has made one for "
                                   "the cluster")
 
     def _not_ready(self, task, op: Op, barrier, why: str) -> BarrierNotReady:
-        cta = self._keys[barrier][0]
+        cta = barrier.known.key[0]
         whose = "" if cta == task.cta.index else f" of CTA {cta}"
         return fail(BarrierNotReady, task, op, f"{op.name} uses {barrier.name}{whose}, {why.format(barrier.made)}", barrier.made,
                     hint="allocate barriers before async_tasks and outside of loops, or order their use by one that is ready; "
@@ -66,18 +91,18 @@ class BarrierOrder:
 
     def land(self, operation, barrier) -> None:
         """A copy has landed on the current phase of a barrier."""
-        lane = self._lanes.get(barrier)
-        if lane is None:
-            lane = self._lanes[barrier] = self._number()
+        known, strand = barrier.known, operation.strand
+        if not known.lane:
+            known.lane, known.base = self._number(), 0
         self._touched(barrier, "arrive")
-        strand = operation.strand
-        strand.epoch.strand, strand.epoch.tick = lane, barrier.phase + 1
-        self._causes(barrier, strand.clock)
-        message = self.messages.setdefault(barrier, {})
-        message[lane] = barrier.phase + 1
-        looks = operation.task.strand.groups.get("waits")
+        known.landed = known.base + barrier.phase + 1
+        strand.epoch.strand, strand.epoch.tick = known.lane, known.landed
+        join(known.causes, strand.clock)        # the issue comes before the phase; for the waits before it that is order enough
+        message = known.message
+        message[known.lane] = known.landed
+        looks = strand.groups.get("waits")
         if looks is not None:       # who has the bytes knows which waits their copy came after, though no accesses
-            message[looks[0]] = max(message.get(looks[0], 0), strand.clock.get(looks[0], 0))
+            message[looks.strand] = max(message.get(looks.strand, 0), strand.clock.get(looks.strand, 0))
         if operation.op.row.releases:
             # st.async is issued by every thread of the task, each behind its own earlier accesses: who has all the bytes
             # knows that these are over. A copy is issued by one thread and says nothing of the others.
@@ -88,20 +113,17 @@ class BarrierOrder:
         told by others when that was issued, but nothing that the task itself did."""
         self._touched(barrier, "arrive")
         strand = operation.strand
-        self._causes(barrier, strand.clock)
+        join(barrier.known.causes, strand.clock)
         own = range(strand.issued.strand, strand.issued.strand + ASPECTS)
-        join(self.messages.setdefault(barrier, {}), {key: tick for key, tick in strand.clock.items() if key not in own})
-
-    def _causes(self, barrier, clock: Clock) -> None:
-        """The issue of a copy comes before the phase that it completes; for the waits before it that is order enough."""
-        join(self._looks.setdefault(barrier, ([], {}))[1], clock)
+        join(barrier.known.message, {key: tick if key not in own else min(tick, strand.base)
+                                     for key, tick in strand.clock.items() if key not in own or strand.base})
 
     def looked(self, task, op: Op, barrier, parity: int) -> None:
         """A wait of `task` for `parity` has passed."""
         self._touched(barrier, "wait")
         if barrier.phase:
-            self.acquire(task, (barrier, parity))
-        self._looks.setdefault(barrier, ([], {}))[0].append((task, op, self._look(task)))
+            join(task.strand.clock, barrier.known.phases[parity])
+        barrier.known.looks.append((task, op, self._look(task)))
         self._tick(task.strand)
 
     def _look(self, task) -> Epoch:
@@ -110,31 +132,29 @@ class BarrierOrder:
         if not self.commits_there:
             return task.strand.epoch
         looks = self._group(task, "waits")
-        looks[1] += 1
-        task.strand.clock[looks[0]] = looks[1]
-        return Epoch(*looks)
+        looks.closed += 1
+        task.strand.clock[looks.strand] = looks.closed
+        return Epoch(looks.strand, looks.closed)
 
     def phase(self, barrier, task, op: Op) -> None:
         """The current phase of `barrier` completes with `op` of `task`."""
-        looks, causes = self._looks.pop(barrier, ((), {}))
-        message = self.messages.get(barrier)
-        for waiter, wait, epoch in looks:
-            if not (epoch.before(causes) or message is not None and epoch.before(message)):
+        known = barrier.known
+        for waiter, wait, epoch in known.looks:
+            if not (epoch.before(known.causes) or epoch.before(known.message)):
                 raise self._missed(barrier, waiter, wait, task, op)
-        self.publish(barrier, (barrier, barrier.phase & 1))
+        known.looks, known.causes = [], {}
+        known.phases[barrier.phase & 1] = dict(known.message)
 
     def arrives(self, task, barrier) -> None:
         """`task` arrives in the current phase of a barrier, and so releases."""
         self._touched(barrier, "arrive")
-        self.release(task, barrier)
+        join(barrier.known.message, task.strand.clock)
+        self._tick(task.strand)
 
     def forget_barriers(self, cta) -> None:
-        """The cluster of `cta` has left, and its barriers with it."""
+        """The cluster of `cta` has left, and its barriers with it: no cycles of references through who has waited there."""
         for barrier in self._barriers.pop(cta, ()):
-            for known in (self._looks, self._made, self._fenced, self._keys, self._lanes, self.messages):
-                known.pop(barrier, None)
-            for parity in (0, 1):
-                self.forget((barrier, parity))
+            barrier.known.looks.clear()
 
     def forget_meetings(self, cluster) -> None:
         """`cluster` has left, and the barriers among its CTAs with it."""
@@ -144,7 +164,7 @@ class BarrierOrder:
 
     def _touched(self, barrier, mode: str) -> None:
         if self.guide is not None:
-            self.guide.touched(self._keys[barrier], mode, barrier.phase)
+            self.guide.touched(barrier.known.key, mode, barrier.phase)
 
     def _missed(self, barrier, waiter, wait: Op, task, op: Op) -> PhaseMissed:
         before, now = barrier.phase - 1, barrier.phase

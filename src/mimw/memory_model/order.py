@@ -43,8 +43,18 @@ _FENCES = {"async_shared": (FENCED, REUSABLE), "handover": (REUSABLE, ), "gpu": 
 
 
 @dataclass(eq=False, slots=True)
+class Group:
+    """The operations of one kind of a task: their strand, how many groups are closed, and the last tick given out."""
+
+    strand: int
+    closed: int = 0
+    issued: int = 0
+
+
+@dataclass(eq=False, slots=True)
 class Strand:
-    """A task, or an asynchronous operation with its issuer's clock at the issue."""
+    """A task, or an asynchronous operation with its issuer's clock at the issue. Ticks up to `base` of its epoch's strand, or its
+    issuer's, are of tasks that had ended before it began."""
 
     task: Any
     epoch: Epoch
@@ -55,7 +65,9 @@ class Strand:
     lands_in: Any = None                    # of an operation: the CTA whose memory it writes, if that is another one's
     published: Clock = field(default_factory=dict)      # the clock at the last fence of device scope
     heard: Clock = field(default_factory=dict)          # read by relaxed atomics; counts from the next such fence on
-    groups: dict[str, list[int]] = field(default_factory=dict)      # of its operations by kind: [strand, closed groups]
+    groups: dict[str, Group] = field(default_factory=dict)          # of its operations by kind
+    base: int = 0
+    spare: dict[str, list[Group]] = field(default_factory=dict)     # of tasks that it has waited for, by kind; "task": their own
 
 
 class Order(BarrierOrder, AccessOrder, AtomicOrder):
@@ -65,6 +77,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
 
     def __init__(self, machine):
         BarrierOrder.__init__(self, machine)
+        self.messages: dict = {}            # by key: what synchronising objects carry that are no mbarriers
         AccessOrder.__init__(self)
         AtomicOrder.__init__(self)
         self.strands = 0
@@ -75,16 +88,42 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
 
     def fork(self, parent, child) -> None:
         """`child` starts with what `parent` (None: the launch) knows."""
-        number = self._number()
-        strand = child.strand = Strand(child, Epoch(number, 1), {})
+        line = self._spare(parent, "task")
+        strand = child.strand = Strand(child, Epoch(line.strand, line.closed + 1), {}, base=line.closed)
         if parent is not None:
             strand.clock = dict(parent.strand.clock)
             self._tick(parent.strand)
-        strand.clock[number] = 1
+        strand.clock[line.strand] = line.closed + 1
 
-    def join(self, parent, child) -> None:
-        """`parent` waited for `child` to end."""
-        join(parent.strand.clock, child.strand.clock)
+    def join(self, parent, children) -> None:
+        """`parent` waited for `children` to end. Tasks that it starts from here on come after all that they did, so these go on
+        with their strands, and those of their operations that are over: clocks do not grow with the tasks that a loop starts."""
+        clock, spare = parent.strand.clock, parent.strand.spare
+        for child in children:
+            join(clock, child.strand.clock)
+        for child in children:
+            strand = child.strand
+            spare.setdefault("task", []).append(Group(strand.epoch.strand, strand.epoch.tick))
+            for kind, group in strand.groups.items():
+                if group.issued <= clock.get(group.strand, 0):
+                    spare.setdefault(kind, []).append(Group(group.strand, max(group.closed, group.issued)))
+            for kind, groups in strand.spare.items():
+                spare.setdefault(kind, []).extend(groups)
+
+    def drop(self, tasks) -> None:
+        """These tasks have ended, others have waited for that, and only accesses remember them."""
+        for task in tasks:
+            strand = task.strand
+            strand.clock = strand.published = strand.heard = strand.groups = strand.spare = _NOTHING
+            task.strand = None      # accesses know their strand, and that its task
+
+    def _spare(self, task, kind: str) -> Group:
+        """A strand that `task` knows to be over, or a new one. The tasks around it wait, and it knows what they knew."""
+        while task is not None:
+            if found := task.strand.spare.get(kind):
+                return found.pop()
+            task = task.parent
+        return Group(self._number())
 
     def _number(self) -> int:
         self.strands += ASPECTS
@@ -143,14 +182,14 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         """`operation` starts. It is finished by a wait for its group in the issuer's order of `group`s, or by landing
         on a barrier."""
         issuer = operation.task.strand
-        strand, closed = self._group(operation.task, group)
-        operation.strand = Strand(operation.task, Epoch(strand, closed + 1), dict(issuer.clock), issuer.epoch, operation.kind,
-                                  group, operation.lands_in, _NOTHING, _NOTHING, _NOTHING)
-        commits = operation.op.row.barrier == "commit"
+        line, commits = self._group(operation.task, group), operation.op.row.barrier == "commit"
+        line.issued = line.closed + 1
+        operation.strand = Strand(operation.task, Epoch(line.strand, line.issued), dict(issuer.clock), issuer.epoch, operation.kind,
+                                  group, operation.lands_in, _NOTHING, _NOTHING, issuer.groups, issuer.base, _NOTHING)
         if group == "tcgen05":
             # A queue, in order: work comes after all that its task has put in before.
             operation.strand.epoch.tick -= commits
-            operation.strand.clock[strand] = operation.strand.epoch.tick
+            operation.strand.clock[line.strand] = operation.strand.epoch.tick
         if commits:
             pass    # it touches no memory, and may land when its CTA has ended
         elif group not in ("wgmma", "remote"):
@@ -172,19 +211,19 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
 
     def commit(self, task, group: str) -> None:
         """The operations issued since the last commit are one group."""
-        self._group(task, group)[1] += 1
+        self._group(task, group).closed += 1
 
     def wait_group(self, task, group: str, pending: int) -> None:
         """All groups but the `pending` newest are finished."""
-        strand, closed = self._group(task, group)
-        if closed > pending:
-            task.strand.clock[strand] = max(task.strand.clock.get(strand, 0), closed - pending)
+        line = self._group(task, group)
+        if line.closed > pending:
+            task.strand.clock[line.strand] = max(task.strand.clock.get(line.strand, 0), line.closed - pending)
 
-    def _group(self, task, group: str) -> list[int]:
+    def _group(self, task, group: str) -> Group:
         groups = task.strand.groups
         found = groups.get(group)
         if found is None:
-            found = groups[group] = [self._number(), 0]
+            found = groups[group] = self._spare(task.parent, group)
         return found
 
     def done(self, operation) -> None:
@@ -195,10 +234,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         """All CTAs of `cluster` have ended: nobody will ask what their tasks knew."""
         for cta in cluster.ctas:
             self.forget_barriers(cta)
-            for task in cta.tasks:
-                strand = task.strand
-                strand.clock = strand.published = strand.heard = strand.groups = _NOTHING
-                task.strand = None      # accesses know their strand, and that its task
+            self.drop(cta.tasks)
         self.forget_meetings(cluster)
 
 
@@ -212,3 +248,4 @@ class Unordered:
 
     fork = join = release = acquire = publish = fence = issue = commit = wait_group = commits = touch = scatter = atomic = _nothing
     exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = close = competed = _nothing
+    drop = _nothing

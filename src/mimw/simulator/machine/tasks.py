@@ -136,6 +136,13 @@ class Cta:
         parents = {task.parent for task in self.tasks if not task.finished}
         return min((task.clock for task in self.tasks if not task.finished and task not in parents), default=float("inf"))
 
+    def drop(self, parent: Task, names: Iterable[str]) -> None:
+        """`parent` starts tasks of these names: those of the same names that it had before are over."""
+        over = [task for task in self.tasks if task.parent is parent and task.name in names]
+        if over:
+            self.tasks[:] = [task for task in self.tasks if task not in over]
+            parent.machine.order.drop(over)
+
     def forget(self) -> None:
         """It is over: what it held is free, whoever still knows its name."""
         for task in self.tasks:

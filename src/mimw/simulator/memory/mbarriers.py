@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...analysis import PipeSide
 from ...analysis.launch_control import FULL, miscounted
@@ -41,6 +42,7 @@ class Mbarrier:
     coming: list[InFlight] = field(default_factory=list)
     pipe: PipeSide | None = None        # if a pipe made it, whose user knows of slots and chunks only
     products: bool = False              # whether tcgen05 commits arrive on it
+    known: Any = None                   # to the order of accesses
     clc: str = ""                       # what it is to the context of cluster launch control that made it, `empty` or `full`
 
     @property

@@ -23,9 +23,10 @@ from ..memory.mbarriers import Mbarrier, single
 def alloc_barriers(task, op):
     pipe = pipe_side(op)
     barriers = tuple(Mbarrier(op.result, index, op.arrive_count, op.site, pipe=pipe, clc=clc_side(op)) for index in range(op.count))
+    before = task.cta.barriers.get(op.result) or (None, ) * op.count
     task.env[op.result] = task.cta.barriers[op.result] = barriers
-    for barrier in barriers:
-        task.machine.order.made(task, barrier)
+    for barrier, old in zip(barriers, before):
+        task.machine.order.made(task, barrier, old)
 
 
 @handles("barrier_index")

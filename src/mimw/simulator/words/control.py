@@ -101,6 +101,7 @@ def while_(task, op):
 def warp_specialize(task, op):
     """Every region becomes a task with a copy of what this one knows; this one goes on when all have ended."""
     children, starts = [], first_warps(op.attrs["tasks"])
+    task.cta.drop(task, task_names(op))
     for name, spec, block, warp in zip(task_names(op), op.attrs["tasks"], op.blocks, starts):
         child = task.machine.task_class(task.machine, task.cta, name, dict(task.env), spec.num_warps, warp, task.clock, task)
         children.append(_spawn(child, block))
@@ -108,8 +109,7 @@ def warp_specialize(task, op):
     task.end_stretch()
     while any(not child.finished for child in children):
         yield Wait(op, "join", task, lambda: "its tasks to end")
-    for child in children:
-        task.machine.order.join(task, child)
+    task.machine.order.join(task, children)
     task.clock = task.stretch = max(child.clock for child in children)
     _assign(task, op.results, [given[value] for value in op.blocks[0].yielded])
 

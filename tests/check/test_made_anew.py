@@ -1,0 +1,143 @@
+"""Tasks, barriers and buffers that a loop makes anew: the memory model says of them what it says of those made once, though a task
+goes on with the strand of one before it, and a barrier with the lane of one before it, where that one is known to be over."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+from mimw.simulate import prepare
+from mimw.simulator import run, watching
+
+WIDTH = 64
+
+
+@mimw.jit
+def groups(source, out, WIDTH: tl.constexpr, WAITED: tl.constexpr):
+    """out = the sum of two rows, each copied by a task of its own. WAITED: each waits for its group; otherwise only the second."""
+    rows = tlx.local_alloc((WIDTH, ), tl.float32, 2)
+    for i in range(2):
+        with tlx.async_tasks():
+            with tlx.async_task("default"):
+                tlx.named_barrier_wait(9, 256)
+            with tlx.async_task(num_warps=4):
+                tlx.async_load(source + i * WIDTH + tl.arange(0, WIDTH), rows[i])
+                tlx.async_load_commit_group()
+                if WAITED or i > 0:
+                    tlx.async_load_wait_group(0)
+                tlx.named_barrier_wait(9, 256)
+    tl.store(out + tl.arange(0, WIDTH), tlx.local_load(rows[0]) + tlx.local_load(rows[1]))
+
+
+@mimw.jit
+def lanes(x_desc, out, trips, WIDTH: tl.constexpr, WAITED: tl.constexpr):
+    """A barrier a trip, on which a row lands. Not WAITED: the first trip's barrier is not waited for, those behind it are."""
+    rows, elsewhere = tlx.local_alloc((1, WIDTH), tl.float32, 4), tlx.local_alloc((1, WIDTH), tl.float32, 1)
+    for i in range(trips):
+        landed = tlx.alloc_barriers(1)
+        tlx.barrier_expect_bytes(landed[0], 4 * WIDTH)
+        tlx.async_descriptor_load(x_desc, rows[i % 4], [i, 0], landed[0])
+        if WAITED or i > 0:
+            tlx.barrier_wait(landed[0], 0)
+        if i == 2:
+            tl.store(out + tl.arange(0, WIDTH)[None, :], tlx.local_load(rows[0]))
+        for _ in range(4):
+            tlx.local_store(elsewhere[0], tl.zeros((1, WIDTH), tl.float32))     # meanwhile the row may land
+        tlx.fence("async_shared")
+
+
+@mimw.jit
+def everything(x_desc, source, out, trips, WIDTH: tl.constexpr):
+    """out = trips times the row: buffers, barriers and tasks are made in each trip."""
+    total = tl.zeros((1, WIDTH), tl.float32)
+    for _ in range(trips):
+        row, copied = tlx.local_alloc((1, WIDTH), tl.float32, 1), tlx.local_alloc((WIDTH, ), tl.float32, 1)
+        half = tlx.local_alloc((1, WIDTH), tl.float32, 1)
+        full = tlx.alloc_barriers(1)
+        with tlx.async_tasks():
+            with tlx.async_task("default"):
+                tlx.barrier_wait(full[0], 0)
+                tlx.local_store(half[0], tlx.local_load(row[0]) * 0.5)
+            with tlx.async_task(num_warps=1):
+                tlx.barrier_expect_bytes(full[0], 4 * WIDTH)
+                tlx.async_descriptor_load(x_desc, row[0], [0, 0], full[0])
+            with tlx.async_task(num_warps=4):
+                tlx.async_load(source + tl.arange(0, WIDTH), copied[0])
+                tlx.async_load_commit_group()
+                tlx.async_load_wait_group(0)
+        total += tlx.local_load(half[0]) + tlx.local_load(copied[0])[None, :] * 0.5
+    tl.store(out + tl.arange(0, WIDTH)[None, :], total)
+
+
+def of_groups(waited):
+    source, out = np.random.default_rng(0).integers(0, 9, (2, WIDTH)).astype(np.float32), np.zeros(WIDTH, np.float32)
+    return source, out, (source, out), dict(WIDTH=WIDTH, WAITED=waited)
+
+
+def of_lanes(waited, trips=5):
+    x, out = np.random.default_rng(0).integers(0, 9, (trips, WIDTH)).astype(np.float32), np.zeros(WIDTH, np.float32)
+    return x, out, (mimw.TensorDescriptor.from_tensor(x, [1, WIDTH]), out, trips), dict(WIDTH=WIDTH, WAITED=waited)
+
+
+def of_everything(trips):
+    row, out = np.ones((1, WIDTH), np.float32), np.zeros(WIDTH, np.float32)
+    return (mimw.TensorDescriptor.from_tensor(row, [1, WIDTH]), row, out, trips), out
+
+
+def test_copies_of_tasks_made_anew():
+    source, out, args, meta = of_groups(True)
+    mimw.simulate(groups, 1, *args, **meta)
+    assert (out == source.sum(0)).all()
+    report = mimw.check(groups, 1, *args, **meta)
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_later_tasks_wait_is_not_for_an_earlier_tasks_copy(seed):
+    _, _, args, meta = of_groups(False)
+    report = mimw.check(groups, 1, *args, seeds=[seed], shrink=False, **meta)
+    assert {finding.kind for finding in report.findings} <= {"DataRace", "CopyReadEarly"} and not report.ok
+
+
+def test_copies_on_barriers_made_anew():
+    x, out, args, meta = of_lanes(True)
+    mimw.simulate(lanes, 1, *args, **meta)
+    assert (out == x[0]).all()
+    report = mimw.check(lanes, 1, *args, **meta)
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_later_barriers_phase_is_not_an_earlier_ones(seed):
+    _, _, args, meta = of_lanes(False)
+    report = mimw.check(lanes, 1, *args, seeds=[seed], shrink=False, **meta)
+    assert {finding.kind for finding in report.findings} <= {"DataRace", "CopyReadEarly"} and not report.ok
+
+
+def test_clocks_do_not_grow():
+    """Others take the strands of tasks, barriers and groups of copies that are over: in 5 trips as in 40 there are as many."""
+    strands = []
+    for trips in (5, 40):
+        args, out = of_everything(trips)
+        launch = prepare(everything, (1, ), args, dict(WIDTH=WIDTH))
+        clocks = []
+
+        def watch(machine):
+            leave = machine.order.leave
+            machine.order.leave = lambda cluster: (clocks.append(dict(cluster.ctas[0].tasks[0].strand.clock)), leave(cluster))
+
+        token = watching.set(watch)
+        try:
+            run(launch.program, launch.grid, launch.values, races=True)
+        finally:
+            watching.reset(token)
+        assert (out == trips).all()
+        strands.append(len(clocks[0]))
+    assert strands[0] == strands[1] > 4, strands
+
+
+def test_everything_made_anew_is_right():
+    args, _ = of_everything(4)
+    report = mimw.check(everything, 1, *args, WIDTH=WIDTH)
+    assert report.ok, report
