@@ -2,28 +2,20 @@
 
 import numpy as np
 
-from mimw.ir import Site
+from mimw.ir import Place, Site
 from mimw.ir.types import Buffer, Scalar
 from mimw.simulator.memory.tensor_memory import TensorMemory
 
 
-class Place:
-    """An array of `count` buffers of `size` columns from `offset` on."""
-
-    def __init__(self, offset, size, count=1):
-        self.offset, self.size, self.stride, self.count, self.slots = offset, size, size, count, count
-        self.group_size, self.is_contiguous = 1, True
-
-
 def array(memory, rows, columns, offset=0):
-    return memory.array("acc", Buffer(Scalar("fp32"), (rows, columns), 1, "tmem"), Place(offset, columns), Site("x.py", 1))
+    return memory.array("acc", Buffer(Scalar("fp32"), (rows, columns), 1, "tmem"), Place(offset, columns, columns, 1), Site("x.py", 1))
 
 
 def test_every_lane_of_a_buffer_holds_garbage():
     memory = TensorMemory.of_columns(128)
     low, high = array(memory, 64, 32), array(memory, 128, 64, offset=64)
     assert np.isnan(low.data).all() and np.isnan(high.data).all() and not low.marks.any()
-    assert memory.lanes == [128] and memory.halved.lanes == [0], "nobody looks at the rest"
+    assert memory.lanes == [128], "nobody looks at the rest"
 
 
 def test_a_later_array_spoils_nothing_that_is_written():

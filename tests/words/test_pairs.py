@@ -276,17 +276,3 @@ def test_64_rows_a_cta_lie_in_128_lanes(columns):
     assert re.search(r"tcgen05\.alloc\S+ \[%r\d+\], (\d+);", ptx)[1] == str(columns // 2)
     loads = ptx[ptx.rindex("tcgen05.mma"):]
     assert f"tcgen05.ld.sync.aligned.32x32b.x{columns // 2}.b32" in loads and "shfl" not in loads
-
-
-@mimw.jit
-def cut(p):
-    acc = tlx.local_alloc((64, 128), tl.float32, 1, tlx.storage_kind.tmem)
-    a, b = tlx.local_alloc((64, 64), tl.float16, 1), tlx.local_alloc((64, 64), tl.float16, 1)
-    tlx.async_dot(a[0], b[0], acc[0], two_ctas=True, force_async=True)
-    x = tlx.local_load(tlx.subslice(acc[0], 0, 64))
-    tl.store(p + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], x)
-
-
-def test_some_columns_of_64_rows_are_refused_when_compiled():
-    with pytest.raises(Exception, match="some columns of a buffer of 64 rows in a kernel of pairs"):
-        compiled(cut, dict(p="*fp32"))

@@ -56,6 +56,7 @@ class Placement:
     allocated: tuple[int, ...]
     place: Place | None = None
     storage_bytes: int = 0
+    half: int | None = None     # of a part of a buffer of tensor memory whose rows have halves in lanes of their own: which of them
 
 
 @dataclass

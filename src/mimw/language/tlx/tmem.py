@@ -68,9 +68,12 @@ def subslice(buf, offset: tl.constexpr, size: tl.constexpr, _semantic=None) -> b
     args:      buf    - one buffer in tensor memory, of shape (rows, n)
                offset - the first column, in elements; a whole number of 32-bit columns
                size   - how many elements of each row, a power of two
+    pairs:     in a kernel with products of pairs of CTAs a row of 64 has its right half in another lane: columns of one half only,
+               and no accumulator; a load hands them from the two warps that reach them to all
     not:       a copy: the view shares the memory; of shared memory (`local_slice` takes both)
-    errors:    KernelError for anything but one buffer in tensor memory, and for columns outside it or parts of a column; ValueError
-               for a size that is no power of two
+    errors:    KernelError for anything but one buffer in tensor memory, for columns outside it or parts of a column, and for
+               columns of both halves as above; ValueError for a size that is no power of two; NotYet for columns of one half
+               that an `if` or a loop hands on
     lowers to: ttng.tmem_subslice
     """
     buf = one_buffer("subslice", "buf", buf)

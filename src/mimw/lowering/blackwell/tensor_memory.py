@@ -11,7 +11,8 @@ other tasks and of operations in flight. A view keeps the layout of the array it
 
 from __future__ import annotations
 
-from ...errors import NotYet
+from dataclasses import replace
+
 from ...ir import Buffer, Op, Place, Tensor
 from ...ir.layouts import Linear, RegisterLayout, TensorMemory
 from ...ir.tensor_memory import ATOMS, LANES, holds_scales, layout_of, lying, tile_of
@@ -20,6 +21,7 @@ from ..anchor import anchored
 from ..choice import chosen
 from ..emitter import Emitter, Placement, emits
 from .descriptors import memory_type, part
+from .halves import half_load, half_store
 from .tables import table, table_slice
 
 SPACE = "tmem"
@@ -74,13 +76,17 @@ def buffer_slice(emitter: Emitter, op: Op):
     """Columns of one buffer, from a constant on."""
     if holds_scales(op.buffer.type):
         return table_slice(emitter, op)
-    if lying(op.buffer.type, emitter.program.in_pairs) != op.buffer.type and op.result.type != op.buffer.type:
-        raise NotYet("not yet: some columns of a buffer of 64 rows in a kernel of pairs of CTAs, where both halves of a row lie in "
-                     "lanes of their own", op.site, hint="load the whole buffer, or give each CTA 128 rows")
-    emitter.placed[op.result] = emitter.placed[op.buffer]
+    had, offset, width = emitter.placed[op.buffer], op.offsets[1], op.result.type.shape[1]
     lies = lying(op.result.type, emitter.program.in_pairs)
-    type_ = memory_type(emitter, lies.element, lies.shape, emitter.placed[op.result])
-    return emitter.builder.create_tmem_subslice(type_, emitter.of(op.buffer), op.offsets[1], 1)
+    whole = lying(op.buffer.type, emitter.program.in_pairs)
+    if had.half is None and whole != op.buffer.type and op.result.type != op.buffer.type:
+        half, offset = divmod(offset, whole.shape[1])       # `check_pairs`: they all lie in one
+        had = replace(had, half=half)
+    if had.half is not None:
+        lies = replace(op.result.type, shape=(LANES, width))
+    emitter.placed[op.result] = had
+    type_ = memory_type(emitter, lies.element, lies.shape, had)
+    return emitter.builder.create_tmem_subslice(type_, emitter.of(op.buffer), offset, 1)
 
 
 def buffer_reinterpret(emitter: Emitter, op: Op):
@@ -89,6 +95,8 @@ def buffer_reinterpret(emitter: Emitter, op: Op):
     emitter.placed[op.result] = had
     if had.storage_bytes:
         return emitter.of(op.buffer)
+    if had.half is not None:
+        type_ = replace(op.type, shape=(LANES, op.type.shape[1]))
     result = memory_type(emitter, type_.element, type_.shape, had)
     if type_.count:
         shape = (emitter.tensor_columns // had.place.size, *type_.shape)
@@ -106,6 +114,8 @@ def tmem_load(emitter: Emitter, op: Op):
     lies = lying(op.buffer.type, in_pairs)
     if holds_scales(op.buffer.type):
         loaded, tile = table(emitter, op), None
+    elif emitter.placed[op.buffer].half is not None:
+        loaded, tile = half_load(emitter, op, shapes[0]), shapes[0]
     elif lies == op.buffer.type:
         loaded = emitter.builder.create_tmem_load(emitter.types.tensor(type_, tile), emitter.of(op.buffer))
     else:
@@ -131,6 +141,9 @@ def _same(one: Linear, other: RegisterLayout) -> bool:
 @emits("tmem_store")
 def tmem_store(emitter: Emitter, op: Op):
     value, type_ = emitter.operand(op, "value"), op.value.type
+    if emitter.placed[op.buffer].half is not None:
+        half_store(emitter, op, value)
+        return
     lies = lying(op.buffer.type, emitter.program.in_pairs)
     if lies != op.buffer.type:
         value = _by_halves(emitter, value, (type_.shape[0], 2, lies.shape[1]), lies.shape)

@@ -7,14 +7,14 @@ example:
 
 Row r of a buffer is lane r here, for buffers of 64 rows as well, which the hardware keeps in half the lanes of each warp:
 buffers of 64 and of 128 rows that share columns hold nothing of each other that could be meant (PTX ISA, tcgen05.mma, data path
-layouts). In kernels of pairs of CTAs buffers of 64 rows have their right halves in lanes of their own; here they lie in a plane of
-twice the columns, `halved`, so that rows stay rows. A table of scales has bytes of its own per row and column; the hardware packs
-32 rows and 4 columns of it into one column of lanes.
+layouts). In kernels of pairs of CTAs row r of 64 has its left half in lane r and its right half in lane 64 + r, as on the hardware
+(`Halved`), so buffers of 64 and of 128 rows have there what each other wrote. A table of scales has bytes of its own per row and
+column; the hardware packs 32 rows and 4 columns of it into one column of lanes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ...ir.tensor_memory import COLUMN_BYTES, lying
 from ..machine.tasks import InFlight
 from .tensor_aliases import Columns
 from .values import numpy_type
-from .views import Allocation, View
+from .views import WRITTEN, Allocation, View
 
 _GARBAGE = 0xFF         # of which floating-point types make no number
 _MOST_LANES = 512       # rows of the tallest table of scales
@@ -35,7 +35,6 @@ class TensorMemory:
 
     data: np.ndarray
     marks: np.ndarray
-    halved: TensorMemory | None = None
     lanes: list[int] = field(default_factory=lambda: [0])       # one number: how many hold garbage, those that a buffer has
     coming: list[InFlight] = field(default_factory=list)
     columns: Columns = field(init=False)
@@ -46,8 +45,7 @@ class TensorMemory:
     @classmethod
     def of_columns(cls, columns: int) -> TensorMemory:
         """Fresh memory: garbage, nothing written."""
-        planes = (cls._plane(columns), cls._plane(2 * columns))
-        return cls(*planes[0], cls(*planes[1]))
+        return cls(*cls._plane(columns))
 
     @staticmethod
     def _plane(columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,18 +61,65 @@ class TensorMemory:
     def array(self, name: str, type_, place, site, in_pairs: bool = False) -> View:
         """The buffers of one array; those of a slot are an axis of their own unless all follow each other. `in_pairs`: in a kernel
         of pairs of CTAs."""
-        if in_pairs and lying(type_, True) != type_:
-            wide = replace(place, offset=2 * place.offset, stride=2 * place.stride, size=2 * place.size)
-            return self.halved.array(name, type_, wide, site)
         dtype, (rows, columns) = numpy_type(type_.element, site), type_.shape
-        self._spoil(rows)
         split = place.group_size > 1 and not place.is_contiguous
         count = (place.slots, place.group_size) if split else (place.count, )
         steps = (place.stride, place.size) if split else (place.size if place.is_contiguous else place.stride, )
-        width = self.data.shape[1]
-        parts = (np.ndarray((*count, rows, columns), kind, memory, place.offset * COLUMN_BYTES,
-                            (*(step * COLUMN_BYTES for step in steps), width, dtype.itemsize))
-                 for kind, memory in ((dtype, self.data), (np.dtype(f"i{dtype.itemsize}"), self.marks)))
+        width, size = self.data.shape[1], dtype.itemsize
+        shape, strides, kind = (rows, columns), (width, size), View
+        if in_pairs and lying(type_, True) != type_:
+            shape, strides, kind = (rows, 2, columns // 2), (width, rows * width, size), Halved
+        self._spoil(rows * (1 if kind is View else 2))
+        parts = (np.ndarray((*count, *shape), element, memory, place.offset * COLUMN_BYTES,
+                            (*(step * COLUMN_BYTES for step in steps), *strides))
+                 for element, memory in ((dtype, self.data), (np.dtype(f"i{size}"), self.marks)))
         allocation = Allocation(name, self.coming, space="tensor")
         self.columns.add(allocation, place)
-        return View(allocation, *parts, group_size=place.group_size if split else 1)
+        return kind(allocation, *parts, group_size=place.group_size if split else 1)
+
+
+@dataclass(eq=False, slots=True)
+class Halved(View):
+    """A buffer of rows in halves, or an array: data and marks have the axes row, half, and column of a half."""
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        *ahead, halves, columns = self.data.shape
+        return (*ahead, halves * columns)
+
+    @property
+    def tile(self) -> np.ndarray:
+        return self.data.reshape(self.extents)
+
+    def part(self, select, path: str) -> Halved:
+        """One buffer of an array."""
+        return Halved(self.allocation, self.data[select], self.marks[select], self.path + path)
+
+    def cut(self, box: tuple[slice, ...], path: str) -> View:
+        """All columns, or some of one half (`passes/check_pairs.py` has refused others)."""
+        columns, half = box[1], self.data.shape[-1]
+        if columns.stop - columns.start > half:
+            return self.part(..., path)
+        which, first = divmod(columns.start, half)
+        select = slice(None), which, slice(first, first + columns.stop - columns.start)
+        return View(self.allocation, self.data[select], self.marks[select], self.path + path)
+
+    def seen_as(self, type_, site) -> View | None:
+        """The same halves as elements of another type."""
+        if lying(type_, True) == type_:
+            return None
+        dtype = numpy_type(type_.element, site)
+        parts = (part.view(kind) for part, kind in ((self.data, dtype), (self.marks, np.dtype(f"i{dtype.itemsize}"))))
+        return Halved(self.allocation, *parts, f"{self.path} as {type_}", self.group_size)
+
+    def read(self, task, op, where=...) -> np.ndarray:
+        self.check(task, op, where)
+        return self.tile.copy()
+
+    def write(self, tile: np.ndarray) -> None:
+        self.data[...] = tile.reshape(self.data.shape)
+        self.marks[...] = WRITTEN
+
+    def element(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        *ahead, half, column = index
+        return (*ahead, half * self.data.shape[-1] + column)

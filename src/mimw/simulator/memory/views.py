@@ -80,6 +80,20 @@ class View:
         """A view of a part; `select` is a numpy index made of integers and slices."""
         return View(self.allocation, self.data[select], self.marks[select], self.path + path)
 
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape of the buffer."""
+        return self.data.shape
+
+    @property
+    def tile(self) -> np.ndarray:
+        """The elements as a tile of that shape, whether they have been written or not."""
+        return self.data
+
+    def cut(self, box: tuple[slice, ...], path: str) -> View:
+        """A part of one buffer, a slice of each dimension."""
+        return self.part(box, path)
+
     def trans(self, order: tuple[int, ...]) -> View:
         return self._parts.get(order) or self.keep(order, View(
             self.allocation, self.data.transpose(order), self.marks.transpose(order), self.path + ".T"))
@@ -140,6 +154,10 @@ class View:
         self.allocation.coming.remove(copy)
         self.write(tile)
 
+    def element(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        """Which element of the buffer lies at an index of `data`."""
+        return index
+
     def check(self, task, op, where=..., of: str = "") -> None:
         """Refuse to read an element (of those at the numpy index `where`) that nobody has written or whose data are still
         on their way. `of`: whose memory it is, if not the task's."""
@@ -149,6 +167,7 @@ class View:
         if where is not ...:
             index = tuple(int(along[index]) for along in where)
         element = self.marks[tuple(slice(i, i + 1) for i in index)]
+        index = self.element(index)
         for copy in self.allocation.coming:
             if np.shares_memory(element, copy.destination.marks):
                 raise fail(CopyReadEarly, task, op, f"{op.name} reads {self.name}{of}, element {index}, before the "

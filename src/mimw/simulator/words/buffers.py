@@ -60,13 +60,13 @@ def buffer_slice(task, op):
 
 
 def _sliced(task, op, view: View, offsets: tuple[int, ...], shape: tuple[int, ...]) -> View:
-    for axis, (offset, size, extent) in enumerate(zip(offsets, shape, view.data.shape)):
+    for axis, (offset, size, extent) in enumerate(zip(offsets, shape, view.extents)):
         if offset < 0 or offset + size > extent:
             raise fail(OutOfBounds, task, op, f"elements {offset} to {offset + size} along axis {axis} of {view.name}, "
                        f"which has {extent} there")
     box = tuple(slice(offset, offset + size) for offset, size in zip(offsets, shape))
     text = ", ".join(f"{offset}:{offset + size}" for offset, size in zip(offsets, shape))
-    return view.part(box, f"[{text}]")
+    return view.cut(box, f"[{text}]")
 
 
 @handles("buffer_trans")

@@ -55,7 +55,7 @@ def multiply(task, op, name: str, operands: tuple[str, ...], product: Callable[.
     for cta, half in halves.items():
         acc, own = half.pop("acc"), tuple(half.values())
         queued(task, op, name, start + duration + costs.DOT_LATENCY, (*own, *b), acc,
-               lambda acc=acc, own=own: product(acc.data if adds else None, b, *own), by_its_barriers, cta, adds)
+               lambda acc=acc, own=own: product(acc.tile if adds else None, b, *own), by_its_barriers, cta, adds)
 
 
 def joined(b: tuple) -> np.ndarray:

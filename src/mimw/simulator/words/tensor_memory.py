@@ -65,7 +65,7 @@ def multiply(task, op, name: str, operands: tuple, product: Callable[[np.ndarray
     for operand in (*operands, acc) if adds else operands:
         check_queued(task, op, operand)
     dot = queued(task, op, name, start + duration + costs.DOT_LATENCY, operands, acc,
-                 lambda: product(acc.data if adds else None), by_its_barriers, adds=adds)
+                 lambda: product(acc.tile if adds else None), by_its_barriers, adds=adds)
     if op.attrs.get("waits"):
         task.machine.order.commit(task, GROUP)
         while not dot.landed:
