@@ -432,6 +432,20 @@ def async_dot__two_ctas(y):
     tl.store(y + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :], tlx.local_load(acc))
 
 
+@clustered
+def async_dot_scaled__two_ctas(y):
+    a, b = tlx.local_alloc((128, 128), tl.float8e5, 1)[0], tlx.local_alloc((64, 128), tl.float8e5, 1)[0]
+    acc = tlx.local_alloc((128, 128), tl.float32, 1, tlx.storage_kind.tmem)[0]
+    scales = tlx.local_alloc((1, 1, 32, 16), tl.uint8, 1)[0]
+    tlx.local_store(a, tl.zeros((128, 128), tl.float8e5))
+    tlx.local_store(b, tl.zeros((64, 128), tl.float8e5))
+    tlx.local_store(scales, tl.full((1, 1, 32, 16), 127, tl.uint8))
+    tlx.fence("async_shared")
+    tlx.cluster_barrier()
+    tlx.async_dot_scaled(a, tlx.local_trans(b), acc, scales, "e5m2", scales, "e5m2", use_acc=False, two_ctas=True)
+    tl.store(y + tl.arange(0, 128)[:, None] * 32 + tl.arange(0, 32)[None, :], tlx.local_load(tlx.subslice(acc, 0, 32)))
+
+
 @probe
 def dot_scaled():
     a, scale = tl.zeros((128, 128), tl.float8e5), tl.zeros((128, 4), tl.uint8)

@@ -37,7 +37,8 @@ FAMILIES = {
               "make_tensor_descriptor reinterpret_tensor_descriptor",
     "Clusters": "cluster_cta_rank cluster_size_1d remote_view remote_shmem_store async_remote_shmem_store "
                 "async_remote_shmem_copy",
-    "Matrix multiply": "async_dot async_dot__tmem async_dot__two_ctas async_dot_wait async_dot_scaled tcgen05_commit dot_scaled",
+    "Matrix multiply": "async_dot async_dot__tmem async_dot__two_ctas async_dot_wait async_dot_scaled async_dot_scaled__two_ctas "
+                       "tcgen05_commit dot_scaled",
     "Cluster launch control": "clc_create_context clc_producer clc_consumer _alloc_clc_responses _clc_issue _clc_query",
     "Layouts": "require_layout release_layout assert_same_layout dump_layout require_amd_wmma_layout layout swizzled_layout "
                "swizzled_shared_layout_encoding nv_mma_shared_layout_encoding padded_shared_layout_encoding "

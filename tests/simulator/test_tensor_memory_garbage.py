@@ -8,7 +8,8 @@ from mimw.simulator.memory.tensor_memory import TensorMemory
 
 
 def array(memory, rows, columns, offset=0):
-    return memory.array("acc", Buffer(Scalar("fp32"), (rows, columns), 1, "tmem"), Place(offset, columns, columns, 1), Site("x.py", 1))
+    place = Place(offset, columns, columns, 1)
+    return memory.array("acc", Buffer(Scalar("fp32"), (rows, columns), 1, "tmem"), place, Site("x.py", 1))
 
 
 def test_every_lane_of_a_buffer_holds_garbage():
