@@ -61,7 +61,7 @@ def _without_tokens(program: Program) -> Program:
 
 
 def _lines(program: Program) -> dict:
-    used = SYNC | ATOMIC | {"alloc_barriers", "tma_load_multicast", *_INDEXED}
+    used = SYNC | ATOMIC | {"alloc_barriers", "tma_load_multicast", "clc_query", *_INDEXED}
     return {(op.name, op.site): op for op in program.walk() if op.name in used}
 
 
@@ -92,6 +92,8 @@ def _edits(op: Op, ctas: int) -> Iterator[tuple[str, Callable[[Op], list[Op]]]]:
     if name.startswith("named_barrier"):
         yield "threads + 32", lambda op: [_with(op, "threads", _of(op, "threads") + 32)]
         yield "next barrier", lambda op: [_with(op, "barrier", 8 + (_of(op, "barrier") + 1) % 8)]
+    if name == "clc_query":     # who asks so ends, and the work that the answer brought is nobody's
+        yield "taken for a refusal", lambda op: [Op("constant", (-1, I32), (result, ), site=op.site) for result in op.results]
     if name == "alloc_barriers":
         yield "count + 1", lambda op: [_with(op, "arrive_count", op.args[1] + 1)]
         if op.args[1] > 1:

@@ -53,12 +53,15 @@ def _library_gemm(**configuration) -> tuple:
     return gemm.kernel, *gemm.arguments(a, b, c, 2, gemm.Configuration(**configuration))
 
 
-def _gathered_product() -> tuple:
-    """Two programs with two output tiles each; some rows come from nowhere, some go nowhere."""
+def _gathered_product(blackwell: bool = False) -> tuple:
+    """Two programs with two output tiles each; some rows come from nowhere, some go nowhere. On Blackwell one program with four."""
     a, b = _numbers((100, 192), (192, 128), dtype=ml_dtypes.bfloat16)
     random, c = np.random.default_rng(0), np.zeros((200, 128), ml_dtypes.bfloat16)
     source, target = random.integers(-9, 109, 190).astype(np.int32), random.permutation(220)[:190].astype(np.int32)
     chosen = gather_matmul_scatter.Configuration(bm=128, bn=64, stages=2, staging=1, load_warps=2)
+    if blackwell:
+        made = gather_matmul_scatter.arguments(a, b, c, source, target, 1, chosen, blackwell=True)
+        return gather_matmul_scatter.blackwell_kernel, *made
     return gather_matmul_scatter.kernel, *gather_matmul_scatter.arguments(a, b, c, source, target, 2, chosen)
 
 
@@ -188,6 +191,8 @@ CASES = (
     Case("GEMM, ping-pong", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
     Case("Gather, GEMM, scatter", "src/mimw/kernels/gather_matmul_scatter/kernel.py", _gathered_product),
+    Case("Gather, GEMM, scatter, Blackwell", "src/mimw/kernels/gather_matmul_scatter/blackwell.py", lambda: _gathered_product(True),
+         target="sm_100a"),
     Case("Attention", "src/mimw/kernels/attention/kernel.py", _attention),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),

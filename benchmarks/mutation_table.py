@@ -9,10 +9,10 @@ HEAD = """# Mutation score of `mimw check`
 Made by `python -m benchmarks.mutations --out docs/MUTATIONS.md`, with the rows in `benchmarks/results/mutations.jsonl`
 ({dates}; {minutes} minutes on one core of a shared machine). Each mutant changes one synchronising line of a kernel, in every
 place where it was inlined: drop, duplicate, swap with its neighbour (which moves releases early and waits late), shift the phase,
-change a count or bytes, drop a fence, take the next buffer or barrier, weaken an atomic. *Wrong* ones are caught or missed, and
-the score is caught / wrong; *equivalent* ones are listed below with the argument. *Alarms* are findings on the unchanged kernel,
-over so many runs. Missed ones that multiply by another tile, which is there as well, break no rule of synchronisation: a test that
-compares with numpy finds them (`only_numbers_show` in tests/tutorials plants them).
+change a count or bytes, drop a fence, take the next buffer or barrier, weaken an atomic, take a launcher's answer for a refusal.
+*Wrong* ones are caught or missed, and the score is caught / wrong; *equivalent* ones are listed below with the argument. *Alarms*
+are findings on the unchanged kernel, over so many runs. Missed ones that multiply by another tile, which is there as well, break
+no rule of synchronisation: a test that compares with numpy finds them (`only_numbers_show` in tests/tutorials plants them).
 
 | Kernel | Mutants | Caught | Missed | Equivalent | Score | Alarms (runs) |
 |---|---|---|---|---|---|---|

@@ -165,7 +165,7 @@ def addmm(a_desc, b_desc, d_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.cons
 #
 # The other way to tell the even CTA that the odd one is ready: loads without `two_ctas`, each CTA waits for its own bytes and
 # then arrives on a barrier of the even CTA, `barrier_arrive(both[slot], 1, remote_cta_rank=0)`. It takes a warp in the odd
-# CTA and a way between SMs for each slot.
+# CTA and a way between SMs for each slot (tests/kernels/pair_addmm.py).
 
 
 def arguments(a, b, d, c, BM=128, BN=256, BK=64, GROUP_M=8, STAGES=5, PARTS=4, PLACES=3, ANSWERS=2):
