@@ -239,11 +239,11 @@ class OperandOverwritten(DataRace):
 
 
 class SourceOverwritten(DataRace):
-    """Written while a TMA store, or a `tmem_copy`, may still read it."""
+    """Written while a TMA store, or a `tmem_copy`, may still read it; also a store's descriptor."""
 
 
 class SlotReusedEarly(DataRace):
-    """Written before the reads of another task are known to be done."""
+    """Written before the reads of another task, or those of a descriptor by a load, are known to be done."""
 
 
 class UnfinishedAtExit(DataRace):

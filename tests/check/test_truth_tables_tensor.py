@@ -223,3 +223,62 @@ def test_arrays_that_share_columns(again, early, apart):
 def test_an_array_that_another_one_has_overwritten_is_named():
     one = found(overlay(again=False), "UnwrittenRead")
     assert len(lines_of(one)) == 2 and "'p' shares it" in one.message and "column 0 of its 16" in one.message
+
+
+@mimw.jit
+def told_twice(a_ptr, c_ptr, PRODUCT: tl.constexpr, COMMIT: tl.constexpr, BETWEEN: tl.constexpr, COUNT: tl.constexpr,
+               BY_TASKS: tl.constexpr):
+    """A barrier in `mBarriers` and in a commit behind that, one after the other or with a wait between."""
+    tile = tlx.local_alloc((64, 16), tl.float16, 1)
+    acc = tlx.local_alloc((64, 16), tl.float32, 1, tlx.storage_kind.tmem)
+    done, other = tlx.alloc_barriers(1, COUNT), tlx.alloc_barriers(1)
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tlx.local_store(tile[0], tl.load(a_ptr + at))
+    tlx.fence("async_shared")
+    with tlx.async_tasks():
+        with tlx.async_task("default"):
+            if BY_TASKS:
+                tlx.barrier_wait(done[0], 0)                                                                    # waited for
+                if BETWEEN:
+                    tlx.barrier_arrive(other[0])
+                    tlx.barrier_wait(done[0], 1)
+                here = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+                tl.store(c_ptr + here, tlx.local_load(acc[0]))
+        with tlx.async_task(num_warps=4):
+            if PRODUCT:
+                tlx.async_dot(tile[0], tlx.local_slice(tile[0], [0, 0], [16, 16]), acc[0], use_acc=False, mBarriers=[done[0]])
+            else:
+                tlx.async_dot(tile[0], tlx.local_slice(tile[0], [0, 0], [16, 16]), acc[0], use_acc=False, force_async=True)
+            if BETWEEN and BY_TASKS:
+                tlx.barrier_wait(other[0], 0)
+            if BETWEEN and not BY_TASKS:
+                tlx.barrier_wait(done[0], 0)
+            if COMMIT:
+                tlx.tcgen05_commit(done[0])
+            if not BY_TASKS:
+                tlx.barrier_wait(done[0], 1 if BETWEEN else 0)                                                  # waited for
+                there = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+                tl.store(c_ptr + there, tlx.local_load(acc[0]))
+
+
+@states("tcgen05_commit", "barrier_wait")
+def one_barrier_twice(product=True, commit=True, between=True, count=1, by_tasks=True):
+    return told_twice, (1, ), (np.ones((64, 16), np.float16), np.zeros((64, 16), np.float32)), dict(
+        PRODUCT=product, COMMIT=commit, BETWEEN=between, COUNT=count, BY_TASKS=by_tasks, target="sm_100a")
+
+
+@pytest.mark.parametrize("by_tasks", SWITCHES)
+@pytest.mark.parametrize("product, commit, between, count, is_right", [
+    (True, True, False, 1, False), (True, True, False, 2, True), (True, True, True, 1, True), (True, False, False, 1, True),
+    (False, True, False, 1, True), (True, False, False, 2, False),
+])
+def test_one_barrier_for_a_product_and_a_commit(product, commit, between, count, is_right, by_tasks):
+    """Each brings an arrival: right iff they are the arrivals of one phase, or the first is waited for before the second comes."""
+    assert right(one_barrier_twice(product, commit, between, count, by_tasks), "random") == is_right
+
+
+@pytest.mark.parametrize("by_tasks", SWITCHES)
+def test_one_barrier_twice_is_refused_before_any_run(by_tasks):
+    one = found(one_barrier_twice(between=False, by_tasks=by_tasks), "TooManyArrivals")
+    assert one.seed is None and "a product at" in one.message and "a tcgen05_commit at" in one.message
+    assert len(lines_of(one)) == 4 and "arrive_count=2" in str(one)

@@ -70,6 +70,10 @@ def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
 def _kind(earlier, later) -> type[DataRace]:
     if earlier.space == "global":
         return DataRace
+    if earlier.space == "descriptor":
+        if earlier.write or not later.write:
+            return DataRace
+        return SourceOverwritten if earlier.strand.group == "bulk" else SlotReusedEarly
     if not earlier.write and not _is_dot(earlier) and earlier.strand.group not in ("bulk", "tcgen05"):
         return SlotReusedEarly if earlier.strand.task is not later.strand.task else DataRace
     copied = earlier.write and earlier.strand.issued is not None
@@ -98,8 +102,8 @@ def _side(access) -> str:
 
 
 def _extent(access, span: tuple[int, int]) -> str:
-    """The bytes of a span; nothing of tensor memory, where a buffer is some columns of every lane."""
-    return "" if access.space == "tensor" else f", bytes {span[0]} to {span[1] - 1}"
+    """The bytes of a span; nothing of tensor memory, where a buffer is some columns of every lane, nor of a descriptor."""
+    return "" if access.space in ("tensor", "descriptor") else f", bytes {span[0]} to {span[1] - 1}"
 
 
 def _pipe_between(machine, earlier, later) -> tuple:

@@ -5,8 +5,9 @@ Input: a program. Output: nothing, or `TooFewArrivals` or `TooManyArrivals` with
     full = alloc_barriers(1, arrive_count=2)       one task arrives once, and another task waits: that wait never returns
 
 A barrier completes a phase after `arrive_count` arrivals. This check speaks only where it is certain; a kernel that it
-lets pass may still hang, and the simulator is the place to find that. It is certain of three things: more arrivals at
-once than a phase takes; a wait for a phase that all the arrivals of the kernel together, each as often as its loops go
+lets pass may still hang, and the simulator is the place to find that. It is certain of four things: more arrivals at
+once than a phase takes; commits of one stretch of a task that complete two phases, so that nobody can see the first
+of them in time; a wait for a phase that all the arrivals of the kernel together, each as often as its loops go
 round, do not complete; and slots that no task gives back, so that the task that fills them passes once round the ring
 and then never again.
 """
@@ -28,7 +29,7 @@ from ..analysis import (
     uses_of,
 )
 from ..errors import TooFewArrivals, TooManyArrivals
-from ..ir import Program
+from ..ir import Op, Program
 from ..ir.flow import bounds
 from ..target import Target
 
@@ -43,6 +44,7 @@ def check_arrivals(program: Program, target: Target) -> None:
         if array.escapes or uses.loops(array.op):
             continue
         _too_many(uses, array)
+        _committed_twice(uses, array)
         for wait in array.of_kind("wait"):
             if _never(uses, wait):
                 continue
@@ -165,6 +167,63 @@ def _too_many(uses: Uses, array: BarrierArray) -> None:
                 f"{at_once} times at once. What is too much corrupts the barrier.", one.op.site, array.op.site,
                 hint=_PER_THREAD if array.root.type.per_thread else
                 f"allocate with arrive_count={at_once}, or arrive {_times(array.arrive_count)}.")
+
+
+def _committed_twice(uses: Uses, array: BarrierArray) -> None:
+    """Refuse a barrier that a product is given, and a commit behind it: two phases, with nothing between that could let whoever
+    waits for the first one look."""
+    stretch = _stretch_of_commits(uses, array)
+    if array.pipe is not None or sum(one.count for one in stretch) < 2 * array.arrive_count:
+        return
+    symbols = Symbols(uses)
+    slot = _slot(uses, symbols, stretch[0])
+    waits = [one for one in array.of_kind("wait") if _slot(uses, symbols, one) == slot and _waits_for_the_first(uses, one)]
+    if waits:
+        wait = waits[0]
+        task, (one, other) = task_label(stretch[0].task), (stretch[0], stretch[1])
+        raise TooManyArrivals(
+            f"{array} takes {_arrivals(array.arrive_count)} a phase, and task '{task}' lets {_committed(one)} at {one.op.site} and "
+            f"{_committed(other)} at {other.op.site} arrive there, with no wait between. So two phases end, and the wait of task "
+            f"'{task_label(wait.task)}' at {wait.op.site} may find the second one over, and wait for ever.",
+            one.op.site, other.op.site, wait.op.site, array.op.site,
+            hint=f"give the barrier to one of the two, or allocate it with arrive_count={sum(each.count for each in stretch)}.")
+
+
+def _stretch_of_commits(uses: Uses, array: BarrierArray) -> list[BarrierAccess]:
+    """All that can arrive at a barrier of the array, if that is known to be commits that one task issues one after the other,
+    without a wait between; else nothing."""
+    arrivals, symbols = _arriving(uses, array), Symbols(uses)
+    if len(arrivals) < 2 or any(one.kind != "commit" for one in arrivals):
+        return []
+    first, last, block = arrivals[0].op, arrivals[-1].op, uses.place[arrivals[0].op].block
+    same = [(_slot(uses, symbols, one), _condition(symbols, one)) for one in arrivals]
+    if None in (same[0][0][0], same[0][1]) or same != same[:1] * len(same):
+        return []
+    if any(uses.place[one.op].block is not block for one in arrivals):
+        return []
+    begin, end = uses.position[first], uses.position[last]
+    return [] if any(_may_wait(op) for op in block.ops if begin < uses.position[op] < end) else arrivals
+
+
+def _condition(symbols: Symbols, access: BarrierAccess) -> tuple | None:
+    """Under which predicate an access happens, comparable (None: unknown)."""
+    return ("always", ) if access.predicate is None else symbols.of(access.predicate)
+
+
+def _may_wait(op: Op) -> bool:
+    """Whether the task may be held up at the op, or at one inside it."""
+    return any("sync" in one.row.effects or one.attrs.get("waits") for one in op.walk())
+
+
+def _waits_for_the_first(uses: Uses, wait: BarrierAccess) -> bool:
+    """Whether it surely waits, at first for the first phase."""
+    if wait.predicate is not None and not constant_of(uses, wait.predicate):
+        return False
+    return (constant_of if uses.conditional(wait.op) else first_value)(uses, wait.op.phase) == 0
+
+
+def _committed(one: BarrierAccess) -> str:
+    return "a product" if one.op.attrs.get("of_dot") else "a tcgen05_commit"
 
 
 def _too_few(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:

@@ -60,8 +60,8 @@ def make_tensor_descriptor(desc_ptr, base, shape, strides, block_shape: tl.const
     errors:    TypeError for a `desc_ptr` that is no slot or a `base` that is no scalar pointer; KernelError for an
                array of several slots; ValueError for the other limits; TargetError below sm_90, NotImplementedError on
                AMD
-    not:       while a copy through the slot's old descriptor may still run. TypeError for a `desc_ptr` that is no slot,
-               ValueError for the other limits.
+    not:       while a copy through the slot's old descriptor may still run, which `mimw.check` reports: SourceOverwritten under
+               a store, SlotReusedEarly under a load
     lowers to: ttng.tensormap_create, ttng.tensormap_fenceproxy_acquire (PTX tensormap.replace, tensormap.cp_fenceproxy)
     """
     if desc_ptr is not None and not isinstance(desc_ptr, tensor_descriptor_ptr):

@@ -146,7 +146,8 @@ def _check_order(a: buffered_tensor, b: buffered_tensor) -> None:
 def tcgen05_commit(mBarrier, two_ctas: tl.constexpr = False, _semantic=None) -> None:
     """Arrive once on a barrier when all tensor-core work that this task has issued so far is done.
 
-    args:      mBarrier - one barrier; not one that is also given to an `async_dot` for the same phase
+    args:      mBarrier - one barrier; not one that is also given to an `async_dot` for the same phase: where it surely is, the
+                          compiler refuses the kernel (TooManyArrivals)
                two_ctas - for products of pairs of CTAs: issued by the even CTA, on the barriers of both
     orders:    the task's earlier async_dots and tmem_copys, their reads and writes -> whoever waits for the phase; nothing else of
                the task (use barrier_arrive for that)

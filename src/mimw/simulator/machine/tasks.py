@@ -118,6 +118,7 @@ class Cta:
     barriers: dict[Value, Any] = field(default_factory=dict)
     units: dict[str, Unit] = field(default_factory=dict)
     named_barriers: dict[int, Any] = field(default_factory=dict)
+    descriptors: dict[tuple[str, Op], Any] = field(default_factory=dict)    # where those lie that its tasks make in no slot
     tasks: list[Task] = field(default_factory=list)
     live: int = 0
     refused: Op | None = None       # that saw first that a request for the work of another cluster was refused
@@ -147,7 +148,7 @@ class Cta:
         """It is over: what it held is free, whoever still knows its name."""
         for task in self.tasks:
             task.calls.clear()
-        for held in (self.memory, self.barriers, self.units, self.named_barriers, self.tasks):
+        for held in (self.memory, self.barriers, self.units, self.named_barriers, self.descriptors, self.tasks):
             held.clear()
 
 

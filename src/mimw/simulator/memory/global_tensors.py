@@ -16,6 +16,7 @@ import numpy as np
 from ...memory_model import ASYNC
 from ...memory_model.shadow import address_of
 from ...triton_port.interpreter import round_f32_to_tf32
+from .descriptor_places import DescriptorPlace
 from .global_memory import GlobalMemory
 
 PARTS = 4096        # blocks of a tensor that are remembered
@@ -44,6 +45,7 @@ class GlobalTensor:
     signed: bool
     nan: bool
     rounds: bool = False
+    lies: DescriptorPlace | None = None     # where the descriptor itself lies, if the kernel made it
     _parts: dict[tuple, Part | None] = field(default_factory=dict, init=False, repr=False)
 
     def read(self, memory: GlobalMemory, offsets, task, op, block=None) -> np.ndarray:
@@ -70,6 +72,8 @@ class GlobalTensor:
         """Note an access to what lies inside; `scope` for one that combines atomically."""
         order = actor.machine.order
         if order.active:
+            if self.lies is not None:
+                self.lies.touch(actor, op, write=False)
             part = self.part(memory, offsets, block or self.block, actor.task, op, "reaches")
             if part is not None:
                 if part.place is None:

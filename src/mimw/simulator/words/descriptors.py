@@ -10,17 +10,18 @@ from __future__ import annotations
 from ...errors import SimulatorMisuse, fail
 from ..machine.operands import offsets_of
 from ..machine.table import handles
+from ..memory.descriptor_places import DescriptorPlace, own_place
 from ..memory.global_tensors import REDUCTIONS, GlobalTensor
 from ..memory.values import numpy_type
 
 
 @handles("make_tensor_descriptor")
 def make_tensor_descriptor(task, op):
-    task.env[op.result] = described(task, op)
+    task.env[op.result] = described(task, op, own_place(task, op))
 
 
-def described(task, op) -> GlobalTensor:
-    """The descriptor that `op` makes of its operands `base`, `shape`, `strides` and `padding`."""
+def described(task, op, place: DescriptorPlace) -> GlobalTensor:
+    """The descriptor that `op` makes of its operands `base`, `shape`, `strides` and `padding`, in its place."""
     type_ = op.result.type
     dtype = numpy_type(type_.element, op.site)
     steps = tuple(offsets_of(task, op, op.strides))
@@ -33,8 +34,9 @@ def described(task, op) -> GlobalTensor:
     address = int(task.read(op.base, op))
     if address % 16:
         raise fail(SimulatorMisuse, task, op, f"the base address {address:#x} is no multiple of 16 bytes, as TMA wants it")
+    place.touch(task, op, write=True)
     return GlobalTensor(address, tuple(offsets_of(task, op, op.shape)), steps, type_.shape, dtype, type_.signed,
-                        "nan" in str(op.padding).lower())
+                        "nan" in str(op.padding).lower(), lies=place)
 
 
 @handles("descriptor_load")
