@@ -180,10 +180,11 @@ def _committed_twice(uses: Uses, array: BarrierArray) -> None:
     waits = [one for one in array.of_kind("wait") if _slot(uses, symbols, one) == slot and _waits_for_the_first(uses, one)]
     if waits:
         wait = waits[0]
-        task, (one, other) = task_label(stretch[0].task), (stretch[0], stretch[1])
+        task, (one, other) = task_label(stretch[0].task), stretch[:2]
+        first, second = (f"{_committed(uses, each)} at {each.op.site}" for each in (one, other))
         raise TooManyArrivals(
-            f"{array} takes {_arrivals(array.arrive_count)} a phase, and task '{task}' lets {_committed(one)} at {one.op.site} and "
-            f"{_committed(other)} at {other.op.site} arrive there, with no wait between. So two phases end, and the wait of task "
+            f"{array} takes {_arrivals(array.arrive_count)} a phase, and task '{task}' lets {first} and {second} arrive there, "
+            f"with no wait between. So two phases end, and the wait of task "
             f"'{task_label(wait.task)}' at {wait.op.site} may find the second one over, and wait for ever.",
             one.op.site, other.op.site, wait.op.site, array.op.site,
             hint=f"give the barrier to one of the two, or allocate it with arrive_count={sum(each.count for each in stretch)}.")
@@ -222,8 +223,10 @@ def _waits_for_the_first(uses: Uses, wait: BarrierAccess) -> bool:
     return (constant_of if uses.conditional(wait.op) else first_value)(uses, wait.op.phase) == 0
 
 
-def _committed(one: BarrierAccess) -> str:
-    return "a product" if one.op.attrs.get("of_dot") else "a tcgen05_commit"
+def _committed(uses: Uses, one: BarrierAccess) -> str:
+    """What lets the commit happen: the product of its line, or the word itself."""
+    products = (op for op in uses.place[one.op].block.ops if "dot" in op.row.traits)
+    return "a product" if any(op.site == one.op.site for op in products) else "a tcgen05_commit"
 
 
 def _too_few(array: BarrierArray, wait: BarrierAccess, arrivals: list[BarrierAccess]) -> None:
