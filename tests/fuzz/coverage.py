@@ -52,6 +52,10 @@ OPS_NOT_HERE = {
     "pipe_held": "a reader of the fuzzer waits for each chunk; tests/tle has it",
     "inline_asm": "programs of the family looped hold it; tests/simulator/test_assembly.py has what it means",
     "tma_load_pair_multicast": "pairs of the fuzzer share nothing; tests/check/test_truth_tables_pairs.py, b_of_two_pairs, has it",
+    **dict.fromkeys(
+        ("tcgen05_mma_pair_scaled", "tmem_copy_pair"),
+        "the fuzzer's products of pairs have no scales; tests/check/test_truth_tables_pairs_scaled.py has them",
+    ),
     "warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
     **dict.fromkeys(("wait_stamp", "wait_words", "watched_wait"), "put in by the watchdog"),
     "time_base": "put in by mimw.profile",
