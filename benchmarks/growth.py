@@ -83,6 +83,9 @@ SERIES: dict[str, tuple[Callable[[int], Callable[[], None]], int]] = {
     "search: grid": (lambda n: _searched(n, 2, n), 8),
     "search: atomics": (_drawn, 16),
 }
+LARGE = {       # too long for a test in which they would be measured again and again
+    "search: many CTAs": (lambda n: _searched(n, 2, n), 64),
+}
 
 
 def seconds(*runs: Callable[[], None], rounds: int = 3, enough: Callable[[list[float]], bool] = lambda best: True) -> list[float]:
@@ -107,12 +110,13 @@ def seconds(*runs: Callable[[], None], rounds: int = 3, enough: Callable[[list[f
 
 def main() -> None:
     parser = command(__doc__)
-    parser.add_argument("series", nargs="*", choices=[[], *SERIES], help="all by default")
+    parser.add_argument("series", nargs="*", choices=[[], *SERIES, *LARGE], help="all by default")
     parser.add_argument("--label", default="", help="kept in the rows")
     parser.add_argument("--doublings", type=int, default=2)
     options = parser.parse_args()
-    for name in options.series or SERIES:
-        make, size = SERIES[name]
+    every = SERIES | LARGE
+    for name in options.series or every:
+        make, size = every[name]
         sizes = [size << i for i in range(options.doublings + 1)]
         times = seconds(*map(make, sizes), enough=lambda best: all(b <= MOST * a for a, b in zip(best, best[1:])))
         ratios = [after / before for before, after in zip(times, times[1:])]

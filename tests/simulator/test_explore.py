@@ -2,11 +2,16 @@
 
 import random
 
+import numpy as np
 import pytest
 
+import mimw
 from mimw.memory_model.past import ARRIVE, READ, WAIT, WRITE, Past, Thing
-from mimw.simulator.machine.guide import Step
+from mimw.simulate import prepare
+from mimw.simulator import run
+from mimw.simulator.machine.guide import Guide, Step
 from mimw.simulator.search.explore import _reversals
+from tests.kernels.rings import summed
 
 
 def dependent(earlier: str, before: int, mode: str, phase: int) -> bool:
@@ -103,3 +108,50 @@ def test_many_phases_are_few_things():
     assert max(past.last for past in thing.reversible(WAIT, 999)) == 2 * 997
     assert max(past.last for past in thing.dependent(ARRIVE, 999)) == 2 * 999 and not any(
         past.clock >> 2 * 999 & 1 for past in thing._but(999))
+
+
+class Listing(Guide):
+    """Writes down at each step who can go on, by a look at all of them."""
+
+    def __init__(self, schedule):
+        super().__init__(schedule)
+        self.listed = []
+
+    def choose(self, machine):
+        actor = super().choose(machine)
+        if actor is not None:
+            able = [*machine.runnable, *(one for one in machine.inflight if one.ready())]
+            self.listed.append([self.enabled.number(one) for one in able])
+        return actor
+
+
+def guided(ctas: int, schedule=(), kind=Guide) -> Guide:
+    """The guide of a run of a ring of so many CTAs."""
+    source, out = np.ones((1, 16), np.float32), np.zeros((ctas, 16), np.float32)
+    args = mimw.TensorDescriptor.from_tensor(source, [1, 16]), out, 3
+    launch, guide = prepare(summed, (ctas, ), args, dict(WIDTH=16, STAGES=2)), kind(schedule)
+    run(launch.program, launch.grid, launch.values, seed=guide, races=True)
+    assert (out == 3).all()
+    return guide
+
+
+@pytest.mark.parametrize("schedule", [(), ((1, 2), (9, 5), (40, 3), (41, 1), (60, 4))])
+def test_who_could_go_on_is_known_of_each_step(schedule):
+    guide = guided(6, schedule, Listing)
+    steps, before = guide.steps, []
+    assert len(steps) > 150 and len(guide.enabled._wholes) > 1
+    for step, listed in zip(steps, guide.listed, strict=True):
+        assert list(step.enabled) == listed and step.actor == listed[step.choice]
+        assert set(step.came) == set(listed) - set(before)
+        before = listed
+
+
+def test_a_step_costs_what_it_changes():
+    """Not a look at all CTAs: what a guide writes down of a step is as little with 64 as with 8."""
+    def of_a_step(ctas):
+        enabled = guided(ctas).enabled
+        written = sum(len(tasks) + len(operations) for _, tasks, operations in enabled._wholes)
+        return (written + sum(sum(map(len, changes)) for changes in enabled._changes if changes)) / len(enabled._changes)
+
+    few, many = of_a_step(8), of_a_step(64)
+    assert many < 1.5 * few < 6, (few, many)

@@ -13,7 +13,7 @@ Each question costs the same however many operations are in flight, and nothing 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 
 from .tasks import InFlight
@@ -24,7 +24,9 @@ SLACK = 16      # landed operations that may stay in the queue beside those that
 class Flights:
     """A collection of `InFlight`s in the order of their start. One that `follows` another cannot land before that has."""
 
-    def __init__(self):
+    def __init__(self, note: Callable[[InFlight, bool], None] | None = None):
+        """`note` is told of each operation that can land, and of each that has."""
+        self._note = note
         self._flying: dict[int, InFlight] = {}              # by the number of their start
         self._able: list[int] = []                          # the numbers of those that can land, in order
         self.due: list[tuple[int, int, InFlight]] = []      # a heap; what has landed is taken out now and then
@@ -42,6 +44,8 @@ class Flights:
         self._flying[operation.number] = operation
         if operation.ready():
             self._able.append(operation.number)
+            if self._note is not None:
+                self._note(operation, True)
         else:
             operation.follows.followed_by = operation
         if due is not None:
@@ -53,6 +57,10 @@ class Flights:
         follower, operation.followed_by = operation.followed_by, None
         if follower is not None:
             insort(self._able, follower.number)
+        if self._note is not None:
+            self._note(operation, False)
+            if follower is not None:
+                self._note(follower, True)
         if len(self.due) > SLACK + 2 * len(self._flying):
             self.due = [one for one in self.due if not one[2].landed]
             heapify(self.due)
@@ -73,6 +81,10 @@ class Flights:
     @property
     def able(self) -> int:
         return len(self._able)
+
+    def all_able(self) -> Iterator[InFlight]:
+        """Those that can land, in the order of their start."""
+        return map(self._flying.__getitem__, self._able)
 
     def nth(self, index: int) -> InFlight:
         return self._flying[self._able[index]]

@@ -69,7 +69,8 @@ class Machine:
         self.grid_meeting = None
         self.runnable: list[Task] = []
         self.blocked: dict[Task, None] = {}
-        self.inflight = Flights()
+        self.enabled = self.guide.enabled if self.guide else None       # told who can go on
+        self.inflight = Flights(self.enabled and self.enabled.note)
         # An eager machine lands anything; the other one what the longest blocked task waits for.
         self.hopes = Hopeless() if self.eager else Hopes(self.blocked)
         self.ctas: dict[int, Cta] = {}                  # by number: those that have begun, less clusters that are over
@@ -109,6 +110,8 @@ class Machine:
         task.cta.tasks.append(task)
         task.cta.live += 1
         self.runnable.append(task)
+        if self.enabled is not None:
+            self.enabled.note(task, True)
         return task
 
     def wake(self, task: Task) -> None:
@@ -116,9 +119,13 @@ class Machine:
         if task in self.blocked:
             del self.blocked[task]
             self.runnable.append(task)
+            if self.enabled is not None:
+                self.enabled.note(task, True)
 
     def _withdraw(self, task: Task) -> None:
         """Take `task`, which went on last, out of those that can: it is where it was, as others only join behind."""
+        if self.enabled is not None:
+            self.enabled.note(task, False)
         if self._at < len(self.runnable) and self.runnable[self._at] is task:
             del self.runnable[self._at]
         else:

@@ -64,10 +64,11 @@ def _reversals(steps: list[Step]) -> Iterator[tuple[int, int]]:
     before: list = []
     clock = 0
     for index, step in enumerate(steps):
-        if step.enabled is not before:
-            for actor in set(step.enabled).difference(before) if index else ():
-                known[actor] = known.get(actor, 0) | clock      # enabled by the step before, which therefore comes before it
-            before = step.enabled
+        came = step.came
+        if came is None:
+            came, before = set(step.enabled).difference(before), step.enabled
+        for actor in came if index else ():
+            known[actor] = known.get(actor, 0) | clock      # enabled by the step before, which therefore comes before it
         actor = step.actor
         clock = known.get(actor, 0)
         for name, mode, phase in step.touched:
@@ -88,4 +89,5 @@ def _reversals(steps: list[Step]) -> Iterator[tuple[int, int]]:
 
 def _choices(step: Step, actor) -> list[int]:
     """What to try at a step so that `actor` may come first: itself, or whoever could have been chosen if it could not yet."""
-    return [step.enabled.index(actor)] if actor in step.enabled else list(range(len(step.enabled)))
+    enabled = list(step.enabled)
+    return [enabled.index(actor)] if actor in enabled else list(range(len(enabled)))
