@@ -33,6 +33,12 @@ def test_who_calls_is_all_one(guard):
     assert right(scaled_ring(GUARD=guard), "random")
 
 
+@pytest.mark.parametrize("arrive", SWITCHES)
+def test_ctas_that_meet_before_the_product(arrive):
+    """Each waits for its own bytes; the even CTA multiplies when the odd one has said that its bytes are there."""
+    assert right(scaled_ring(MEET=True, ARRIVE=arrive), "random") == arrive
+
+
 @pytest.mark.parametrize("place", ["smem", "copied"])
 def test_the_odd_cta_has_scales_of_its_own(place):
     """Those of its rows, and those of all columns: nobody copies the even CTA's to the odd one."""

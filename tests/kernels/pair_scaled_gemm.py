@@ -9,7 +9,8 @@ multiplies for both. For example:
 
 Shapes: 128 rows a CTA, BN 128 or 256 columns of the pair, BK a multiple of 4 BLOCK; a grid (M / 128, N / BN) in clusters of
 (2, 1, 1). PLACE: scales of a product "smem", or "copied" to tables by the task that multiplies. GUARD: only the even CTA calls the
-products; else both do. Mistakes that it can plant: each other switch leaves out what it names.
+products; else both do. MEET: bytes complete in the CTA that loads them, and the tasks that multiply meet on a barrier of the even
+CTA. Mistakes that it can plant: each other switch leaves out what it names.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -
 def pair_scaled_gemm(a_desc, b_desc, sa_desc, sb_desc, c_ptr, N, K, FA: tl.constexpr, FB: tl.constexpr, BLOCK: tl.constexpr,
                      BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, PLACE: tl.constexpr = "smem",
                      GUARD: tl.constexpr = True, WAIT_FULL: tl.constexpr = True, WAIT_FREE: tl.constexpr = True,
-                     SCALES_OF_BOTH: tl.constexpr = True, WAIT_DONE: tl.constexpr = True, COPY_FIRST: tl.constexpr = True):
+                     SCALES_OF_BOTH: tl.constexpr = True, WAIT_DONE: tl.constexpr = True, COPY_FIRST: tl.constexpr = True,
+                     MEET: tl.constexpr = False, ARRIVE: tl.constexpr = True):
     WA: tl.constexpr = BK // 2 if FA == "e2m1" else BK
     WB: tl.constexpr = BK // 2 if FB == "e2m1" else BK
     GROUPS: tl.constexpr = BK // BLOCK // 4
@@ -41,7 +43,10 @@ def pair_scaled_gemm(a_desc, b_desc, sa_desc, sb_desc, c_ptr, N, K, FA: tl.const
         ta = tlx.local_alloc((128, BK // BLOCK), tl.uint8, 1, tlx.storage_kind.tmem)
         tb = tlx.local_alloc((BN, BK // BLOCK), tl.uint8, 1, tlx.storage_kind.tmem)
     full, free, done = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(1)
-    place = tlx.cluster_cta_rank() % 2
+    if MEET:
+        ready = tlx.alloc_barriers(STAGES, arrive_count=2)
+    rank = tlx.cluster_cta_rank()
+    place = rank % 2
     row, column = tl.program_id(0), tl.program_id(1) * BN
     with tlx.async_tasks():
         with tlx.async_task("default"):  # store
@@ -56,17 +61,26 @@ def pair_scaled_gemm(a_desc, b_desc, sa_desc, sb_desc, c_ptr, N, K, FA: tl.const
                     tlx.barrier_wait(free[slot], (k // STAGES) & 1 ^ 1)
                 size: tl.constexpr = 128 * WA + BN // 2 * WB + (128 + BN) * BK // BLOCK
                 other: tl.constexpr = 0 if SCALES_OF_BOTH else (128 + BN) * BK // BLOCK
-                tlx.barrier_expect_bytes(full[slot], 2 * size - other, pred=place == 0)
-                tlx.async_descriptor_load(a_desc, a[slot], [row * 128, k * WA], full[slot], two_ctas=True)
-                tlx.async_descriptor_load(b_desc, b[slot], [column + place * (BN // 2), k * WB], full[slot], two_ctas=True)
+                if MEET:
+                    tlx.barrier_expect_bytes(full[slot], size)
+                else:
+                    tlx.barrier_expect_bytes(full[slot], 2 * size - other, pred=place == 0)
+                tlx.async_descriptor_load(a_desc, a[slot], [row * 128, k * WA], full[slot], two_ctas=not MEET)
+                tlx.async_descriptor_load(b_desc, b[slot], [column + place * (BN // 2), k * WB], full[slot], two_ctas=not MEET)
                 if SCALES_OF_BOTH or place == 0:
-                    tlx.async_descriptor_load(sa_desc, sa[slot], [0, row, k * GROUPS, 0, 0], full[slot], two_ctas=True)
-                    tlx.async_descriptor_load(sb_desc, sb[slot], [0, column // 128, k * GROUPS, 0, 0], full[slot], two_ctas=True)
+                    at = k * GROUPS
+                    tlx.async_descriptor_load(sa_desc, sa[slot], [0, row, at, 0, 0], full[slot], two_ctas=not MEET)
+                    tlx.async_descriptor_load(sb_desc, sb[slot], [0, column // 128, at, 0, 0], full[slot], two_ctas=not MEET)
         with tlx.async_task(num_warps=1):  # multiply
-            if not GUARD or place == 0:
+            if MEET or not GUARD or place == 0:
                 for k in range(K // BK):
                     slot = k % STAGES
-                    if WAIT_FULL and place == 0:
+                    if MEET:
+                        tlx.barrier_wait(full[slot], (k // STAGES) & 1)
+                        if ARRIVE or place == 0:
+                            tlx.barrier_arrive(ready[slot], 1, remote_cta_rank=rank & ~1)
+                        tlx.barrier_wait(ready[slot], (k // STAGES) & 1, pred=place == 0)
+                    elif WAIT_FULL and place == 0:
                         tlx.barrier_wait(full[slot], (k // STAGES) & 1)
                     if PLACE == "copied":
                         if COPY_FIRST:

@@ -30,7 +30,7 @@ CASES = [       # what is launched, the instruction, how many of them a step of 
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, (dict(MEET=True, n=256, bn=256, k=512), )], ids=str)
 def test_a_gemm(case):
     (kernel, grid, args, meta), wanted = launch(**case[0])
     mimw.simulate(kernel, grid, *args, races=True, **meta)
