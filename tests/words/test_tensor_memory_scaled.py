@@ -13,7 +13,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 from mimw.compile import compile_kernel
-from mimw.errors import LayoutConflict, NotYet, OutOfTensorMemory
+from mimw.errors import LayoutConflict, OutOfTensorMemory
 from tests.kernels.scaled_product import product
 
 E5M2, E4M3, E8M0 = ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
@@ -130,13 +130,15 @@ def test_tiles_are_copied(dtype, name, columns, sass_has):
 
 
 def test_rows_repeated_for_each_warp():
-    """Simulated only: a table of 128 rows lies otherwise in tensor memory than what the copy writes."""
+    """What the copy writes is a tile of bytes: 32 of each row, in 8 columns; a block of 32 rows fills four of them."""
     source = np.random.default_rng(3).integers(0, 256, (64, 16)).astype(np.uint8)
     target = np.zeros((128, 32), np.uint8)
     mimw.simulate(repeated, (1, ), source, target, target=TARGET)
     np.testing.assert_array_equal(target, np.tile(np.concatenate([source[:32], source[32:]], 1), (4, 1)))
-    with pytest.raises(NotYet, match="simulated only"):
-        compile_kernel(repeated, {"source": "*u8", "target": "*u8"}, {}, TARGET)
+    ptx = compile_kernel(repeated, {"source": "*u8", "target": "*u8"}, {}, TARGET).stage("ptx")
+    first, second = re.findall(r"tcgen05\.cp\.cta_group::1\.warpx4\.32x128b \[ (%r\d+) \+ 0 \], %rd\d+", ptx)
+    assert re.search(rf"add\.s32\s+{second}, {first}, 4;", ptx)
+    assert "tcgen05.ld.sync.aligned.32x32b.x8.b32" in ptx
 
 
 @mimw.jit

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..errors import LayoutConflict
 from ..ir.core import Op, Program, Value
 from ..ir.layouts import NvmmaShared
-from ..ir.tensor_memory import holds_scales
+from ..ir.tensor_memory import holds_scales, is_repeated
 from ..ir.types import Buffer
 from .defaults import nvmma_shared, plain_shared
 from .requirements import AnyNvmma, Exactly, Impossible, InOrder, Outermost, Requirement, StartsAt, WholeTiles
@@ -225,7 +225,8 @@ def _bytes(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
 def _packed(op: Op, buffer: Value, views: Views) -> Iterator[Requirement]:
     """What tcgen05.cp takes: packed scales as they follow each other, of which TMA brings blocks without a swizzle; tiles with K
     contiguous, as operands lie."""
-    tile = "buffer" in op.row.places and not holds_scales(op.buffer.type)
+    tile = "buffer" in op.row.places and not holds_scales(op.buffer.type) and not is_repeated(
+        op.source.type.shape, *op.buffer.type.shape)
     rank, shape = len(buffer.type.shape), buffer.type.shape
     stripes = rank == 2 and shape[0] > 1 and shape[1] > _TMA_BOX
     scales = Exactly(plain_shared(rank) if stripes else NvmmaShared(0, 8, rank))

@@ -63,6 +63,7 @@ from .stage_scales import stage_scales
 from .stamp_time import stamp_time
 from .stamp_waits import stamp_waits
 from .sync_clusters import sync_clusters
+from .tile_bytes import tile_bytes
 from .wait_pairs import wait_pairs
 
 
@@ -139,6 +140,8 @@ PASSES: tuple[Pass, ...] = (
     rewrite("pad_fp4", pad_fp4, "pads fp4 that is multiplied by fp8, before anything adds up shared memory", after="drop_unused"),
     rewrite("stage_scales", stage_scales, "copies scales to tensor memory, before anything adds up its columns",
             after="drop_unused"),
+    rewrite("tile_bytes", tile_bytes, "bytes in tensor memory that are no scales lie as a tile, before anything adds up its "
+            "columns", after="drop_unused"),
     rewrite("place_aliases", place_aliases, "gives buffers that share storage their places, and the storage its size",
             after="shared_pointers drop_unused"),
     rewrite("place_tensor_memory", place_tensor_memory, "gives buffers in tensor memory their columns, or refuses too many of them",

@@ -13,7 +13,7 @@ import triton.language.core as tl
 
 from ...errors import KernelError
 from ...ir.tensor_memory import is_packed
-from ..core import not_yet, word
+from ..core import word
 from ..refuse import refuse
 from . import pairs, tcgen05
 from .arguments import needs_tensor_memory, one_buffer, predicate_handle, single_barrier
@@ -54,8 +54,8 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
     orders:    with mBarriers, or force_async: nothing until a wait for the phase; operands and scales must not be overwritten,
                nor `acc` be read, before it. Without: done when the word is over. In order with the task's other tensor-core work
     errors:    AssertionError on chips without tensor memory, and for formats, types and shapes that the tensor core does not take;
-               KernelError for operands in other memories, arrays of buffers, and fp4 that is not contiguous along K; NotYet for
-               fp4 in tensor memory
+               KernelError for operands in other memories, arrays of buffers, fp4 that is not contiguous along K, and fp4 in
+               tensor memory beside fp8
     lowers to: tcgen05.cp of scales in shared memory; ttng.tc_gen5_mma_scaled, tcgen05.commit; for pairs
                tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale and the like
     """
@@ -66,6 +66,11 @@ def async_dot_scaled(A, B, acc, A_scale, A_format: tl.constexpr, B_scale, B_form
     a = _operand("A", A, A_format, (storage_kind.smem, storage_kind.tmem), _semantic)
     b = _operand("B", B, B_format, (storage_kind.smem, ), _semantic)
     into = _accumulator(acc, out_dtype)
+    if a.type.storage is storage_kind.tmem and A_format == _FP4 != B_format:
+        refuse(KernelError, f"{_WORD}: fp4 in tensor memory is multiplied by fp4 only: beside {B_format} the tensor core takes "
+                            "each fp4 from a byte of its own there (PTX ISA, tcgen05.mma, .kind::mxf8f6f4), and these are in "
+                            "pairs",
+               mend="leave A in shared memory, filled by TMA, or convert it to fp8")
     k = _check_shapes(a, b, into, A_format, B_format, 2 if two_ctas else 1)
     if two_ctas:
         tcgen05.check_pair(_WORD, a, b)
@@ -100,8 +105,6 @@ def _operand(name: str, operand, format_: str, storages: tuple, semantic) -> buf
         held = " or ".join(map(str, (*_FORMATS[format_], tl.uint8)))
         refuse(AssertionError, f"{_WORD}: {name} of format {format_!r} holds {held}, got {buffer.dtype}")
     along = 1 if name == "A" else 0
-    if format_ == _FP4 and buffer.type.storage is storage_kind.tmem:
-        raise not_yet(semantic, f"{_WORD} of fp4 in tensor memory")
     if format_ == _FP4 and buffer.type.order[0] != along:
         how = "allocate A as (M, K / 2)" if name == "A" else "allocate B as (N, K / 2) and pass tlx.local_trans(B)"
         refuse(KernelError, f"{_WORD}: fp4 is read only contiguous along K, and dimension {buffer.type.order[0]} of {name} is the "

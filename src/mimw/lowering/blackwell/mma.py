@@ -14,15 +14,26 @@ which Triton's own kernels order by that wait alone.
 
 from __future__ import annotations
 
-from ...ir import Op
+from ...ir import Op, Scalar
+from ...ir.types import I32
 from ..asm import own_address, ptx, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
 from ..predicates import predicate
+from .descriptors import memory_type
 
 
 @emits("tcgen05_mma")
 def tcgen05_mma(emitter: Emitter, op: Op):
-    emitter.builder.create_tcgen05_mma(emitter.of(op.a), emitter.of(op.b), emitter.of(op.acc), *control(emitter, op), False, False)
+    a = left(emitter, op, op.b.type.element if op.acc.type.element == I32 else op.a.type.element)
+    emitter.builder.create_tcgen05_mma(a, emitter.of(op.b), emitter.of(op.acc), *control(emitter, op), False, False)
+
+
+def left(emitter: Emitter, op: Op, element: Scalar):
+    """Operand A of these elements: bytes in tensor memory lie as 8-bit floats (`passes/tile_bytes.py`)."""
+    type_, value = op.a.type, emitter.of(op.a)
+    if type_.space != "tmem" or type_.element == element:
+        return value
+    return emitter.builder.create_memdesc_reinterpret(memory_type(emitter, element, type_.shape, emitter.placed[op.a]), value)
 
 
 def control(emitter: Emitter, op: Op) -> tuple:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir import Op
+from ...ir.types import I32
 from ..asm import own_address, ptx, sync, thread_in_task, zero_or_one
 from ..emitter import Emitter, emits
 from ..hopper.boxes import boxes, coordinates
@@ -28,7 +29,8 @@ _TENSOR_STEP = 8        # columns of tensor memory that hold 32 bytes of K
 
 @emits("tcgen05_mma_pair")
 def tcgen05_mma_pair(emitter: Emitter, op: Op):
-    (rows, columns), (a, b) = op.acc.type.shape, (op.a.type.element, op.b.type.element)
+    (rows, columns), b = op.acc.type.shape, op.b.type.element
+    a = b if op.acc.type.element == I32 else op.a.type.element      # where bytes lie as 8-bit floats, `passes/tile_bytes.py`
 
     def instructions(left: bool, right: bool, steps: int) -> list[str]:
         return [str(instruction(a, b, left, right, 2 * rows, columns))] * steps

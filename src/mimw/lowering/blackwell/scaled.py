@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...errors import NotYet
 from ...ir import Op
 from ...ir.layouts import TensorMemory
 from ...ir.tensor_memory import columns_of, holds_scales, is_repeated
@@ -18,10 +17,11 @@ from ...ir.types import I32, Scalar
 from ...triton_port.builder import mlir
 from ..emitter import Emitter, Placement, emits
 from .descriptors import memory_type
-from .mma import control
+from .mma import control, left
 
 _FORMATS = {name: getattr(mlir.ScaleDotElemTypeTY, name.upper()) for name in ("e2m1", "e4m3", "e5m2")}
-_E4M3 = Scalar("fp8e4nv")
+_BYTE, _E4M3 = Scalar("i8"), Scalar("fp8e4nv")
+_ELEMENTS = {"e2m1": _BYTE, "e4m3": _E4M3, "e5m2": Scalar("fp8e5")}
 _BLOCK = 16             # elements that have one scale of e4m3
 _DTYPE_BITS = 32        # of the elements of tiles that Triton copies
 
@@ -30,8 +30,8 @@ _DTYPE_BITS = 32        # of the elements of tiles that Triton copies
 def tcgen05_mma_scaled(emitter: Emitter, op: Op):
     scales = [_scales(emitter, op, value) for value in (op.a_scale, op.b_scale)]
     emitter.builder.create_tcgen05_mma_scaled(
-        emitter.of(op.a), emitter.of(op.b), emitter.of(op.acc), *scales, _FORMATS[op.a_format], _FORMATS[op.b_format],
-        *control(emitter, op), False, False)
+        left(emitter, op, _ELEMENTS[op.a_format]), emitter.of(op.b), emitter.of(op.acc), *scales,
+        _FORMATS[op.a_format], _FORMATS[op.b_format], *control(emitter, op), False, False)
 
 
 def _scales(emitter: Emitter, op: Op, value):
@@ -48,20 +48,28 @@ def tmem_copy(emitter: Emitter, op: Op):
     """The copy of a product's scales has the product's predicate, and copies whatever that is: what it brings nobody reads then."""
     builder, target = emitter.builder, op.buffer.type
     source, into = emitter.of(op.source), emitter.of(op.buffer)
-    if holds_scales(target):
-        source = _as_table(emitter, op, source)
+    if is_repeated(op.source.type.shape, *target.shape):
+        source, into = _repeated(emitter, op, source, into)
+    elif holds_scales(target):
+        source = _as_table(emitter, op, source, target.shape)
     elif target.element.bits != _DTYPE_BITS:
         source, into = _as_words(emitter, op, source, into)
     builder.create_tmem_copy(source, into)
 
 
-def _as_table(emitter: Emitter, op: Op, source):
-    builder, (rows, columns) = emitter.builder, op.buffer.type.shape
-    if is_repeated(op.source.type.shape, rows, columns):
-        raise NotYet("not yet: tlx.tmem_copy of 32 rows to each group of 32 rows of a table is simulated only", op.site,
-                     hint="pack 128 rows, [r/128, c/4, 32, 16]")
-    if op.source.type.element != op.buffer.type.element:
-        type_ = emitter.types.view(_with_element(op.source.type, op.buffer.type.element), emitter.placed[op.source])
+def _repeated(emitter: Emitter, op: Op, source, into):
+    """32 rows for each of the four warps, into a tile of bytes: a block of 32 rows and 16 bytes fills 4 columns, as one of a table
+    of 128 rows and 4 columns does, so the copy is that of a table of a quarter as many columns, over those of the tile."""
+    rows, columns = op.buffer.type.shape
+    shape = (rows, columns // 4)
+    table = memory_type(emitter, _BYTE, shape, Placement(TensorMemory(*shape, True), shape))
+    return _as_table(emitter, op, source, shape), emitter.builder.create_memdesc_reinterpret(table, into)
+
+
+def _as_table(emitter: Emitter, op: Op, source, shape: tuple[int, int]):
+    builder, (rows, columns) = emitter.builder, shape
+    if op.source.type.element != _BYTE:
+        type_ = emitter.types.view(_with_element(op.source.type, _BYTE), emitter.placed[op.source])
         source = builder.create_memdesc_reinterpret(type_, source)
     if op.source.type.shape != (rows // 128, columns // 4, 32, 4, 4):
         source = builder.create_memdesc_reshape(source, [rows // 128, columns // 4, 32, 4, 4])

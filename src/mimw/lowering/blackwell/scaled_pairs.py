@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import NotYet
 from ...ir import Op
 from ...ir.tensor_memory import holds_scales, is_repeated
 from ..asm import thread_in_task, zero_or_one
@@ -46,7 +45,7 @@ def tmem_copy_pair(emitter: Emitter, op: Op):
     inputs = Inputs()
     thread, on = inputs.add(thread_in_task(emitter)), inputs.add(zero_or_one(emitter, emitter.of(op.predicate)))
     source, into = inputs.add(emitter.of(op.source)), inputs.add(emitter.of(op.buffer))
-    shape = "warpx4.32x128b" if holds_scales(op.buffer.type) else "128x256b"
+    shape = "warpx4.32x128b" if holds_scales(op.buffer.type) or _is_repeated(op) else "128x256b"
     lines = [".reg .pred on, leader;", ".reg .b32 lane, low, from;", ".reg .b64 tile;", *elect(thread, on),
              f"bfe.u32 from, {source}, 4, 14;"]
     for high, start, column in _copies(emitter, op):
@@ -55,14 +54,16 @@ def tmem_copy_pair(emitter: Emitter, op: Op):
     by_one(emitter, op, lines, inputs)
 
 
+def _is_repeated(op: Op) -> bool:
+    """True for a copy of 32 rows to those of each warp."""
+    return is_repeated(op.source.type.shape, *op.buffer.type.shape)
+
+
 def _copies(emitter: Emitter, op: Op) -> Iterator[tuple[int, int, int]]:
     """As `packed_scales`; a tile is read as an operand is that is contiguous along K."""
     rows, columns = op.buffer.type.shape
-    if holds_scales(op.buffer.type):
-        if is_repeated(op.source.type.shape, rows, columns):
-            raise NotYet("not yet: tlx.tmem_copy of 32 rows to each group of 32 rows of a table is simulated only", op.site,
-                         hint="pack 128 rows, [r/128, c/4, 32, 16]")
-        yield from packed_scales(rows, columns)
+    if holds_scales(op.buffer.type) or _is_repeated(op):
+        yield from packed_scales(rows, columns // 4 if _is_repeated(op) else columns)   # as `scaled._repeated`
         return
     placed = emitter.placed[op.source]
     tile = operand(placed.layout, op.source.type.shape, placed.allocated[-2:], op.source.type.element, 1)

@@ -26,13 +26,18 @@ from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.values import numpy_type
 from ..memory.views import View
 from .copies import check_shape, issue
-from .tensor_memory import GROUP, by_its_barriers, check_queued, last, queued
+from .tensor_memory import GROUP, by_its_barriers, check_queued, last, left_of, queued
 
 
 @handles("tcgen05_mma_pair", switches=True)
 def tcgen05_mma_pair(task, op):
     dtype = numpy_type(op.acc.type.element, op.site)
-    multiply(task, op, "async_dot", ("a", "b"), lambda acc, b, a: matmul(a.data, joined(b), acc, dtype, "tf32"))
+
+    def product(acc, b, a):
+        right = joined(b)
+        return matmul(left_of(a.data, right), right, acc, dtype, "tf32")
+
+    multiply(task, op, "async_dot", ("a", "b"), product)
 
 
 def multiply(task, op, name: str, operands: tuple[str, ...], product: Callable[..., np.ndarray]) -> None:

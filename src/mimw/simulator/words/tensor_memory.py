@@ -51,7 +51,12 @@ def tcgen05_mma(task, op):
         return
     yield None
     a, b, dtype = task.env[op.a], task.env[op.b], numpy_type(op.acc.type.element, op.site)
-    yield from multiply(task, op, "async_dot", (a, b), lambda acc: matmul(a.data, b.data, acc, dtype, "tf32"))
+    yield from multiply(task, op, "async_dot", (a, b), lambda acc: matmul(left_of(a.data, b.data), b.data, acc, dtype, "tf32"))
+
+
+def left_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Operand A as bytes, if B is of bytes: those in tensor memory lie as 8-bit floats (`passes/tile_bytes.py`)."""
+    return a.view(b.dtype) if b.dtype.kind in "iu" else a
 
 
 def multiply(task, op, name: str, operands: tuple, product: Callable[[np.ndarray | None], np.ndarray]):
