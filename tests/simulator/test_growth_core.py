@@ -19,7 +19,7 @@ from mimw.simulator import run
 from mimw.simulator.machine import machine as machines
 from mimw.simulator.machine.machine import Machine
 from mimw.simulator.run import watching
-from tests.check.test_made_anew import WIDTH, everything, of_everything
+from tests.kernels.made_anew import WIDTH, everything, of_everything
 from tests.kernels.rings import summed
 
 pytestmark = pytest.mark.usefixtures("little_to_collect")
