@@ -13,8 +13,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.errors import NotYet
-from tests.compiling import to_assembly
+from tests.compiling import to_assembly, to_ttgir
 from tests.kernels.pair_scaled_gemm import launch, pair_scaled_gemm
 from tests.lowering.harness import Case
 
@@ -50,13 +49,14 @@ def gemm_case(fa="e4m3", fb="e4m3", block=32, bn=128, bk=128, n=None, **switches
                 dict(FA=fa, FB=fb, BLOCK=block, BN=bn, BK=bk, STAGES=2, **switches), PAIR)
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[5]], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[3], CASES[5]], ids=str)
 def test_the_gemm_compiles(case):
-    ptx, (_, kind, count) = gemm_case(**case[0]).compiled(TARGET, by=to_assembly).stage("ptx"), case
-    assert ptx.count(f"@leader tcgen05.mma.cta_group::2.kind::{kind} [") == count
-    assert "@leader tcgen05.cp.cta_group::2.warpx4.32x128b [" in ptx and "cta_group::1" not in ptx
-    assert len(re.findall(r"cp\.async\.bulk\.tensor\.5d\.cta_group::2", ptx)) == 2
-    assert "fence.proxy.async" not in ptx[ptx.index("tcgen05.cp") - 2000:ptx.rindex("tcgen05.mma")], "TMA wrote what is read"
+    """The assembly stands in the TTGIR as it is."""
+    text, (_, kind, count) = gemm_case(**case[0]).compiled(TARGET, by=to_ttgir).stage("ttgir"), case
+    assert text.count(f"@leader tcgen05.mma.cta_group::2.kind::{kind} [") == count
+    assert "@leader tcgen05.cp.cta_group::2.warpx4.32x128b [" in text and "cta_group::1" not in text
+    assert len(re.findall(r"cp\.async\.bulk\.tensor\.5d\.cta_group::2", text)) == 2
+    assert text.count("ttng.fence_async_shared") == 1, "that of the barriers: TMA wrote what is read"
 
 
 @mimw.jit
@@ -73,7 +73,9 @@ def every_kind(p):
 
 
 def test_the_instructions_of_the_chip():
-    sass = Case(every_kind, dict(p="*fp32"), {}, PAIR).compiled(TARGET).stage("sass")
+    made = Case(every_kind, dict(p="*fp32"), {}, PAIR).compiled(TARGET)
+    ptx, sass = made.stage("ptx"), made.stage("sass")
+    assert "tcgen05.alloc.cta_group::2" in ptx and "tcgen05.dealloc.cta_group::2" in ptx and "cta_group::1" not in ptx
     assert {"UTCQMMA.2CTA", "UTCOMMA.2CTA", "UTCOMMA.2CTA.4X", "UTCCP.T.S.2CTA.4x32dp128bit"} <= set(re.findall(r"UT[\w.]+", sass))
 
 
@@ -217,15 +219,28 @@ def test_refusals(case, text):
 
 
 @mimw.jit
-def repeated(p):
-    """32 rows that the copy repeats for each warp."""
+def repeated(source, target):
+    """32 rows of each CTA that the copy repeats for each warp."""
+    rank = tlx.cluster_cta_rank()
     rows = tlx.local_alloc((64, 16), tl.uint8, 1)
-    table = tlx.local_alloc((128, 32), tl.uint8, 1, tlx.storage_kind.tmem)
+    tile = tlx.local_alloc((128, 32), tl.uint8, 1, tlx.storage_kind.tmem)
     done = tlx.alloc_barriers(1)
-    tlx.tmem_copy(rows[0], table[0])
+    at = tl.arange(0, 64)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tlx.local_store(rows[0], tl.load(source + rank * 1024 + at))
+    tlx.fence("async_shared")
+    tlx.cluster_barrier()
+    tlx.tmem_copy(rows[0], tile[0])
     tlx.tcgen05_commit(done[0], two_ctas=True)
+    tlx.barrier_wait(done[0], 0)
+    wide = tl.arange(0, 128)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tl.store(target + rank * 4096 + wide, tlx.local_load(tile[0]))
 
 
-def test_rows_repeated_for_each_warp_are_simulated_only():
-    with pytest.raises(NotYet, match="simulated only"):
-        to_assembly(repeated, dict(p="*fp32"), {}, TARGET, PAIR)
+def test_rows_repeated_for_each_warp():
+    source = np.random.default_rng(3).integers(0, 256, (2, 2, 32, 16)).astype(np.uint8)
+    target = np.zeros((2, 4, 32, 32), np.uint8)
+    mimw.simulate(repeated, (2, ), source, target, target=TARGET, races=True, **PAIR)
+    wanted = np.concatenate((source[:, 0], source[:, 1]), axis=2)[:, None]
+    np.testing.assert_array_equal(target, np.broadcast_to(wanted, target.shape))
+    text = Case(repeated, dict(source="*u8", target="*u8"), {}, PAIR).compiled(TARGET, by=to_ttgir).stage("ttgir")
+    assert text.count("@leader tcgen05.cp.cta_group::2.warpx4.32x128b [") == 2
