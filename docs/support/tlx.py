@@ -95,6 +95,9 @@ NOTES = """## Said once
 * `desc.store(offsets, value, store_reduce="add")` (or min, max, and, or, xor) combines; `[f(i) for i in range(N)]` is
   a tuple for a constexpr `N`. Buffers may have the rank of a descriptor's block less its leading ones. Arrays of
   `float8_e8m0fnu` are bytes in kernels.
+* Bytes (8-bit integers) in tensor memory are tables of scales. Where a product takes them as operand A, a view has another type, or
+  `tmem_copy` writes 32 rows for each warp, they lie as a tile, which is a quarter as wide; an array is one of the two. fp4 as
+  operand A there is multiplied by fp4 only.
 * A pinned layout (`local_alloc(layout=)`) without a swizzle, or with `fp4Padded`, becomes that of the descriptor that
   fills the buffer.
 * The modules `triton.language.extra.subtile_ops`, `triton.language.extra.cuda.inline_ptx_lib` and `warp_ops`,

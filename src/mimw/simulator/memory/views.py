@@ -50,7 +50,7 @@ class View:
     marks: np.ndarray
     path: str = ""
     group_size: int = 1       # of an array: buffer i is data[i // group_size, i % group_size], unless this is 1
-    _parts: dict[Any, View] = field(default_factory=dict, init=False)
+    _parts: dict[Any, Any] = field(default_factory=dict, init=False)
     _name: str | None = field(default=None, init=False)
     _place: Any = field(default=_UNKNOWN, init=False)
 
@@ -65,11 +65,11 @@ class View:
             self._name = f"{self.allocation.name!r}{self.path}"
         return self._name
 
-    def kept(self, what: Any) -> View | None:
-        """The part that was kept as `what`."""
+    def kept(self, what: Any) -> Any:
+        """The part, or what else of the view, that was kept as `what`; None if nothing was."""
         return self._parts.get(what)
 
-    def keep(self, what: Any, part: View) -> View:
+    def keep(self, what: Any, part: Any) -> Any:
         """`part`, which is found as `what` from here on."""
         if len(self._parts) >= PARTS:
             self._parts.clear()
