@@ -6,7 +6,7 @@ assemble("stream", 3, make, grid=(2,), segments=[nodes], tasks=3)
 from __future__ import annotations
 
 from .maker import Maker
-from .orchestrate import Task, fill_warps, finished, plan, replica_tokens, token_lines, walk
+from .orchestrate import Task, claimed, fill_warps, finished, plan, replica_tokens, token_lines, walk
 from .printer import counters, indented, kernel_source, reading_lines, reading_source, serial
 from .tree import Line, Program
 
@@ -30,6 +30,9 @@ def assemble(
         if made is None or len(made.tasks) < 2 and pipes:
             default = Task(0, warps=warps)
             lines = token_lines(serial(nodes), default)
+            if make.claims:
+                make.head.append(f"{make.claims} = tlx.clc_create_context(1)")
+                lines = claimed(make, lines, asks=True)
             for line in lines:
                 if line.text.strip().startswith("# warps of "):
                     fill_warps(make, line.text.strip().removeprefix("# warps of "), warps)
@@ -41,6 +44,9 @@ def assemble(
             if number == 0:
                 warps = make.meta["num_warps"] = made.tasks[0].warps
             texts = finished(made, nodes, make)
+            if make.claims:
+                readers = sum(task.replicas for task in made.tasks)
+                make.head.append(f"{make.claims} = tlx.clc_create_context({readers})")
             body += region(made, texts) if not pipes else partitions(make, made, texts, functions, number)
             transfers = {value: channel.name for value, channel in made.channels.items()}
             ends = [f"{one.ended}.reshape({make.programs}, -1)[pid] = 1" for one in made.channels.values() if one.ended]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from .blocks import block
 from .draws import Draws
-from .families import STREAM, segment, start
+from .families import STREAM, carried_block, segment, start
 from .maker import Limits
 from .pipelines import drawn, pipeline
 
@@ -63,6 +63,15 @@ def rows(draws: Draws):
         make.chip = "sm_90a"
         del make.skips["gpu"]
     return make, grid, [segment(make, lambda: block(make, 2))], draws.pick([0, 0, 2, 3]), False
+
+
+@family(1)
+def taken(draws: Draws):
+    """The programs of `stream`, by CTAs that take over those which have not started."""
+    limits = Limits({**STREAM, "tensor": 1, "products": 1}, trips=(0, 4), shape_count=3)
+    make, grid = begin(draws, limits, grids=((3,), (5,), (6,)))
+    make.claims = "claims"
+    return make, grid, [segment(make, lambda: carried_block(make))], draws.pick([0, 2, 3]), False
 
 
 @family(3)

@@ -270,7 +270,7 @@ def choose(make: Maker, step: Step, loops, conditions: int, writer, readers, pip
         if not pipes and len(value.shape) == 1 and value.bytes % 16 == 0:
             fills.append("bulk")
     fill = draws.pick(fills)
-    closed = all(loop.plain and loop.trips for loop in loops) and not conditions
+    closed = all(loop.plain and loop.trips for loop in loops) and not conditions and not make.claims
     counted = not closed or draws.chance(35)
     name = make.name("c")
     count = name if counted else _closed_count(make, loops)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from .channels import Channel, choose
 from .maker import Maker
 from .printer import branch_lines, counters, loop_lines
-from .tree import Branch, Line, Loop, Step
+from .tree import Branch, Line, Loop, Mark, Step
 
 
 @dataclass
@@ -258,11 +258,20 @@ def finished(made: Plan, nodes, make: Maker) -> list[list[Line]]:
     result = []
     for task in made.tasks:
         lines = token_lines(project(made, nodes, task), task)
+        lines = claimed(make, lines, asks=task.index == len(made.tasks) - 1) if make.claims else lines
         around = [line for channel in made.channels.values() for line in channel.opening(task)]
         closing = [line for channel in made.channels.values() for line in channel.closing(task)]
         result.append([*counters(lines), *around, *lines, *closing] or [Line("pass")])
     _warp_barriers(made, make, result)
     return [replica_tokens(make, lines, task) for lines, task in zip(result, made.tasks)]
+
+
+def claimed(make: Maker, lines: list[Line], asks: bool) -> list[Line]:
+    """A task's lines for its own program, and for each whose work the CTA takes over; `asks`: this task requests it."""
+    claim = Line(f"tlx.clc_producer({make.claims}, (taken & 1) ^ 1)", Mark("claim", make.claims))
+    ends = [Line(f"pid = tlx.clc_consumer({make.claims}, taken & 1)"), Line("taken += 1")]
+    inside = [*([claim] if asks else []), *lines, *ends]
+    return [Line("taken = 0"), Line("while pid != -1:"), *(Line("    " + line.text, line.mark) for line in inside)]
 
 
 def _warp_barriers(made: Plan, make: Maker, result: list[list[Line]]) -> None:

@@ -127,8 +127,8 @@ def drawn(draws: Draws, paired: bool, claiming: bool) -> Plan:
     if plan.chained and paired and m != 128:
         plan.chained = ""
     if not plan.started and not plan.chained:
-        plan.readers = draws.pick([1, 1, 2]) if not paired or m == 128 else 1
-    plan.parts = draws.pick([1, 2, 4]) if not paired or m == 128 else 1
+        plan.readers = draws.pick([1, 1, 2])
+    plan.parts = draws.pick([1, 2, 4])
     plan.stages, plan.warps, plan.small = draws.integer(1, 2), draws.pick([4, 8]), draws.chance(30)
     return plan
 
