@@ -34,6 +34,7 @@ _TLX_ROWS = {
     "prefetch, tensormap": r"tensormap=True",
     "local_alloc, tmem": r"tlx\.local_alloc\(.*storage_kind\.tmem",
     "async_dot, tmem": r"tlx\.async_dot\(.*(mBarriers|force_async|use_acc)=",
+    "async_dot_scaled, two_ctas": r"tlx\.async_dot_scaled\(.*two_ctas=True",
     "async_dot, two_ctas": r"tlx\.async_dot\(.*two_ctas=True",
 }
 _CLC = "clc_producer and clc_consumer, which programs hold, are made of it; tests/check/test_truth_tables_launch_control.py has it"
@@ -42,6 +43,7 @@ NOT_HERE = {
     "tlx._to_mxfp8_block": "a helper of `tl` code; tests/words/test_mxfp8.py has it",
     "tlx.dot_scaled": "tl.dot_scaled, which programs hold; tests/words/test_dot_scaled.py has the word",
     **dict.fromkeys(("tlx._alloc_clc_responses", "tlx._clc_issue", "tlx._clc_query"), _CLC),
+    "tlx.async_dot_scaled, two_ctas": "as the op tcgen05_mma_pair_scaled, below",
     "tlx.warp_redux": "what it gives depends on the layout; tests/words/test_warp_redux.py has it",
     "tle.gpu.copy, rows of a pointer": "tests/tle has it",
 }
@@ -125,21 +127,25 @@ def ops_of(program, folder: str) -> set[str]:
 
 
 def choose(count: int, least: int = 0, only: str | None = None) -> list[int]:
-    """Few and small seeds below `count` whose programs hold every word and every op that any of them holds, and all families; those
-    of the families that a launch on the first chip has, or `only` "blackwell"."""
+    """Few and small seeds below `count` whose programs hold every word and every op that any of them holds, and all families; of
+    `only` "blackwell" what the other seeds of fixed.py do not hold."""
     from .families import program_of
+    from .fixed import SEEDS
 
     reach: dict[int, set[str]] = {}
     length: dict[int, int] = {}
+    held: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(count):
-            program, _ = program_of(seed, only)
+        for one in (*((seed, only) for seed in range(count)), *((seed, None) for seed in (SEEDS if only else ()))):
+            program, _ = program_of(*one)
             if "sim" in program.skips:
                 continue
-            ops = {f"op {name}" for name in ops_of(program, folder)}
-            reach[seed] = {program.family} | named(program.kernel) | ops
-            length[seed] = 1500 + len(program.kernel)
-    left, chosen = set().union(*reach.values()), []
+            found = {program.family} | named(program.kernel) | {f"op {name}" for name in ops_of(program, folder)}
+            if one[1] != only:
+                held |= found
+                continue
+            reach[one[0]], length[one[0]] = found, 1500 + len(program.kernel)
+    left, chosen = set().union(*reach.values()) - held, []
     while left or len(chosen) < least:
         best = max(
             (seed for seed in reach if seed not in chosen),

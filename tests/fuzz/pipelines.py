@@ -107,7 +107,7 @@ def drawn(draws: Draws, paired: bool, claiming: bool) -> Plan:
     b = Operand("b", (k, n // plan.ctas), not turned or draws.chance(60), fill if plan.joint else draws.pick(["tma", "st"]))
     if element == "i8" and paired:
         b.across = True
-    if m == 128 and element not in ("i8",) and not plan.joint and draws.chance(35):
+    if m == 128 and not plan.joint and draws.chance(35):
         a = Operand("a", (m, k), False, "st", "tensor")
     for one in (a, b):
         if paired and one.place == "shared" and one.stored[1] * size < 32:

@@ -57,8 +57,8 @@ def _tiles_of(op: Op) -> list[Value]:
     """The values that `op` takes for tiles."""
     if "dot" in op.row.traits and "a" in op.row.places:
         return [op.a]
-    if op.viewed is not None and isinstance(op.result.type, Buffer) and op.result.type.element != op.viewed.type.element:
-        return [op.viewed]
+    if op.viewed is not None and not op.row.allocates and isinstance(op.result.type, Buffer):    # an array over another is no view
+        return [op.viewed] if op.result.type.element != op.viewed.type.element else []
     return [op.buffer] if _is_repeated(op) else []
 
 

@@ -48,7 +48,7 @@ def factors(make: Maker, element: str, m: int, n: int, k: int) -> tuple[Factor, 
     draws, size = make.draws, ELEMENTS[element].bytes
     if not make.shared((m * k + k * n) * size):
         return None
-    in_tensor = m == 128 and element != "i8" and draws.chance(30) and make.tensor(columns(element, (m, k)))
+    in_tensor = m == 128 and draws.chance(30) and make.tensor(columns(element, (m, k)))
     turned = size < 4 and draws.chance(35)
     a = Factor(make, element, (m, k), "tensor" if in_tensor else "across" if turned else "rows")
     second = draws.pick(["f8e4", "f8e5"]) if element in ("f8e4", "f8e5") and draws.chance(30) else element
