@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
+from triton._C.libtriton import nvidia
 from triton.backends.nvidia.compiler import CUDABackend
 
 import mimw
@@ -16,6 +17,9 @@ from mimw.cli import main
 from mimw.compile import compile_kernel, refusals
 from mimw.errors import OutOfSharedMemory
 from mimw.target import target
+from mimw.triton_port.allocation import surely_fits
+from mimw.triton_port.codegen import mlir_context
+from mimw.triton_port.text import module_of
 
 TYPES = {"x": "*fp16", "y": "*fp16", "n": "i32"}
 
@@ -165,3 +169,31 @@ def test_a_launch_is_refused_by_us():
     assert (y == 2).all()
     with pytest.raises(triton.CompilationError, match="scratch: convert_layout"):
         crowded[(1, )](x, y, 0, 7)
+
+
+MODULE = """
+#shared = #ttg.nvmma_shared<{{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}}>
+#blocked = #ttg.blocked<{{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}}>
+#other = #ttg.blocked<{{sizePerThread = [8, 1], threadsPerWarp = [8, 4], warpsPerCTA = [1, 4], order = [0, 1]}}>
+#smem = #ttg.shared_memory
+module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
+  tt.func public @kernel() {{
+    %ring = ttg.local_alloc : () -> !ttg.memdesc<4x128x64xbf16, #shared, #smem, mutable>
+    %tile = arith.constant dense<0.0> : tensor<128x64xbf16, #blocked>
+    {further}
+    tt.return
+  }}
+}}
+"""
+STAGED = "%in = ttg.local_alloc %tile : (tensor<128x64xbf16, #blocked>) -> !ttg.memdesc<128x64xbf16, #shared, #smem>"
+
+
+@pytest.mark.parametrize("further, limit, sure", [
+    ("", 4 * 16384 + 1024, True), ("", 4 * 16384 + 1023, False),
+    ("%out = ttg.convert_layout %tile : tensor<128x64xbf16, #blocked> -> tensor<128x64xbf16, #other>", 1 << 20, False),
+    (STAGED, 5 * 16384, False), (STAGED, 6 * 16384, True)])
+def test_a_look_at_the_module_may_be_enough(further, limit, sure):
+    """Buffers side by side, and no op with scratch: then the allocator is not asked before there is LLVM IR."""
+    context = mlir_context()
+    nvidia.load_dialects(context)
+    assert surely_fits(module_of(MODULE.format(further=further), context), limit) is sure

@@ -29,6 +29,8 @@ def test_ops_can_be_copied_and_sent():
     op = Op("fence", ("gpu", ))
     assert copy.copy(op).scope == "gpu"
     assert pickle.loads(pickle.dumps(Op("fence", ("gpu", ), attrs={}))).scope == "gpu"
+    fence = Op("fence", ("gpu", ), attrs={})
+    assert fence.row is fence.row is pickle.loads(pickle.dumps(fence)).row
 
 
 @pytest.mark.parametrize("name", OPS)

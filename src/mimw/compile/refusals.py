@@ -25,7 +25,7 @@ from ..ir.site import Site
 from ..passes import check_scratch, may_not_fit
 from ..target import Target
 from ..tensor_map import block_problem
-from ..triton_port.allocation import allocation
+from ..triton_port.allocation import allocation, surely_fits
 from ..triton_port.assembler import FIXED, kept_operands, ptxas_path, ptxas_release
 from ..triton_port.runtime import final_ttgir
 from ..triton_port.text import copied
@@ -70,10 +70,11 @@ def check_plain(program: Program, num_ctas: int) -> None:
 
 def check_scratch_early(src: MimwSource, module, chip: Target, options, backend) -> None:
     """What `check_shared_memory` says of the finished kernel, said of its TTGIR: LLVM and ptxas take most of a compilation, and
-    a search for the largest tiles that fit ends in refusals. A kernel that surely fits costs nothing here; for any other one,
-    Triton's passes up to the allocator run over a copy of `module`: 40 ms where a GEMM's whole compilation takes two seconds."""
+    a search for the largest tiles that fit ends in refusals. A kernel that surely fits costs nothing here, by its program or by a
+    look at the ops of `module`; for any other one, Triton's passes up to the allocator run over a copy of `module`: 40 ms where a
+    GEMM's whole compilation takes two seconds."""
     program = src.kernel.program
-    if may_not_fit(program, chip, options.num_stages):
+    if may_not_fit(program, chip, options.num_stages) and not surely_fits(module, chip.shared_bytes):
         found = allocation(final_ttgir(copied(module), backend, options), chip.arch)
         if found.total > chip.shared_bytes:
             with refusing(src.fn):

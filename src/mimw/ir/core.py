@@ -105,7 +105,11 @@ class Op:
         """What the result is a view of; None for an op that is no view, and for an array with memory of its own."""
         return getattr(self, self.row.view_of) if self.row.view_of else None
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickles: an op's row has functions in it, and is found again by the op's name."""
+        return {name: value for name, value in self.__dict__.items() if name != "row"}
+
+    @cached_property
     def row(self) -> OpDef:
         """What the op table says of ops of this name."""
         return OPS[self.name]

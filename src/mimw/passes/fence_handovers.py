@@ -54,7 +54,7 @@ class _Fencer:
 
     def _buffers(self, op: Op, how: str) -> frozenset[Value]:
         """The allocations that the op accesses in this way."""
-        found = [getattr(op, name) for name, kind in op.row.touches if kind == how]
+        found = [getattr(op, name) for name, kind in op.row.touches if kind == how] if op.row.touches else ()
         if not found:
             return frozenset()
         return frozenset(root for value in found if isinstance(value, Value) and isinstance(value.type, Buffer)
@@ -90,6 +90,8 @@ class _Fencer:
         return not self._buffers(op, "async-write").isdisjoint(root for root, _ in touched)
 
     def _touches(self, op: Op) -> Touched:
+        if not op.row.touches:
+            return _NONE
         return frozenset((root, kind.startswith("peer")) for kind in ("read", "write", "peer-read", "peer-write")
                          for root in self._buffers(op, kind) & self.copied)
 

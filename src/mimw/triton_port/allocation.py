@@ -23,8 +23,16 @@ from triton._C.libtriton import ir as mlir
 from .codegen import mlir_context
 from .text import ModuleText, module_of
 
+_BUFFER = re.compile(r"!ttg\.memdesc<([\dx]+)x(\w+), #ttg\.(?:nvmma_shared|swizzled_shared|shared_linear)<")
 _BITS = {"i1": 8, "i8": 8, "f8E5M2": 8, "f8E4M3FN": 8, "f16": 16, "bf16": 16, "i16": 16, "i32": 32, "f32": 32, "i64": 64,
          "f64": 64}
+# Names of ops without scratch, or how they begin.
+_TAKE_NONE = tuple("""arith. math. scf. cf. builtin. ttng. ttg.memdesc_ ttg.local_ ttg.async_ ttg.warp_ tt.func tt.return tt.get_
+    tt.make_range tt.splat tt.expand_dims tt.broadcast tt.trans tt.reshape tt.join tt.split tt.addptr tt.load tt.store tt.bitcast
+    tt.fp_to_fp tt.int_to_ptr tt.ptr_to_int tt.elementwise_inline_asm""".split())
+_TAKE_SOME = ("ttng.tensormap_create", )
+_STEP, _GAP = 128, 1024     # bytes: what the place of a buffer is a multiple of, and once of more
+_OF_TASKS, _OF_CAPTURE = 512, 32        # bytes for the workers of a kernel's tasks, and for each value that they capture
 _PTX = 86  # the version of PTX that the pass asks for; nothing here depends on it
 
 
@@ -81,6 +89,29 @@ def allocation(ttgir, arch: int | str = 90) -> Allocation:
         amd.passes.ttgpuir.add_allocate_shared_memory(manager, arch)
     manager.run(module, "allocation")
     return Allocation(module.get_int_attr("ttg.shared"), module)
+
+
+def surely_fits(module, limit: int) -> bool:
+    """Whether a look at a TTGIR module is enough to know that it takes at most `limit` bytes: no op in it has scratch, and its
+    buffers side by side leave room for what tasks capture. The look takes half a millisecond, the allocator with a copy 30."""
+    total, fits = _GAP, True
+
+    def look(op) -> None:
+        nonlocal total, fits
+        name = op.get_name()
+        if not name.startswith(_TAKE_NONE) or name in _TAKE_SOME:
+            fits = False
+        elif name == "ttg.local_alloc":
+            shape = _BUFFER.match(str(op.get_result(0).get_type()))
+            if shape is None or shape[2] not in _BITS:
+                fits = False        # with padding, for instance
+            else:
+                total += -(-prod(map(int, shape[1].split("x"))) * _BITS[shape[2]] // 8 // _STEP) * _STEP
+        elif name == "ttg.warp_specialize.partitions":
+            total += _OF_TASKS + _OF_CAPTURE * op.get_num_operands()
+
+    module.walk(look)
+    return fits and total <= limit
 
 
 def _parsed(ttgir: str):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections import namedtuple
+from functools import cache
 from math import prod
 
 from .runtime import CompiledKernel
@@ -32,7 +33,13 @@ def with_cluster(module, shape: tuple[int, int, int]):
 def add_metadata(compiled, **fields) -> None:
     """More fields in a compiled kernel's `metadata`."""
     known = compiled.metadata._asdict() | fields
-    compiled.metadata = namedtuple("KernelMetadata", sorted(known))(**known)
+    compiled.metadata = _metadata(tuple(sorted(known)))(**known)
+
+
+@cache
+def _metadata(fields: tuple[str, ...]) -> type:
+    """The class of metadata with these fields: Python compiles text for each."""
+    return namedtuple("KernelMetadata", fields)
 
 
 class ClusterKernel(CompiledKernel):
