@@ -282,3 +282,27 @@ def test_a_prediction_shares_the_tiles_out():
     found = mimw.predict(counting, (2000, ), runs, owners, 2, 1, **CHIP)
     assert found.simulated[1] == 14 and found.chip.startswith("NVIDIA B200") and found.cycles > 0
     assert not runs.any()
+
+
+@mimw.jit
+def each_for_itself(runs_ptr):
+    context = tlx.clc_create_context(1)
+    tile, phase = tl.program_id(0), 0
+    while tile != -1:
+        tl.atomic_add(runs_ptr + tile, 1)
+        tlx.clc_producer(context, phase ^ 1, multi_ctas=False)
+        tile = tlx.clc_consumer(context, phase, multi_ctas=False)
+        phase ^= 1
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_a_cta_that_asks_for_itself_is_told_whose_work_it_gets(cluster, recwarn):
+    """Without clusters that is its own affair; in clusters of two, it gets two CTAs' work and hears of the first."""
+    runs = np.zeros(64, np.int32)
+    mimw.simulate(each_for_itself, (64, ), runs, ctas_per_cga=(cluster, 1, 1), **CHIP)
+    said = [str(one.message) for one in recwarn if issubclass(one.category, errors.KernelWarning)]
+    if cluster == 1:
+        assert (runs == 1).all() and not said
+    else:
+        assert len(said) == 1 and "in clusters of 2 CTAs: a request takes over a whole cluster" in said[0]
+        assert "tests/simulator/test_launch_control.py:" in said[0]

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import triton.language.core as tl
 
-from ...errors import KernelError, TargetError
-from ...ir import I64, Buffer
+from ...errors import KernelError, KernelWarning, TargetError
+from ...ir import I64, Buffer, warn_at
 from ..core import capability, word
 from ..refuse import refuse
 from .arguments import positive_int, single_barrier
@@ -55,7 +55,9 @@ def clc_producer(context, p_producer=None, multi_ctas: tl.constexpr = True, k=0,
     args:      context    - of `clc_create_context`
                p_producer - phase of the stage's `empty` barrier to wait for: 1 the first time, then 0, 1, ...
                multi_ctas - in a launch with clusters, whether the cluster asks as one: every CTA calls this, the first one waits
-                            for `empty` and asks, and the answer goes to all. Without clusters it means nothing
+                            for `empty` and asks, and the answer goes to all. If False, each CTA that calls this asks for itself,
+                            and has the work of all CTAs of the cluster that it gets: a KernelWarning says so. Without clusters
+                            it means nothing
                k          - the stage, an int or an integer scalar
     orders:    the consumers' reads of the stage's last answer -> the next answer
     errors:    KernelError for another context, stage or array; TypeError without a phase; TargetError below sm_100,
@@ -69,6 +71,7 @@ def clc_producer(context, p_producer=None, multi_ctas: tl.constexpr = True, k=0,
     empty, full, response = _stage(name, context, k, _semantic)
     _check_phase(name, "p_producer", p_producer)
     if not _of_cluster(multi_ctas, _semantic):
+        _warn_of_clusters(_semantic)
         barrier_wait(empty, p_producer, _semantic=_semantic)
         barrier_expect_bytes(full, RESPONSE_BYTES, _semantic=_semantic)
         _clc_issue(response, full, _semantic=_semantic)
@@ -191,6 +194,18 @@ def _check_phase(name: str, parameter: str, phase) -> None:
     if phase is None:
         refuse(TypeError, f"{name}: `{parameter}` is missing: the parity of the phase to wait for, an int or an integer scalar",
                mend=f"begin with {int(parameter == 'p_producer')}, and turn it whenever the stages have gone round: `phase ^= 1`")
+
+
+def _warn_of_clusters(semantic) -> None:
+    """A CTA that asks for itself alone gets a whole cluster, and the number of that cluster's first CTA."""
+    builder = semantic.builder
+    size, site = builder.launch_facts.cluster_size, builder.site
+    if size > 1 and ("clc_producer", site) not in builder.warned:
+        builder.warned.add(("clc_producer", site))
+        warn_at(KernelWarning, f"tlx.clc_producer(multi_ctas=False) at {site}, in clusters of {size} CTAs: a request takes over a "
+                f"whole cluster, and its answer reaches this CTA alone and names the first CTA of the {size}. The work of all {size} "
+                "is this CTA's then.\nMend: leave multi_ctas=False out here and in tlx.clc_consumer, and each CTA gets its part "
+                f"of the work; or do here what {size} CTAs would do", site)
 
 
 def _of_cluster(multi_ctas: bool, semantic) -> bool:
