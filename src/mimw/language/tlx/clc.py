@@ -203,7 +203,7 @@ def _warn_of_clusters(semantic) -> None:
     if size > 1 and ("clc_producer", site) not in builder.warned:
         builder.warned.add(("clc_producer", site))
         warn_at(KernelWarning, f"tlx.clc_producer(multi_ctas=False) at {site}, in clusters of {size} CTAs: a request takes over a "
-                f"whole cluster, and its answer reaches this CTA alone and names the first CTA of the {size}. The work of all {size} "
+                f"whole cluster, and its answer reaches this CTA alone and names the first CTA of the {size}. The work of all "
                 "is this CTA's then.\nMend: leave multi_ctas=False out here and in tlx.clc_consumer, and each CTA gets its part "
                 f"of the work; or do here what {size} CTAs would do", site)
 
