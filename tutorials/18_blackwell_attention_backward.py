@@ -134,7 +134,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, dq_desc, dk_desc, dv_des
 
     with tlx.async_tasks():
         # Step 7. dQ leaves through two places, part by part; TMA adds. The last part is in registers: the next dP^T may come.
-        with tlx.async_task("default", num_regs=80):
+        with tlx.async_task("default", num_regs=88):
             for n in range(blocks):
                 tlx.barrier_wait(shared[0], n & 1)
                 for part in tl.static_range(PARTS):
@@ -159,7 +159,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, dq_desc, dk_desc, dv_des
                 gradients(tiles, barriers, n, lse_ptr + row + n * 128, delta_ptr + row + n * 128, scale, False)
 
         # Step 8. The scores of the next block stand between the products of this one, so that its softmax runs beside them.
-        with tlx.async_task(num_warps=1, num_regs=96):
+        with tlx.async_task(num_warps=1, num_regs=104):
             q_tiles, q_full, q_free = queries
             do_tiles, do_full, do_free = slopes
             tlx.barrier_wait(k_full[0], 0)
@@ -203,8 +203,10 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, dq_desc, dk_desc, dv_des
 #     no `store_reduce`                      DataRace           programs overwrite each other's dQ
 #     `use_acc=True` for dK                  UnwrittenRead      the first product adds to what nobody has written
 #
-# What ptxas says at D = 128: up to 76 bytes of spills, addresses for the most part, none of a tile. With all of a block in one
-# piece in step 2 there were 532; and with 48 registers for the products 284, since their descriptors take more.
+# What ptxas says at D = 128: up to 52 bytes of spills, addresses for the most part, none of a tile. The 16 warps share 2048
+# registers a lane, which 88, 2 x 160 and 104 are, four warps each. With 80 for the first task and 96 for the products there were
+# 84 bytes; with those, and all of a block in one piece in step 2, 532; with 48 for the products 284, since their descriptors
+# take more.
 
 
 def arguments(q, k, v, do, dq, dk, dv, lse, delta, causal=False, STAGES=2, PARTS=4):
