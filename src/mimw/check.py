@@ -45,7 +45,8 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
                          `limit` runs at most. "both"
                shrink    whether to look for a smaller grid and smaller integer arguments that still show a finding
                rounds    whether to run smaller launches, too, if nothing is found: as many rounds of each loop as break rings
-                         (0, 1, 2, and as many as slots, one less and one more), and two tiles a program, where arguments allow
+                         (0, 1, 2, and as many as slots, one less and one more), and two tiles a program, where arguments allow.
+                         Of programs that do the same there, the first and the last run
                progress  called as progress(run, runs, findings) after every run
                jobs      how many processes share the seeds, and the smaller launches, among themselves; by default MIMW_JOBS or as
                          many as there are cores. The report is the same with any number. More than one are started only where
