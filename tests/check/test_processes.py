@@ -158,6 +158,15 @@ def test_a_plain_process_may_fork_though_numpy_has_threads():
                      "from mimw.search.processes import may_fork; print(may_fork()); print((a @ a).sum())") == "True\n134217728.0"
 
 
+def test_a_thread_that_has_ended_leaves_the_systems_list_later(monkeypatch):
+    """A copy that was not made for its sake cost half a check, now and then."""
+    listed = [["1", "2"], ["1", "2"], ["1"]]
+    monkeypatch.setattr(processes.os, "listdir", lambda path: listed.pop(0))
+    assert processes._alone(time.monotonic() + 60) and not listed
+    monkeypatch.setattr(processes.os, "listdir", lambda path: ["1", "2"])
+    assert not processes._alone(time.monotonic())
+
+
 @pytest.mark.parametrize("why", ["threading.Timer(60, print).start()", "threading.Thread(target=event.wait).start()",
                                  "multiprocessing.current_process()._config['daemon'] = True", "del os.fork",
                                  "native_thread()"])

@@ -39,6 +39,7 @@ from ..errors import SimulatorMisuse
 
 START = 0.05        # seconds of work before a copy may be worth its start
 WORTH = 0.1         # seconds that copies must be expected to save
+LEAVES = 0.02       # seconds within which a thread that has ended leaves the system's list
 AGAIN, DONE = "again", "done"
 _NUMBER = 4         # bytes of a number in the pipe that hands them out
 _MOST = 10_000      # numbers handed out at once: they have to fit into a pipe
@@ -70,9 +71,19 @@ def may_fork() -> bool:
         return False
     _end_openblas_threads()
     try:
-        return len(os.listdir("/proc/self/task")) == 1      # those of torch and of drivers, which Python does not know
+        return _alone(time.monotonic() + LEAVES)
     except OSError:
         return False
+
+
+def _alone(deadline: float) -> bool:
+    """Whether this process has one thread, those of torch and of drivers counted, which Python does not know. A thread that has
+    been joined is on the system's list a moment longer."""
+    while len(os.listdir("/proc/self/task")) > 1:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.001)
+    return True
 
 
 def _end_openblas_threads() -> None:
