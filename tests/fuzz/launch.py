@@ -262,8 +262,9 @@ def to_device(torch, array: np.ndarray):
 
 ELSEWHERE = ("refused TargetError", "refused NotYet", "refused NotImplementedError")
 # The generator counts the bytes of buffers and the warps; how much scratch and how many registers the compiled kernel takes
-# besides, no reading of the program tells.
-TOO_LARGE = ("refused OutOfSharedMemory", "refused TooFewRegisters", "alarm OutOfSharedMemory")
+# besides, no reading of the program tells. Pipelines for tensor memory do not count their columns.
+TOO_LARGE = ("refused OutOfSharedMemory", "refused TooFewRegisters", "refused OutOfTensorMemory", "alarm OutOfSharedMemory",
+             "alarm OutOfTensorMemory")
 
 
 def run_stage(program: Program, stage: str, folder, want, kernel=None) -> list[Outcome]:

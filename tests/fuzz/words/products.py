@@ -171,7 +171,8 @@ def scaled(make: Maker):
     draws = make.draws
     m, n, k = 128, draws.pick([64, 32, 128]), draws.pick([128, 64])
     place = draws.pick(["stored", "packed", "copied"] if k == 128 and n == 128 else ["stored"])
-    room = make.shared((m * k + k * n) + 4096) and make.trips() and make.tensor(4 * (k // 32) if place != "packed" else 0)
+    # The product takes columns for its scales also where these lie in shared memory.
+    room = make.shared((m * k + k * n) + 4096) and make.trips() and make.tensor(4 * (k // 32))
     found = accumulator(make, "f32", m, n) if room else None
     if found is None:
         return False
