@@ -203,9 +203,49 @@ def test_a_product_that_its_word_waits_for(times):
 def test_the_wait_of_a_product_compiles():
     ptx = compiled(product, dict(a="*fp16", b="*fp16", c="*fp32"), M=128, N=64, K=32, A="rows", B="columns", ACC=False,
                    SYNC=2).stage("ptx")
-    behind = ptx[ptx.rindex("tcgen05.mma"):]
-    assert behind.index("multicast::cluster") < behind.index("mbarrier.arrive.shared") < behind.index("mbarrier.try_wait")
-    assert "mbarrier.test_wait.parity" in ptx[:ptx.rindex("tcgen05.mma")]
+    before, behind = ptx[:ptx.rindex("tcgen05.mma")], ptx[ptx.rindex("tcgen05.mma"):]
+    assert behind.index("multicast::cluster") < behind.index("mbarrier.try_wait")
+    phase, own, other = (before.rindex(part) for part in ("mbarrier.test_wait.parity", "mbarrier.arrive.shared::cta", "mapa"))
+    assert phase < own < other, "both CTAs have called the word before the even one issues"
+
+
+@mimw.jit
+def one_after_the_other(a, b, c, TIMES: tl.constexpr, GUARD: tl.constexpr):
+    """Products of one pair with nothing between them: a (128, 32), b (32, 64); c += TIMES a @ b. With GUARD the odd CTA calls none,
+    and waits for the cluster."""
+    rank = tlx.cluster_cta_rank()
+    m, n, k = rank * 64 + tl.arange(0, 64), rank * 32 + tl.arange(0, 32), tl.arange(0, 32)
+    left, right = tlx.local_alloc((64, 32), tl.float16, 1), tlx.local_alloc((32, 32), tl.float16, 1)
+    acc = tlx.local_alloc((64, 64), tl.float32, 1, tlx.storage_kind.tmem)
+    tlx.local_store(left[0], tl.load(a + m[:, None] * 32 + k[None, :]))
+    tlx.local_store(right[0], tl.load(b + k[:, None] * 64 + n[None, :]))
+    at = m[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tlx.local_store(acc[0], tl.load(c + at))
+    tlx.fence("async_shared")
+    tlx.cluster_barrier()
+    for _ in range(TIMES):
+        if GUARD:
+            if rank % 2 == 0:
+                tlx.async_dot(left[0], right[0], acc[0], two_ctas=True)
+        else:
+            tlx.async_dot(left[0], right[0], acc[0], two_ctas=True)
+    if GUARD:
+        tlx.cluster_barrier()
+    tl.store(c + at, tlx.local_load(acc[0]))
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_no_product_begins_before_both_ctas_have_called_the_last(guard):
+    """A second commit would take the place of the odd CTA's arrival, which might then wait for ever; where only the even CTA calls,
+    nobody waits for the odd one."""
+    a, b, c = operands(64, 64, 32, np.float16, np.float32)
+    wanted = 4 * (a.astype(np.float32) @ b.astype(np.float32)) + c
+    for seed in range(5):
+        result = c.copy()
+        mimw.simulate(one_after_the_other, (2, ), a, b, result, 4, guard, target=TARGET, seed=seed, races=not guard, **PAIR)
+        np.testing.assert_array_equal(result, wanted)
+    if not guard:
+        assert mimw.check(one_after_the_other, (2, ), a, b, c, 8, guard, target=TARGET, seeds=100, **PAIR).ok
 
 
 # ---- what is refused --------------------------------------------------------------------------------------------------

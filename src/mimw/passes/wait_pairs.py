@@ -2,46 +2,77 @@
 
 Input: a program. Output: the program in which nobody waits by a product:
 
-    tcgen05_mma_pair %a, %b, %acc .. waits=True       %phase = barrier_phase %bar; tcgen05_mma_pair ..; tcgen05_commit_pair %bar ..;
-                                          becomes     barrier_arrive %bar; barrier_wait %bar, %phase
+    tcgen05_mma_pair %a, %b, %acc .. waits=True       %phase = barrier_phase %done; %turn = barrier_phase %called
+                                                      barrier_arrive %done; remote_arrive %called of the even CTA
+                                          becomes     tcgen05_mma_pair ..; tcgen05_commit_pair %done ..
+                                                      barrier_wait %done, %phase; in the even CTA barrier_wait %called, %turn
 
-Each such product has a barrier of its own in every CTA, for two arrivals: the commit's, and this CTA's own. So the phase stays
-while the CTA looks which one it is. Who does not call the product, the odd CTA under an `if`, waits for nothing.
+Each such product has a barrier `done` of its own in every CTA, for two arrivals: the commit's, and this CTA's own. So the phase
+stays while the CTA looks which one it is. The even CTA issues the next product only when both have called this one: a second
+commit would take the place of the odd CTA's own arrival, which might then wait for ever. Both arrive before the even one issues, so
+neither can be a call ahead at `called`. Who does not call the product, the odd CTA under an `if` that asks for the rank, waits for
+nothing and is waited for by nobody: there `called` is left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analysis.flows import Flows
 from ..ir import Block, Op, Program, Value
 from ..ir.types import I32, Barrier
+
+_RANKS = ("cluster_cta_rank", "get_program_id")
 
 
 def wait_pairs(program: Program) -> Program:
     """The program with such waits; the same object if there are none."""
+    if not any(_waits(op) for op in program.walk()):
+        return program
+    ranks = {result for op in program.walk() if op.name in _RANKS for result in op.results}
     made: list[Op] = []
-    body = _block(program.body, made)
-    return replace(program, body=replace(body, ops=(*made, *body.ops))) if made else program
+    body = _block(program.body, made, Flows(program).reached(ranks), True)
+    return replace(program, body=replace(body, ops=(*made, *body.ops)))
 
 
-def _block(block: Block, made: list[Op]) -> Block:
+def _waits(op: Op) -> bool:
+    return {"dot", "pairs"} <= op.row.traits and bool(op.attrs.get("waits"))
+
+
+def _block(block: Block, made: list[Op], ranks: set[Value], both: bool) -> Block:
+    """The block with waits. `ranks` are the values that differ between CTAs; `both`: both CTAs of a pair come here."""
     ops: list[Op] = []
     for op in block.ops:
-        if {"dot", "pairs"} <= op.row.traits and op.attrs.get("waits"):
-            ops += _waited(op, made)
+        if _waits(op):
+            ops += _waited(op, made, both and op.called not in ranks)
+        elif op.blocks:
+            inside = both and not (op.name == "if" and op.condition in ranks)
+            ops.append(op.with_blocks(lambda inner, inside=inside: _block(inner, made, ranks, inside)))
         else:
-            ops.append(op.with_blocks(lambda inner: _block(inner, made)) if op.blocks else op)
+            ops.append(op)
     return replace(block, ops=tuple(ops))
 
 
-def _waited(op: Op, made: list[Op]) -> list[Op]:
-    array, barrier, phase = Value(Barrier(1), f"pair_done{len(made)}"), Value(Barrier(0)), Value(I32, "phase")
-    made.append(Op("alloc_barriers", (1, 2), (array, ), site=op.site))
-    product = replace(op, attrs={name: value for name, value in op.attrs.items() if name != "waits"})
+def _waited(op: Op, made: list[Op], both: bool) -> list[Op]:
+    before, number = [], len(made)
     zero = Value(I32)
-    return [Op("constant", (0, I32), (zero, ), site=op.site), Op("barrier_index", (array, zero), (barrier, ), site=op.site),
-            Op("barrier_phase", (barrier, ), (phase, ), site=op.site),
-            product,
-            Op("tcgen05_commit_pair", (barrier, (op.leader, op.peer), op.predicate), site=op.site),
-            Op("barrier_arrive", (barrier, 1, op.called), site=op.site),
-            Op("barrier_wait", (barrier, phase, op.called), site=op.site)]
+    before.append(Op("constant", (0, I32), (zero, ), site=op.site))
+
+    def barrier(name: str) -> tuple[Value, Value]:
+        """(a barrier for two arrivals, its phase now)."""
+        array, one, phase = Value(Barrier(1), f"{name}{number}"), Value(Barrier(0)), Value(I32, "phase")
+        made.append(Op("alloc_barriers", (1, 2), (array, ), site=op.site))
+        before.append(Op("barrier_index", (array, zero), (one, ), site=op.site))
+        before.append(Op("barrier_phase", (one, ), (phase, ), site=op.site))
+        return one, phase
+
+    product = replace(op, attrs={name: value for name, value in op.attrs.items() if name != "waits"})
+    done, phase = barrier("pair_done")
+    called = barrier("pair_called") if both else None
+    arrive = [Op("barrier_arrive", (done, 1, op.called), site=op.site)]
+    behind = [Op("barrier_wait", (done, phase, op.called), site=op.site)]
+    if called:
+        arrive.append(Op("remote_arrive", (called[0], 1, op.leader, op.called), site=op.site))
+        behind.append(Op("barrier_wait", (*called, op.predicate), site=op.site))
+    commit = Op("tcgen05_commit_pair", (done, (op.leader, op.peer), op.predicate), site=op.site)
+    return [*before, *arrive, product, commit, *behind]
