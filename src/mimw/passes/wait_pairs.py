@@ -22,17 +22,22 @@ from ..analysis.flows import Flows
 from ..ir import Block, Op, Program, Value
 from ..ir.types import I32, Barrier
 
-_RANKS = ("cluster_cta_rank", "get_program_id")
-
 
 def wait_pairs(program: Program) -> Program:
     """The program with such waits; the same object if there are none."""
     if not any(_waits(op) for op in program.walk()):
         return program
-    ranks = {result for op in program.walk() if op.name in _RANKS for result in op.results}
+    ranks = {result for op in program.walk() if _own(op) for result in op.results}
     made: list[Op] = []
     body = _block(program.body, made, Flows(program).reached(ranks), True)
     return replace(program, body=replace(body, ops=(*made, *body.ops)))
+
+
+def _own(op: Op) -> bool:
+    """Whether the CTAs of a pair get different values out of the op itself."""
+    if op.name == "cluster_cta_rank":
+        return True
+    return op.name == "get_program_id"
 
 
 def _waits(op: Op) -> bool:
