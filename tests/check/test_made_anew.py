@@ -48,41 +48,32 @@ def lanes(x_desc, out, trips, WIDTH: tl.constexpr, WAITED: tl.constexpr):
 
 def of_groups(waited):
     source, out = np.random.default_rng(0).integers(0, 9, (2, WIDTH)).astype(np.float32), np.zeros(WIDTH, np.float32)
-    return source, out, (source, out), dict(WIDTH=WIDTH, WAITED=waited)
+    return source.sum(0), out, (source, out), dict(WIDTH=WIDTH, WAITED=waited)
 
 
 def of_lanes(waited, trips=5):
     x, out = np.random.default_rng(0).integers(0, 9, (trips, WIDTH)).astype(np.float32), np.zeros(WIDTH, np.float32)
-    return x, out, (mimw.TensorDescriptor.from_tensor(x, [1, WIDTH]), out, trips), dict(WIDTH=WIDTH, WAITED=waited)
+    return x[0], out, (mimw.TensorDescriptor.from_tensor(x, [1, WIDTH]), out, trips), dict(WIDTH=WIDTH, WAITED=waited)
 
 
-def test_copies_of_tasks_made_anew():
-    source, out, args, meta = of_groups(True)
-    mimw.simulate(groups, 1, *args, **meta)
-    assert (out == source.sum(0)).all()
-    report = mimw.check(groups, 1, *args, **meta)
+MADE_ANEW = pytest.mark.parametrize("kernel, launch", [(groups, of_groups), (lanes, of_lanes)], ids=["tasks", "barriers"])
+
+
+@MADE_ANEW
+def test_copies_of_what_is_made_anew(kernel, launch):
+    wanted, out, args, meta = launch(True)
+    mimw.simulate(kernel, 1, *args, **meta)
+    assert (out == wanted).all()
+    report = mimw.check(kernel, 1, *args, **meta)
     assert report.ok, report
 
 
+@MADE_ANEW
 @pytest.mark.parametrize("seed", range(8))
-def test_a_later_tasks_wait_is_not_for_an_earlier_tasks_copy(seed):
-    _, _, args, meta = of_groups(False)
-    report = mimw.check(groups, 1, *args, seeds=[seed], shrink=False, **meta)
-    assert {finding.kind for finding in report.findings} <= {"DataRace", "CopyReadEarly"} and not report.ok
-
-
-def test_copies_on_barriers_made_anew():
-    x, out, args, meta = of_lanes(True)
-    mimw.simulate(lanes, 1, *args, **meta)
-    assert (out == x[0]).all()
-    report = mimw.check(lanes, 1, *args, **meta)
-    assert report.ok, report
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_later_barriers_phase_is_not_an_earlier_ones(seed):
-    _, _, args, meta = of_lanes(False)
-    report = mimw.check(lanes, 1, *args, seeds=[seed], shrink=False, **meta)
+def test_a_later_wait_is_not_for_an_earlier_copy(kernel, launch, seed):
+    """Of a later task, and of a later barrier's phase."""
+    _, _, args, meta = launch(False)
+    report = mimw.check(kernel, 1, *args, seeds=[seed], shrink=False, **meta)
     assert {finding.kind for finding in report.findings} <= {"DataRace", "CopyReadEarly"} and not report.ok
 
 

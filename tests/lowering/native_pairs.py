@@ -39,9 +39,13 @@ class Product:
     b_swizzle: int = 128
 
     def __str__(self) -> str:
-        order = {True: "K", False: "MN"}
-        return (f"{self.element}-{self.rows}x{self.columns}x{self.depth}-{order[self.a_k_major]}{self.a_swizzle}-"
-                f"{order[self.b_k_major]}{self.b_swizzle}")
+        return f"{self.element}-{self.rows}x{self.columns}x{self.depth}-{lying(self)}"
+
+
+def lying(product) -> str:
+    """How both operands lie: "K128-MN64"."""
+    return "-".join(f"{'K' if k_major else 'MN'}{swizzle}" for k_major, swizzle in (
+        (product.a_k_major, product.a_swizzle), (product.b_k_major, product.b_swizzle)))
 
 
 @dataclass(frozen=True)

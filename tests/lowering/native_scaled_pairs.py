@@ -16,7 +16,7 @@ import triton.experimental.gluon.language as gl
 from triton._C.libtriton import ir
 from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout, TensorMemoryScalesLayout
 
-from .native_pairs import accumulator, barrier, buffer, columns, followed, ptx_of
+from .native_pairs import accumulator, barrier, buffer, columns, followed, lying, ptx_of
 
 _BUILT = {"e2m1": "int8", "e4m3": "fp8e4nv", "e5m2": "fp8e5"}
 _OF_ROWS, _OF_ALL = [[1, 0]], [[0, 0]]      # what the second CTA has: other rows; the same
@@ -38,9 +38,7 @@ class ScaledProduct:
     b_swizzle: int = 128
 
     def __str__(self) -> str:
-        order = {True: "K", False: "MN"}
-        return (f"{self.a_format}-{self.b_format}-{self.block}-{self.columns}x{self.depth}-{order[self.a_k_major]}{self.a_swizzle}-"
-                f"{order[self.b_k_major]}{self.b_swizzle}")
+        return f"{self.a_format}-{self.b_format}-{self.block}-{self.columns}x{self.depth}-{lying(self)}"
 
     @property
     def mixed(self) -> bool:

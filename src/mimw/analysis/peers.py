@@ -142,7 +142,7 @@ class _Cluster:
             return self.uses.program.cluster[op.axis] == 1
         if "quotient" in op.row.traits and self._whole_clusters(op.lhs, op.rhs):
             return True
-        return "pure" in op.row.effects and op.name != "cluster_cta_rank" and not op.blocks and all(
+        return "pure" in op.row.effects and "by_cta" not in op.row.traits and not op.blocks and all(
             map(self.uniform, op.operands))
 
     def _whole_clusters(self, number: Value, divisor: Value) -> bool:

@@ -14,34 +14,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Block, Op, Program, Value
-from ..ir.types import I1, I32
+from ..ir import I32, Block, Builder, Op, Program
 
 
 def pair_copies(program: Program) -> Program:
     """The program with such copies; the same object if there are none."""
     if not program.in_pairs or not any(op.name == "tmem_copy" for op in program.walk()):
         return program
-    return replace(program, body=_block(program.body))
+    return replace(program, body=_block(program.body, Builder()))
 
 
-def _block(block: Block) -> Block:
-    ops: list[Op] = []
+def _block(block: Block, writer: Builder) -> Block:
+    outside = writer.open()
     for op in block.ops:
         if op.name == "tmem_copy":
-            ops += _of_both(op)
+            _by_the_even_cta(op, writer)
         else:
-            ops.append(op.with_blocks(_block) if op.blocks else op)
-    return replace(block, ops=tuple(ops))
+            writer.ops.append(op.with_blocks(lambda inner: _block(inner, writer)) if op.blocks else op)
+    return replace(block, ops=writer.close(outside))
 
 
-def _of_both(copy: Op) -> list[Op]:
+def _by_the_even_cta(copy: Op, writer: Builder) -> None:
     """The copy that the even CTA starts for both."""
-    rank, two, place, one, zero, above, odd = (Value(I32) for _ in range(7))
-    even = Value(I1)
-    return [Op("cluster_cta_rank", (), (rank, ), site=copy.site),
-            Op("constant", (2, I32), (two, ), site=copy.site), Op("constant", (1, I32), (one, ), site=copy.site),
-            Op("constant", (0, I32), (zero, ), site=copy.site),
-            Op("srem", (rank, two), (place, ), site=copy.site), Op("icmpEQ", (place, zero), (even, ), site=copy.site),
-            Op("sub", (one, place), (above, ), site=copy.site), Op("add", (rank, above), (odd, ), site=copy.site),
-            Op("tmem_copy_pair", (copy.source, copy.buffer, even, odd), site=copy.site)]
+    site = copy.site
+    rank = writer.emit("cluster_cta_rank", (), site)
+    two, one, zero = (writer.constant(number, I32, site) for number in (2, 1, 0))
+    place = writer.emit("srem", (rank, two), site)
+    even = writer.emit("icmpEQ", (place, zero), site)
+    odd = writer.emit("add", (rank, writer.emit("sub", (one, place), site)), site)
+    writer.emit("tmem_copy_pair", (copy.source, copy.buffer, even, odd), site)

@@ -19,65 +19,53 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analysis.flows import Flows
-from ..ir import Block, Op, Program, Value
-from ..ir.types import I32, Barrier
+from ..ir import I32, Block, Builder, Op, Program, Value
 
 
 def wait_pairs(program: Program) -> Program:
     """The program with such waits; the same object if there are none."""
     if not any(_waits(op) for op in program.walk()):
         return program
-    ranks = {result for op in program.walk() if _own(op) for result in op.results}
-    made: list[Op] = []
-    body = _block(program.body, made, Flows(program).reached(ranks), True)
-    return replace(program, body=replace(body, ops=(*made, *body.ops)))
-
-
-def _own(op: Op) -> bool:
-    """Whether the CTAs of a pair get different values out of the op itself."""
-    if op.name == "cluster_cta_rank":
-        return True
-    return op.name == "get_program_id"
+    differs = {result for op in program.walk() if "by_cta" in op.row.traits for result in op.results}
+    made, writer = Builder(), Builder()
+    body = _block(program.body, made, writer, Flows(program).reached(differs), True)
+    return replace(program, body=replace(body, ops=(*made.close([]), *body.ops)))
 
 
 def _waits(op: Op) -> bool:
     return {"dot", "pairs"} <= op.row.traits and bool(op.attrs.get("waits"))
 
 
-def _block(block: Block, made: list[Op], ranks: set[Value], both: bool) -> Block:
-    """The block with waits. `ranks` are the values that differ between CTAs; `both`: both CTAs of a pair come here."""
-    ops: list[Op] = []
+def _block(block: Block, made: Builder, writer: Builder, differs: set[Value], both: bool) -> Block:
+    """The block with waits, whose barriers are `made`. `differs` are the values that differ between CTAs; `both`: both CTAs of a
+    pair come here."""
+    outside = writer.open()
     for op in block.ops:
         if _waits(op):
-            ops += _waited(op, made, both and op.called not in ranks)
-        elif op.blocks:
-            inside = both and not (op.name == "if" and op.condition in ranks)
-            ops.append(op.with_blocks(lambda inner, inside=inside: _block(inner, made, ranks, inside)))
+            _wait(op, made, writer, both and op.called not in differs)
         else:
-            ops.append(op)
-    return replace(block, ops=tuple(ops))
+            inside = both and not (op.name == "if" and op.condition in differs)
+            writer.ops.append(op.with_blocks(lambda inner: _block(inner, made, writer, differs, inside)) if op.blocks else op)
+    return replace(block, ops=writer.close(outside))
 
 
-def _waited(op: Op, made: list[Op], both: bool) -> list[Op]:
-    before, number = [], len(made)
-    zero = Value(I32)
-    before.append(Op("constant", (0, I32), (zero, ), site=op.site))
+def _wait(op: Op, made: Builder, writer: Builder, both: bool) -> None:
+    site, number = op.site, len(made.ops)
+    zero = writer.constant(0, I32, site)
 
     def barrier(name: str) -> tuple[Value, Value]:
         """(a barrier for two arrivals, its phase now)."""
-        array, one, phase = Value(Barrier(1), f"{name}{number}"), Value(Barrier(0)), Value(I32, "phase")
-        made.append(Op("alloc_barriers", (1, 2), (array, ), site=op.site))
-        before.append(Op("barrier_index", (array, zero), (one, ), site=op.site))
-        before.append(Op("barrier_phase", (one, ), (phase, ), site=op.site))
-        return one, phase
+        array = made.emit("alloc_barriers", (1, 2), site, label=f"{name}{number}")
+        one = writer.emit("barrier_index", (array, zero), site)
+        return one, writer.emit("barrier_phase", (one, ), site, label="phase")
 
-    product = replace(op, attrs={name: value for name, value in op.attrs.items() if name != "waits"})
     done, phase = barrier("pair_done")
     called = barrier("pair_called") if both else None
-    arrive = [Op("barrier_arrive", (done, 1, op.called), site=op.site)]
-    behind = [Op("barrier_wait", (done, phase, op.called), site=op.site)]
+    writer.emit("barrier_arrive", (done, 1, op.called), site)
     if called:
-        arrive.append(Op("remote_arrive", (called[0], 1, op.leader, op.called), site=op.site))
-        behind.append(Op("barrier_wait", (*called, op.predicate), site=op.site))
-    commit = Op("tcgen05_commit_pair", (done, (op.leader, op.peer), op.predicate), site=op.site)
-    return [*before, *arrive, product, commit, *behind]
+        writer.emit("remote_arrive", (called[0], 1, op.leader, op.called), site)
+    writer.ops.append(replace(op, attrs={name: value for name, value in op.attrs.items() if name != "waits"}))
+    writer.emit("tcgen05_commit_pair", (done, (op.leader, op.peer), op.predicate), site)
+    writer.emit("barrier_wait", (done, phase, op.called), site)
+    if called:
+        writer.emit("barrier_wait", (*called, op.predicate), site)

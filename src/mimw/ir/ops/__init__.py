@@ -98,7 +98,8 @@ Facts, by the operands they are about (`tests/ir/test_table_facts.py` goes over 
                     `fenced`, and `dot`, read what their own task wrote behind a proxy fence of the compiler's;
                     `clusters_only` is an illegal instruction in a launch without clusters; `reshape` keeps all elements in
                     row-major order; `collective` needs all threads of a task, as do ops with the effects `sync` and `async`, less
-                    those with the trait `alone`; `lanes` takes a number that differs between the threads of a task; `fetch` is a
+                    those with the trait `alone`; `lanes` takes a number that differs between the threads of a task; `by_cta`
+                    gives one that differs between the CTAs of a cluster; `fetch` is a
                     copy by TMA that is there when the op is over, alone or with the fetches right behind it (`join_copies`);
                     `pipe` is an op on a pipe, gone once `passes/expand_pipes.py` has run
 

@@ -9,7 +9,8 @@ from ..type_rules import scalar
 from ..types import I32, like
 from .table import define
 
-define("get_program_id get_num_programs", "axis:#int", scalar(I32), "none", "pure", traits="number", cost="move")
+define("get_program_id get_num_programs", "axis:#int", scalar(I32), "none", "pure",
+       traits={"get_program_id": "number by_cta", "get_num_programs": "number"}, cost="move")
 
 define("thread_id", "axis:#int", scalar(I32), "none", "read", ours=True,
        doc="Hardware thread index in the CTA; differs per lane.")
