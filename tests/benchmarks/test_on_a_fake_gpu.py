@@ -16,6 +16,7 @@ from benchmarks import (
     gather,
     gather_matmul_scatter,
     gemm,
+    gemm_epilogue,
     gpu,
     launch_time,
     microbench,
@@ -26,7 +27,7 @@ from benchmarks import (
 from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "bank_conflicts", "gather", "gather_matmul_scatter",
-         "gemm", "launch_time", "microbench", "moe_align", "pipes_before_after", "proxy_fence",
+         "gemm", "gemm_epilogue", "launch_time", "microbench", "moe_align", "pipes_before_after", "proxy_fence",
          "timing", "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
@@ -38,8 +39,8 @@ def fake_gpu(monkeypatch):
                            get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132))
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
-    for module in (attention, bank_conflicts, gather, gather_matmul_scatter, gemm, gpu, launch_time, microbench, moe_align, timing,
-                   topk):
+    for module in (attention, bank_conflicts, gather, gather_matmul_scatter, gemm, gemm_epilogue, gpu, launch_time, microbench,
+                   moe_align, timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -105,6 +106,18 @@ def test_a_search_of_gemm_passes_over_what_fails_and_keeps_the_best(tmp_path, mo
     best = json.loads((tmp_path / "configs-bf16.json").read_text())
     assert best["chip"] == "a chip" and best["command"] == "python -m benchmarks.gemm --tune"
     assert best["rows"][0]["configuration"]["bm"] == 128
+
+
+def test_what_the_gemm_does_on_the_way_out(tmp_path, monkeypatch, capsys):
+    def measured(kind, shape, at_least_ms):
+        times = {"mimw": 800.0, "plain": 790.0, "torch": 1000.0 + at_least_ms}
+        return gpu.row_of(f"gemm_epilogue-{kind}", dict(zip("MNK", shape)), {}, times, 0.001, "standard normal")
+
+    monkeypatch.setattr(gemm_epilogue, "measure", measured)
+    printed = run(gemm_epilogue, monkeypatch, capsys, "bias", "fp8-row", "--ms", 8, "--results", tmp_path / "rows.jsonl")
+    found = rows(tmp_path / "rows.jsonl")
+    assert [row["name"] for row in found] == ["gemm_epilogue-bias"] * 2 + ["gemm_epilogue-fp8-row"] * 4 and set(found[0]) == ROW
+    assert printed[-1] == "geometric mean of 6 ratios to torch: 1.260, lowest 1.260" and "plain 0.988  torch 1.260" in printed[0]
 
 
 def measured_attention(shape, dtype_name, causal, chosen=None, at_least_ms=200.0):

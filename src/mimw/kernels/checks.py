@@ -6,6 +6,8 @@ example:
     on_one_gpu("matmul", a=a, b=b)              torch tensors of one CUDA device
     of_rank(2, a=a, b=b)                        matrices, none empty
     persistent(programs)                        a number of programs, 1 or more
+    one_of(("float16", "bfloat16"), a=a)        arrays of one of these types
+    rows_for_tma(a=a)                           rows contiguous and a multiple of 16 bytes apart
 """
 
 from __future__ import annotations
@@ -43,3 +45,31 @@ def persistent(programs: Any, name: str = "programs") -> int:
     if not hasattr(programs, "__index__") or index(programs) < 1:
         raise ValueError(f"{name} is {programs}; it must be a whole number of 1 or more, or nothing would be computed")
     return index(programs)
+
+
+def strides(array: Any) -> tuple[int, ...]:
+    """Strides in elements of a numpy or torch array."""
+    if hasattr(array, "strides"):
+        return tuple(step // array.itemsize for step in array.strides)
+    return tuple(array.stride())
+
+
+def type_name(array: Any) -> str:
+    """The name of a numpy or torch array's element type: "float16", "bfloat16", ..."""
+    return str(array.dtype).removeprefix("torch.")
+
+
+def one_of(types: tuple[str, ...], **arrays: Any) -> None:
+    """ValueError for an array of another element type."""
+    for name, array in arrays.items():
+        if type_name(array) not in types:
+            raise ValueError(f"{name} is {array.dtype}; it may be {', '.join(types)}")
+
+
+def rows_for_tma(**arrays: Any) -> None:
+    """ValueError for an array that TMA cannot describe: the last dimension must be contiguous, the others multiples of 16 bytes."""
+    for name, array in arrays.items():
+        *outer, step = (one * array.dtype.itemsize for one in strides(array))
+        if step != array.dtype.itemsize or any(one % 16 for one in outer):
+            raise ValueError(f"the rows of {name} must be contiguous and a multiple of 16 bytes apart for TMA; its strides are "
+                             f"{', '.join(map(str, outer))} and {step} bytes")

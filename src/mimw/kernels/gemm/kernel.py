@@ -6,8 +6,8 @@ Input: descriptors of A, B and C, and the sizes M, N, K. Output: C is written. F
     gemm[grid](*args, **meta)
 
 Nouns: the pipe `inputs`, whose chunk holds a (BM, BK) tile of A and the BK x BN tile of B that goes with the tile of A;
-STAGING tiles for each consumer's stores. Roles: `load`, and CONSUMERS times `compute`, which for each output tile is
-`multiply` and then `store`.
+STAGING tiles for each consumer's stores. Roles: `load`, and CONSUMERS times `compute`, which for each output tile is `multiply` and
+then `store`. What is done to the sums on their way out is chosen when compiling (epilogue.py).
 
 Two schedules share the roles:
 
@@ -26,6 +26,8 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import begin_turn, consumer, consumers, one_of_consumers, open_turns, pass_turn
+from .epilogue import activated, finished, load_pieces, plus_residual
+from .promoted import multiply_promoted
 
 
 @mimw.jit
@@ -58,6 +60,19 @@ def load(inputs, a_desc, b_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
             tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [n, k] if B_IS_NK else [k, n])
             inputs.commit(chunk)
             chunk += 1
+
+
+@mimw.jit
+def load_residual(residual, residual_desc, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr,
+                  CONSUMERS: tl.constexpr, PIECES: tl.constexpr, PING_PONG: tl.constexpr):
+    """The residual's pieces for the consumers of one output tile of this program after the other."""
+    TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
+    turn = 0
+    for tile in range(tl.program_id(0), output_tiles(M, N, BM, BN), tl.num_programs(0)):
+        m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
+        number = turn // TURNS * (PIECES * CONSUMERS) + turn % TURNS
+        load_pieces(residual, residual_desc, number, m, n, BM * TURNS // CONSUMERS, BN, PIECES, CONSUMERS // TURNS, CONSUMERS)
+        turn += 1
 
 
 @mimw.jit
@@ -103,20 +118,35 @@ def columns(tile, piece: tl.constexpr, PIECES: tl.constexpr):
 
 
 @mimw.jit
-def store(c_desc, staging, first: tl.constexpr, acc, m, n, BN: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr):
-    """Write an output tile in column pieces; a piece waits only for the store that last used its staging tile."""
+def store(c_desc, staging, residual, extras, first, number, acc, m, n, M, N, BN: tl.constexpr, PIECES: tl.constexpr,
+          STAGING: tl.constexpr, CONSUMERS: tl.constexpr, EACH_ROW: tl.constexpr, EACH_COLUMN: tl.constexpr,
+          ACTIVATION: tl.constexpr):
+    """Finish an output tile and write it in column pieces; a piece waits only for the store that last used its staging tile.
+
+    With a residual the tile is a chunk of it, one in CONSUMERS from chunk `number` on, given back when the store has read it.
+    """
     for piece in tl.static_range(PIECES):
-        tile = staging[first + piece % STAGING]
-        tlx.async_descriptor_store_wait(STAGING - 1)
-        tlx.local_store(tile, columns(acc, piece, PIECES).to(tlx.dtype_of(c_desc)))
+        sums = columns(acc, piece, PIECES)
+        sums = finished(sums, extras, m, n + piece * (BN // PIECES), M, N, EACH_ROW, EACH_COLUMN)
+        if residual is None:
+            tile = staging[first + piece % STAGING]
+            tlx.async_descriptor_store_wait(STAGING - 1)
+        else:
+            tile = residual.wait(number + piece * CONSUMERS).slot.tile
+            sums = plus_residual(sums, tile, extras)
+        tlx.local_store(tile, activated(sums, ACTIVATION).to(tlx.dtype_of(c_desc)))
         tlx.fence("async_shared")
         tlx.async_descriptor_store(c_desc, tile, [m, n + piece * (BN // PIECES)])
+        if residual is not None:
+            tlx.async_descriptor_store_wait(0)
+            residual.release(number + piece * CONSUMERS)
 
 
 @mimw.jit
-def compute(inputs, staging, c_desc, M, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-            GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-            PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr):
+def compute(inputs, residual, staging, c_desc, extras, M, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+            BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
+            PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, EACH_ROW: tl.constexpr, EACH_COLUMN: tl.constexpr,
+            ACTIVATION: tl.constexpr, PROMOTED: tl.constexpr):
     """The output tiles of consumer `me`: all of its rows in ping-pong, its share of the rows of each tile otherwise."""
     TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
     ROWS: tl.constexpr = BM // (CONSUMERS // TURNS)
@@ -124,33 +154,53 @@ def compute(inputs, staging, c_desc, M, N, K, me: tl.constexpr, BM: tl.constexpr
     row: tl.constexpr = 0 if PING_PONG else me * ROWS
     steps = tl.cdiv(K, BK)
     chunk = turn * steps
+    number = me
     if PING_PONG:
         open_turns(me, CONSUMERS)
     for tile in range(tl.program_id(0) + turn * tl.num_programs(0), output_tiles(M, N, BM, BN), TURNS * tl.num_programs(0)):
-        acc = multiply(inputs, chunk, steps, me, row, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
+        if PROMOTED:
+            acc = multiply_promoted(inputs, chunk, steps, row, ROWS, BN, B_IS_NK)
+        else:
+            acc = multiply(inputs, chunk, steps, me, row, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
         m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
-        store(c_desc, staging, STAGING * me, acc, m + row, n, BN, PIECES, STAGING)
+        store(c_desc, staging, residual, extras, STAGING * me, number, acc, m + row, n, M, N, BN, PIECES, STAGING,
+              CONSUMERS, EACH_ROW, EACH_COLUMN, ACTIVATION)
         chunk += TURNS * steps
+        number += CONSUMERS * PIECES
     tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
 def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-         PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr):
-    """C[M, N] = A[M, K] B, with B as (K, N), or as (N, K) where B_IS_NK (8-bit and tf32 inputs need that)."""
+         PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, bias=None, residual_desc=None, row_scale=None, column_scale=None,
+         alpha=None, beta=None, EACH_ROW: tl.constexpr = False, EACH_COLUMN: tl.constexpr = False,
+         ACTIVATION: tl.constexpr = None, PROMOTED: tl.constexpr = False):
+    """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
+    (8-bit and tf32 inputs need that); what is None is left out. PROMOTED is for 8-bit inputs: sums leave the tensor cores often."""
+    tl.static_assert(not (PROMOTED and PING_PONG), "consumers that take turns cannot add while another one multiplies")
     ROWS: tl.constexpr = BM if PING_PONG else BM // CONSUMERS
     B_SHAPE: tl.constexpr = (STAGES, BN, BK) if B_IS_NK else (STAGES, BK, BN)
+    extras = (bias, row_scale, column_scale, alpha, beta)
 
     inputs = tle.pipe(capacity=STAGES, readers=one_of_consumers(CONSUMERS) if PING_PONG else consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
                       b=tle.gpu.alloc(B_SHAPE, tlx.dtype_of(b_desc)))
-    staging = tlx.local_alloc((ROWS, BN // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    if residual_desc is None:
+        residual, staging = None, tlx.local_alloc((ROWS, BN // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    else:
+        staging = None
+        residual = tle.pipe(capacity=STAGING * CONSUMERS, readers=one_of_consumers(CONSUMERS), name="residual",
+                            tile=tle.gpu.alloc([STAGING * CONSUMERS, ROWS, BN // PIECES], tlx.dtype_of(c_desc)))
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, M, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES, STAGING,
-                    PING_PONG, B_IS_NK)
+            added = None if residual is None else residual.reader(consumer(me))
+            compute(inputs.reader(consumer(me)), added, staging, c_desc, extras, M, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS,
+                    PIECES, STAGING, PING_PONG, B_IS_NK, EACH_ROW, EACH_COLUMN, ACTIVATION, PROMOTED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), a_desc, b_desc, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK)
+        if residual is not None:
+            with tlx.async_task(num_warps=1, num_regs=24):  # residual
+                load_residual(residual.writer(), residual_desc, M, N, BM, BN, GROUP_M, CONSUMERS, PIECES, PING_PONG)

@@ -1,0 +1,96 @@
+"""What the GEMM does to its sums on their way out: what it costs, and how torch's own does, on one GPU.
+
+    python -m benchmarks.gemm_epilogue                    bias, activation and residual in bf16; scales in fp8
+    python -m benchmarks.gemm_epilogue fp8-row --ms 50    one of them
+
+Baselines in the same run: `plain` is our GEMM without it, `torch` the call that computes the same (`addmm`, `_addmm_activation`,
+`_scaled_mm`). Inputs are standard normal; results are checked against fp64 on some rows.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from mimw.kernels import gemm
+from mimw.testing.benchmark import Row, alternate
+
+from .driver import RESULTS, command, some_of
+from .gemm_error import allowed
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
+
+KINDS = ("bias", "bias-gelu", "residual", "fp8-tensor", "fp8-row", "fp8-tensor-fast", "fp8-row-fast")
+BF16 = ((8192, 8192, 2048), (8192, 8192, 8192))
+FP8 = ((8192, 8192, 8192), (4096, 4096, 4096), (8192, 8192, 2048), (2304, 12800, 32768))
+
+
+def problem(kind: str, shape: tuple[int, int, int]):
+    """(a, b, c, our keywords, torch's call, the same in fp64 of some rows)."""
+    (m, n, k), cuda = shape, dict(device="cuda")
+    torch.manual_seed(0)
+    if kind.startswith("fp8"):
+        a, b = (torch.randn(rows, k, **cuda).to(torch.float8_e4m3fn) for rows in (m, n))
+        rows, columns = torch.rand(m, 1, **cuda) + 0.5, torch.rand(1, n, **cuda) + 0.5
+        if "tensor" in kind:
+            rows, columns = rows[:1], columns[:, :1]
+        fast, b = kind.endswith("fast"), b.T
+        keywords = dict(row_scale=rows.reshape(-1), column_scale=columns.reshape(-1), promoted=not fast)
+        given = (rows.reshape(()), columns.reshape(())) if "tensor" in kind else (rows.contiguous(), columns.contiguous())
+        return (a, b, torch.empty(m, n, dtype=torch.bfloat16, **cuda), keywords,
+                lambda: torch._scaled_mm(a, b, *given, out_dtype=torch.bfloat16, use_fast_accum=fast),
+                lambda some: a[some].double() @ b.double() * (rows if "tensor" in kind else rows[some]).double() * columns.double())
+    a, b = torch.randn(m, k, **cuda).bfloat16(), torch.randn(k, n, **cuda).bfloat16()
+    c, bias = torch.empty(m, n, dtype=torch.bfloat16, **cuda), torch.randn(n, **cuda).bfloat16()
+    if kind == "residual":
+        more = torch.randn(m, n, **cuda).bfloat16()
+        return (a, b, c, dict(residual=more), lambda: torch.addmm(more, a, b),
+                lambda some: a[some].double() @ b.double() + more[some].double())
+    if kind == "bias":
+        return a, b, c, dict(bias=bias), lambda: torch.addmm(bias, a, b), lambda some: a[some].double() @ b.double() + bias.double()
+    return (a, b, c, dict(bias=bias, activation="gelu_tanh"), lambda: torch._addmm_activation(bias, a, b, use_gelu=True),
+            lambda some: torch.nn.functional.gelu(a[some].double() @ b.double() + bias.double(), approximate="tanh"))
+
+
+def measure(kind: str, shape, at_least_ms: float) -> Row:
+    """One row, checked."""
+    a, b, c, keywords, baseline, exact = problem(kind, shape)
+    runs = {}
+    for name, more in (("mimw", keywords), ("plain", {"promoted": keywords.get("promoted", False)})):
+        out = c if name == "mimw" else torch.empty_like(c)
+        grid, args, meta = gemm.arguments(a, b, out, multiprocessors(), **more)
+        runs[name] = lambda grid=grid, args=args, meta=meta: gemm.kernel[grid](*args, **meta)
+        runs[name]()
+    some = torch.randperm(a.shape[0], device="cuda")[:64]
+    wanted = exact(some)
+    error = ((c[some].double() - wanted).norm() / wanted.norm()).item()
+    most = allowed(a.dtype.itemsize, 2, 128 if keywords.get("promoted") else a.shape[1])
+    if not error < 1.5 * most:
+        raise AssertionError(f"{kind}: error {error:.2e} against fp64 on rows, allowed {1.5 * most:.2e}")
+    times = alternate({**runs, "torch": baseline}, at_least_ms)
+    used = gemm.PROMOTED if keywords.get("promoted") else gemm.configuration(*shape, a.dtype.itemsize)
+    return row_of(f"gemm_epilogue-{kind}", dict(zip("MNK", shape)), vars(used), times, error, "standard normal")
+
+
+def line(row: Row) -> str:
+    """A row for people."""
+    rate = 2 * prod(row.shape.values()) / row.microseconds / 1e6
+    shape = "x".join(map(str, row.shape.values()))
+    return (f"{row.name:<30} {shape:<18} {row.microseconds:8.1f} us {rate:5.0f} TFLOP/s  plain {row.ratios()['plain']:.3f}  "
+            f"torch {row.ratios()['torch']:.3f}  error {row.error:.1e}")
+
+
+def main() -> None:
+    parser = command(__doc__, results=RESULTS / "gemm_epilogue.jsonl", ms=200.0)
+    some_of(parser, "kinds", KINDS)
+    options = parsed(parser)
+    ratios = []
+    for kind in options.kinds or KINDS:
+        for shape in FP8 if kind.startswith("fp8") else BF16:
+            row = measure(kind, shape, options.ms)
+            keep(row, options.results)
+            ratios.append(row.ratios()["torch"])
+            print(line(row), flush=True)
+    print(summary(ratios, "torch"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What a GEMM does to its sums before it stores them: scales, bias, residual, activation; each a choice made when compiling.
+
+Input: a piece of fp32 sums in registers, and what belongs to its rows and columns. Output: the piece to be stored. For example:
+
+    extras = (bias, row_scale, column_scale, alpha, beta)                     None for what there is not: no code at all
+    y = finished(sums, extras, m, n, M, N, EACH_ROW, EACH_COLUMN)             alpha row[m] column[n] sums + bias[n]
+    y = activated(y + beta * residual, "gelu")
+
+A residual is a matrix like C. A warp of its own loads the pieces into the very tiles from which C is stored: the pipe `residual`,
+of which each consumer has every CONSUMERS-th chunk and slot. A consumer adds its sums to what it finds there, stores from there,
+and gives the tile back when TMA has read it. So a residual takes no shared memory of its own, comes while the product is computed,
+and a piece that waits for its tile holds up no other load.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+SQRT_HALF = tl.constexpr(0.7071067811865476)
+TWICE_SQRT_2_PI = tl.constexpr(1.5957691216057308)      # 2 sqrt(2 / pi)
+
+
+@mimw.jit
+def activated(x, ACTIVATION: tl.constexpr):
+    """relu, gelu (by erf), gelu_tanh or silu of fp32 numbers; None leaves them."""
+    tl.static_assert(ACTIVATION is None or ACTIVATION == "relu" or ACTIVATION == "gelu" or ACTIVATION == "gelu_tanh"
+                     or ACTIVATION == "silu")
+    if ACTIVATION == "relu":
+        return tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    elif ACTIVATION == "gelu":
+        return 0.5 * x * (1.0 + tl.erf(x * SQRT_HALF))
+    elif ACTIVATION == "gelu_tanh":     # 1 + tanh(u) = 2 sigmoid(2u)
+        return x / (1.0 + tl.exp(-TWICE_SQRT_2_PI * (x + 0.044715 * x * x * x)))
+    elif ACTIVATION == "silu":
+        return x / (1.0 + tl.exp(-x))
+    else:
+        return x
+
+
+@mimw.jit
+def finished(sums, extras, m, n, M, N, EACH_ROW: tl.constexpr, EACH_COLUMN: tl.constexpr):
+    """alpha row_scale[m] column_scale[n] sums + bias[n], for sums of the rows from m and the columns from n on; a scale that is
+    not for each row, or column, is one number in memory."""
+    bias, row_scale, column_scale, alpha, _ = extras
+    rows, columns = m + tl.arange(0, sums.shape[0]), n + tl.arange(0, sums.shape[1])
+    if row_scale is not None:
+        if EACH_ROW:
+            sums *= tl.load(row_scale + rows, mask=rows < M, other=0.0)[:, None]
+        else:
+            sums *= tl.load(row_scale)
+    if column_scale is not None:
+        if EACH_COLUMN:
+            sums *= tl.load(column_scale + columns, mask=columns < N, other=0.0)[None, :]
+        else:
+            sums *= tl.load(column_scale)
+    if alpha is not None:
+        sums *= alpha
+    if bias is not None:
+        sums += tl.load(bias + columns, mask=columns < N, other=0.0).to(tl.float32)[None, :]
+    return sums
+
+
+@mimw.jit
+def plus_residual(sums, tile, extras):
+    """sums + beta tile, in fp32."""
+    more = tlx.local_load(tile).to(tl.float32)
+    if extras[4] is not None:
+        more *= extras[4]
+    return sums + more
+
+
+@mimw.jit
+def load_pieces(residual, residual_desc, number, m, n, ROWS: tl.constexpr, BN: tl.constexpr, PIECES: tl.constexpr,
+                SHARERS: tl.constexpr, CONSUMERS: tl.constexpr):
+    """The pieces of an output tile's residual, ROWS rows for each of the SHARERS of the tile; `number` is the first one's."""
+    for piece in tl.static_range(PIECES):
+        for sharer in tl.static_range(SHARERS):
+            chunk = number + piece * CONSUMERS + sharer
+            tle.gpu.copy(residual_desc, residual.acquire(chunk).tile, residual_desc.block_shape,
+                         [m + sharer * ROWS, n + piece * (BN // PIECES)])
+            residual.commit(chunk)

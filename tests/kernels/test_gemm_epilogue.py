@@ -1,0 +1,135 @@
+"""What the GEMM does to its sums on their way out: bias, scales, residual, activation; in every schedule, for every type."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mimw
+from mimw.kernels import gemm
+from mimw.kernels.gemm import ACTIVATIONS, Configuration
+from tests.lowering.assembly import assembled
+from tests.lowering.launches import ptx_of
+
+SCHEDULES = {
+    "cooperative": Configuration(bm=128, bn=128, stages=3),
+    "one consumer": Configuration(bm=64, bn=64, stages=2, consumers=1, staging=1),
+    "ping-pong": Configuration(bm=64, bn=128, stages=3, staging=1, ping_pong=True),
+}
+TYPES = {  # inputs, output, error against fp64 relative to the largest value
+    "bf16": (ml_dtypes.bfloat16, ml_dtypes.bfloat16, 4e-3),
+    "fp16": (np.float16, np.float16, 1e-3),
+    "tf32": (np.float32, np.float32, 2e-3),
+    "fp8": (ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16, 4e-3),
+}
+_erf = np.vectorize(math.erf)
+REFERENCE = {None: lambda x: x, "relu": lambda x: np.maximum(x, 0), "silu": lambda x: x / (1 + np.exp(-x)),
+             "gelu": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+             "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))}
+
+
+def problem(dtype="bf16", shape=(150, 136, 80)):
+    """(a, b, c, bias, residual, row scales, column scales)."""
+    inputs, output, _ = TYPES[dtype]
+    (m, n, k), random = shape, np.random.default_rng(0)
+    a, b = random.standard_normal((m, k)).astype(inputs), random.standard_normal((n, k)).astype(inputs).T
+    bias, residual = random.standard_normal(n).astype(output), random.standard_normal((m, n)).astype(output)
+    return a, b, np.full((m, n), np.nan, output), bias, residual, *(random.random(size).astype(np.float32) for size in (m, n))
+
+
+def expected(a, b, bias=0.0, residual=0.0, row_scale=1.0, column_scale=1.0, alpha=1.0, beta=1.0, activation=None):
+    """In fp64."""
+    sums = a.astype(np.float64) @ b.astype(np.float64)
+    return REFERENCE[activation](alpha * np.reshape(row_scale, (-1, 1)) * column_scale * sums + np.asarray(bias, np.float64)
+                                 + beta * np.asarray(residual, np.float64))
+
+
+def holds(machine, a, b, c, allowed, chosen, programs=2, **epilogue):
+    grid, args, meta = gemm.arguments(a, b, c, programs, chosen, **epilogue)
+    machine.launch(gemm.kernel, grid, *args, **meta)
+    wanted = expected(a, b, **{name: value for name, value in epilogue.items() if name != "promoted"})
+    np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=0, atol=allowed * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype, schedule", [("bf16", "cooperative"), ("bf16", "one consumer"), ("bf16", "ping-pong"),
+                                             ("fp16", "ping-pong"), ("tf32", "cooperative"), ("fp8", "ping-pong")])
+def test_all_at_once(machine, dtype, schedule):
+    a, b, c, bias, residual, rows, columns = problem(dtype)
+    holds(machine, a, b, c, TYPES[dtype][2], SCHEDULES[schedule], bias=bias, residual=residual, row_scale=rows,
+          column_scale=columns, alpha=0.5, beta=-2.0, activation="silu")
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations(machine, activation):
+    a, b, c, bias, *_ = problem("fp16")
+    holds(machine, a, b, c, 1e-3, SCHEDULES["ping-pong"], bias=bias, activation=activation)
+
+
+@pytest.mark.parametrize("names", [("bias", ), ("residual", ), ("row_scale", ), ("column_scale", ), ("row_scale", "column_scale")])
+def test_each_alone(machine, names):
+    a, b, c, bias, residual, rows, columns = problem()
+    every = dict(bias=bias.astype(np.float32), residual=residual, row_scale=rows, column_scale=columns)
+    holds(machine, a, b, c, 4e-3, SCHEDULES["cooperative"], **{name: every[name] for name in names})
+
+
+def test_one_scale_for_all_and_a_residual_in_place(machine):
+    a, b, c, _, residual, rows, columns = problem("fp8")
+    c[:] = residual
+    grid, args, meta = gemm.arguments(a, b, c, 3, SCHEDULES["ping-pong"], residual=c, row_scale=rows[:1], column_scale=columns[:1])
+    machine.launch(gemm.kernel, grid, *args, **meta)
+    wanted = expected(a, b, residual=residual, row_scale=rows[:1], column_scale=columns[:1])
+    np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=0, atol=4e-3 * np.abs(wanted).max())
+
+
+def test_nothing_is_read_of_a_residual_times_zero(machine):
+    a, b, c, _, residual, *_ = problem()
+    residual[:] = np.nan
+    grid, args, meta = gemm.arguments(a, b, c, 1, SCHEDULES["cooperative"], residual=residual, beta=0)
+    machine.launch(gemm.kernel, grid, *args, **meta)
+    assert not np.isnan(c.astype(np.float32)).any() and "residual_desc" not in meta
+
+
+def test_promoted_sums(machine):
+    a, b, c, bias, residual, rows, columns = problem("fp8", (150, 136, 400))
+    holds(machine, a, b, c, 4e-3, SCHEDULES["cooperative"], bias=bias, row_scale=rows, column_scale=columns, promoted=True)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_interleaving_is_wrong(schedule):
+    a, b, c, bias, residual, *_ = problem("bf16", (150, 136, 72))
+    grid, args, meta = gemm.arguments(a, b, c, 2, SCHEDULES[schedule], bias=bias, residual=residual)
+    assert mimw.check(gemm.kernel, grid, *args, seeds=5, **meta).ok
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict(bias=np.zeros(63, np.float16)), "bias has 63 elements, 1 apart; it must have 64"),
+    (dict(bias=np.zeros(64, np.int32)), "bias is int32"),
+    (dict(row_scale=np.zeros(64, np.float16)), "row_scale is float16; it may be float32"),
+    (dict(column_scale=np.zeros(65, np.float32)), "column_scale has 65 elements, 1 apart; it must have 64 or 1"),
+    (dict(row_scale=np.zeros(128, np.float32)[::2]), "row_scale has 64 elements, 2 apart"),
+    (dict(residual=np.zeros((64, 64), np.float32)), "residual is 64 x 64 of float32; it must be as c is, 64 x 64 of float16"),
+    (dict(residual=np.zeros((64, 128), np.float16)[:, ::2]), "rows of residual must be contiguous"),
+    (dict(promoted=True), "sums of float16 by a cooperative configuration cannot be promoted"),
+    (dict(activation="tanh"), "activation is 'tanh'; it may be None, relu, gelu, gelu_tanh, silu"),
+])
+def test_refusals(change, text):
+    square = np.zeros((64, 64), np.float16)
+    with pytest.raises(ValueError, match=text):
+        gemm.arguments(square, square, square, 1, **change)
+
+
+def test_nothing_spills_of_promoted_sums(tmp_path):
+    a = np.empty((1024, 1024), ml_dtypes.float8_e4m3fn)
+    _, args, meta = gemm.arguments(a, a.T, np.empty((1024, 1024), ml_dtypes.bfloat16), 132, promoted=True)
+    said = assembled(ptx_of(gemm.kernel, args, meta), tmp_path)
+    assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said
+
+
+def test_nothing_spills(tmp_path):
+    a, b = np.empty((1024, 1024), ml_dtypes.bfloat16), np.empty((1024, 1024), ml_dtypes.bfloat16)
+    chosen = Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True)
+    _, args, meta = gemm.arguments(a, b, a, 132, chosen, bias=a[0], residual=b, row_scale=np.empty(1024, np.float32), beta=0.5,
+                                   activation="gelu")
+    said = assembled(ptx_of(gemm.kernel, args, meta), tmp_path)
+    assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said
