@@ -1,13 +1,16 @@
-# `make demo` shows the main job, `make test` runs the CPU tests. Both make .venv first; no GPU, no torch.
+# `make demo` shows the main job, `make test` runs the CPU tests. Both make .venv first; no GPU.
 #   PYTHON  the interpreter to build .venv from; without it, the first on the PATH that is 3.11 or newer
+#   TORCH   the torch that tests of operators run with, all others need none; a version with +cpu is never one of gigabytes for CUDA
 #   ARGS    passed on: make test ARGS="tests/cli -k run", make demo ARGS="--out /tmp/gemm.html"
 PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV ?= .venv
 ARGS ?=
+TORCH ?= torch==2.13.0+cpu
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TORCH_STAMP := $(VENV)/with-$(subst /,-,$(subst =,-,$(TORCH))).stamp
 
 .PHONY: demo test lint clean
 
@@ -16,7 +19,7 @@ demo: $(VENV)/package.stamp
 
 # Python keeps what it has compiled of the modules and of the tests' assertions, also where the environment tells it not to: each
 # worker, and each of the many processes that tests start, would compile them again.
-test: $(VENV)/test.stamp
+test: $(VENV)/test.stamp $(TORCH_STAMP)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
 
 lint: $(VENV)/lint.stamp
@@ -38,6 +41,11 @@ $(VENV)/package.stamp: pyproject.toml | $(BIN)/python
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/package.stamp
+
+# Where no such build is to be had the tests of operators are skipped, and the next `make test` asks again.
+$(TORCH_STAMP): $(VENV)/test.stamp
+	@if $(PIP) '$(TORCH)' 2> $(VENV)/torch.log; then touch $@; else \
+	  echo "pip finds no $(TORCH) (see $(VENV)/torch.log): tests of operators are skipped; name one: make test TORCH=torch==VERSION+cpu"; fi
 
 $(VENV)/lint.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[lint]'

@@ -1,0 +1,58 @@
+"""Attention forward that takes any strides, head dims and lengths and runs on any GPU, in bf16, fp16 and fp32.
+
+Input: q, k and v as (batch, heads, length, dim). Output: o = softmax(scale q k^T) v, and the logarithms of the softmax's
+denominators. For example:
+
+    arguments(q, k, v, o, lse)      (grid, args, meta) of a launch or `mimw.simulate` of `kernel`, numpy or torch
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from ..checks import of_rank
+from .configs import meta as compile_time
+from .kernel import plain_attention as kernel
+
+__all__ = ["arguments", "kernel"]
+
+TYPES = ("bfloat16", "float16", "float32")
+
+
+def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
+              exact: bool = False) -> tuple[tuple[int, int], tuple, dict]:
+    """(grid, args, meta) that compute o = softmax(scale q k^T) v and lse.
+
+    args:      q         (batch, heads, seq_q, dim) of bf16, fp16 or fp32, any strides
+               k, v      (batch, kv_heads, seq_k, dim) and (..., value_dim); kv_heads divides heads, and head h reads kv head
+                         h * kv_heads // heads; seq_k may be 0
+               o         (batch, heads, seq_q, value_dim)
+               lse       (batch, heads, seq_q) fp32, contiguous
+               causal    query i sees keys up to i + seq_k - seq_q: the last query sees all, and the first may see none; these
+                         become 0, with lse -inf
+               scale     of the scores, any number; by default 1 / sqrt(dim)
+               exact     fp32 products as fp32 has them; else as tf32
+    errors:    ValueError where shapes or types do not fit, with the numbers
+    """
+    of_rank(4, o=o)
+    (batch, heads, seq_q, dim), (kv_batch, kv_heads, seq_k, k_dim), value_dim = q.shape, k.shape, v.shape[3]
+    if (kv_batch, k_dim) != (batch, dim) or tuple(v.shape[:3]) != tuple(k.shape[:3]) or heads % kv_heads:
+        raise ValueError(f"q is {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)}: k and v must be alike but for the "
+                         "last extent, of q's batch and head dim, and their heads must divide q's")
+    if tuple(o.shape) != (batch, heads, seq_q, value_dim) or tuple(lse.shape) != (batch, heads, seq_q):
+        raise ValueError(f"o is {tuple(o.shape)} and lse {tuple(lse.shape)}; they must be {(batch, heads, seq_q, value_dim)} and "
+                         f"{(batch, heads, seq_q)}")
+    if str(q.dtype).removeprefix("torch.") not in TYPES or any(x.dtype != q.dtype for x in (k, v, o)):
+        raise ValueError(f"q, k, v and o are {q.dtype}, {k.dtype}, {v.dtype} and {o.dtype}: all must be of one type of "
+                         f"{', '.join(TYPES)}")
+    meta = compile_time(seq_q, seq_k, dim, value_dim, q.dtype.itemsize)
+    strides = [step for x in (q, k, v, o) for step in _strides(x)]
+    args = (q, k, v, o, lse, 1 / sqrt(dim) if scale is None else float(scale), heads, heads // kv_heads, seq_q, seq_k, *strides)
+    return (-(-seq_q // meta["BM"]), batch * heads), args, {**meta, "CAUSAL": causal, "EXACT": exact and q.dtype.itemsize == 4}
+
+
+def _strides(array) -> tuple[int, ...]:
+    """Strides in elements of a numpy or torch array."""
+    if hasattr(array, "strides"):
+        return tuple(step // array.itemsize for step in array.strides)
+    return tuple(array.stride())

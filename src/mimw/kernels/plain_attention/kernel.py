@@ -1,0 +1,60 @@
+"""Attention forward for every stride, head dim and GPU: plain Triton, an online softmax, masks at the edges.
+
+Input: pointers of q, k, v, o with four strides each, and of lse. Output: o and lse are written. For example:
+
+    grid, args, meta = arguments(q, k, v, o, lse)
+    plain_attention[grid](*args, **meta)
+
+Program (i, j) computes BM queries of one head of one batch. Rows that see no key become 0, and their lse -inf. With EXACT
+fp32 products are fp32's own.
+"""
+
+import triton.language as tl
+
+import mimw
+
+LOG2_E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+
+
+@mimw.jit
+def tile(base, rows, row_stride, most, columns, column_stride, WIDTH: tl.constexpr):
+    """Rows and columns of a matrix at `base`; what is outside of `most` rows or WIDTH columns is 0."""
+    inside = (rows < most)[:, None] & (columns < WIDTH)[None, :]
+    at = base + rows.to(tl.int64)[:, None] * row_stride + columns.to(tl.int64)[None, :] * column_stride
+    return tl.load(at, mask=inside, other=0.0)
+
+
+@mimw.jit
+def plain_attention(q, k, v, o, lse, scale, heads, group, seq_q, seq_k, q_b, q_h, q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
+                    o_b, o_h, o_s, o_d, D: tl.constexpr, DV: tl.constexpr, D_TILE: tl.constexpr, DV_TILE: tl.constexpr,
+                    BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, EXACT: tl.constexpr):
+    """o = softmax(scale q k^T) v for queries from program_id(0) * BM on, of head program_id(1) of all batches' heads."""
+    PRECISION: tl.constexpr = "ieee" if EXACT else "tf32"
+    first = tl.program_id(0) * BM
+    batch, head = (tl.program_id(1) // heads).to(tl.int64), (tl.program_id(1) % heads).to(tl.int64)
+    shared = head // group
+    rows, columns, values = first + tl.arange(0, BM), tl.arange(0, D_TILE), tl.arange(0, DV_TILE)
+    queries = tile(q + batch * q_b + head * q_h, rows, q_s, seq_q, columns, q_d, D)
+    highest, total = tl.full((BM, ), float("-inf"), tl.float32), tl.zeros((BM, ), tl.float32)
+    acc = tl.zeros((BM, DV_TILE), tl.float32)
+    end = seq_k
+    if CAUSAL:
+        end = min(seq_k, first + BM + seq_k - seq_q)
+    for start in range(0, end, BN):
+        keys = start + tl.arange(0, BN)
+        block = tile(k + batch * k_b + shared * k_h, keys, k_s, seq_k, columns, k_d, D)
+        scores = tl.dot(queries, tl.trans(block), input_precision=PRECISION) * (scale * LOG2_E)
+        seen = (keys < seq_k)[None, :]
+        if CAUSAL:
+            seen = seen & (keys[None, :] <= rows[:, None] + (seq_k - seq_q))
+        scores = tl.where(seen, scores, float("-inf"))
+        before, highest = highest, tl.maximum(highest, tl.max(scores, 1))
+        base = tl.where(highest == float("-inf"), 0.0, highest)
+        p, shrink = tl.exp2(scores - base[:, None]), tl.exp2(before - base)
+        total = total * shrink + tl.sum(p, 1)
+        block = tile(v + batch * v_b + shared * v_h, keys, v_s, seq_k, values, v_d, DV)
+        acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], input_precision=PRECISION)
+    acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]
+    at = o + batch * o_b + head * o_h + rows.to(tl.int64)[:, None] * o_s + values.to(tl.int64)[None, :] * o_d
+    tl.store(at, acc.to(o.dtype.element_ty), mask=(rows < seq_q)[:, None] & (values < DV)[None, :])
+    tl.store(lse + tl.program_id(1).to(tl.int64) * seq_q + rows, (highest + tl.log2(total)) * LN2, mask=rows < seq_q)

@@ -1,0 +1,19 @@
+"""The library as torch operators: each a function of tensors, and an operator `mimw::NAME` of `torch.library`.
+
+Input: torch tensors of a GPU, or of the CPU, which are simulated. Output: torch tensors. For example:
+
+    from mimw import ops
+    c = ops.matmul(a, b)
+    torch.ops.mimw.matmul(a, b)         the same, as torch.compile and exported graphs show it
+"""
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("mimw.ops are operators of torch, which is not installed: pip install 'mimw[torch]'") from error
+
+from .attention import attention
+from .launching import SimulationWarning
+from .matmul import matmul
+
+__all__ = ["SimulationWarning", "attention", "matmul"]

@@ -1,0 +1,176 @@
+"""`mimw.ops.attention`: scaled dot product attention on the library's kernel, with a plain one for what TMA does not take.
+
+Input: queries, keys and values. Output: o = softmax(scale q k^T) v and, if asked for, the logarithms of the denominators:
+
+    o = attention(q, k, v, causal=True)                     (batch, heads, length, dim)
+    o, lse = attention(q, k, v, return_lse=True)
+    torch.ops.mimw.attention(q, k, v, True)                 the operator itself: (o, lse)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod, sqrt
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import attention as hopper
+from mimw.kernels import plain_attention
+from mimw.kernels.attention.configs import HEAD_DIMS
+
+from .launching import Launch, is_hopper, programs, zero
+from .operator import LOWER, Operator
+from .plans import Plans, look
+
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+WORTH_A_COPY = 1 << 27  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None,
+              return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """softmax(scale q k^T) v, with fp32 scores and sums.
+
+    args:      q           (..., heads, seq_q, dim): bf16, fp16 or fp32, any strides, any extents, also 0; (seq_q, dim) is one head
+               k, v        (..., kv_heads, seq_k, dim) and (..., kv_heads, seq_k, value_dim) of q's type; kv_heads divides heads,
+                           and head h reads kv head h * kv_heads // heads; the dimensions in front of the heads are broadcast
+               causal      query i sees keys up to i + seq_k - seq_q, so that the last query sees all. Of equal lengths that is
+                           scaled_dot_product_attention's `is_causal`; of others it is torch's `causal_lower_right`
+               scale       of the scores, by default 1 / sqrt(dim)
+               return_lse  also the natural logarithms of the softmax's denominators
+    returns:   o, (..., heads, seq_q, value_dim) of q's type, in memory as q if q is (batch, length, heads, dim) transposed, else
+               contiguous; with lse, fp32 (..., heads, seq_q). A query that sees no key gets o = 0 and lse = -inf
+    computed:  on sm_90 by `mimw.kernels.attention` for bf16 and fp16, where heads are as wide as it takes and TMA can read them or
+               copies are worth making; else by `mimw.kernels.plain_attention`. fp32 obeys torch.get_float32_matmul_precision()
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
+    """
+    o, lse = ATTENTION(q, k, v, causal, scale)
+    return (o, lse) if return_lse else o
+
+
+def _checked(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
+    """The batch dimensions of the result, or an error."""
+    if min(q.dim(), k.dim(), v.dim()) < 2:
+        raise RuntimeError(f"attention: q, k and v need 2 dimensions at least; they have {q.dim()}, {k.dim()} and {v.dim()}")
+    if not q.device == k.device == v.device:
+        raise RuntimeError(f"attention: q is on {q.device}, k on {k.device} and v on {v.device}; all must be on one device")
+    if not q.dtype == k.dtype == v.dtype:
+        raise RuntimeError(f"attention: q is {q.dtype}, k {k.dtype} and v {v.dtype}; all must be of one type")
+    if q.dtype not in TYPES:
+        raise NotImplementedError(f"attention: q, k and v are {q.dtype}; they may be {', '.join(map(str, TYPES))}")
+    torch._check(q.shape[-1] > 0 and v.shape[-1] > 0,
+                 lambda: f"attention: q is {_by(q)} and v {_by(v)}; heads of width 0 have no scores")
+    heads, kv_heads = _heads(q), _heads(k)
+    fits = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2] and kv_heads == _heads(v)
+    torch._check(bool(fits), lambda: f"attention: q is {_by(q)}, k {_by(k)} and v {_by(v)}; q and k must have one head dim, k and "
+                 "v one length and as many heads")
+    torch._check(heads == kv_heads or kv_heads > 0 and heads % kv_heads == 0,
+                 lambda: f"attention: q has {heads} heads, k and v {kv_heads}, which must divide them")
+    return tuple(torch.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3]))
+
+
+def _heads(x: Tensor) -> int:
+    return x.shape[-3] if x.dim() > 2 else 1
+
+
+def _by(x: Tensor) -> str:
+    return " x ".join(map(str, x.shape))
+
+
+def _results(q: Tensor, k: Tensor, v: Tensor, batch: tuple) -> tuple[Tensor, Tensor]:
+    """o and lse, empty."""
+    front = (*batch, *q.shape[-3:-1]) if q.dim() > 2 or batch else tuple(q.shape[-2:-1])
+    lse = q.new_empty(front, dtype=torch.float32)
+    if q.dim() == 4 and len(front) == 3 and not q.is_contiguous() and q.transpose(1, 2).is_contiguous():
+        return q.new_empty(front[0], front[2], front[1], v.shape[-1]).transpose(1, 2), lse
+    return q.new_empty(*front, v.shape[-1]), lse
+
+
+def _fake(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> tuple[Tensor, Tensor]:
+    return _results(q, k, v, _checked(q, k, v))
+
+
+def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> tuple[Tensor, Tensor]:
+    exact = q.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    key = look(q), look(k), look(v), causal, scale, exact
+    return (_PLANS[key] or _PLANS.made(key, q, k, v, causal, scale, exact))(q, k, v)
+
+
+def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, exact: bool) -> Callable:
+    batch = _checked(q, k, v)
+    o, lse = _results(q, k, v, batch)
+    if lse.numel() == 0 or k.shape[-2] == 0:
+        return lambda q, k, v: _of_no_keys(*_results(q, k, v, batch))
+    scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
+    views = [_four(x, batch) for x in (q, k, v)]
+    if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and not (causal and k.shape[-2] < q.shape[-2]):
+        if (plan := _by_tma(q, k, v, views, batch, causal, scale)) is not None:
+            return plan
+    four = _four(o, batch)
+    grid, args, meta = plain_attention.arguments(*views, four, _four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact)
+    launch = Launch(q, plain_attention.kernel, grid, args, meta)
+    as_is = [view.data_ptr() == x.data_ptr() for view, x in zip(views, (q, k, v))]
+
+    def plan(*qkv: Tensor) -> tuple[Tensor, Tensor]:
+        o, lse = _results(*qkv, batch)
+        launch(*(x if same else _four(x, batch) for x, same in zip(qkv, as_is)), o, lse)
+        return o, lse
+
+    return plan
+
+
+def _of_no_keys(o: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
+    return o.zero_(), lse.fill_(float("-inf"))
+
+
+def _four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
+    """As (batch, heads, length, dim)."""
+    x = x.unsqueeze(0) if x.dim() == 2 else x
+    return x.expand(*batch, *x.shape[-3:]).reshape(prod(batch), *x.shape[-3:])
+
+
+def _tma_reads(x: Tensor) -> bool:
+    """Whether TMA takes the tensor with its strides."""
+    return (x.stride(3) == 1 and x.data_ptr() % 16 == 0
+            and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:3]))
+
+
+def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, causal: bool, scale: float) -> Callable | None:
+    """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
+    (all_, heads, seq_q, dim), seq_k, value_dim = views[0].shape, k.shape[-2], v.shape[-1]
+    width = next((known for known in HEAD_DIMS if known >= max(dim, value_dim)), None)
+    copies = [x.shape[-1] != width or view.data_ptr() != x.data_ptr() or not _tma_reads(view)
+              for x, view in zip((q, k, v), views)]
+    o, lse = _results(q, k, v, batch)
+    copy_o = value_dim != width or not _tma_reads(_four(o, batch))
+    if width is None or (any(copies) or copy_o) and all_ * heads * seq_q * seq_k * width < WORTH_A_COPY:
+        return None
+    prepared = [_copied(view, width) if copy else view for view, copy in zip(views, copies)]
+    wide = (all_, heads, seq_q, width)
+    target = q.new_empty(wide) if copy_o else _four(o, batch)
+    rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
+    grid, args, meta = hopper.arguments(*prepared, target, rows, zero(q), programs(q), causal, scale)
+    launch = Launch(q, hopper.kernel, grid, args, meta)
+
+    def plan(*qkv: Tensor) -> tuple[Tensor, Tensor]:
+        o, lse = _results(*qkv, batch)
+        target = o.new_empty(wide) if copy_o else o
+        launch(*(_copied(_four(x, batch), width) if copy else x for x, copy in zip(qkv, copies)), target, lse, zero(o))
+        if copy_o:
+            o.copy_(target[..., :value_dim].reshape(o.shape))
+        return o, lse
+
+    return plan
+
+
+def _copied(x: Tensor, width: int) -> Tensor:
+    """A contiguous copy with zeros up to `width`: they add nothing to scores, and columns of zeros to the result."""
+    copy = x.new_zeros(*x.shape[:3], width)
+    copy[..., :x.shape[3]] = x
+    return copy
+
+
+_PLANS = Plans(_plan)
+
+ATTENTION = Operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> (Tensor, Tensor)",
+                     _run, _fake, autocast=LOWER)

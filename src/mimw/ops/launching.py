@@ -1,0 +1,137 @@
+"""Where an operator's kernels run: on the GPU of its tensors, or, for tensors of the CPU, in the simulator.
+
+Input: a tensor that says where; a kernel, its grid, arguments and options. Output: the arguments are written:
+
+    launch = Launch(x, kernel, grid, args, meta)    a launch for tensors like those in `args`
+    launch(x, out)                                  for these
+    programs(x)             one a multiprocessor: how many persistent programs to start
+    zero(x)                 an int32 of value 0 for a kernel that leaves it 0, one for each device and stream
+
+The first simulated call warns once, as `SimulationWarning`, which `warnings.simplefilter("ignore", mimw.ops.SimulationWarning)`
+silences.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import mimw
+
+SIMULATED_PROGRAMS = 4      # they run one after the other
+
+
+class SimulationWarning(UserWarning):
+    """An operator got tensors of the CPU, and so is simulated."""
+
+
+@cache
+def _note() -> None:
+    """Once a process."""
+    warnings.warn("mimw.ops got tensors of the CPU: its kernels run in mimw's simulator, instruction by instruction, which shows "
+                  "that they are right and takes seconds where a GPU takes microseconds; the time grows with the tensors. Pass "
+                  'tensors of a CUDA device for speed. warnings.simplefilter("ignore", mimw.ops.SimulationWarning) silences this.',
+                  SimulationWarning, stacklevel=_of_the_caller())
+
+
+def _of_the_caller() -> int:
+    """How many calls up, seen by `_note`, the first one is that is neither ours nor torch's."""
+    ours, frame, level = (str(Path(__file__).parent), str(Path(torch.__file__).parent)), sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+class Launch:
+    """A launch made ready for arrays that look alike, whichever they are.
+
+    args:      on      a tensor of the device
+               kernel, grid, args, meta   of the launch; the tensors and descriptors among `args` show what is to come: only their
+                       shapes, strides, types and alignment count, and no memory is held
+    returns:   of the call `launch(*tensors)`: nothing. One tensor for each tensor and descriptor among `args`, in that order; a
+                       view need not be given as one, since only a descriptor's address is taken
+    """
+
+    def __init__(self, on: Tensor, kernel, grid: tuple[int, ...], args: tuple, meta: dict):
+        self._kernel, self._grid, self._meta = kernel, grid, meta
+        self._args = tuple(map(_without_memory, args))
+        self._simulated = not on.is_cuda
+
+    def __call__(self, *tensors: Tensor) -> None:
+        given = iter(tensors)
+        args = [one(next(given)) if type(one) is _Shape else next(given) if one is _TENSOR else one for one in self._args]
+        if self._simulated:
+            _note()
+            mimw.simulate(self._kernel, self._grid, *args, **self._meta)
+        else:
+            self._kernel[self._grid](*args, **self._meta)
+
+
+_TENSOR = object()
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A descriptor without its tensor."""
+
+    shape: list[int]
+    strides: list[int]
+    block: list[int]
+    padding: str
+    round_f32_to_tf32: bool
+
+    def __call__(self, tensor: Tensor):
+        return mimw.TensorDescriptor(tensor, self.shape, self.strides, self.block, self.padding, self.round_f32_to_tf32)
+
+
+def _without_memory(value: Any) -> Any:
+    if isinstance(value, mimw.TensorDescriptor):
+        return _Shape(value.shape, value.strides, value.block_shape, value.padding, value.round_f32_to_tf32)
+    return _TENSOR if isinstance(value, Tensor) else value
+
+
+@cache
+def _chip(device: int) -> tuple[tuple[int, int], int]:
+    properties = torch.cuda.get_device_properties(device)
+    return (properties.major, properties.minor), properties.multi_processor_count
+
+
+def programs(on: Tensor) -> int:
+    """The multiprocessors of the GPU that holds `on`; a few in the simulator."""
+    return _chip(on.get_device())[1] if on.is_cuda else SIMULATED_PROGRAMS
+
+
+def is_hopper(on: Tensor) -> bool:
+    """Whether `on` lies where kernels with Hopper's words run: sm_90, or the simulator of it, which MIMW_TARGET says otherwise."""
+    if on.is_cuda:
+        return _chip(on.get_device())[0] == (9, 0)
+    return (os.environ.get("MIMW_TARGET") or "sm_90a").startswith("sm_90")
+
+
+_ZEROS: dict[tuple[int, int], Tensor] = {}
+
+
+def zero(on: Tensor) -> Tensor:
+    """One int32 that is 0 when a kernel begins that leaves it 0: kept for each device and stream, since launches of one stream
+    follow each other. A launch that is being captured gets one of its graph's own, which the graph fills: the graph may be replayed
+    beside anything, and its memory goes with it."""
+    if not on.is_cuda:
+        return torch.zeros(1, dtype=torch.int32)
+    if torch.cuda.is_current_stream_capturing():
+        return torch.zeros(1, dtype=torch.int32, device=on.device)
+    device = on.get_device()
+    key = device, torch._C._cuda_getCurrentRawStream(device)
+    if key not in _ZEROS:
+        _ZEROS[key] = torch.zeros(1, dtype=torch.int32, device=on.device)
+    return _ZEROS[key]
+
+
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "is_hopper", "programs", "zero"]

@@ -1,0 +1,191 @@
+"""`mimw.ops.matmul`: torch.matmul on the library's GEMM, with a plain kernel for what TMA does not take.
+
+Input: two tensors of 1 or more dimensions. Output: their product. For example:
+
+    c = matmul(a, b)                                (M, K) times (K, N); batches are broadcast as torch.matmul has it
+    c = matmul(a8, b8, torch.bfloat16)              fp8 operands, a bf16 result
+    torch.ops.mimw.matmul(a, b)                     the operator itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import gemm, plain_matmul
+
+from .launching import Launch, is_hopper, programs
+from .operator import LOWER, Operator
+from .plans import Plans, look
+
+FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+TYPES = (torch.bfloat16, torch.float16, torch.float32, *FP8)
+WORTH_A_COPY = 1 << 27  # products from which copying an operand for TMA costs less than the plain kernel's slower products
+
+
+def matmul(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
+    """a @ b, with fp32 sums.
+
+    args:      a          (..., M, K) or (K): bf16, fp16, fp32, fp8 e4m3 or e5m2, any strides, any extents, also 0
+               b          (..., K, N) or (K), of a's type (of fp8 the two may differ); the dimensions in front are broadcast
+               out_dtype  of the result: any of these types, by default a's; bf16 for fp8
+    returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
+    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making; else by
+               `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32 products
+               (the plain kernel), the others are tf32
+    gradients  of both operands; none of fp8
+    errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
+               types (fp64, integers, complex: torch.matmul)
+    """
+    return MATMUL(a, b, out_dtype)
+
+
+def _checked(a: Tensor, b: Tensor, out_dtype: torch.dtype | None) -> tuple[tuple, torch.dtype]:
+    """(the result's shape, its type), or an error."""
+    if a.dim() == 0 or b.dim() == 0:
+        raise RuntimeError(f"matmul: both operands need a dimension at least; they have {a.dim()} and {b.dim()}")
+    if a.device != b.device:
+        raise RuntimeError(f"matmul: a is on {a.device} and b on {b.device}; both must be on one device")
+    if a.dtype not in TYPES or b.dtype not in TYPES:
+        raise NotImplementedError(f"matmul: a is {a.dtype} and b {b.dtype}; it multiplies {', '.join(map(str, TYPES))}. "
+                                  "torch.matmul takes the other types")
+    if a.dtype != b.dtype and not (a.dtype in FP8 and b.dtype in FP8):
+        raise RuntimeError(f"matmul: a is {a.dtype} and b {b.dtype}; both must be of one type, or both fp8")
+    out_dtype = out_dtype or (torch.bfloat16 if a.dtype in FP8 else a.dtype)
+    if out_dtype not in TYPES:
+        raise NotImplementedError(f"matmul: the result cannot be {out_dtype}; it may be {', '.join(map(str, TYPES))}")
+    k, k_b = a.shape[-1], b.shape[-2 if b.dim() > 1 else 0]
+    torch._check(k == k_b, lambda: f"matmul: a is {_by(a)} and b {_by(b)}; the inner extents {k} and {k_b} must be equal")
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.dim() > 1 else ())), out_dtype
+
+
+def _by(x: Tensor) -> str:
+    return " x ".join(map(str, x.shape))
+
+
+def _fake(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
+    shape, dtype = _checked(a, b, out_dtype)
+    return a.new_empty(shape, dtype=dtype)
+
+
+def _run(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
+    exact = a.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    key = look(a), look(b), out_dtype, exact
+    return (_PLANS[key] or _PLANS.made(key, a, b, out_dtype, exact))(a, b)
+
+
+def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> Callable[[Tensor, Tensor], Tensor]:
+    shape, dtype = _checked(a, b, out_dtype)
+    if prod(shape) == 0 or a.shape[-1] == 0:
+        return lambda a, b: a.new_zeros(shape, dtype=dtype)
+    left, right = _left(a, b.dim()), _right(b)
+    c = a.new_empty(shape, dtype=dtype)
+    if left.dim() == right.dim() == 2 and is_hopper(a) and not exact:
+        plan = _by_tma(a, b, left, right, shape, dtype)
+        if plan is not None:
+            return plan
+    batch = shape[:max(a.dim(), b.dim()) - 2] if left.dim() > 2 or right.dim() > 2 else ()
+    left, right = _batched(left, batch), _batched(right, batch)
+    c = c.view(left.shape[0], left.shape[1], right.shape[2])
+    grid, args, meta = plain_matmul.arguments(left, right, c, exact)
+    launch = Launch(a, plain_matmul.kernel, grid, args, meta)
+    a_views, b_views = left.data_ptr() == a.data_ptr(), right.data_ptr() == b.data_ptr()
+    dims = b.dim()
+
+    def plan(a: Tensor, b: Tensor) -> Tensor:
+        c = torch.empty(shape, dtype=dtype, device=a.device)
+        launch(a if a_views else _batched(_left(a, dims), batch), b if b_views else _batched(_right(b), batch), c)
+        return c
+
+    return plan
+
+
+def _left(a: Tensor, b_dims: int) -> Tensor:
+    """a as one matrix where one b serves all of it."""
+    if a.dim() == 1:
+        return a.unsqueeze(0)
+    return a.reshape(-1, a.shape[-1]) if b_dims <= 2 and a.dim() > 2 else a
+
+
+def _right(b: Tensor) -> Tensor:
+    return b.unsqueeze(-1) if b.dim() == 1 else b
+
+
+def _batched(x: Tensor, batch: tuple[int, ...]) -> Tensor:
+    """As (Z, rows, columns)."""
+    return x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+
+
+def _tma_reads(x: Tensor, row: int, step: int) -> bool:
+    """Whether TMA takes the matrix with these strides: rows of neighbours, 16 bytes aligned and apart."""
+    return step == 1 and row * x.itemsize % 16 == 0 and 0 < row and x.data_ptr() % 16 == 0
+
+
+def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dtype: torch.dtype) -> Callable | None:
+    """The plan with the GEMM for Hopper, or None where copies for TMA would be needed and not pay."""
+    (m, k), n = left.shape, right.shape[1]
+    copy_a = left.data_ptr() != a.data_ptr() or not _tma_reads(left, *left.stride())
+    lies_nk = n > 1 and _tma_reads(right, right.stride(1), right.stride(0))
+    lies_kn = n > 1 and a.itemsize == 2 and _tma_reads(right, *right.stride())
+    copy_b = not (lies_nk or lies_kn)
+    copy_c = n * dtype.itemsize % 16 != 0
+    if (copy_a or copy_b or copy_c) and m * n * k < WORTH_A_COPY:
+        return None
+    if copy_a:
+        left = _copied(left)
+    if copy_b:
+        right = _copied(right.T).T
+    c = _rows(m, n, dtype, a.device)
+    grid, args, meta = gemm.arguments(left, right, c, programs(a))
+    launch = Launch(a, gemm.kernel, grid, args, meta)
+    dims = b.dim()
+
+    def plan(a: Tensor, b: Tensor) -> Tensor:
+        c = _rows(m, n, dtype, a.device) if copy_c else torch.empty(shape, dtype=dtype, device=a.device)
+        launch(_copied(_left(a, dims)) if copy_a else a, _copied(_right(b).T) if copy_b else b, c)
+        return c.contiguous().view(shape) if copy_c else c
+
+    return plan
+
+
+def _rows(m: int, n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """An empty (m, n) whose rows are multiples of 16 bytes apart."""
+    whole = 16 // dtype.itemsize
+    return torch.empty(m, -(-n // whole) * whole, dtype=dtype, device=device)[:, :n]
+
+
+def _copied(x: Tensor) -> Tensor:
+    """A copy that TMA reads."""
+    return _rows(*x.shape, x.dtype, x.device).copy_(x)
+
+
+_PLANS = Plans(_plan)
+
+
+def _save(ctx, inputs, output) -> None:
+    a, b, _ = inputs
+    if a.dtype in FP8:
+        raise NotImplementedError("matmul: fp8 operands have no derivative; detach them, or multiply in bf16")
+    ctx.save_for_backward(a, b)
+
+
+def _backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    """grad_a = grad b^T, grad_b = a^T grad, summed over what was broadcast."""
+    a, b = ctx.saved_tensors
+    gradient = gradient.to(a.dtype)
+    left, right = a.unsqueeze(0) if a.dim() == 1 else a, b.unsqueeze(1) if b.dim() == 1 else b
+    gradient = gradient.unsqueeze(-1) if b.dim() == 1 else gradient
+    gradient = gradient.unsqueeze(-2) if a.dim() == 1 else gradient
+    of_a = of_b = None
+    if ctx.needs_input_grad[0]:
+        of_a = MATMUL(gradient, right.mT, None).sum_to_size(left.shape).reshape(a.shape)
+    if ctx.needs_input_grad[1]:
+        of_b = MATMUL(left.mT, gradient, None).sum_to_size(right.shape).reshape(b.shape)
+    return of_a, of_b, None
+
+
+MATMUL = Operator("matmul(Tensor a, Tensor b, ScalarType? out_dtype=None) -> Tensor", _run, _fake, _save, _backward, LOWER)

@@ -1,0 +1,138 @@
+"""`Operator`: one function of tensors as an operator of torch, with all that torch asks of one.
+
+Input: a schema, what computes the results, what their shapes are, and the derivative. Output: `torch.ops.mimw.NAME`, and an
+object that calls it:
+
+    SQUARE = Operator("square(Tensor x) -> Tensor", run=square, fake=torch.empty_like, save=keep_x, backward=times_two_x)
+    SQUARE(x)                           the call; under torch.compile, in modes and under transforms it is torch.ops.mimw.square
+    torch.ops.mimw.square(x)            the same
+
+The operators are made by `torch.library.Library` itself: a `custom_op` takes 15 us a call more (benchmarks/NOTES.md, "Operators").
+A call goes past torch's dispatcher where the dispatcher would do nothing: plain tensors, no derivative wanted, no mode, no
+transform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_LIBRARY = torch.library.Library("mimw", "FRAGMENT")
+_KEY, _SET, _C = torch._C.DispatchKey, torch._C.DispatchKeySet, torch._C
+_DEVICES = {"cuda": "CUDA", "cpu": "CPU"}
+_TYPES = frozenset((Tensor, torch.nn.Parameter))    # other classes may say themselves what a call of them is
+LOWER = "lower"     # autocast: to the type of the region, as torch.matmul
+
+
+class Operator:
+    """An operator `mimw::NAME`.
+
+    args:      schema    torch's, without the namespace: "mm(Tensor a, Tensor b) -> Tensor"; no result may be, or share memory with,
+                         an argument. One with mutated arguments, "(Tensor(a!) out, ...)", has no derivative
+               run       computes: gets the arguments in order, tensors of one CUDA device, which is the current one, or of the CPU
+               fake      the same for tensors without data, whose extents may be symbols: empty results of the right shape, strides
+                         and type, and the same errors
+               save      `save(ctx, inputs, output)`, as `setup_context` of torch.library.register_autograd
+               backward  `backward(ctx, *gradients)`: a gradient for each argument of the schema, None for what has none
+               autocast  under torch.autocast: LOWER for the type of the region, a dtype for that one; None leaves the arguments as
+                         they are. fp64 stays, as with torch's own
+    errors:    NotImplementedError on `backward()` through an operator without a derivative, with the operator's name
+    """
+
+    def __init__(self, schema: str, run: Callable, fake: Callable, save: Callable | None = None,
+                 backward: Callable | None = None, autocast: str | torch.dtype | None = None):
+        self.name = schema.partition("(")[0].strip()
+        self.run, self.schema = run, schema
+        self._mutates = "!" in schema
+        _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, ))
+        self.op = getattr(torch.ops.mimw, self.name).default
+        for type_, key in _DEVICES.items():
+            _LIBRARY.impl(self.name, self._on_cuda if type_ == "cuda" else run, key)
+            if autocast is not None:
+                _LIBRARY.impl(self.name, _autocast(self.op, type_, autocast), f"Autocast{key}", with_keyset=True)
+        torch.library.register_fake(f"mimw::{self.name}", fake, lib=_LIBRARY)
+        if not self._mutates:
+            torch.library.register_autograd(f"mimw::{self.name}", backward or self._without_derivative,
+                                            setup_context=save, lib=_LIBRARY)
+
+    def __call__(self, *args):
+        """The operator of these arguments, in the schema's order; trailing ones may be left to their defaults in `run`, too."""
+        if torch.compiler.is_compiling() or self._mutates or not _is_plain(args):
+            return self.op(*args)
+        return self._on_cuda(*args)
+
+    def _on_cuda(self, *args):
+        """`run` with the tensors' device as the current one, as torch's own operators have it."""
+        for one in args:
+            if isinstance(one, Tensor):
+                if one.is_cuda and one.get_device() != torch.cuda.current_device():
+                    with torch.cuda.device(one.device):
+                        return self.run(*args)
+                break
+        return self.run(*args)
+
+    def _without_derivative(self, ctx, *gradients):
+        raise NotImplementedError(f"mimw::{self.name} has no derivative: call it under torch.no_grad(), or on tensors that require "
+                                  "none")
+
+
+def _autocast(op, device_type: str, to: str | torch.dtype) -> Callable:
+    key = _SET(getattr(_KEY, f"Autocast{_DEVICES[device_type]}"))
+
+    def cast(keys, *args):
+        dtype = torch.get_autocast_dtype(device_type) if to == LOWER else to
+        with _C._ExcludeDispatchKeyGuard(key):
+            return op(*(_lowered(one, device_type, dtype) for one in args))
+
+    return cast
+
+
+def _lowered(value: Any, device_type: str, dtype: torch.dtype) -> Any:
+    if not isinstance(value, Tensor) or value.device.type != device_type:
+        return value
+    return value.to(dtype) if value.dtype in (torch.float32, torch.float16, torch.bfloat16) else value
+
+
+def _keys_of(device: str) -> tuple[int, int]:
+    """What torch's dispatcher sees in a plain tensor, and in one of inference mode."""
+    plain = _SET(getattr(_KEY, device)) | _SET(getattr(_KEY, f"Autocast{device}"))
+    return plain.raw_repr(), (plain | _SET(_KEY.ADInplaceOrView) | _SET(getattr(_KEY, f"Autograd{device}"))).raw_repr()
+
+
+def _of_this_thread() -> tuple[int, int]:
+    """What modes, transforms and autocast add to a call's keys, and what they take away."""
+    return _C._dispatch_tls_local_include_set().raw_repr(), _C._dispatch_tls_local_exclude_set().raw_repr()
+
+
+def _at_rest() -> frozenset[tuple[int, int]]:
+    """The same in a thread in which nothing is on, and in inference mode."""
+    def both():
+        with torch.inference_mode():
+            inference = _of_this_thread()
+        return frozenset((_of_this_thread(), inference))
+
+    with ThreadPoolExecutor(1) as fresh:
+        return fresh.submit(both).result()
+
+
+_PLAIN_KEYS = frozenset((*_keys_of("CUDA"), *_keys_of("CPU")))
+_AT_REST = _at_rest()
+
+
+def _is_plain(args: tuple) -> bool:
+    """Whether torch's dispatcher would do nothing but call `run`: no gradient is wanted, nothing is lazy, nobody listens."""
+    graded = torch.is_grad_enabled()
+    for one in args:
+        if isinstance(one, Tensor):
+            if (type(one) not in _TYPES or graded and one.requires_grad or one.device.type == "meta"
+                    or _C._dispatch_keys(one).raw_repr() not in _PLAIN_KEYS):
+                return False
+    return (_of_this_thread() in _AT_REST and not _C._is_torch_function_mode_enabled()
+            and torch.autograd.forward_ad._current_level < 0 and not torch.autograd._profiler_enabled())
+
+
+__all__ = ["LOWER", "Operator"]

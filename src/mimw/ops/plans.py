@@ -1,0 +1,47 @@
+"""What a call does, found once for calls that look alike, and kept.
+
+Input: a key, all that the choice depends on: shapes, strides, types, device, alignment. Output: the plan that `make` gave for
+the first call of that key:
+
+    plans = Plans(make)
+    plan = plans[key] or plans.made(key, a, b)      `make(a, b)` where the key is new
+    plan(a, b)
+
+A table is bounded: a service of ever new shapes forgets the oldest plan, and makes it anew when the plan is wanted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from torch import Tensor
+
+MOST = 1024     # plans of one operator; a plan is a few kilobytes
+
+
+def look(tensor: Tensor) -> tuple:
+    """All of a tensor that a choice may depend on, its values aside: shape, strides, type, device, the address's last 4 bits."""
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.data_ptr() & 15
+
+
+class Plans(dict):
+    """Key -> plan, at most `most` of them; a key without a plan gives None."""
+
+    def __init__(self, make: Callable[..., Any], most: int = MOST):
+        super().__init__()
+        self.make, self.most = make, most
+
+    def __missing__(self, key: Hashable) -> None:
+        return None
+
+    def made(self, key: Hashable, *args) -> Any:
+        """`make(*args)`, which may refuse them, kept under `key`."""
+        plan = self.make(*args)
+        while len(self) >= self.most:
+            del self[next(iter(self))]
+        self[key] = plan
+        return plan
+
+
+__all__ = ["MOST", "Plans", "look"]
