@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 import mimw.tle
-from mimw.kernels import attention, gather_matmul_scatter, gemm, moe_align, topk
+from mimw.kernels import attention, gather_matmul_scatter, gemm, moe_align, norm, topk
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
@@ -183,6 +183,13 @@ def _attention() -> tuple:
     return attention.kernel, *attention.arguments(q, k, v, o, lse, counter, 1, True, chosen=chosen)
 
 
+def _library_norm() -> tuple:
+    """Pairs of CTAs, three slots that two consumers take in turn, a residual, chunks that stick out of a row."""
+    x, w, b = _numbers((7, 168), 168, 168)
+    chosen = norm.Configuration("ring", 2, 64, 2, 4, 3, 2)
+    return norm.arguments(x, w, b, np.zeros_like(x), x[::-1].copy(), np.zeros_like(x), chosen=chosen, room=1)
+
+
 CASES = (
     Case("GEMM, one consumer", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
@@ -201,6 +208,7 @@ CASES = (
     Case("MoE align, cluster", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster"), _experts_lists),
     Case("MoE align, pull", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster", pull=True),
          _experts_lists),
+    Case("Norm, ring", "src/mimw/kernels/norm/kernel.py", _library_norm),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",

@@ -21,13 +21,14 @@ from benchmarks import (
     launch_time,
     microbench,
     moe_align,
+    norm,
     timing,
     topk,
 )
 from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "bank_conflicts", "gather", "gather_matmul_scatter",
-         "gemm", "gemm_epilogue", "launch_time", "microbench", "moe_align", "pipes_before_after", "proxy_fence",
+         "gemm", "gemm_epilogue", "launch_time", "microbench", "moe_align", "norm", "pipes_before_after", "proxy_fence",
          "timing", "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
@@ -40,7 +41,7 @@ def fake_gpu(monkeypatch):
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
     for module in (attention, bank_conflicts, gather, gather_matmul_scatter, gemm, gemm_epilogue, gpu, launch_time, microbench,
-                   moe_align, timing, topk):
+                   moe_align, norm, timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -169,6 +170,32 @@ def test_topk(tmp_path, monkeypatch, capsys):
     assert printed[2] == "geometric mean of 2 ratios to torch.topk: 2.00, lowest 2.00"
     tuned = run(topk, monkeypatch, capsys, "64x128:8", "--tune", "--results", file)
     assert len(tuned) == 2 * 3 + 1 and len(rows(file)) == 2 + sum(len(topk.candidates((d, 64, 128, 8))) for d in ("fp16", "fp32"))
+
+
+def measured_norm(kind, name, chosen=None, at_least_ms=200.0, compiled=True):
+    if chosen is not None and chosen.consumers == 1:
+        raise AssertionError("wrong")
+    batch, n = norm.SHAPES[name]
+    used = norm.asdict(chosen or norm.norm.configuration(batch, n, 2, kept_bytes=4)) | {"room": 30}
+    baselines = {"torch": 180.0, "copy": 76.0} | ({"torch.compile": 120.0} if compiled else {})
+    times = {"mimw": 80.0 + used["stages"], **baselines}
+    return gpu.row_of(f"{kind}-forward-{name}", dict(B=batch, N=n), used, times, 0.002, "ones")
+
+
+def test_norm(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(norm, "measure", measured_norm)
+    file = tmp_path / "norm.jsonl"
+    printed = run(norm, monkeypatch, capsys, "LN6", "LN1", "--results", file)
+    found = rows(file)
+    assert [row["name"] for row in found] == ["layer_norm-forward-LN6", "layer_norm-forward-LN1"] and set(found[0]) == ROW
+    assert printed[0].startswith("layer_norm-forward-LN6      85.00 us  3553 GB/s  torch 180.00 (2.118)  copy 76.00 (0.894)  ")
+    assert printed[-1] == "geometric mean of 2 ratios to the copy, of few rows to torch: 1.376, lowest 0.894"
+    file = tmp_path / "tune.jsonl"
+    printed = run(norm, monkeypatch, capsys, "LN6", "--tune", "--no-compile", "--kind", "rms_norm", "--results", file)
+    tried = len(norm.candidates(1152, 65536))
+    assert len(rows(file)) == tried - 1 and sum("wrong" in line for line in printed) == 1
+    best = json.loads((tmp_path / "tune.configs.json").read_text())
+    assert best["rows"][0]["n"] == 65536 and best["rows"][0]["configuration"]["stages"] == 3
 
 
 def measured_moe_align(tokens, experts, candidates, at_least_ms):

@@ -1,0 +1,117 @@
+"""Which launch for which rows: a rule for all lengths, and what was measured, as data in `configs.json`, with the command that
+made it.
+
+Input: number and length of the rows, and the bytes of their elements. Output: a `Configuration`. For example:
+
+    configuration(1152, 65536, 2)       Configuration(form="ring", ctas=4, chunk=2048, chunks=8, stages=5, ...)
+    configuration(4, 65536, 2)          Configuration(form="direct", ctas=16, chunk=4096, chunks=1, ...)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+SHARED = 232448 - 2048      # bytes of shared memory of a CTA, less barriers and scratch
+PART = 32768                # bytes of a row that a slot of the ring holds
+MOST_CTAS = 16              # of one cluster
+LONGEST = 16384             # elements of a row that a CTA of the direct form keeps in registers
+# Clusters that an H200 runs at a time, one CTA an SM: none reaches over the border of a GPC.
+ROOM = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How rows are spread.
+
+    form       "ring", kernel.py: persistent clusters that copy parts of rows ahead; "direct", direct.py: a cluster for a few rows
+    ctas       of a cluster, which share a row; a power of two, 16 at most
+    chunk      columns of a tile, a power of two
+    chunks     tiles of a CTA's part of a row; of the direct form the times that it loops
+    warps      of a consumer, or of a CTA of the direct form
+    stages     ring: parts that are there or on their way
+    consumers  ring: tasks that take the rows in turn
+    keep       ring: hold a row in registers until y is written, and give its slot back at once
+    rows       direct: rows that a CTA takes at a time
+    early      direct: a launch may begin before the one ahead of it in its stream has ended
+    """
+
+    form: str = "direct"
+    ctas: int = 1
+    chunk: int = 1024
+    chunks: int = 1
+    warps: int = 4
+    stages: int = 5
+    consumers: int = 2
+    keep: bool = True
+    rows: int = 1
+    early: bool = False
+
+    def clusters(self, rows: int, room: int | None = None) -> int:
+        """How many clusters of the ring form share so many rows: as many as run at a time, all with as many rows."""
+        room = room or ROOM[self.ctas]
+        return -(-rows // -(-rows // room))
+
+
+def power_of_two(n: int) -> int:
+    """The smallest one that is n or more."""
+    return 1 << max(0, (n - 1).bit_length())
+
+
+def configuration(rows: int, n: int, in_bytes: int, staged: int = 1, kept_bytes: int = 8, ring: bool = True) -> Configuration:
+    """The configuration for `rows` rows of n elements.
+
+    args:      in_bytes    of an element of x
+               staged      how many such arrays are read by rows: x, and a residual
+               kept_bytes  of w and b, for a column
+               ring        whether bulk copies take the rows
+    """
+    if ring and (measured := _measured().get((rows > 2 * ROOM[1], n, in_bytes, staged))):
+        return measured
+    return (ring and ring_configuration(rows, n, in_bytes, staged, kept_bytes)) or direct_configuration(rows, n)
+
+
+def ring_configuration(rows: int, n: int, in_bytes: int, staged: int = 1, kept_bytes: int = 8, warps: int = 8,
+                       consumers: int = 2) -> Configuration | None:
+    """The ring form, for enough rows that are long enough; None where it is not for them, or they do not fit."""
+    if rows < ROOM[1] or n * in_bytes < PART // 2:
+        return None
+    longest = PART // in_bytes // staged
+    ctas = power_of_two(-(-n // longest))
+    part = -(-n // ctas)
+    chunk = min(warps * 32 * 16 // in_bytes, power_of_two(part))
+    if ctas > MOST_CTAS or rows < ROOM[ctas] or chunk > n:
+        return None
+    chunks = -(-part // chunk)
+    slot = chunk * chunks * in_bytes * staged
+    stages = min(8, (SHARED - chunk * chunks * kept_bytes) // slot)
+    return Configuration("ring", ctas, chunk, chunks, warps, stages, consumers) if stages >= consumers + 1 else None
+
+
+def direct_configuration(rows: int, n: int) -> Configuration:
+    """The direct form, for anything: short rows several at a time, and long ones by a cluster where there are SMs to spare."""
+    if n <= 2048:
+        block = power_of_two(n)
+        return Configuration("direct", 1, block, 1, 4, rows=min(4096 // block, power_of_two(rows)))
+    ctas = 1
+    while ctas < MOST_CTAS and n > 2048 * ctas and (rows * ctas < ROOM[1] // 2 or n > LONGEST * ctas):
+        ctas *= 2
+    block = min(power_of_two(-(-n // ctas)), LONGEST)
+    return Configuration("direct", ctas, block, -(-n // (ctas * block)), 4 if block <= 1024 else 8 if block <= 8192 else 16)
+
+
+@cache
+def _measured() -> dict[tuple[bool, int, int, int], Configuration]:
+    """(many rows or few, N, bytes of an element, arrays read by rows) -> the fastest found on the chip that the file names."""
+    file = Path(__file__).parent / "configs.json"
+    if not file.exists():
+        return {}
+    return {(row["many"], row["n"], row["in_bytes"], row["staged"]): Configuration(**row["configuration"])
+            for row in json.loads(file.read_text())["rows"]}
+
+
+def as_row(rows: int, n: int, in_bytes: int, staged: int, chosen: Configuration) -> dict:
+    """One row of `configs.json`."""
+    return dict(many=rows > 2 * ROOM[1], n=n, in_bytes=in_bytes, staged=staged, configuration=asdict(chosen))

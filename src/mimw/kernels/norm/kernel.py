@@ -1,0 +1,202 @@
+"""LayerNorm and RMSNorm of many long rows on Hopper: one warp keeps a ring of row parts full by bulk copies, warpgroups take the
+rows in turn.
+
+Input: x [ROWS, N], and optionally residual [ROWS, N], w [N], b [N]. Output: y [ROWS, N]; optionally the sum x + residual, and mean
+and 1 / deviation of each row. For example:
+
+    grid, args, meta = arguments(x, w, b, y, clusters=66)
+    norm[grid](*args, **meta)
+
+The CTAs of a cluster split each row: CTA number `rank` has the columns from rank * BLOCK on, and keeps its part of w and b in
+shared memory. Cluster c takes the rows c, c + clusters, ... Roles of each CTA: `load`, which runs STAGES rows ahead, and CONSUMERS
+times `compute`, which take the rows in turn, so that one computes while another waits for what the other CTAs of the cluster say.
+
+A part is CHUNKS chunks of CHUNK columns: a tile of a chunk has a power of two of elements, a row need not.
+"""
+
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+from .statistics import part_statistics, row_statistics, send_statistics
+
+
+@mimw.jit
+def chunk_at(rank, chunk, units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, EVEN: tl.constexpr):
+    """The first column that chunk number `chunk` of a CTA holds. A chunk that would stick out of the row is moved to the left, so
+    that all copies have one size; `inside` says which of its columns are its own."""
+    first = (rank * CHUNKS + chunk) * (CHUNK // UNIT)
+    return (first if EVEN else tl.minimum(first, units - CHUNK // UNIT)) * UNIT
+
+
+@mimw.jit
+def own_columns(rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, EVEN: tl.constexpr):
+    """Masks of the columns that belong to each chunk and to no other one, or None where these are all."""
+    inside = None
+    if not EVEN:
+        inside = ()
+        for chunk in tl.static_range(CHUNKS):
+            columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
+            inside = inside + (columns >= (rank * CHUNKS + chunk) * CHUNK, )
+    return inside
+
+
+@mimw.jit
+def start_part(pointer, tiles, first, arrived, rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
+               EVEN: tl.constexpr):
+    """Start the copies of this CTA's part of the row at `pointer` into the tiles `first`, first + 1, ..."""
+    for chunk in tl.static_range(CHUNKS):
+        tlx.async_load(pointer + chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN), tiles[first + chunk], bulk=True,
+                       barrier=arrived)
+
+
+@triton.constexpr_function
+def bytes_of(*pointers):
+    """Bytes of one element of each of the pointers that are not None."""
+    return sum(pointer.dtype.element_ty.primitive_bitwidth // 8 for pointer in pointers if pointer is not None)
+
+
+@mimw.jit
+def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, ROWS, units, x_row,
+         residual_row, rank, cluster, clusters, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, STAGES: tl.constexpr,
+         EVEN: tl.constexpr):
+    """This CTA's parts of its rows, in order; w and b behind the first one, since they are wanted later."""
+    W_BYTES: tl.constexpr = CHUNK * CHUNKS * bytes_of(w_ptr, b_ptr)
+    step = 0
+    for row in range(cluster, ROWS, clusters):
+        slot = step % STAGES
+        tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
+        tlx.barrier_expect_bytes(full[slot], CHUNK * CHUNKS * bytes_of(x_ptr, residual_ptr))
+        start_part(x_ptr + row.to(tl.int64) * x_row, x_tiles, slot * CHUNKS, full[slot], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+        if residual_ptr is not None:
+            start_part(residual_ptr + row.to(tl.int64) * residual_row, residual_tiles, slot * CHUNKS, full[slot], rank, units, UNIT,
+                       CHUNK, CHUNKS, EVEN)
+        if W_BYTES > 0:
+            if step == 0:
+                tlx.barrier_expect_bytes(weights[0], W_BYTES)
+                if w_ptr is not None:
+                    start_part(w_ptr, w_tiles, 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+                if b_ptr is not None:
+                    start_part(b_ptr, b_tiles, 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+        step += 1
+
+
+@mimw.jit
+def read_part(x_tiles, residual_tiles, slot, total_ptr, inside, rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr,
+              CHUNKS: tl.constexpr, EVEN: tl.constexpr, STORE: tl.constexpr):
+    """The part in slot number `slot` as a tuple of fp32 tiles, the residual added and rounded to the type of the sum, which goes
+    out where STORE; zeros where `inside` is false."""
+    xs = ()
+    for chunk in tl.static_range(CHUNKS):
+        x = tlx.local_load(x_tiles[slot * CHUNKS + chunk]).to(tl.float32)
+        if residual_tiles is not None:
+            x += tlx.local_load(residual_tiles[slot * CHUNKS + chunk]).to(tl.float32)
+        if total_ptr is not None:
+            rounded = x.to(tlx.dtype_of(total_ptr))
+            x = rounded.to(tl.float32)
+            if STORE:
+                columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
+                tl.store(total_ptr + columns, rounded, mask=None if inside is None else inside[chunk])
+        if inside is not None:
+            x = tl.where(inside[chunk], x, 0.0)
+        xs = xs + (x, )
+    return xs
+
+
+@mimw.jit
+def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, parts, arrived, y_ptr, total_ptr, mean_ptr, rstd_ptr,
+            ROWS, units, eps, y_row, total_row, rank, cluster, clusters, me: tl.constexpr, UNIT: tl.constexpr, CHUNK: tl.constexpr,
+            CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr,
+            KEEP: tl.constexpr, EVEN: tl.constexpr):
+    """Every CONSUMERS-th row, from row number `me` of this cluster's on."""
+    BLOCK: tl.constexpr = CHUNK * CHUNKS
+    N = units * UNIT
+    inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+    count = BLOCK if EVEN else tl.maximum(tl.minimum(N - rank * BLOCK, BLOCK), 0)
+    turn = 0
+    for row in range(cluster + me * clusters, ROWS, CONSUMERS * clusters):
+        step = turn * CONSUMERS + me
+        slot = step % STAGES
+        if STAGES % CONSUMERS:
+            # The slot is not always this consumer's. Copies land in any order, so its last row, another consumer's, may still be on
+            # its way; then a wait for the row that comes next, two phases later, would return at once.
+            tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
+        tlx.barrier_wait(full[slot], step // STAGES & 1)
+        total_at = None
+        if total_ptr is not None:
+            total_at = total_ptr + row.to(tl.int64) * total_row
+        xs = read_part(x_tiles, residual_tiles, slot, total_at, inside, rank, units, UNIT, CHUNK, CHUNKS, EVEN, True)
+        if KEEP:
+            tlx.barrier_arrive(free[slot])
+        mean, squares = part_statistics(xs, inside, count, CENTRED)
+        if CLUSTER == 1:
+            variance = squares / N
+        else:
+            # Two places for the word of the CTAs: who has sent for its row i + 1 has read what came for row i - 1, not for row i.
+            place = me * 2 + turn % 2
+            send_statistics(mean, squares, parts[place], arrived[place], rank, CLUSTER)
+            mean, variance = row_statistics(parts[place], arrived[place], turn // 2 % 2, N, BLOCK, CLUSTER)
+        scale = tl.rsqrt(variance + eps)
+        if mean_ptr is not None:
+            tl.store(mean_ptr + row, mean, mask=rank == 0)
+        if rstd_ptr is not None:
+            tl.store(rstd_ptr + row, scale, mask=rank == 0)
+        if w_tiles is not None or b_tiles is not None:
+            tlx.barrier_wait(weights[0], 0)  # its first phase is the only one: every later wait returns at once
+        if not KEEP:
+            xs = read_part(x_tiles, residual_tiles, slot, total_at, inside, rank, units, UNIT, CHUNK, CHUNKS, EVEN, False)
+        y_at = y_ptr + row.to(tl.int64) * y_row
+        for chunk in tl.static_range(CHUNKS):
+            # One fused multiply and add normalises an element, another one scales and shifts it.
+            y = xs[chunk] * scale - mean * scale if CENTRED else xs[chunk] * scale
+            if w_tiles is not None:
+                y *= tlx.local_load(w_tiles[chunk]).to(tl.float32)
+            if b_tiles is not None:
+                y += tlx.local_load(b_tiles[chunk]).to(tl.float32)
+            columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
+            tl.store(y_at + columns, y.to(tlx.dtype_of(y_ptr)), mask=None if inside is None else inside[chunk])
+        if not KEEP:
+            tlx.barrier_arrive(free[slot])
+        turn += 1
+
+
+@mimw.jit
+def tiles_for(pointer, COUNT: tl.constexpr, CHUNK: tl.constexpr):
+    """COUNT buffers of CHUNK elements of what `pointer` points at; None for None."""
+    return None if pointer is None else tlx.local_alloc((CHUNK, ), tlx.dtype_of(pointer), COUNT)
+
+
+@mimw.jit
+def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr, ROWS, units, x_units, residual_units, y_units,
+         total_units, eps, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr,
+         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, KEEP: tl.constexpr, EVEN: tl.constexpr):
+    """y = (x - mean) / sqrt(variance + eps) w + b of each row of x + residual; not CENTRED: x / sqrt(mean square + eps) w + b.
+
+    args:      residual, w, b, total, mean, rstd   may be None
+               units, x_units, ...  columns, and the distances of rows, in units of UNIT elements, all of 16 bytes at least
+               KEEP  a row stays in registers between its statistics and y, so that its slot is free the earlier
+               EVEN  all parts are whole
+    """
+    rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
+    cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
+
+    x_tiles = tiles_for(x_ptr, STAGES * CHUNKS, CHUNK)
+    residual_tiles = tiles_for(residual_ptr, STAGES * CHUNKS, CHUNK)
+    w_tiles, b_tiles = tiles_for(w_ptr, CHUNKS, CHUNK), tiles_for(b_ptr, CHUNKS, CHUNK)
+    full, free, weights = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(1)
+    parts, arrived = None, None
+    if CLUSTER > 1:
+        parts = tlx.local_alloc((CLUSTER, 2), tl.float32, 2 * CONSUMERS)
+        arrived = tlx.alloc_barriers(2 * CONSUMERS)
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, parts, arrived, y_ptr, total_ptr, mean_ptr,
+                    rstd_ptr, ROWS, units, eps, y_units * UNIT, total_units * UNIT, rank, cluster, clusters, me, UNIT, CHUNK,
+                    CHUNKS, CLUSTER, STAGES, CONSUMERS, CENTRED, KEEP, EVEN)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, ROWS, units,
+                 x_units * UNIT, residual_units * UNIT, rank, cluster, clusters, UNIT, CHUNK, CHUNKS, STAGES, EVEN)
