@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 import mimw.tle
-from mimw.kernels import attention, gather_matmul_scatter, gemm, moe_align, norm, topk
+from mimw.kernels import attention, batched_gemm, gather_matmul_scatter, gemm, grouped_gemm, moe_align, norm, topk
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
@@ -51,6 +51,34 @@ def _library_gemm(**configuration) -> tuple:
     a, b = _numbers((256, 256), (256, 192), dtype=ml_dtypes.bfloat16)
     c = np.zeros((256, 192), ml_dtypes.bfloat16)
     return gemm.kernel, *gemm.arguments(a, b, c, 2, gemm.Configuration(**configuration))
+
+
+def _epilogue_gemm() -> tuple:
+    """Four tiles of two consumers each, whose residual comes in two pieces by one slot."""
+    a, b, residual = _numbers((256, 64), (64, 256), (256, 256), dtype=ml_dtypes.bfloat16)
+    chosen = gemm.Configuration(bm=128, bn=128, stages=2, consumers=2, staging=1)
+    return gemm.kernel, *gemm.arguments(a, b, np.zeros_like(residual), 2, chosen, residual=residual, bias=residual[0],
+                                        activation="relu")
+
+
+def _promoted_gemm() -> tuple:
+    a, b = _numbers((256, 384), (128, 384), dtype=ml_dtypes.float8_e4m3fn)
+    chosen = gemm.Configuration(bm=128, bn=128, stages=2, consumers=2, staging=1)
+    return gemm.kernel, *gemm.arguments(a, b.T, np.zeros((256, 128), ml_dtypes.bfloat16), 1, chosen, promoted=True)
+
+
+def _library_grouped(**configuration) -> tuple:
+    """Three groups, an empty one among them, none a whole number of tiles, and rows behind them; two programs."""
+    a, b = _numbers((220, 128), (3, 128, 128), dtype=ml_dtypes.bfloat16)
+    c, ends = np.zeros((220, 128), ml_dtypes.bfloat16), np.array([130, 130, 200], np.int32)
+    return grouped_gemm.kernel, *grouped_gemm.arguments(a, b, c, ends, 2, grouped_gemm.Configuration(**configuration))
+
+
+def _library_batched(**configuration) -> tuple:
+    """Three matrices, none a whole number of tiles, times one."""
+    a, b = _numbers((3, 100, 128), (1, 128, 128), dtype=ml_dtypes.bfloat16)
+    c = np.zeros((3, 100, 128), ml_dtypes.bfloat16)
+    return batched_gemm.kernel, *batched_gemm.arguments(a, b, c, 2, batched_gemm.Configuration(**configuration))
 
 
 def _gathered_product(blackwell: bool = False) -> tuple:
@@ -197,6 +225,14 @@ CASES = (
          lambda: _library_gemm(bm=128, bn=128, stages=2, consumers=2, staging=2)),
     Case("GEMM, ping-pong", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=128, stages=2, consumers=2, staging=1, ping_pong=True)),
+    Case("GEMM, residual", "src/mimw/kernels/gemm/kernel.py", _epilogue_gemm),
+    Case("GEMM, promoted sums", "src/mimw/kernels/gemm/kernel.py", _promoted_gemm),
+    Case("Grouped product", "src/mimw/kernels/grouped_gemm/kernel.py",
+         lambda: _library_grouped(bm=128, bn=128, stages=2, staging=1)),
+    Case("Grouped product, ping-pong", "src/mimw/kernels/grouped_gemm/kernel.py",
+         lambda: _library_grouped(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
+    Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
+         lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Gather, GEMM, scatter", "src/mimw/kernels/gather_matmul_scatter/kernel.py", _gathered_product),
     Case("Gather, GEMM, scatter, Blackwell", "src/mimw/kernels/gather_matmul_scatter/blackwell.py", lambda: _gathered_product(True),
          target="sm_100a"),

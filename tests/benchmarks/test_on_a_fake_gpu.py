@@ -13,11 +13,13 @@ import pytest
 from benchmarks import (
     attention,
     bank_conflicts,
+    batched_gemm,
     gather,
     gather_matmul_scatter,
     gemm,
     gemm_epilogue,
     gpu,
+    grouped_gemm,
     launch_time,
     microbench,
     moe_align,
@@ -27,8 +29,9 @@ from benchmarks import (
 )
 from mimw.testing.gpus import gpu_available
 
-NAMES = ("attention", "bank_conflicts", "gather", "gather_matmul_scatter",
-         "gemm", "gemm_epilogue", "launch_time", "microbench", "moe_align", "norm", "pipes_before_after", "proxy_fence",
+NAMES = ("attention", "bank_conflicts", "batched_gemm", "gather", "gather_matmul_scatter",
+         "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe_align", "norm",
+         "pipes_before_after", "proxy_fence",
          "timing", "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
@@ -40,8 +43,8 @@ def fake_gpu(monkeypatch):
                            get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132))
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
-    for module in (attention, bank_conflicts, gather, gather_matmul_scatter, gemm, gemm_epilogue, gpu, launch_time, microbench,
-                   moe_align, norm, timing, topk):
+    for module in (attention, bank_conflicts, batched_gemm, gather, gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm,
+                   launch_time, microbench, moe_align, norm, timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -119,6 +122,30 @@ def test_what_the_gemm_does_on_the_way_out(tmp_path, monkeypatch, capsys):
     found = rows(tmp_path / "rows.jsonl")
     assert [row["name"] for row in found] == ["gemm_epilogue-bias"] * 2 + ["gemm_epilogue-fp8-row"] * 4 and set(found[0]) == ROW
     assert printed[-1] == "geometric mean of 6 ratios to torch: 1.260, lowest 1.260" and "plain 0.988  torch 1.260" in printed[0]
+
+
+def test_groups(tmp_path, monkeypatch, capsys):
+    def measured(name, chosen=None, at_least_ms=200.0):
+        used, shape = chosen or grouped_gemm.CANDIDATES[0], dict(zip("GMNK", grouped_gemm.CASES[name]))
+        return gpu.row_of(f"grouped_gemm-{name}", shape, vars(used), {"mimw": 900.0 + used.bm, "torch": 1028.0}, 0.001, "normal")
+
+    monkeypatch.setattr(grouped_gemm, "measure", measured)
+    file = tmp_path / "rows.jsonl"
+    printed = run(grouped_gemm, monkeypatch, capsys, "8x1024", "--ms", 8, "--results", file)
+    assert set(rows(file)[0]) == ROW and "267 TFLOP/s" in printed[0] and "ratio 1.000" in printed[0]
+    tuned = run(grouped_gemm, monkeypatch, capsys, "64x256", "--tune", "--results", file)
+    assert len(tuned) == len(grouped_gemm.CANDIDATES) + 1 and tuned[-1].endswith("1.066, lowest 1.066")
+
+
+def test_batches(tmp_path, monkeypatch, capsys):
+    times = {"mimw": 10.0, "torch": 12.0}
+
+    def measured(name, at_least_ms):
+        return gpu.row_of(f"batched_gemm-{name}", dict(zip("BMNK", batched_gemm.CASES[name])), {}, times, 0.1, "")
+
+    monkeypatch.setattr(batched_gemm, "measure", measured)
+    printed = run(batched_gemm, monkeypatch, capsys, "one", "--results", tmp_path / "rows.jsonl")
+    assert "ratio 1.200" in printed[0] and printed[1] == "geometric mean of 1 ratios to torch.bmm: 1.200, lowest 1.200"
 
 
 def measured_attention(shape, dtype_name, causal, chosen=None, at_least_ms=200.0):

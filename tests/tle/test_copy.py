@@ -53,6 +53,22 @@ def test_every_rank(machine, shape, at):
 
 
 @mimw.jit
+def turn_matrices(x, y, count, ROWS: tl.constexpr, COLS: tl.constexpr):
+    buffer = tle.gpu.alloc([ROWS, COLS], x.dtype)
+    for i in range(count):
+        tle.gpu.copy(x, buffer, x.block_shape, [i, 0, 0])
+        tle.gpu.copy(buffer, y, [ROWS, COLS], [count - 1 - i, 0, 0])
+
+
+def test_a_matrix_of_many(machine):
+    """The buffer lacks the first dimension of the block, which is single; nothing of a matrix goes to the next one."""
+    x = np.arange(3 * 6 * 16, dtype=np.float32).reshape(3, 6, 16)
+    y, describe = np.zeros_like(x), mimw.TensorDescriptor.from_tensor
+    machine.launch(turn_matrices, (1, ), describe(x, [1, 8, 16]), describe(y, [1, 8, 16]), 3, 8, 16)
+    assert (y == x[::-1]).all()
+
+
+@mimw.jit
 def rows_in_slots(x, y, rows, STAGES: tl.constexpr, N: tl.constexpr):
     buffer = tle.gpu.alloc([STAGES, N], x.dtype)
     for row in range(rows):

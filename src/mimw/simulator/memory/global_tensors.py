@@ -20,6 +20,7 @@ from .descriptor_places import DescriptorPlace
 from .global_memory import GlobalMemory
 
 PARTS = 4096        # blocks of a tensor that are remembered
+ADDRESSES = 1 << 64     # TMA adds up addresses in 64 bits: what goes past the end comes round
 
 
 @dataclass(eq=False, slots=True)
@@ -96,7 +97,8 @@ class GlobalTensor:
         if found is None:
             return None
         inside, start, shape = found
-        return Part(inside, memory.box(self.address + start * self.dtype.itemsize, shape, self.strides, self.dtype, task, op, what))
+        address = (self.address + start * self.dtype.itemsize) % ADDRESSES
+        return Part(inside, memory.box(address, shape, self.strides, self.dtype, task, op, what))
 
 
 @lru_cache(4 * PARTS)

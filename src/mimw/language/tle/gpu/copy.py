@@ -31,7 +31,8 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None,
     args:      src, dst - one is an array in shared memory; the other a tile of pointers to global memory, of the array's shape
                           or of `shape` (extents of 1 are spread), or a tensor descriptor of a block of the array's shape and dtype
                shape    - compile-time ints, at most the array's extents; with a descriptor, its block
-               offsets  - with a descriptor: the first element of the block, an int or i32 scalar a dimension. Loads read zeros
+               offsets  - with a descriptor: the first element of the block, an int or i32 scalar a dimension; of single rows of
+                          more dimensions the buffer has only the last ones, as for `tlx.async_descriptor_load`. Loads read zeros
                           outside the tensor, stores leave those elements out.
                           Or [rows, column], where rows is a 1-D int32 tile: row i of the buffer is the matrix' row rows[i], from
                           `column` on, a multiple of 16 bytes. Then the other operand is a descriptor of a block [1, columns of the
@@ -52,7 +53,8 @@ def copy(src, dst, shape: tl.constexpr, offsets=None, barrier=None, stride=None,
     _check_operands(src, dst, barrier)
     loads = isinstance(dst, tlx.buffered_tensor)
     buffer, other = (dst, src) if loads else (src, dst)
-    box, described = _checked_box(shape, buffer), isinstance(other, tl.tensor_descriptor_base)
+    described = isinstance(other, tl.tensor_descriptor_base)
+    box = _checked_box(shape, buffer, len(other.block_shape) if described else 0)
     picked = rows.picks_rows(offsets)
     if (stride is not None) != (picked and not described) or extents is not None and stride is None:
         refuse(ValueError, "tle.gpu.copy: `stride`, and `extents` if need be, belong to rows that are picked from a pointer; a "
@@ -93,8 +95,11 @@ def _named(operand) -> str:
     return str(operand.type) if isinstance(operand, tl.tensor) else str(operand)
 
 
-def _checked_box(shape, buffer) -> tuple[int, ...]:
+def _checked_box(shape, buffer, rank: int) -> tuple[int, ...]:
+    """The box; of the `rank` dimensions of a descriptor's block the first ones may be single, which the buffer lacks."""
     whole = logical_shape(buffer)
+    if isinstance(shape, (tuple, list)) and len(shape) == rank > len(whole):
+        whole = (*(1, ) * (rank - len(whole)), *whole)
     if not isinstance(shape, (tuple, list)) or not all(is_int(extent) and extent > 0 for extent in shape):
         refuse(ValueError, f"tle.gpu.copy: shape must be a list or tuple of positive compile-time ints, got {shape!r}")
     if len(shape) != len(whole) or any(extent > room for extent, room in zip(shape, whole)):
@@ -110,7 +115,8 @@ def _by_descriptor(loads: bool, buffer, desc, box: tuple[int, ...], offsets, sem
         refuse(ValueError, "tle.gpu.copy: a tensor descriptor needs `offsets`, one a dimension")
     if not isinstance(offsets, (tuple, list)) or len(offsets) != len(block):
         refuse(ValueError, f"tle.gpu.copy: expected {len(block)} offsets for a descriptor of rank {len(block)}, got {offsets}")
-    if block != whole or block != box:
+    ones = (1, ) * (len(block) - len(whole))
+    if block != (*ones, *whole) or box not in (block, whole):
         refuse(ValueError, f"tle.gpu.copy: the descriptor's block {list(block)}, the buffer {list(whole)} and shape {list(box)} "
                            "must be equal")
     if desc.dtype != buffer.dtype:
