@@ -93,7 +93,7 @@ def test_a_row_is_read_once_and_stays_where_it_is():
     (dict(indices=np.zeros((4, 7), np.int32)), "must be 4 x 8, they are 4 x 8 and 4 x 7"),
     (dict(x=np.zeros((4, 64), np.int32)), "must be fp16, bf16 or fp32, it is int32"),
     (dict(values=np.zeros((4, 8), np.float32)), "values must be float16 as x is"),
-    (dict(indices=np.zeros((4, 8), np.int64)), "they are float16 and int64"),
+    (dict(indices=np.zeros((4, 8), np.int16)), "they are float16 and int16"),
     (dict(x=np.zeros((4, 128), np.float16)[:, ::2]), "their elements are 2 apart"),
     (dict(values=np.zeros((4, 16), np.float16)[:, :8]), "values must be contiguous, with strides 8 and 1"),
     (dict(x=np.zeros((4, 1 << 20), np.float16)), "do not fit"),

@@ -13,7 +13,11 @@ except ImportError as error:
     raise ImportError("mimw.ops are operators of torch, which is not installed: pip install 'mimw[torch]'") from error
 
 from .attention import attention
+from .gather_matmul_scatter import gather_matmul_scatter
 from .launching import SimulationWarning
 from .matmul import matmul
+from .moe_align import moe_align
+from .sparse_mla import sparse_mla
+from .topk import topk
 
-__all__ = ["SimulationWarning", "attention", "matmul"]
+__all__ = ["SimulationWarning", "attention", "gather_matmul_scatter", "matmul", "moe_align", "sparse_mla", "topk"]

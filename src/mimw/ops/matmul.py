@@ -136,9 +136,9 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
     if (copy_a or copy_b or copy_c) and m * n * k < WORTH_A_COPY:
         return None
     if copy_a:
-        left = _copied(left)
+        left = copied(left)
     if copy_b:
-        right = _copied(right.T).T
+        right = copied(right.T).T
     c = _rows(m, n, dtype, a.device)
     grid, args, meta = gemm.arguments(left, right, c, programs(a))
     launch = Launch(a, gemm.kernel, grid, args, meta)
@@ -146,7 +146,7 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
 
     def plan(a: Tensor, b: Tensor) -> Tensor:
         c = _rows(m, n, dtype, a.device) if copy_c else torch.empty(shape, dtype=dtype, device=a.device)
-        launch(_copied(_left(a, dims)) if copy_a else a, _copied(_right(b).T) if copy_b else b, c)
+        launch(copied(_left(a, dims)) if copy_a else a, copied(_right(b).T) if copy_b else b, c)
         return c.contiguous().view(shape) if copy_c else c
 
     return plan
@@ -158,7 +158,7 @@ def _rows(m: int, n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.empty(m, -(-n // whole) * whole, dtype=dtype, device=device)[:, :n]
 
 
-def _copied(x: Tensor) -> Tensor:
+def copied(x: Tensor) -> Tensor:
     """A copy that TMA reads."""
     return _rows(*x.shape, x.dtype, x.device).copy_(x)
 

@@ -15,9 +15,14 @@ import mimw
 
 
 @mimw.jit
-def plain_matmul(a, b, c, M, N, K, a_z, a_m, a_k, b_z, b_k, b_n, c_z, c_m, c_n, BM: tl.constexpr, BN: tl.constexpr,
-                 BK: tl.constexpr, GROUP_M: tl.constexpr, EXACT: tl.constexpr, WIDEN: tl.constexpr):
-    """C[z, m, n] = sum over k of A[z, m, k] B[z, k, n], summed in fp32. With WIDEN the operands become fp16 first: fp8, exactly."""
+def plain_matmul(a, b, c, source, target, M, N, K, A_ROWS, C_ROWS, a_z, a_m, a_k, b_z, b_k, b_n, c_z, c_m, c_n,
+                 BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, EXACT: tl.constexpr,
+                 WIDEN: tl.constexpr):
+    """C[z, m, n] = sum over k of A[z, m, k] B[z, k, n], summed in fp32. With WIDEN the operands become fp16 first: fp8, exactly.
+
+    With `source` and `target`, M row numbers each, C[z, target[m], n] = sum over k of A[z, source[m], k] B[z, k, n]: rows outside
+    of A are zeros, those outside of C are left out.
+    """
     tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
     z, tile = tl.program_id(0) // (tiles_m * tiles_n), tl.program_id(0) % (tiles_m * tiles_n)
     per_band = GROUP_M * tiles_n
@@ -27,15 +32,20 @@ def plain_matmul(a, b, c, M, N, K, a_z, a_m, a_k, b_z, b_k, b_n, c_z, c_m, c_n, 
     n = (tile % per_band // height) * BN + tl.arange(0, BN).to(tl.int64)
     k = tl.arange(0, BK).to(tl.int64)
     z = z.to(tl.int64)
+    rows, read, to, write = m, m < M, m, m < M
+    if source is not None:
+        rows = tl.load(source + m, mask=m < M, other=-1).to(tl.int64)
+        to = tl.load(target + m, mask=m < M, other=-1).to(tl.int64)
+        read, write = (rows >= 0) & (rows < A_ROWS), (to >= 0) & (to < C_ROWS)
     acc = tl.zeros((BM, BN), tl.float32)
     for start in range(0, K, BK):
         inside = start + k < K
-        at = a + z * a_z + m[:, None] * a_m + (start + k)[None, :] * a_k
-        left = tl.load(at, mask=(m < M)[:, None] & inside[None, :], other=0.0)
+        at = a + z * a_z + rows[:, None] * a_m + (start + k)[None, :] * a_k
+        left = tl.load(at, mask=read[:, None] & inside[None, :], other=0.0)
         at = b + z * b_z + (start + k)[:, None] * b_k + n[None, :] * b_n
         right = tl.load(at, mask=inside[:, None] & (n < N)[None, :], other=0.0)
         if WIDEN:
             left, right = left.to(tl.float16), right.to(tl.float16)
         acc = tl.dot(left, right, acc, input_precision="ieee" if EXACT else "tf32")
-    at = c + z * c_z + m[:, None] * c_m + n[None, :] * c_n
-    tl.store(at, acc.to(c.dtype.element_ty), mask=(m < M)[:, None] & (n < N)[None, :])
+    at = c + z * c_z + to[:, None] * c_m + n[None, :] * c_n
+    tl.store(at, acc.to(c.dtype.element_ty), mask=write[:, None] & (n < N)[None, :])

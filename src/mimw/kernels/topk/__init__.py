@@ -15,13 +15,16 @@ from .kernel import topk as kernel
 __all__ = ["Configuration", "arguments", "configuration", "kernel", "topk"]
 
 
-def arguments(x, values, indices, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+def arguments(x, values, indices, chosen: Configuration | None = None, largest: bool = True,
+              nan: bool = False) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that fill values and indices with the k largest of each row, in any order.
 
-    args:      x        (M, N), rows contiguous, fp16, bf16 or fp32; no NaN
+    args:      x        (M, N), rows contiguous, fp16, bf16 or fp32
                values   (M, k) of x's type, k <= N, contiguous
-               indices  (M, k), int32, contiguous
+               indices  (M, k), int32 or int64, contiguous
                chosen   by default the one for N
+               largest  or the smallest
+               nan      NaN is larger than all numbers; without it, which is a little quicker, rows with NaN give any numbers
     errors:    ValueError where a shape, a stride or a type does not fit, with the numbers
     """
     of_rank(2, x=x)
@@ -34,8 +37,9 @@ def arguments(x, values, indices, chosen: Configuration | None = None) -> tuple[
     name = str(x.dtype).removeprefix("torch.")
     if name not in ("float16", "bfloat16", "float32"):
         raise ValueError(f"x must be fp16, bf16 or fp32, it is {x.dtype}")
-    if values.dtype != x.dtype or str(indices.dtype).removeprefix("torch.") != "int32":
-        raise ValueError(f"values must be {x.dtype} as x is, and indices int32; they are {values.dtype} and {indices.dtype}")
+    if values.dtype != x.dtype or str(indices.dtype).removeprefix("torch.") not in ("int32", "int64"):
+        raise ValueError(f"values must be {x.dtype} as x is, and indices int32 or int64; they are {values.dtype} and "
+                         f"{indices.dtype}")
     row, step = _strides(x)
     if step != 1 and n > 1:
         raise ValueError(f"the rows of x must be contiguous; their elements are {step} apart")
@@ -46,7 +50,8 @@ def arguments(x, values, indices, chosen: Configuration | None = None) -> tuple[
     if n > chosen.ctas * MOST_A_CTA:
         raise ValueError(f"rows of {n} numbers do not fit: {chosen.ctas} x {MOST_A_CTA} do, and a cluster has at most "
                          f"{MOST_CTAS} CTAs")
-    return (m, ), (x, values, indices, n, k, row), chosen.meta(n, k, x.dtype.itemsize)
+    order = {**({} if largest else {"LARGEST": False}), **({"NAN": True} if nan else {})}
+    return (m, ), (x, values, indices, n, k, row), chosen.meta(n, k, x.dtype.itemsize) | order
 
 
 def _checked_k(x, k) -> int:

@@ -19,12 +19,18 @@ import mimw.tlx as tlx
 
 
 @mimw.jit
-def keys_of(x, BITS: tl.constexpr):
-    """Unsigned numbers in 32 bits that are ordered as the values are: -0.0 is below 0.0."""
+def keys_of(x, BITS: tl.constexpr, LARGEST: tl.constexpr, NAN: tl.constexpr):
+    """Unsigned numbers in 32 bits that are ordered as the values are, or the other way round: -0.0 is below 0.0. With NAN all NaN
+    are above all numbers, else where their bits put them."""
     SIGN: tl.constexpr = 1 << (BITS - 1)
     ONES: tl.constexpr = (1 << BITS) - 1
     bits = x.to(tl.uint16 if BITS == 16 else tl.uint32, bitcast=True).to(tl.uint32)
-    return tl.where(bits >= SIGN, bits ^ ONES, bits ^ SIGN)
+    keys = tl.where(bits >= SIGN, bits ^ ONES, bits ^ SIGN)
+    if NAN:
+        keys = tl.where(x != x, ONES, keys)
+    if not LARGEST:
+        keys = keys ^ ONES
+    return keys
 
 
 @mimw.jit
@@ -51,8 +57,9 @@ def digit_of(counts, wanted):
 
 @mimw.jit
 def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
-         THREADS: tl.constexpr, EACH: tl.constexpr, COPIES: tl.constexpr, DIGIT: tl.constexpr, LIST: tl.constexpr):
-    """values[row], indices[row] = the K largest of x[row, :N] and where they are, in any order.
+         THREADS: tl.constexpr, EACH: tl.constexpr, COPIES: tl.constexpr, DIGIT: tl.constexpr, LIST: tl.constexpr,
+         LARGEST: tl.constexpr = True, NAN: tl.constexpr = False):
+    """values[row], indices[row] = the K largest (or smallest) of x[row, :N] and where they are, in any order.
 
     BLOCK numbers are in the registers of a CTA, in `layout`: thread t of THREADS has EACH neighbours of every THREADS * EACH. With
     a mesh, a row is spread over a cluster.
@@ -69,7 +76,7 @@ def topk(x_ptr, values_ptr, indices_ptr, N, K, stride, mesh: tl.constexpr, layou
     column = rank * BLOCK + element
     x = tl.load(x_ptr + row.to(tl.int64) * stride + column, mask=column < N, other=0)
     # Nothing below moves keys between threads: each counts its own. The pin keeps the compiler from dealing them out anew.
-    key = tl.maximum(keys_of(tlx.require_layout(x, layout), BITS), 1)
+    key = tl.maximum(keys_of(tlx.require_layout(x, layout), BITS, LARGEST, NAN), 1)
     key = tl.where(column < N, key, 0)  # below all that is there, -inf too: never among the K largest of N >= K
     thread = tlx.require_layout(element, layout, pin=False) // EACH % THREADS
 

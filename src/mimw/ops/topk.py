@@ -1,0 +1,191 @@
+"""`mimw.ops.topk`: torch.topk on the library's radix select, in order, with NaN as torch has them.
+
+Input: a tensor. Output: the k largest or smallest of each of its rows along one dimension, with their places:
+
+    values, indices = topk(x, 8)                            along the last dimension, largest first
+    values, indices = topk(x, 8, dim=0, largest=False)
+    torch.ops.mimw.topk(x, 8)                               the operator itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import plain_topk
+from mimw.kernels import topk as radix
+from mimw.kernels.topk.configs import MOST_A_CTA, MOST_CTAS
+
+from .launching import Launch, is_hopper
+from .operator import Operator
+from .plans import Plans, look
+
+TYPES = (torch.float16, torch.bfloat16, torch.float32)
+SHORT = 1024    # rows that one launch sorts whole, sooner than two launches select and sort
+LONGEST_ROW = MOST_A_CTA * MOST_CTAS
+
+
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """(values, indices) of the k largest of each row of x along `dim`, as torch.topk.
+
+    args:      x        of any shape and strides: fp16, bf16, fp32
+               k        0 to the extent of `dim`
+               dim      the dimension that the rows are along
+               largest  or the k smallest. NaN is larger than all numbers
+               sorted   in order, the largest (or smallest) first; of equal ones the first. Else in any order
+    returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
+    computed:  rows of up to 1024, and all rows on GPUs other than sm_90, by sorting in `mimw.kernels.plain_topk`; longer ones by
+               `mimw.kernels.topk`, then put in order by the former, k up to 4096. By torch's own: the order of more than 4096
+               (torch.sort); more than half of rows of over 524288 numbers, and on GPUs other than sm_90 more than 2048 of rows of
+               over 4096 (torch.topk)
+    gradients  of the values
+    errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
+               (torch.topk takes integers and fp64)
+    """
+    return TOPK(x, k, dim, largest, sorted)
+
+
+def _checked(x: Tensor, k: int, dim: int) -> tuple[int, tuple]:
+    """(the dimension counted from the front, the results' shape), or an error."""
+    if x.dtype not in TYPES:
+        raise NotImplementedError(f"topk: x is {x.dtype}; it may be {', '.join(map(str, TYPES))}. torch.topk takes the other types")
+    dims = max(1, x.dim())
+    if not -dims <= dim < dims:
+        raise IndexError(f"topk: x has {x.dim()} dimensions, and none of number {dim}")
+    dim %= dims
+    extent = x.shape[dim] if x.dim() else 1
+    torch._check(0 <= k, lambda: f"topk: k is {k}; it is 0 or more")
+    torch._check(k <= extent, lambda: f"topk: k is {k}, and rows have {extent} numbers")
+    return dim, (*x.shape[:dim], k, *x.shape[dim + 1:]) if x.dim() else ()
+
+
+def _fake(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    _, shape = _checked(x, k, dim)
+    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int64)
+
+
+def _run(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    key = look(x), k, dim, largest, sorted
+    return (_PLANS[key] or _PLANS.made(key, x, k, dim, largest, sorted))(x)
+
+
+def _plan(x: Tensor, k: int, dim: int, largest: bool, sorted: bool) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    dim, shape = _checked(x, k, dim)
+    if prod(shape) == 0:
+        return lambda x: _fake(x, k, dim, largest, sorted)
+    rows, k = _rows(x, dim), k if x.dim() else 1     # of a number without dimensions torch gives the number, for k = 0, too
+    whole = dim >= x.dim() - 1
+    select, by_address = _selection(rows, k, largest, sorted)
+    viewed = by_address and rows.data_ptr() == x.data_ptr()
+    moved = () if whole else (*x.movedim(dim, -1).shape[:-1], k)
+
+    def plan(x: Tensor) -> tuple[Tensor, Tensor]:
+        found = select(x if viewed else _rows(x, dim))
+        if whole:
+            return tuple(one.view(shape) for one in found)
+        return tuple(one.view(moved).movedim(-1, dim).contiguous() for one in found)
+
+    return plan
+
+
+def _rows(x: Tensor, dim: int) -> Tensor:
+    """As a matrix with the rows to choose from."""
+    if x.dim() == 0:
+        return x.view(1, 1)
+    return x.movedim(dim, -1).reshape(-1, x.shape[dim])
+
+
+Select = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+def _selection(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Select, bool]:
+    """What gives values and int64 indices of the rows of a matrix like x; and whether it can be given what x is a view of."""
+    n = x.shape[1]
+    if n <= SHORT or not is_hopper(x):
+        if n > plain_topk.LONGEST < 2 * k:
+            return lambda x: torch.topk(x, k, -1, largest, sorted), False
+        return _by_sorting(x, k, largest), True
+    if x.stride(1) != 1:
+        return lambda x: _run(x.contiguous(), k, -1, largest, sorted), False
+    if n > LONGEST_ROW:
+        return lambda x: _in_parts(x, k, largest, sorted), False
+    return _by_radix(x, k, largest, sorted), True
+
+
+def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool) -> Select:
+    """Selected by the kernel for Hopper, then put in order."""
+    m, order, found = x.shape[0], None, torch.int64
+    if sorted and 1 < k <= plain_topk.LONGEST:
+        found = torch.int32
+        order = _by_sorting(x.new_empty(m, k), k, largest, x.new_empty((m, k), dtype=found))
+    grid, args, meta = radix.arguments(x, x.new_empty(m, k), x.new_empty((m, k), dtype=found), largest=largest, nan=True)
+    launch = Launch(x, radix.kernel, grid, args, meta)
+
+    def select(x: Tensor) -> tuple[Tensor, Tensor]:
+        values, indices = x.new_empty(m, k), x.new_empty((m, k), dtype=found)
+        launch(x, values, indices)
+        if order is not None:
+            return order(values, indices)
+        if sorted and k > 1:
+            values, places = torch.sort(values, -1, largest, stable=True)
+            indices = indices.gather(-1, places)
+        return values, indices
+
+    return select
+
+
+def _by_sorting(x: Tensor, k: int, largest: bool, places: Tensor | None = None) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Blocks of a row sorted, then the first of each, until one block is left."""
+    m, launches = x.shape[0], []
+    while True:
+        count = plain_topk.blocks(x.shape[1])
+        like = x.new_empty(m, count * k), x.new_empty((m, count * k), dtype=torch.int64 if count == 1 else torch.int32)
+        grid, args, meta = plain_topk.arguments(x, places, *like, largest)
+        launches.append((Launch(x, plain_topk.kernel, grid, args, meta), count * k, like[1].dtype))
+        if count == 1:
+            break
+        x, places = like
+
+    def select(values: Tensor, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        for launch, width, dtype in launches:
+            out = values.new_empty(m, width), values.new_empty((m, width), dtype=dtype)
+            launch(values, out[1] if places is None else places, *out)
+            values, places = out
+        return values, places
+
+    return select
+
+
+def _in_parts(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Tensor, Tensor]:
+    """Rows longer than one cluster holds: of each part the k first, then of these."""
+    parts = x.split(LONGEST_ROW, -1)
+    if sum(min(k, part.shape[1]) for part in parts) > x.shape[1] // 2:
+        return torch.topk(x, k, -1, largest, sorted)
+    found = [_run(part, min(k, part.shape[1]), -1, largest, False) for part in parts]
+    values = torch.cat([values for values, _ in found], -1)
+    indices = torch.cat([indices + LONGEST_ROW * number for number, (_, indices) in enumerate(found)], -1)
+    values, places = _run(values, k, -1, largest, sorted)
+    return values, indices.gather(-1, places)
+
+
+_PLANS = Plans(_plan)
+
+
+def _save(ctx, inputs, output) -> None:
+    x, _, dim, *_ = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(output[1])
+    ctx.shape, ctx.dim = x.shape, dim
+
+
+def _backward(ctx, gradient: Tensor, _) -> tuple:
+    """The gradient of each value goes to its place."""
+    indices, = ctx.saved_tensors
+    return gradient.new_zeros(ctx.shape).scatter(ctx.dim, indices, gradient), None, None, None, None
+
+
+TOPK = Operator("topk(Tensor x, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor, Tensor)", _run, _fake, _save,
+                _backward)

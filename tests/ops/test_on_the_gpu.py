@@ -1,0 +1,263 @@
+"""The operators on a GPU: all shapes and strides, streams, devices, captured graphs, inductor, and what the CPU cannot show."""
+
+import gc
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
+
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
+
+from mimw import ops  # noqa: E402
+from tests.ops import test_attention, test_matmul, test_moe, test_topk  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+bf16, fp16, fp32 = torch.bfloat16, torch.float16, torch.float32
+
+
+def normal(*shape, dtype=bf16, seed=0, device="cuda"):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device, dtype)
+
+
+def near(found, expected, allowed=2e-2):
+    assert found.shape == expected.shape
+    if found.numel():
+        error = (found.double() - expected.double()).abs().max() / expected.double().abs().max().clamp(min=1e-30)
+        assert error <= allowed, float(error)
+
+
+@pytest.mark.parametrize("dtype", [bf16, fp16, fp32])
+@pytest.mark.parametrize("a, b", [*test_matmul.SHAPES, ((257, 129), (129, 65)), ((1, 4096), (4096, 1)), ((3, 512, 256), (256, 512)),
+                                  ((1000, 1000), (1000, 1000)), ((1023, 777), (777, 1025)), ((4, 300, 200), (4, 200, 100))])
+def test_matmul_of_all_shapes(a, b, dtype):
+    a, b = normal(*a, dtype=dtype), normal(*b, dtype=dtype, seed=1)
+    near(ops.matmul(a, b), torch.matmul(a.double(), b.double()), 1e-5 if dtype is fp32 else 1e-2)
+
+
+@pytest.mark.parametrize("change", [test_matmul.odd, test_matmul.shifted, lambda x: x.T.contiguous().T,
+                                    lambda x: x[:1].expand(x.shape), lambda x: x.flip(0)])
+@pytest.mark.parametrize("extent", [96, 640])
+def test_matmul_of_all_strides(change, extent):
+    """By the plain kernel, and where the product is large by copies for TMA."""
+    a, b = normal(extent, extent), normal(extent, extent, seed=1)
+    near(ops.matmul(change(a), b), change(a).double() @ b.double())
+    near(ops.matmul(a, change(b)), a.double() @ change(b).double())
+
+
+@pytest.mark.parametrize("left, right", [(torch.float8_e4m3fn, torch.float8_e4m3fn), (torch.float8_e5m2, torch.float8_e4m3fn)])
+@pytest.mark.parametrize("lies", ["nk", "kn"])
+def test_matmul_of_fp8(left, right, lies):
+    a, b = normal(512, 640, dtype=left), normal(640, 768, dtype=right, seed=1)
+    b = b.T.contiguous().T if lies == "nk" else b
+    near(ops.matmul(a, b), a.double() @ b.double())
+    near(ops.matmul(a[:33], b[:, :17]), a[:33].double() @ b[:, :17].double())
+
+
+def test_matmul_obeys_the_precision():
+    before, errors = torch.get_float32_matmul_precision(), []
+    a, b = normal(512, 512, dtype=fp32), normal(512, 512, dtype=fp32, seed=1).T
+    try:
+        for which in ("highest", "high"):
+            torch.set_float32_matmul_precision(which)
+            errors.append(float((ops.matmul(a, b) - a.double() @ b.double()).abs().max()))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert errors[0] < 2e-4 < errors[1] < 0.2
+
+
+@pytest.mark.parametrize("case", test_attention.CASES)
+@pytest.mark.parametrize("dtype", [bf16, fp32])
+def test_attention_of_all_shapes(case, dtype):
+    q, k, value_dim, options = test_attention.CASES[case]
+    given = normal(*q, dtype=dtype), normal(*k, dtype=dtype, seed=1), normal(*k[:-1], value_dim or k[-1], dtype=dtype, seed=2)
+    on_cpu = [x.cpu() for x in given]
+    found, lse = ops.attention(*given, return_lse=True, **options)
+    if dtype is bf16:
+        expected = test_attention.compare(*on_cpu, **options)
+        torch.testing.assert_close(found.cpu().float(), expected.float(), rtol=0, atol=2e-2)
+    assert found.shape[:-1] == lse.shape
+
+
+@pytest.mark.parametrize("dims", [(64, 64), (80, 80), (128, 128), (192, 128), (256, 256), (40, 72)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_head_dims(dims, causal):
+    q, k, v = normal(2, 6, 300, dims[0]), normal(2, 2, 300, dims[0], seed=1), normal(2, 2, 300, dims[1], seed=2)
+    expected = scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=causal, enable_gqa=True)
+    near(ops.attention(q, k, v, causal), expected)
+    near(ops.attention(*(x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)), causal), expected)
+    near(ops.attention(q[..., 1:, :], k[..., 1:, :], v[..., 1:, :], causal),
+         scaled_dot_product_attention(q[..., 1:, :].float(), k[..., 1:, :].float(), v[..., 1:, :].float(), is_causal=causal,
+                                      enable_gqa=True))
+
+
+@pytest.mark.parametrize("shape, k, dim", [((64, 128), 8, -1), ((4, 1025), 1025, -1), ((4, 8192), 128, -1), ((3, 131072), 5000, -1),
+                                           ((2, 600000), 50, -1), ((1, 524288), 2048, -1), ((2000, 3), 7, 0), ((2, 3000, 5), 4, 1)])
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", [fp32, bf16])
+def test_topk_of_all_shapes(shape, k, dim, largest, dtype):
+    x = normal(*shape, dtype=dtype)
+    x.view(-1)[::97], x.view(-1)[5::101] = float("nan"), float("-inf")
+    test_topk.compare(x, k, dim, largest)
+    test_topk.compare(x, k, dim, largest, sorted=False)
+
+
+def test_topk_by_sorting_block_by_block(monkeypatch):
+    module = test_topk.MODULE
+    monkeypatch.setattr(module, "is_hopper", lambda x: False)
+    monkeypatch.setattr(module, "_PLANS", type(module._PLANS)(module._plan))
+    for n, k in ((5000, 2000), (100000, 64), (100000, 3000)):
+        test_topk.compare(normal(3, n, dtype=fp32), k)
+
+
+@pytest.mark.parametrize("n, experts", [(1, 1), (777, 64), (40000, 256), (0, 8)])
+def test_moe_align(n, experts):
+    ids = torch.randint(0, experts, (n, ), generator=torch.Generator().manual_seed(0))
+    tokens, owners, length = (x.cpu() for x in ops.moe_align(ids.cuda(), experts, 16))
+    wanted, expected, used = test_moe.aligned(ids, experts, 16)
+    assert length.tolist() == [used] and owners.tolist() == expected
+    for at in range(0, used, 16):
+        assert all(token == n or ids[token] == owners[at // 16] for token in tokens[at:at + 16].tolist())
+    assert sorted(tokens.tolist()) == sorted(wanted)
+
+
+@pytest.mark.parametrize("m, k, n", [(300, 128, 256), (300, 33, 7), (2000, 1000, 999)])
+def test_picked_products(m, k, n):
+    a, b = normal(m, k).requires_grad_(), normal(k, n, seed=1).requires_grad_()
+    random = torch.Generator().manual_seed(0)
+    source = torch.randint(-3, m + 3, (m, ), generator=random).cuda()
+    target = torch.randperm(m + 9, generator=random)[:m].cuda() - 3
+    found = ops.gather_matmul_scatter(a, b, source, target)
+    expected = test_moe.picked(a.detach().cpu(), b.detach().cpu(), source.cpu(), target.cpu(), torch.zeros(m, n).double())
+    near(found.cpu(), expected)
+    found.sum().backward()
+    assert a.grad.shape == a.shape and b.grad.isfinite().all()
+
+
+def test_sparse_mla():
+    q, kv = normal(1, 4, 128, 576), normal(1, 300, 1, 576, seed=1)
+    indices = torch.stack([torch.randperm(300, generator=torch.Generator().manual_seed(seed))[:256] for seed in range(4)])
+    indices, lengths = indices.view(1, 4, 1, 256).cuda(), torch.tensor([256, 100, 0, 1]).view(1, 4, 1).cuda()
+    out, lse = ops.sparse_mla(q, kv, indices, lengths)
+    expected, exact = test_moe.sparse(*(x.cpu() for x in (q, kv, indices, lengths)), 512, 576**-0.5)
+    near(out.cpu(), expected)
+    torch.testing.assert_close(lse.cpu(), exact, rtol=0, atol=2e-2)
+
+
+def calls():
+    """Name -> (inputs, the call)."""
+    a, b, q, x = normal(512, 512), normal(512, 512, seed=1), normal(1, 4, 512, 64), normal(16, 5000, dtype=fp32)
+    ids = torch.randint(0, 8, (300, ), dtype=torch.int32, device="cuda")
+    rows = torch.randperm(512, device="cuda", dtype=torch.int32)
+    return {"matmul": ((a, b), ops.matmul), "odd matmul": ((a[1:, 1:], b[1:, 1:]), ops.matmul),
+            "attention": ((q, q, q), lambda *qkv: ops.attention(*qkv, causal=True)), "topk": ((x, ), lambda x: ops.topk(x, 20)[0]),
+            "moe_align": ((ids, ), lambda ids: ops.moe_align(ids, 8, 16)[2]),
+            "picked": ((a, b, rows, rows), ops.gather_matmul_scatter)}
+
+
+@pytest.mark.parametrize("name", ["matmul", "odd matmul", "attention", "topk", "moe_align", "picked"])
+@pytest.mark.parametrize("warm", [False, True])
+def test_captured_in_a_graph(name, warm):
+    """Replayed three times on new values, captured with and without a call before the capture on that stream."""
+    inputs, call = calls()[name]
+    call(*inputs)   # compiles
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        if warm:
+            call(*inputs)
+        stream.synchronize()
+        with torch.cuda.graph(graph, stream=stream):
+            found = call(*inputs)
+    for seed in range(3):
+        if inputs[0].dtype.is_floating_point:
+            inputs[0].copy_(normal(*inputs[0].shape, dtype=inputs[0].dtype, seed=10 + seed))
+        graph.replay()
+        expected = call(*inputs)
+        torch.cuda.synchronize()
+        torch.testing.assert_close(found, expected)
+
+
+def test_graphs_and_calls_side_by_side():
+    """A counter belongs to one stream, or to one graph: attention on three streams at once, one of them a replayed graph."""
+    q = normal(2, 8, 2048, 128)
+    expected = ops.attention(q, q, q, causal=True)
+    streams, graph = [torch.cuda.Stream() for _ in range(3)], torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=streams[0]):
+        captured = ops.attention(q, q, q, causal=True)
+    found = []
+    for _ in range(20):
+        for stream in streams[1:]:
+            with torch.cuda.stream(stream):
+                found.append(ops.attention(q, q, q, causal=True))
+        with torch.cuda.stream(streams[2]):
+            graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(one, expected) for one in (captured, *found))
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention", "topk", "picked"])
+def test_on_another_stream(name):
+    """What the stream did before is there, and what it does after waits."""
+    inputs, call = calls()[name]
+    expected = call(*(x * 2 if x.dtype.is_floating_point else x for x in inputs))
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        found = call(*(x * 2 if x.dtype.is_floating_point else x for x in inputs)).clone()
+    stream.synchronize()
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("name", ["matmul", "attention", "topk", "moe_align", "picked"])
+def test_on_another_device(name):
+    inputs, call = calls()[name]
+    expected, current = call(*inputs), torch.cuda.current_device()
+    found = call(*(x.to("cuda:1") for x in inputs))
+    assert found.device.index == 1 and torch.cuda.current_device() == current
+    torch.testing.assert_close(found.to(expected.device), expected)
+
+
+@pytest.mark.parametrize("name", ["matmul", "odd matmul", "attention", "topk", "picked"])
+def test_compiled_by_inductor(name):
+    inputs, call = calls()[name]
+    compiled = torch.compile(lambda *given: call(*given) * 2, fullgraph=True)
+    torch.testing.assert_close(compiled(*inputs), call(*inputs) * 2)
+
+
+def test_compiled_with_graphs_of_inductor():
+    a, b = normal(256, 256), normal(256, 256, seed=1)
+    compiled = torch.compile(lambda a, b: ops.attention(*[ops.matmul(a, b).view(1, 4, 256, 64)] * 3), mode="reduce-overhead",
+                             fullgraph=True)
+    expected = ops.attention(*[ops.matmul(a, b).view(1, 4, 256, 64)] * 3)
+    for _ in range(4):
+        torch.testing.assert_close(compiled(a, b).clone(), expected)
+
+
+def test_gradients_under_autocast():
+    a, b = normal(128, 256, dtype=fp32).requires_grad_(), normal(256, 64, dtype=fp32, seed=1).requires_grad_()
+    with torch.autocast("cuda", bf16):
+        found = ops.matmul(a, b)
+    assert found.dtype is bf16
+    found.float().sum().backward()
+    near(a.grad, b.detach().sum(1).expand(128, 256))
+    assert a.grad.dtype is fp32
+
+
+def test_no_memory_is_held():
+    """A plan keeps shapes; the tensors of its first call go."""
+    before = torch.cuda.memory_allocated()
+    a = normal(4096, 4096)
+    ops.matmul(a, a)
+    del a
+    gc.collect()
+    assert torch.cuda.memory_allocated() - before < 1 << 20
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention", "topk"])
+def test_opcheck(name):
+    inputs, _ = calls()[name]
+    more = (20, ) if name == "topk" else ()
+    torch.library.opcheck(getattr(torch.ops.mimw, name).default, (*inputs, *more))
