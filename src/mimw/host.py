@@ -31,6 +31,8 @@ _ELEMENTS = {
     "float8_e5m2": "fp8e5", "float8_e4m3fn": "fp8e4nv", "float8_e4m3fnuz": "fp8e4b8", "float8_e5m2fnuz": "fp8e5b16",
     "float8_e8m0fnu": "u8", "float4_e2m1fn_x2": "u8",
 }
+_NUMPY = {"i1": "bool", "bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64", "fp8e5": "float8_e5m2",
+          "fp8e4nv": "float8_e4m3fn", "fp8e4b8": "float8_e4m3fnuz", "fp8e5b16": "float8_e5m2fnuz"}
 _BYTES = ("float8_e8m0fnu", "float4_e2m1fn_x2")  # scales, and pairs of fp4: plain bytes in kernels, and no types of Triton's
 
 _NO_ADDRESS = ("FakeTensor", "FunctionalTensor")  # torch's stand-ins, as in Triton's own check
@@ -108,6 +110,13 @@ def element_name(dtype: Any) -> str:
         raise SimulatorMisuse(f"arrays of {dtype.str} hold their bytes in the other order than this machine and every GPU",
                               hint="convert: array.astype(array.dtype.newbyteorder('='))")
     return _ELEMENTS[name]
+
+
+def numpy_dtype(dtype: Any) -> np.dtype:
+    """numpy's dtype for a numpy or torch dtype."""
+    import ml_dtypes  # noqa: F401  numpy learns its types
+    element = element_name(dtype)
+    return np.dtype(_NUMPY.get(element) or {"i": "int", "u": "uint"}[element[0]] + element[1:])
 
 
 def as_launched(value: Any) -> Any:

@@ -42,6 +42,7 @@ from .triton_port.runtime import (
 from .watchdog import Launch, seconds
 
 if TYPE_CHECKING:
+    from .freeze import FrozenLaunch
     from .simulate import SimulatedLaunch
 
 _STAMPS = "time_stamps"     # `mimw.profile` launches with it
@@ -133,6 +134,18 @@ class MimwFunction(JITFunction):
         from .watchdog import watched
         return watched(Launch(self, args, kwargs, grid), limit,
                        lambda grid, more: launch(*args, grid=grid, warmup=warmup, **kwargs, **more))
+
+    def freeze(self, grid, /, *args, **kwargs) -> FrozenLaunch:
+        """A launch that is specialised, compiled, loaded and checked now, and then costs little more than the driver's own call.
+
+            frozen = kernel.freeze(grid, *args, **meta)     takes what `kernel[grid](*args, **meta)` takes, and launches nothing
+            frozen()                                        the same launch; `frozen(*other_args)` another of its specialisation
+
+        returns:   a `mimw.freeze.FrozenLaunch`, which says what may change; on the simulator one that simulates
+        errors:    those of a launch; LaunchError also for a tensor on another than the current device
+        """
+        from .freeze import freeze
+        return freeze(self, grid, args, kwargs)
 
     def _simulated(self, grid, args, kwargs) -> SimulatedLaunch:
         from .simulate import Given, SimulatedLaunch, simulate  # and so the simulator: when it is wanted

@@ -13,14 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes  # noqa: F401  numpy learns its types
 import numpy as np
 
-from ..host import HostArray, TensorDescriptor, element_name, is_array
-
-_NUMPY = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64", "fp8e5": "float8_e5m2",
-          "fp8e4nv": "float8_e4m3fn", "fp8e4b8": "float8_e4m3fnuz", "fp8e5b16": "float8_e5m2fnuz", "i1": "bool",
-          **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}, **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}}
+from ..host import HostArray, TensorDescriptor, is_array, numpy_dtype
 
 
 class TooLarge(Exception):
@@ -69,7 +64,7 @@ def _copy(value, bytes_at):
                                 value.padding, value.round_f32_to_tf32)
     if not is_array(value) or isinstance(value, (np.ndarray, HostArray)):
         return value
-    dtype, (low, high) = np.dtype(_NUMPY[element_name(value.dtype)]), _span(value)
+    dtype, (low, high) = numpy_dtype(value.dtype), _span(value)
     if low == high:
         return np.empty(tuple(value.shape), dtype)
     start, _, data = next(found for found in bytes_at if found[0] <= low and high <= found[1])

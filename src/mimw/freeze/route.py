@@ -1,0 +1,197 @@
+"""What a frozen launch does when it cannot be done at once: look closely at the arguments, obey hooks, watchdog and simulator.
+
+Input: what was frozen, and the values of a launch. Output: the launch, or a `LaunchError` that says what was frozen and what came:
+
+    route.checked((x, 100), stream)         n was frozen as a multiple of 16, and is 100 = 6 x 16 + 4
+    route.addressed((x.data_ptr(), 256), stream)
+    route.again(stream)                     with the arguments of `freeze`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import LaunchError
+from ..simulating import simulating
+from ..triton_port.launcher import Launcher, current_stream, launch, on_device, on_stream
+from ..triton_port.runtime import knobs
+from ..watchdog import seconds
+from .quick import as_stream
+from .slots import Constant, Descriptor, Number, Pointer, Slot, Tuple
+
+KEPT_MAPS = 256     # of each descriptor: an allocator gives the same addresses again and again
+MISSING = type("missing", (), {"__repr__": lambda self: "missing"})()
+
+
+class Maps(dict):
+    """The CUtensorMaps of one descriptor by address of its tensor; one that is not here is encoded by the driver."""
+
+    def __init__(self, slot: Descriptor, launcher: Launcher):
+        self.slot = slot
+        self.encode = launcher.encoder(slot.index, slot.shape, slot.strides, slot.padding == "nan", slot.tf32)
+
+    def __missing__(self, address: int):
+        wrong = self.slot.misaligned(address)
+        if wrong:
+            raise LaunchError(f"{wrong}.", hint="copy the slice into a tensor of its own.")
+        found = self.encode(address)
+        if len(self) >= KEPT_MAPS:
+            self.clear()
+        self[address] = found
+        return found
+
+
+class Route:
+    """A launch that was frozen, with everything that is known of it.
+
+    `slots` are those of all parameters, None for one of constants; `values` the arguments of `freeze` by parameter, without those
+    that a launch takes once `forget` was called. `compiled` and `device` are None where launches are simulated.
+    """
+
+    def __init__(self, fn, grid: tuple[int, ...], options: Mapping[str, Any], slots: dict[str, Slot | None], values: dict[str, Any],
+                 compiled=None, launcher: Launcher | None = None, device: int | None = None):
+        self.fn, self.grid, self.options, self.slots, self.values = fn, grid, options, slots, values
+        self.compiled, self.launcher, self.device = compiled, launcher, device
+        self.maps = [Maps(slot, launcher) for slot in _descriptors(slots.values())] if launcher else []
+        self.kept = True
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        x, y, z = (*self.grid, 1, 1)[:3]
+        return x, y, z
+
+    @property
+    def taken(self) -> list[str]:
+        """The parameters of which a launch takes values, in order."""
+        return [name for name, slot in self.slots.items() if slot is not None]
+
+    def forget(self) -> None:
+        """Drop the arrays of `freeze`."""
+        self.kept = False
+        for name in self.taken:
+            self.values[name] = None
+
+    # ---- launches ---------------------------------------------------------------------------------------------------
+
+    def again(self, stream: Any):
+        """With the arguments of `freeze`."""
+        if not self.kept:
+            raise LaunchError(f"this frozen launch of {self.fn.__name__} has forgotten the arguments that it was frozen with",
+                              hint=f"give the arguments: {self.asked}.")
+        return self._launched(list(self.values.values()), stream)
+
+    def checked(self, values: Sequence[Any], stream: Any):
+        """With other arguments, each of which is asked whether it may take the place of the frozen one."""
+        self._count(values)
+        slots = [slot for slot in self.slots.values() if slot is not None]
+        wrong = next(filter(None, (slot.problem(value, self.device) for slot, value in zip(slots, values))), None)
+        if wrong:
+            name = self.fn.__name__
+            raise LaunchError(f"these arguments are none for the frozen launch of {name}: {wrong}.",
+                              hint=f"freeze {name} for such arguments, too, or launch it by {name}[grid](...).")
+        return self._launched(self._merged([slot.full(value) for slot, value in zip(slots, values)]), stream)
+
+    def addressed(self, values: Sequence[Any], stream: Any):
+        """With addresses and numbers that the caller has checked."""
+        self._count(values)
+        slots = [slot for slot in self.slots.values() if slot is not None]
+        return self._launched(self._merged([slot.at(value, self.device is None) for slot, value in zip(slots, values)]), stream)
+
+    def packed(self) -> tuple | None:
+        """What Triton's launcher in C takes for the arguments of `freeze`. None if the tensor of a descriptor has no memory:
+        the driver encodes no descriptor of that."""
+        values = list(self.values.values())
+        return None if 0 in _bases(self.slots.values(), values) else self.pack(values)
+
+    def pack(self, values: Sequence[Any]) -> tuple:
+        """What Triton's launcher in C takes for the values of all parameters."""
+        return _packed(self.slots.values(), values, self.maps, self.device)
+
+    @property
+    def asked(self) -> str:
+        """How a launch of other arguments looks."""
+        return f"frozen({', '.join(self.taken)})"
+
+    def _count(self, values: Sequence[Any]) -> None:
+        given = [value for value in values if value is not MISSING]
+        if len(given) != len(self.taken):
+            raise TypeError(f"a frozen launch of {self.fn.__name__} takes all of its arguments but the tl.constexpr ones, or none: "
+                            f"{self.asked}; {len(given)} were given")
+
+    def _merged(self, given: list) -> list:
+        """The values of all parameters."""
+        rest = iter(given)
+        return [self.values[name] if slot is None else next(rest) for name, slot in self.slots.items()]
+
+    def _launched(self, values: list, stream: Any):
+        if self.device is None:
+            return self._as_ever(values)
+        with on_device(self.device):
+            stream = current_stream()(self.device) if stream is None else as_stream(stream)
+            if simulating() or seconds() is not None:
+                with on_stream(stream, self.device):
+                    return self._as_ever(values)
+            if self.launcher is None or self._hooked():
+                positional, named = self._call_of(values)
+                for hook in self.fn.pre_run_hooks:
+                    hook(*positional, **named, **self.options)
+                launch(self.compiled, self.extents, stream, values)
+            else:
+                self.launcher.call(*self.extents, stream, *self.launcher.head, None, None, None, None, None, *self.launcher.tail,
+                                   self.pack(values))
+        return self.compiled
+
+    def _hooked(self) -> bool:
+        """Triton's hooks are chains, which are empty as a rule, or what somebody has set in their place."""
+        hooks = (knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook)
+        return bool(self.fn.pre_run_hooks) or any(hook is not None and getattr(hook, "calls", True) for hook in hooks)
+
+    def _as_ever(self, values: list):
+        """By `kernel[grid](...)`: it knows the simulator and the watchdog."""
+        positional, named = self._call_of(values)
+        return self.fn[self.grid](*positional, **named, **self.options)
+
+    def _call_of(self, values: list) -> tuple[list, dict[str, Any]]:
+        """The values as the kernel is called with them."""
+        positional, named = [], {}
+        for value, parameter in zip(values, self.fn.signature.parameters.values()):
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                named[parameter.name] = value
+            else:
+                positional += value if parameter.kind is parameter.VAR_POSITIONAL else [value]
+        return positional, named
+
+
+def _descriptors(slots):
+    for slot in slots:
+        if isinstance(slot, Descriptor):
+            yield slot
+        elif isinstance(slot, Tuple):
+            yield from _descriptors(slot.items)
+
+
+def _bases(slots, values):
+    """The addresses of descriptors' tensors."""
+    for slot, value in zip(slots, values):
+        if isinstance(slot, Descriptor):
+            yield value.base.data_ptr()
+        elif isinstance(slot, Tuple):
+            yield from _bases(slot.items, value)
+
+
+def _packed(slots, values, maps: list[Maps], device: int) -> tuple:
+    found = []
+    for slot, value in zip(slots, values):
+        match slot:
+            case None | Constant():
+                found.append(None)
+            case Tuple():
+                found.append(_packed(slot.items, value, maps, device))
+            case Descriptor():
+                found += [maps[slot.index][value.base.data_ptr()], *slot.shape, *slot.strides]
+            case Pointer() if hasattr(value, "get_device") and value.get_device() == device:
+                found.append(value.data_ptr())
+            case Pointer() | Number():      # memory of the host, and what cannot say where it is: the driver looks
+                found.append(value)
+    return tuple(found)
