@@ -12,7 +12,17 @@ import ml_dtypes
 import numpy as np
 
 import mimw.tle
-from mimw.kernels import attention, batched_gemm, gather_matmul_scatter, gemm, grouped_gemm, moe_align, norm, topk
+from mimw.kernels import (
+    attention,
+    batched_gemm,
+    gather_matmul_scatter,
+    gemm,
+    grouped_gemm,
+    moe_align,
+    norm,
+    norm_backward,
+    topk,
+)
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
@@ -218,6 +228,15 @@ def _library_norm() -> tuple:
     return norm.arguments(x, w, b, np.zeros_like(x), x[::-1].copy(), np.zeros_like(x), chosen=chosen, room=1)
 
 
+def _library_norm_backward() -> tuple:
+    """The same of a gradient; its sums over rows are made by another launch."""
+    x, dy, more, w = _numbers((7, 168), (7, 168), (7, 168), 168)
+    mean, rstd = _numbers(7, 7, dtype=np.float32)
+    chosen = norm.Configuration("ring", 2, 64, 2, 4, 3, 2)
+    parts = np.zeros((2, norm_backward.parts_of(7, 168, chosen, 1), 168), np.float32)
+    return norm_backward.arguments(x, dy, w, mean, rstd, np.zeros_like(x), w.copy(), w.copy(), parts, more, chosen, 1)[0]
+
+
 CASES = (
     Case("GEMM, one consumer", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
@@ -245,6 +264,7 @@ CASES = (
     Case("MoE align, pull", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster", pull=True),
          _experts_lists),
     Case("Norm, ring", "src/mimw/kernels/norm/kernel.py", _library_norm),
+    Case("Norm backward, ring", "src/mimw/kernels/norm_backward/kernel.py", _library_norm_backward),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",

@@ -2,11 +2,13 @@
 
     python -m benchmarks.norm                           the table: LN1 to LN7, forward, bf16
     python -m benchmarks.norm LN4 LN5 --kind rms_norm   some of them
+    python -m benchmarks.norm --backward                the gradients, from mean and rstd as the forward launch leaves them
     python -m benchmarks.norm --tune --jobs 12          every candidate of every shape, compiled by 12 processes at first
 
 Inputs are standard normal. Few rows are bound by their launches, so there each side is a CUDA graph of ten calls; the time is that
 of one call. Ours and the baselines take turns (`mimw.testing.benchmark.alternate`), with a cold L2 before each call or graph. Every
-timed result is compared with torch's in fp64. `copy` reads and writes each byte once, as a norm does at best.
+timed result is compared with torch's in fp64. `copy` moves as many bytes as a norm does at best: x read and y written, or x and dy
+read and dx written.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import multiprocessing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from mimw.kernels import norm
+from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm import Configuration
 from mimw.kernels.norm.configs import as_row
 from mimw.testing.benchmark import Row, alternate
@@ -44,36 +46,33 @@ def graphed(run):
     return graph.replay
 
 
-def expected_of(kind: str, x, w, b):
-    """The result in fp64, in pieces: of the longest rows a whole one would take 5 GB."""
-    n, wide_w, wide_b = x.shape[1], w.double(), b.double()
-    for part in x.split(128):
-        wide = part.double()
-        yield (torch.nn.functional.layer_norm(wide, (n, ), wide_w, wide_b, EPS) if kind == "layer_norm" else
-               torch.nn.functional.rms_norm(wide, (n, ), wide_w, EPS))
+def by_torch(kind: str, x, w, b):
+    """The norm by torch, in the types of its arguments."""
+    shape = x.shape[1:]
+    if kind == "layer_norm":
+        return torch.nn.functional.layer_norm(x, shape, w, b, EPS)
+    return torch.nn.functional.rms_norm(x, shape, w, EPS)
 
 
-def error_of(kind: str, y, x, w, b) -> float:
-    """||y - expected|| / ||expected||."""
-    off = size = 0.0
-    for part, expected in zip(y.split(128), expected_of(kind, x, w, b)):
-        off += (part.double() - expected).square().sum().item()
-        size += expected.square().sum().item()
-    return (off / size) ** 0.5
+def expected_of(kind: str, x, w, b, dy=None) -> list:
+    """[y], or where there is a dy [dx, dw, db], in fp64: in pieces, as of the longest rows whole ones would take 5 GB each."""
+    wide_w, wide_b, found, sums = w.double(), b.double(), [], None
+    for at in range(0, len(x), 128):
+        part = x[at:at + 128].double()
+        if dy is None:
+            found.append(by_torch(kind, part, wide_w, wide_b).float())
+            continue
+        leaves = [leaf.detach().requires_grad_() for leaf in (part, wide_w, wide_b)][:3 if kind == "layer_norm" else 2]
+        y = by_torch(kind, leaves[0], leaves[1], leaves[-1])
+        dx, *rest = torch.autograd.grad(y, leaves, dy[at:at + 128].double())
+        found.append(dx.float())
+        sums = rest if sums is None else [one + other for one, other in zip(sums, rest)]
+    return [torch.cat(found), *(sums or [])]
 
 
-def baselines(kind: str, x, w, b, compiled: bool) -> dict:
-    """What we are held against."""
-    n, copied = x.shape[1], torch.empty_like(x)
-    functional = torch.nn.functional
-
-    def run():
-        return functional.layer_norm(x, (n, ), w, b, EPS) if kind == "layer_norm" else functional.rms_norm(x, (n, ), w, EPS)
-
-    found = {"torch": run, "copy": lambda: copied.copy_(x)}
-    if compiled:
-        found["torch.compile"] = torch.compile(run, dynamic=False)
-    return found
+def error_of(results: list, expected: list) -> float:
+    """The largest ||result - expected|| / ||expected||."""
+    return max(((one.float() - other.float()).norm() / other.float().norm()).item() for one, other in zip(results, expected))
 
 
 class _LaunchConfig(ctypes.Structure):
@@ -100,75 +99,141 @@ def resident(kernel, size: int) -> int:
     return clusters.value
 
 
-def launch_of(kind: str, rows: int, n: int, chosen: Configuration | None):
-    """(run, room, x, w, b, y): a launch that is compiled, with as many clusters as run at a time."""
-    torch.manual_seed(0)
-    x, w, b = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in ((rows, n), n, n))
-    y = torch.empty_like(x)
-    bias = b if kind == "layer_norm" else None
+class Problem:
+    """Tensors of one shape, and launches on them."""
 
-    def made(room):
-        kernel, grid, args, meta = norm.arguments(x, w, bias, y, eps=EPS, centred=kind == "layer_norm", chosen=chosen, room=room)
-        return lambda: kernel[grid](*args, **meta), meta["CLUSTER"], kernel is norm.kernel
+    def __init__(self, kind: str, rows: int, n: int, backward: bool):
+        torch.manual_seed(0)
+        normal = dict(device="cuda", dtype=torch.bfloat16)
+        self.kind, self.rows, self.n = kind, rows, n
+        self.x, self.w, self.b = torch.randn(rows, n, **normal), torch.randn(n, **normal), torch.randn(n, **normal)
+        self.dy = torch.randn(rows, n, **normal) if backward else None
+        self.bias = self.b if kind == "layer_norm" else None
+        self.y, self.dw, self.db = torch.empty_like(self.x), torch.empty_like(self.w), torch.empty_like(self.w)
+        if backward:
+            wide = self.x.float()
+            self.mean = wide.mean(1) if kind == "layer_norm" else None
+            centred = wide if self.mean is None else wide - self.mean[:, None]
+            self.rstd = centred.square().mean(1).add(EPS).rsqrt()
 
-    run, ctas, ring = made(None)
-    room = resident(run(), ctas) if ring else None
-    return made(room)[0], room, x, w, b, y
+    def results(self) -> list:
+        """What a launch fills."""
+        if self.dy is None:
+            return [self.y]
+        return [self.y, self.dw, self.db][:3 if self.bias is not None else 2]
+
+    def chosen(self) -> Configuration:
+        """The library's own choice."""
+        if self.dy is None:
+            return norm.configuration(self.rows, self.n, 2, kept_bytes=4 if self.bias is not None else 2)
+        return norm_backward.chosen_for(self.x, self.dy, self.w, self.y)
+
+    def launches(self, chosen: Configuration, room: int | None) -> list[tuple]:
+        """(kernel, grid, args, meta) of each."""
+        if self.dy is None:
+            return [norm.arguments(self.x, self.w, self.bias, self.y, eps=EPS, centred=self.bias is not None, chosen=chosen,
+                                   room=room)]
+        parts = torch.empty(2, norm_backward.parts_of(self.rows, self.n, chosen, room), self.n, device="cuda")
+        return norm_backward.arguments(self.x, self.dy, self.w, self.mean, self.rstd, self.y, self.dw,
+                                       None if self.bias is None else self.db, parts, chosen=chosen, room=room)
+
+    def run(self, chosen: Configuration) -> tuple:
+        """(a call that launches, how many clusters run at a time or None)."""
+        room = None
+        if chosen.form == "ring":
+            kernel, grid, args, meta = self.launches(chosen, None)[0]
+            room = resident(kernel[grid](*args, **meta), chosen.ctas)
+        launches = [(kernel[grid], args, meta) for kernel, grid, args, meta in self.launches(chosen, room)]
+
+        def call():
+            for launch, args, meta in launches:
+                launch(*args, **meta)
+
+        return call, room
 
 
-def measure(kind: str, name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, compiled: bool = True) -> Row:
+def gradients_by_torch(kind: str, dy, x, w, b, mean, rstd):
+    """[dx, dw, db] or [dx, dw] by torch's own operator, from the same statistics as ours."""
+    shape = x.shape[1:]
+    if kind == "layer_norm":
+        return torch.ops.aten.native_layer_norm_backward(dy, x, shape, mean[:, None], rstd[:, None], w, b, [True] * 3)
+    return torch.ops.aten._fused_rms_norm_backward(dy, x, shape, rstd[:, None], w, [True] * 2)
+
+
+def baselines(problem: Problem, compiled: bool) -> dict:
+    """What we are held against."""
+    kind, x, w, b, dy = problem.kind, problem.x, problem.w, problem.b, problem.dy
+    source = torch.cat((x, x[:len(x) // 2])) if dy is not None else x
+    copied = torch.empty_like(source)
+    found = {"copy": lambda: copied.copy_(source)}
+    for name in ("torch", "torch.compile") if compiled else ("torch", ):
+        call, args = (by_torch, (x, w, b)) if dy is None else (gradients_by_torch, (dy, x, w, b, problem.mean, problem.rstd))
+        call = call if name == "torch" else torch.compile(call, dynamic=False)
+        found[name] = lambda call=call, args=args: call(kind, *args)
+    return found
+
+
+def measure(kind: str, name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, compiled: bool = True,
+            backward: bool = False) -> Row:
     """One row, checked."""
-    rows, n = SHAPES[name]
-    run, room, x, w, b, y = launch_of(kind, rows, n, chosen)
-    y.fill_(float("nan"))
+    problem = Problem(kind, *SHAPES[name], backward)
+    chosen = chosen or problem.chosen()
+    run, room = problem.run(chosen)
+    for one in problem.results():
+        one.fill_(float("nan"))
     run()
-    error = error_of(kind, y, x, w, b)
+    error = error_of(problem.results(), expected_of(kind, problem.x, problem.w, problem.b, problem.dy))
     if not error < 4e-3:
         raise AssertionError(f"{kind} {name}: error {error:.2e}")
-    sides = {"mimw": run, **baselines(kind, x, w, b, compiled)}
-    if rows <= 16:
+    sides = {"mimw": run, **baselines(problem, compiled)}
+    if problem.rows <= 16:
         sides = {side: graphed(call) for side, call in sides.items()}
     times = alternate(sides, at_least_ms)
-    if rows <= 16:
+    if problem.rows <= 16:
         times = {side: time / CALLS for side, time in times.items()}
-    used = asdict(chosen or norm.configuration(rows, n, 2, kept_bytes=4 if kind == "layer_norm" else 2))
-    used |= {"room": room} if room else {}
-    return row_of(f"{kind}-forward-{name}", dict(B=rows, N=n), used, times, error, "standard normal")
+    used = asdict(chosen) | ({"room": room} if room else {})
+    return row_of(f"{kind}-{'backward' if backward else 'forward'}-{name}", dict(B=problem.rows, N=problem.n), used, times, error,
+                  "standard normal")
 
 
-def candidates(rows: int, n: int) -> list[Configuration]:
+def candidates(rows: int, n: int, backward: bool = False) -> list[Configuration]:
     """What may be good for a shape."""
-    found = []
     if rows <= 16:
-        for ctas in (4, 8, 16):
-            for warps in (4, 8, 16):
-                if 4 <= n // (ctas * warps * 32) <= 64:
-                    found += [Configuration("direct", ctas, n // ctas, 1, warps, early=early) for early in (False, True)]
-        return found
+        most = 32 if backward else 64   # numbers of a thread
+        return [Configuration("direct", ctas, n // ctas, 1, warps, early=early) for ctas in (4, 8, 16) for warps in (4, 8, 16)
+                for early in ((False, ) if backward else (False, True)) if 4 <= n // (ctas * warps * 32) <= most]
+    if backward:
+        whole = norm_backward.ring_configuration(rows, n, 2)
+        less = replace(whole, ctas=whole.ctas // 2, chunks=2 * whole.chunks, stages=3)
+        found = (whole, replace(whole, stages=4), replace(whole, stages=5), replace(whole, chunk=1024, chunks=2 * whole.chunks),
+                 replace(whole, chunk=4096, chunks=whole.chunks // 2, warps=16, consumers=1), less,
+                 replace(less, chunk=4096, chunks=less.chunks // 2, warps=16, consumers=1),
+                 Configuration("direct", whole.ctas, n // whole.ctas, 1, 16))
+        return [one for one in found if one.ctas]
     whole = norm.ring_configuration(rows, n, 2, 1, 4)
     half = norm.ring_configuration(rows, n, 2, 2, 4)    # parts of 16 KB
-    half = replace(half, stages=10) if half else None
-    return [one for one in (whole, replace(whole, keep=False), replace(whole, stages=4), replace(whole, stages=3),
-                            replace(whole, chunk=2 * whole.chunk, chunks=whole.chunks // 2, warps=16, consumers=1),
-                            half, half and replace(half, stages=6), half and replace(half, keep=False),
-                            half and replace(half, chunk=half.chunk // 2, chunks=2 * half.chunks, warps=4, consumers=4),
-                            half and replace(half, chunk=half.chunk // 2, chunks=2 * half.chunks, warps=4, consumers=3),
-                            half and replace(half, stages=4), Configuration("direct", whole.ctas, 16384, 1, 16)) if one]
+    half = replace(half, stages=10)
+    four = replace(half, chunk=half.chunk // 2, chunks=2 * half.chunks, warps=4)
+    return [whole, replace(whole, keep=False), replace(whole, stages=4), replace(whole, stages=3),
+            replace(whole, chunk=2 * whole.chunk, chunks=whole.chunks // 2, warps=16, consumers=1),
+            half, replace(half, stages=6), replace(half, keep=False), replace(four, consumers=4), replace(four, consumers=3),
+            replace(half, stages=4), Configuration("direct", whole.ctas, 16384, 1, 16)]
 
 
-def compile_some(kind: str, work: list) -> None:
+def compile_some(kind: str, backward: bool, work: list) -> None:
     """Launch each (shape, configuration) once: a process of its own fills the cache of compiled kernels."""
     for (rows, n), chosen in work:
         try:
-            launch_of(kind, rows, n, chosen)
+            Problem(kind, rows, n, backward).run(chosen)[0]()
         except Exception as error:  # the search says it again
             print(f"{chosen}: {type(error).__name__}", flush=True)
 
 
-def compiled_before(kind: str, names: list[str], jobs: int) -> None:
+def compiled_before(kind: str, backward: bool, names: list[str], jobs: int) -> None:
     """All candidates compiled, by `jobs` processes."""
-    work = [((rows, n), chosen) for rows, n in map(SHAPES.get, names) for chosen in candidates(rows, n)]
-    begun = [multiprocessing.get_context("spawn").Process(target=compile_some, args=(kind, work[at::jobs])) for at in range(jobs)]
+    work = [((rows, n), chosen) for rows, n in map(SHAPES.get, names) for chosen in candidates(rows, n, backward)]
+    begun = [multiprocessing.get_context("spawn").Process(target=compile_some, args=(kind, backward, work[at::jobs]))
+             for at in range(jobs)]
     for one in begun:
         one.start()
     for one in begun:
@@ -178,25 +243,27 @@ def compiled_before(kind: str, names: list[str], jobs: int) -> None:
 def line(row: Row) -> str:
     """A row for people."""
     used = " ".join(f"{name}={value}" for name, value in row.configuration.items())
-    moved = 4 * row.shape["B"] * row.shape["N"] / row.microseconds / 1e3
+    moved = (6 if "backward" in row.name else 4) * row.shape["B"] * row.shape["N"] / row.microseconds / 1e3
     others = "  ".join(f"{name} {row.baselines[name]:.2f} ({ratio:.3f})" for name, ratio in row.ratios().items())
-    return f"{row.name:<24} {row.microseconds:8.2f} us {moved:5.0f} GB/s  {others}  error {row.error:.1e}  {used}"
+    return f"{row.name:<25} {row.microseconds:8.2f} us {moved:5.0f} GB/s  {others}  error {row.error:.1e}  {used}"
 
 
 def main() -> None:
     parser = command(__doc__, results=RESULTS / "norm.jsonl", tune=True, ms=200.0)
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--kind", choices=("layer_norm", "rms_norm"), default="layer_norm")
+    parser.add_argument("--backward", action="store_true", help="the gradients")
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile the candidates of --tune")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     options = parsed(parser)
     names, ratios, best = options.shapes or list(SHAPES), [], []
     if options.tune and options.jobs > 1:
-        compiled_before(options.kind, names, options.jobs)
+        compiled_before(options.kind, options.backward, names, options.jobs)
     for name in names:
         rows = []
-        for row in tried(name, candidates(*SHAPES[name]) if options.tune else [None],
-                         lambda chosen: measure(options.kind, name, chosen, options.ms, not options.no_compile), options.tune):
+        for row in tried(name, candidates(*SHAPES[name], options.backward) if options.tune else [None],
+                         lambda chosen: measure(options.kind, name, chosen, options.ms, not options.no_compile, options.backward),
+                         options.tune):
             rows.append(row)
             keep(row, options.results)
             print(line(row), flush=True)
@@ -205,9 +272,10 @@ def main() -> None:
             to = "copy" if SHAPES[name][0] > 16 else "torch"
             ratios.append(fastest.ratios()[to])
             used = {field: value for field, value in fastest.configuration.items() if field != "room"}
-            best.append(as_row(*SHAPES[name], 2, 1, Configuration(**used)))
+            best.append(as_row(*SHAPES[name], 2, 2 if options.backward else 1, Configuration(**used)))
     if options.tune and best:
-        write_configurations(Path(options.results).with_suffix(".configs.json"), "python -m benchmarks.norm --tune", best)
+        command_line = f"python -m benchmarks.norm --tune{' --backward' if options.backward else ''}"
+        write_configurations(Path(options.results).with_suffix(".configs.json"), command_line, best)
     print(summary(ratios, "the copy, of few rows to torch"))
 
 

@@ -199,14 +199,15 @@ def test_topk(tmp_path, monkeypatch, capsys):
     assert len(tuned) == 2 * 3 + 1 and len(rows(file)) == 2 + sum(len(topk.candidates((d, 64, 128, 8))) for d in ("fp16", "fp32"))
 
 
-def measured_norm(kind, name, chosen=None, at_least_ms=200.0, compiled=True):
+def measured_norm(kind, name, chosen=None, at_least_ms=200.0, compiled=True, backward=False):
     if chosen is not None and chosen.consumers == 1:
         raise AssertionError("wrong")
     batch, n = norm.SHAPES[name]
     used = norm.asdict(chosen or norm.norm.configuration(batch, n, 2, kept_bytes=4)) | {"room": 30}
     baselines = {"torch": 180.0, "copy": 76.0} | ({"torch.compile": 120.0} if compiled else {})
     times = {"mimw": 80.0 + used["stages"], **baselines}
-    return gpu.row_of(f"{kind}-forward-{name}", dict(B=batch, N=n), used, times, 0.002, "ones")
+    way = "backward" if backward else "forward"
+    return gpu.row_of(f"{kind}-{way}-{name}", dict(B=batch, N=n), used, times, 0.002, "ones")
 
 
 def test_norm(tmp_path, monkeypatch, capsys):
@@ -215,7 +216,7 @@ def test_norm(tmp_path, monkeypatch, capsys):
     printed = run(norm, monkeypatch, capsys, "LN6", "LN1", "--results", file)
     found = rows(file)
     assert [row["name"] for row in found] == ["layer_norm-forward-LN6", "layer_norm-forward-LN1"] and set(found[0]) == ROW
-    assert printed[0].startswith("layer_norm-forward-LN6      85.00 us  3553 GB/s  torch 180.00 (2.118)  copy 76.00 (0.894)  ")
+    assert printed[0].startswith("layer_norm-forward-LN6       85.00 us  3553 GB/s  torch 180.00 (2.118)  copy 76.00 (0.894)  ")
     assert printed[-1] == "geometric mean of 2 ratios to the copy, of few rows to torch: 1.376, lowest 0.894"
     file = tmp_path / "tune.jsonl"
     printed = run(norm, monkeypatch, capsys, "LN6", "--tune", "--no-compile", "--kind", "rms_norm", "--results", file)
@@ -223,6 +224,9 @@ def test_norm(tmp_path, monkeypatch, capsys):
     assert len(rows(file)) == tried - 1 and sum("wrong" in line for line in printed) == 1
     best = json.loads((tmp_path / "tune.configs.json").read_text())
     assert best["rows"][0]["n"] == 65536 and best["rows"][0]["configuration"]["stages"] == 3
+    printed = run(norm, monkeypatch, capsys, "LN6", "--backward", "--results", tmp_path / "back.jsonl")
+    assert printed[0].startswith("layer_norm-backward-LN6      85.00 us  5329 GB/s")
+    assert len(norm.candidates(1152, 16384, True)) == 8 and all(one.ctas for one in norm.candidates(1152, 8192, True))
 
 
 def measured_moe_align(tokens, experts, candidates, at_least_ms):

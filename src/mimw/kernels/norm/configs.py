@@ -104,8 +104,12 @@ def direct_configuration(rows: int, n: int) -> Configuration:
 
 @cache
 def _measured() -> dict[tuple[bool, int, int, int], Configuration]:
-    """(many rows or few, N, bytes of an element, arrays read by rows) -> the fastest found on the chip that the file names."""
-    file = Path(__file__).parent / "configs.json"
+    """The fastest found on the chip that the file names."""
+    return read_rows(Path(__file__).parent / "configs.json")
+
+
+def read_rows(file: Path) -> dict[tuple[bool, int, int, int], Configuration]:
+    """(many rows or few, N, bytes of an element, arrays read by rows) -> a configuration; none where there is no file."""
     if not file.exists():
         return {}
     return {(row["many"], row["n"], row["in_bytes"], row["staged"]): Configuration(**row["configuration"])

@@ -1,0 +1,152 @@
+"""Gradients of LayerNorm and RMSNorm for Hopper, of a residual and of w and b: bf16, fp16 and fp32, rows of any length.
+
+Input: x, or the sum that was normalised, and dy (rows, N); w (N); mean and rstd (rows) as the forward launch left them. Output: dx
+(rows, N), dw and db (N), the same in every run. For example:
+
+    dx, dw, db = norm_backward(x, dy, w, mean, rstd)            of torch tensors of a GPU
+    arguments(x, dy, w, mean, rstd, dx, dw, db, parts)          [(kernel, grid, args, meta), ...], numpy or torch, in this order
+"""
+
+from __future__ import annotations
+
+from ..checks import of_rank, on_one_gpu
+from ..norm import TYPES, UNIT_BYTES, Configuration, address, strides_of, type_of
+from ..norm.configs import ROOM
+from .configs import PROGRAMS, configuration, direct_configuration, ring_configuration
+from .direct import norm_backward_direct, weight_parts
+from .kernel import norm_backward as kernel
+from .reduce import add_parts
+
+__all__ = ["Configuration", "add_parts", "arguments", "configuration", "direct_configuration", "kernel", "norm_backward",
+           "norm_backward_direct", "parts_of", "ring_configuration", "weight_parts"]
+
+COLUMNS = 128       # of a program of `weight_parts`
+
+
+def parts_of(rows: int, n: int, chosen: Configuration, room: int | None = None) -> int:
+    """How many sums over some of the rows there are for each column of dw and db."""
+    if chosen.form == "ring":
+        return chosen.clusters(rows, room) * chosen.consumers
+    if chosen.chunks > 1:
+        return max(1, min(-(-rows // 16), 4 * ROOM[1] * COLUMNS // n))
+    return min(-(-rows // chosen.rows), max(1, (room or PROGRAMS) // chosen.ctas))
+
+
+def unit_of(*arrays) -> int:
+    """Elements of 16 bytes of the narrowest type."""
+    return UNIT_BYTES // min(array.dtype.itemsize for array in arrays if array is not None)
+
+
+def bulk_takes(x, dy, weight, dx, more=None) -> bool:
+    """Whether rows lie so that bulk copies move them."""
+    unit, matrices = unit_of(x, dy, more, weight), [matrix for matrix in (x, dy, dx, more) if matrix is not None]
+    return (x.shape[1] % unit == 0 and not any(strides_of(matrix)[0] % unit for matrix in matrices)
+            and not any(address(array) % UNIT_BYTES for array in (*matrices, weight) if array is not None))
+
+
+def chosen_for(x, dy, weight, dx, more=None) -> Configuration:
+    """The configuration for these arrays."""
+    staged = sum(array.dtype.itemsize for array in (x, dy, more) if array is not None)
+    return configuration(*map(int, x.shape), x.dtype.itemsize, -(-staged // x.dtype.itemsize),
+                         0 if weight is None else weight.dtype.itemsize, bulk_takes(x, dy, weight, dx, more))
+
+
+def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chosen: Configuration | None = None,
+              room: int | None = None) -> list[tuple]:
+    """[(kernel, grid, args, meta), ...]: the launches, in order, that compute the gradients.
+
+    args:      x         (rows, N), what was normalised (with a residual the sum); dy (rows, N), the gradient of y; dx (rows, N)
+               weight    (N) or None
+               mean      (rows) fp32, or None for RMSNorm; rstd (rows) fp32
+               dw, db    (N), gradients of weight and bias; None where not wanted
+               parts     (2, parts_of(...), N) fp32, for the sums over some of the rows; needed where dw or db is wanted
+               more      (rows, N) or None: a gradient that is added to dx, as that of the sum x + residual
+               chosen    by default the one for rows, N and type
+               room      clusters that the GPU runs at a time; by default those of an H200
+    errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
+    """
+    of_rank(2, x=x, dy=dy, dx=dx)
+    rows, n = map(int, x.shape)
+    matrices = {"x": x, "dy": dy, "dx": dx} | ({} if more is None else {"more": more})
+    vectors = {name: array for name, array in (("weight", weight), ("dw", dw), ("db", db)) if array is not None}
+    for name, array in (matrices | vectors).items():
+        wanted = (rows, n) if name in matrices else (n, )
+        if type_of(array) not in TYPES:
+            raise ValueError(f"{name} is {array.dtype}; it may be {', '.join(TYPES)}")
+        if tuple(array.shape) != wanted or n > 1 and strides_of(array)[-1] != 1:
+            raise ValueError(f"{name} must be {wanted} with contiguous columns; its shape is {tuple(array.shape)}, its strides "
+                             f"{strides_of(array)}")
+    for name, statistic in (("mean", mean), ("rstd", rstd)):
+        if statistic is not None and (tuple(statistic.shape) != (rows, ) or type_of(statistic) != "float32"):
+            raise ValueError(f"{name} must be {rows} fp32 numbers; it is {statistic.dtype} of shape {tuple(statistic.shape)}")
+    unit = unit_of(x, dy, more, weight)
+    chosen = chosen or chosen_for(x, dy, weight, dx, more)
+    if chosen.form == "ring" and not bulk_takes(x, dy, weight, dx, more):
+        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
+                         f"{[strides_of(matrix)[0] for matrix in matrices.values()]} apart, are not: choose the direct form")
+    if n > chosen.ctas * chosen.chunk * chosen.chunks or chosen.form == "ring" and n < chosen.chunk:
+        raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
+    dw_parts, db_parts, count = None, None, parts_of(rows, n, chosen, room)
+    if dw is not None or db is not None:
+        if parts is None or tuple(parts.shape) != (2, count, n) or type_of(parts) != "float32":
+            raise ValueError(f"dw and db need parts, fp32 of shape {(2, count, n)}; "
+                             f"it is {None if parts is None else (parts.dtype, tuple(parts.shape))}")
+        dw_parts, db_parts = None if dw is None else parts[0], None if db is None else parts[1]
+    launches = _rows(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count, unit, rows, n)
+    if dw is not None or db is not None:
+        many = 32 if count > 8 else 8
+        launches.append((add_parts, (-(-n // 64), ), (dw_parts, db_parts, dw, db, count, n),
+                         dict(ROWS_EACH=many, COLUMNS=64, EARLY=True, launch_pdl=True, num_warps=4)))
+    return launches
+
+
+def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows, n) -> list[tuple]:
+    """The launches that make dx, and the sums dw and db over some of the rows."""
+    x_row, dy_row, dx_row = (strides_of(matrix)[0] for matrix in (x, dy, dx))
+    more_row = 0 if more is None else strides_of(more)[0]
+    meta = dict(CLUSTER=chosen.ctas, CENTRED=mean is not None, num_warps=chosen.warps)
+    if chosen.ctas > 1:
+        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    if chosen.form == "ring":
+        meta |= dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, STAGES=chosen.stages, CONSUMERS=chosen.consumers,
+                     EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks)
+        units = (step // unit for step in (n, x_row, dy_row, more_row, dx_row))
+        return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
+                 (x, dy, more, weight, mean, rstd, dx, dw, db, rows, *units), meta)]
+    fused = chosen.chunks == 1
+    meta |= dict(ROWS_EACH=chosen.rows, BLOCK=chosen.chunk, LOOPS=chosen.chunks)
+    clusters = count if fused else -(-rows // chosen.rows)
+    arrays = (x, dy, more, weight, mean, rstd, dx, *((dw, db) if fused else (None, None)))
+    launches = [(norm_backward_direct, (chosen.ctas * clusters, ), (*arrays, rows, n, x_row, dy_row, more_row, dx_row), meta)]
+    if not fused and (dw is not None or db is not None):
+        launches.append((weight_parts, (-(-n // COLUMNS), count), (x, dy, mean, rstd, dw, db, rows, n, x_row, dy_row),
+                         dict(ROWS_EACH=16, COLUMNS=COLUMNS, CENTRED=mean is not None, num_warps=4)))
+    return launches
+
+
+def planned(x, dy, weight, mean, rstd, dx, dw, db, more=None, chosen: Configuration | None = None) -> list[tuple]:
+    """`arguments` with room for the parts, of torch tensors."""
+    import torch
+    chosen = chosen or chosen_for(x, dy, weight, dx, more)
+    parts = None
+    if dw is not None or db is not None:
+        parts = torch.empty(2, parts_of(*x.shape, chosen), x.shape[1], dtype=torch.float32, device=x.device)
+    return arguments(x, dy, weight, mean, rstd, dx, dw, db, parts, more, chosen)
+
+
+def norm_backward(x, dy, weight, mean, rstd, more=None, weight_wanted: bool = True, bias_wanted: bool = True,
+                  chosen: Configuration | None = None) -> tuple:
+    """(dx, dw, db) of torch tensors of a GPU, as `arguments`; dw and db are of weight's type, None where not wanted or there is no
+    weight."""
+    import torch
+    given = {"x": x, "dy": dy, "weight": weight, "mean": mean, "rstd": rstd, "more": more}
+    on_one_gpu("norm_backward", **{name: tensor for name, tensor in given.items() if tensor is not None})
+    of_rank(2, x=x)
+    rows, n = x.shape
+    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    dw = torch.empty_like(weight) if weight_wanted and weight is not None else None
+    db = torch.empty(n, dtype=x.dtype if weight is None else weight.dtype, device=x.device) if bias_wanted else None
+    launches = planned(x, dy, weight, mean, rstd, dx, dw, db, more, chosen)
+    for launch, grid, args, meta in launches:
+        launch[grid](*args, **meta)
+    return dx, dw, db

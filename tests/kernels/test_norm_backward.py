@@ -1,0 +1,143 @@
+"""Gradients of LayerNorm and RMSNorm against numpy in fp64: both forms, types, rows that no chunk fits, a gradient more, sums."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mimw.kernels import norm_backward
+from mimw.kernels.norm import Configuration
+from mimw.simulate import prepare
+from tests.compiling import to_assembly
+from tests.lowering.assembly import assembled
+
+TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32}
+ROUNDED = {"fp16": 3e-3, "bf16": 1.6e-2, "fp32": 1e-5}
+RING = Configuration("ring", 1, 128, 2, 4, 3, 2)
+PAIR = Configuration("ring", 2, 64, 2, 4, 3, 2)
+DIRECT = Configuration("direct", 1, 256, 1, 4, rows=2)
+SHARED = Configuration("direct", 4, 64, 1, 4)
+LOOPED = Configuration("direct", 2, 64, 2, 4)
+CHOICES = {"ring": RING, "ring of pairs": PAIR, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
+
+
+def numbers(*shapes, dtype=np.float16, mean=0.0):
+    random = np.random.default_rng(0)
+    return [(mean + random.standard_normal(shape, np.float32)).astype(dtype) for shape in shapes]
+
+
+def gradients(x, dy, w, more, centred, eps=1e-5):
+    """(mean, rstd) in fp32, (dx, dw, db) in fp64."""
+    wide, wide_dy = x.astype(np.float64), dy.astype(np.float64)
+    mean = wide.mean(1, keepdims=True) if centred else np.zeros((len(x), 1))
+    rstd = 1 / np.sqrt(((wide - mean)**2).mean(1, keepdims=True) + eps)
+    h, g = (wide - mean) * rstd, wide_dy if w is None else wide_dy * w.astype(np.float64)
+    dx = rstd * (g - h * (g * h).mean(1, keepdims=True) - (g.mean(1, keepdims=True) if centred else 0))
+    dx = dx if more is None else dx + more.astype(np.float64)
+    return mean[:, 0].astype(np.float32), rstd[:, 0].astype(np.float32), dx, (wide_dy * h).sum(0), wide_dy.sum(0)
+
+
+def launches_of(x, dy, w, chosen, centred=True, more=None, bias=True, sums_dtype=None):
+    """(launches, what they fill, what should be there)."""
+    rows, n = x.shape
+    mean, rstd, *expected = gradients(x, dy, w, more, centred)
+    dtype = sums_dtype or x.dtype
+    found = [np.full(x.shape, np.nan, x.dtype), np.full(n, np.nan, dtype), np.full(n, np.nan, dtype) if bias else None]
+    parts = np.full((2, norm_backward.parts_of(rows, n, chosen, 2), n), np.nan, np.float32)
+    made = norm_backward.arguments(x, dy, w, mean if centred else None, rstd, *found, parts, more, chosen, room=2)
+    return made, found, expected
+
+
+def check_gradients(machine, close, *args, **options):
+    launches, found, expected = launches_of(*args, **options)
+    for kernel, grid, given, meta in launches:
+        machine.launch(kernel, grid, *given, **meta)
+    for one, other in zip(found, expected):
+        if one is not None:
+            np.testing.assert_allclose(one.astype(np.float64), other, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("dtype, n", [("fp16", 256), ("bf16", 200), ("fp32", 132)])
+def test_rows(machine, dtype, n, choice):
+    x, dy, w = numbers((5, n), (5, n), n, dtype=TYPES[dtype])
+    check_gradients(machine, ROUNDED[dtype] * 2, x, dy, w, CHOICES[choice], sums_dtype=np.float32)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_rms_with_a_gradient_more(machine, choice):
+    x, dy, more, w = numbers((5, 168), (5, 168), (5, 168), 168)
+    check_gradients(machine, 4e-3, x, dy, w, CHOICES[choice], centred=False, more=more, bias=False)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_mean_far_from_zero(machine, choice):
+    """x mean and 1 / deviation are each large against what is left of them."""
+    x, = numbers((3, 200), dtype=np.float32, mean=300)
+    dy, = numbers((3, 200), dtype=np.float32)
+    check_gradients(machine, 1e-3, x, dy, None, CHOICES[choice])
+
+
+def test_rows_that_are_apart(machine):
+    x, dy, w = numbers((5, 240), (5, 240), 160)
+    check_gradients(machine, 4e-3, x[:, 8:168], dy[:, 16:176], w, PAIR)
+    check_gradients(machine, 4e-3, x[:, 3:163], dy[:, :160], w, LOOPED)
+
+
+@pytest.mark.parametrize("choice, seeds", [("ring", 4), ("ring of pairs", 4), ("cluster", 3)])
+def test_clean(check_kernel, choice, seeds):
+    launches, *_ = launches_of(*numbers((9, 168), (9, 168), 168), CHOICES[choice])
+    for kernel, grid, args, meta in launches:
+        check_kernel(kernel, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta)
+
+
+def test_sums_are_the_same_in_every_interleaving():
+    """Each column is added up in one order, whoever comes first."""
+    import mimw
+    seen = set()
+    for seed in range(4):
+        launches, (dx, dw, db), _ = launches_of(*numbers((9, 72), (9, 72), 72), PAIR)
+        for kernel, grid, args, meta in launches:
+            mimw.simulate(kernel, grid, *args, seed=seed, **meta)
+        seen.add((dx.tobytes(), dw.tobytes(), db.tobytes()))
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("rows, n, centred", [(1152, 65536, False), (4, 65536, True), (4096, 4096, True)])
+def test_compiled(rows, n, centred, tmp_path):
+    """Wide accesses, and no spills."""
+    x, w, statistic = np.empty((rows, n), ml_dtypes.bfloat16), np.empty(n, ml_dtypes.bfloat16), np.empty(rows, np.float32)
+    parts = np.empty((2, norm_backward.parts_of(rows, n, norm_backward.chosen_for(x, x, w, x)), n), np.float32)
+    mean, db = (statistic, w) if centred else (None, None)
+    (kernel, grid, args, meta), *_ = norm_backward.arguments(x, x, w, mean, statistic, x, w, db, parts)
+    found = prepare(kernel, grid, args, meta, "sm_90a").specialisation
+    constants = {found.fn.arg_names[first]: value for (first, *_), value in found.constants.items()}
+    ptx = to_assembly(found.fn, found.signature, constants, target="sm_90a", options=found.options, attrs=found.attrs).stage("ptx")
+    assert ("cp.async.bulk.shared" in ptx) == (rows == 1152) and "st.global.v4" in ptx and "st.global.b16" not in ptx
+    assert "0 bytes spill stores" in assembled(ptx, tmp_path)
+
+
+def test_configurations():
+    for rows in (1, 4, 200, 5000):
+        for n in (1, 100, 5120, 16384, 40000, 131072, 1 << 20):
+            chosen = norm_backward.configuration(rows, n, 2)
+            assert n <= chosen.ctas * chosen.chunk * chosen.chunks and chosen.ctas <= 16
+            assert 1 <= norm_backward.parts_of(rows, n, chosen) <= max(rows, 2)
+            if chosen.form == "ring":
+                assert chosen.chunk * chosen.chunks * (4 + 4 * chosen.stages) <= 232448 - 2048
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict(x=np.zeros(64, np.float16)), "x has 1 dimensions"),
+    (dict(dy=np.zeros((4, 64), np.int32)), "dy is int32; it may be float16"),
+    (dict(dx=np.zeros((4, 63), np.float16)), r"dx must be \(4, 64\) with contiguous columns"),
+    (dict(rstd=np.zeros(4, np.float16)), "rstd must be 4 fp32 numbers; it is float16"),
+    (dict(parts=None), r"dw and db need parts, fp32 of shape \(2, 1, 64\); it is None"),
+    (dict(chosen=Configuration("direct", 1, 32, 1, 1)), "rows of 64 elements do not fit: 1 x 32 x 1 do"),
+    (dict(dy=np.zeros((4, 65), np.float16)[:, :64], chosen=RING), "rows of 64 elements, .64, 65, 64. apart, are not"),
+])
+def test_refusals(change, text):
+    x, statistic = np.zeros((4, 64), np.float16), np.zeros(4, np.float32)
+    given = dict(x=x, dy=x, weight=None, mean=statistic, rstd=statistic, dx=x, dw=x[0], db=None,
+                 parts=np.zeros((2, 1, 64), np.float32)) | change
+    with pytest.raises(ValueError, match=text):
+        norm_backward.arguments(**given)
