@@ -229,6 +229,19 @@ def test_norm(tmp_path, monkeypatch, capsys):
     assert len(norm.candidates(1152, 16384, True)) == 8 and all(one.ctas for one in norm.candidates(1152, 8192, True))
 
 
+def test_launch_time(tmp_path, monkeypatch, capsys):
+    """Each candidate is held against stock Triton with the same arguments."""
+    times = {"triton.jit": 10.0, "frozen, same arguments": 2.5, "triton.jit, 3 descriptors": 20.0, "frozen, 3 descriptors": 4.0}
+    monkeypatch.setattr(launch_time, "with_numbers", lambda: dict(list(times.items())[:2]))
+    monkeypatch.setattr(launch_time, "with_descriptors", lambda: dict(list(times.items())[2:]))
+    monkeypatch.setattr(launch_time, "block_of_launches", lambda time: time)
+    monkeypatch.setattr(launch_time.torch, "__version__", "2", raising=False)
+    printed = run(launch_time, monkeypatch, capsys, "--rounds", 3, "--out", tmp_path / "rows.jsonl")
+    assert printed[1].split() == ["frozen,", "same", "arguments", "2.50", "us", "0.250", "of", "stock"]
+    assert rows(tmp_path / "rows.jsonl")[0]["ratios"] == {
+        "triton.jit": 1.0, "frozen, same arguments": 0.25, "triton.jit, 3 descriptors": 1.0, "frozen, 3 descriptors": 0.2}
+
+
 def measured_moe_align(tokens, experts, candidates, at_least_ms):
     shape = dict(tokens=tokens, experts=experts, block_size=moe_align.BLOCK_SIZE)
     return [gpu.row_of(f"moe_align-{chosen.form}", shape, vars(chosen), {"mimw": 10.0 + at, "triton": 30.0, "torch": 200.0}, 0.0,
