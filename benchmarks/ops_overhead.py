@@ -4,7 +4,7 @@
 
 Needs torch. On a GPU each round times one block of calls of every candidate in turn, without waiting for the device inside a block;
 results are checked. The lowest of the rounds is told: whatever else the host does only adds. Without a GPU the tensors are the
-CPU's and our launches are left out: what is left is dispatch, plans and the results' allocation, beside all of torch's CPU operator.
+CPU's and our launches are left out: what is left is dispatch, plans and results to allocate, beside all of torch's CPU operator.
 Candidates:
 
     torch           torch's operator

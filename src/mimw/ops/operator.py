@@ -8,7 +8,7 @@ object that calls it:
     torch.ops.mimw.square(x)            the same
 
 The operators are made by `torch.library.Library` itself: a `custom_op` takes 15 us a call more (benchmarks/NOTES.md, "Operators").
-A call goes past torch's dispatcher where the dispatcher would do nothing: plain tensors, no derivative wanted, no mode, no
+A call goes past torch's dispatcher where the dispatcher would do nothing, or note a derivative alone: plain tensors, no mode, no
 transform.
 """
 
@@ -31,8 +31,8 @@ LOWER = "lower"     # autocast: to the type of the region, as torch.matmul
 class Operator:
     """An operator `mimw::NAME`.
 
-    args:      schema    torch's, without the namespace: "mm(Tensor a, Tensor b) -> Tensor"; no result may be, or share memory with,
-                         an argument. One with mutated arguments, "(Tensor(a!) out, ...)", has no derivative
+    args:      schema    torch's, without the namespace: "mm(Tensor a, Tensor b) -> Tensor", tensors first; no result may be, or
+                         share memory with, an argument. One with mutated arguments, "(Tensor(a!) out, ...)", has no derivative
                run       computes: gets the arguments in order, tensors of one CUDA device, which is the current one, or of the CPU
                fake      the same for tensors without data, whose extents may be symbols: empty results of the right shape, strides
                          and type, and the same errors
@@ -48,6 +48,7 @@ class Operator:
         self.name = schema.partition("(")[0].strip()
         self.run, self.schema = run, schema
         self._mutates = "!" in schema
+        self._tensors = schema.partition("->")[0].count("Tensor")
         _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, ))
         self.op = getattr(torch.ops.mimw, self.name).default
         for type_, key in _DEVICES.items():
@@ -56,28 +57,41 @@ class Operator:
                 _LIBRARY.impl(self.name, _autocast(self.op, type_, autocast), f"Autocast{key}", with_keyset=True)
         torch.library.register_fake(f"mimw::{self.name}", fake, lib=_LIBRARY)
         if not self._mutates:
-            torch.library.register_autograd(f"mimw::{self.name}", backward or self._without_derivative,
-                                            setup_context=save, lib=_LIBRARY)
+            backward = backward or self._without_derivative
+            torch.library.register_autograd(f"mimw::{self.name}", backward, setup_context=save, lib=_LIBRARY)
+            self._graded = _graded(self.name, self._on_cuda, save, backward)
 
     def __call__(self, *args):
         """The operator of these arguments, in the schema's order; trailing ones may be left to their defaults in `run`, too."""
-        if torch.compiler.is_compiling() or self._mutates or not _is_plain(args):
+        if torch.compiler.is_compiling() or self._mutates or not _is_plain(tensors := args[:self._tensors]):
             return self.op(*args)
+        if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
+            return self._graded.apply(*args)
         return self._on_cuda(*args)
 
     def _on_cuda(self, *args):
         """`run` with the tensors' device as the current one, as torch's own operators have it."""
-        for one in args:
-            if isinstance(one, Tensor):
-                if one.is_cuda and one.get_device() != torch.cuda.current_device():
-                    with torch.cuda.device(one.device):
-                        return self.run(*args)
-                break
+        first = args[0]
+        if first.is_cuda and first.get_device() != torch.cuda.current_device():
+            with torch.cuda.device(first.device):
+                return self.run(*args)
         return self.run(*args)
 
     def _without_derivative(self, ctx, *gradients):
         raise NotImplementedError(f"mimw::{self.name} has no derivative: call it under torch.no_grad(), or on tensors that require "
                                   "none")
+
+
+def _graded(name: str, run: Callable, save: Callable | None, backward: Callable) -> type:
+    """The autograd function of calls that go past the dispatcher."""
+    def forward(ctx, *args):
+        output = run(*args)
+        if save is not None:
+            save(ctx, args, output)
+        return output
+
+    functions = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type(f"mimw::{name}", (torch.autograd.Function, ), functions)
 
 
 def _autocast(op, device_type: str, to: str | torch.dtype) -> Callable:
@@ -123,14 +137,11 @@ _PLAIN_KEYS = frozenset((*_keys_of("CUDA"), *_keys_of("CPU")))
 _AT_REST = _at_rest()
 
 
-def _is_plain(args: tuple) -> bool:
-    """Whether torch's dispatcher would do nothing but call `run`: no gradient is wanted, nothing is lazy, nobody listens."""
-    graded = torch.is_grad_enabled()
-    for one in args:
-        if isinstance(one, Tensor):
-            if (type(one) not in _TYPES or graded and one.requires_grad or one.device.type == "meta"
-                    or _C._dispatch_keys(one).raw_repr() not in _PLAIN_KEYS):
-                return False
+def _is_plain(tensors: tuple) -> bool:
+    """Whether torch's dispatcher would do nothing but call `run`, or note a derivative: nothing is lazy, nobody listens."""
+    for one in tensors:
+        if one is not None and (type(one) not in _TYPES or _C._dispatch_keys(one).raw_repr() not in _PLAIN_KEYS):
+            return False
     return (_of_this_thread() in _AT_REST and not _C._is_torch_function_mode_enabled()
             and torch.autograd.forward_ad._current_level < 0 and not torch.autograd._profiler_enabled())
 

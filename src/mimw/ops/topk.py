@@ -78,14 +78,14 @@ def _plan(x: Tensor, k: int, dim: int, largest: bool, sorted: bool) -> Callable[
         return lambda x: _fake(x, k, dim, largest, sorted)
     rows, k = _rows(x, dim), k if x.dim() else 1     # of a number without dimensions torch gives the number, for k = 0, too
     whole = dim >= x.dim() - 1
-    select, by_address = _selection(rows, k, largest, sorted)
+    select, by_address = _selection(rows, k, largest, sorted, shape if whole else (rows.shape[0], k))
     viewed = by_address and rows.data_ptr() == x.data_ptr()
     moved = () if whole else (*x.movedim(dim, -1).shape[:-1], k)
 
     def plan(x: Tensor) -> tuple[Tensor, Tensor]:
         found = select(x if viewed else _rows(x, dim))
         if whole:
-            return tuple(one.view(shape) for one in found)
+            return found if by_address else tuple(one.view(shape) for one in found)
         return tuple(one.view(moved).movedim(-1, dim).contiguous() for one in found)
 
     return plan
@@ -101,31 +101,32 @@ def _rows(x: Tensor, dim: int) -> Tensor:
 Select = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
-def _selection(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Select, bool]:
-    """What gives values and int64 indices of the rows of a matrix like x; and whether it can be given what x is a view of."""
+def _selection(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> tuple[Select, bool]:
+    """What gives values and int64 indices of the rows of a matrix like x; and whether it can be given what x is a view of, and
+    gives results of `shape`, else matrices."""
     n = x.shape[1]
     if n <= SHORT or not is_hopper(x):
         if n > plain_topk.LONGEST < 2 * k:
             return lambda x: torch.topk(x, k, -1, largest, sorted), False
-        return _by_sorting(x, k, largest), True
+        return _by_sorting(x, k, largest, shape), True
     if x.stride(1) != 1:
         return lambda x: _run(x.contiguous(), k, -1, largest, sorted), False
     if n > LONGEST_ROW:
         return lambda x: _in_parts(x, k, largest, sorted), False
-    return _by_radix(x, k, largest, sorted), True
+    return _by_radix(x, k, largest, sorted, shape), True
 
 
-def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool) -> Select:
+def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> Select:
     """Selected by the kernel for Hopper, then put in order."""
     m, order, found = x.shape[0], None, torch.int64
     if sorted and 1 < k <= plain_topk.LONGEST:
         found = torch.int32
-        order = _by_sorting(x.new_empty(m, k), k, largest, x.new_empty((m, k), dtype=found))
+        order = _by_sorting(x.new_empty(m, k), k, largest, shape, x.new_empty((m, k), dtype=found))
     grid, args, meta = radix.arguments(x, x.new_empty(m, k), x.new_empty((m, k), dtype=found), largest=largest, nan=True)
     launch = Launch(x, radix.kernel, grid, args, meta)
 
     def select(x: Tensor) -> tuple[Tensor, Tensor]:
-        values, indices = x.new_empty(m, k), x.new_empty((m, k), dtype=found)
+        values, indices = x.new_empty(shape), x.new_empty(shape, dtype=found)
         launch(x, values, indices)
         if order is not None:
             return order(values, indices)
@@ -137,21 +138,22 @@ def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool) -> Select:
     return select
 
 
-def _by_sorting(x: Tensor, k: int, largest: bool, places: Tensor | None = None) -> Callable[..., tuple[Tensor, Tensor]]:
+def _by_sorting(x: Tensor, k: int, largest: bool, shape: tuple,
+                places: Tensor | None = None) -> Callable[..., tuple[Tensor, Tensor]]:
     """Blocks of a row sorted, then the first of each, until one block is left."""
     m, launches = x.shape[0], []
     while True:
         count = plain_topk.blocks(x.shape[1])
         like = x.new_empty(m, count * k), x.new_empty((m, count * k), dtype=torch.int64 if count == 1 else torch.int32)
         grid, args, meta = plain_topk.arguments(x, places, *like, largest)
-        launches.append((Launch(x, plain_topk.kernel, grid, args, meta), count * k, like[1].dtype))
+        launches.append((Launch(x, plain_topk.kernel, grid, args, meta), shape if count == 1 else like[0].shape, like[1].dtype))
         if count == 1:
             break
         x, places = like
 
     def select(values: Tensor, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        for launch, width, dtype in launches:
-            out = values.new_empty(m, width), values.new_empty((m, width), dtype=dtype)
+        for launch, shape, dtype in launches:
+            out = values.new_empty(shape), values.new_empty(shape, dtype=dtype)
             launch(values, out[1] if places is None else places, *out)
             values, places = out
         return values, places
