@@ -63,16 +63,41 @@ class Launch:
     def __init__(self, on: Tensor, kernel, grid: tuple[int, ...], args: tuple, meta: dict):
         self._kernel, self._grid, self._meta = kernel, grid, meta
         self._args = tuple(map(_without_memory, args))
-        self._simulated = not on.is_cuda
+        self._places = tuple(at for at, one in enumerate(self._args) if one is _TENSOR or type(one) is _Shape)
+        self._values = [None if at in self._places else one for at, one in enumerate(self._args)]
+        self._device = on.get_device() if on.is_cuda else None
+        self._frozen = None
 
     def __call__(self, *tensors: Tensor) -> None:
+        if self._frozen is None:
+            self._first(tensors)
+            return
+        values = self._values.copy()
+        for place, tensor in zip(self._places, tensors):
+            values[place] = tensor.data_ptr()
+        self._frozen(_stream_of(self._device), *values)
+
+    def _first(self, tensors: tuple[Tensor, ...]) -> None:
+        """As any launch, and on a GPU once more frozen for those to come; every launch of the simulator is a first one."""
         given = iter(tensors)
         args = [one(next(given)) if type(one) is _Shape else next(given) if one is _TENSOR else one for one in self._args]
-        if self._simulated:
+        if self._device is None:
             _note()
             mimw.simulate(self._kernel, self._grid, *args, **self._meta)
-        else:
-            self._kernel[self._grid](*args, **self._meta)
+            return
+        self._kernel[self._grid](*args, **self._meta)
+        frozen = self._kernel.freeze(self._grid, *args, **self._meta).forget()
+        if frozen.device is not None:       # not while MIMW_SIMULATE says that launches are simulated
+            known = {name: parameter.default for name, parameter in self._kernel.signature.parameters.items()}
+            known |= self._meta | dict(zip(self._kernel.arg_names, self._values))
+            self._values = [known[name] for name in frozen.parameters]
+            places = [frozen.parameters.index(self._kernel.arg_names[place]) for place in self._places]
+            self._places, self._frozen = tuple(places), frozen.launch
+
+
+def _stream_of(device: int) -> int:
+    """The handle of the current stream, as Triton's launches have it."""
+    return torch._C._cuda_getCurrentRawStream(device)
 
 
 _TENSOR = object()
