@@ -63,8 +63,6 @@ class Launch:
     def __init__(self, on: Tensor, kernel, grid: tuple[int, ...], args: tuple, meta: dict):
         self._kernel, self._grid, self._meta = kernel, grid, meta
         self._args = tuple(map(_without_memory, args))
-        self._places = tuple(at for at, one in enumerate(self._args) if one is _TENSOR or type(one) is _Shape)
-        self._values = [None if at in self._places else one for at, one in enumerate(self._args)]
         self._device = on.get_device() if on.is_cuda else None
         self._frozen = None
 
@@ -72,10 +70,11 @@ class Launch:
         if self._frozen is None:
             self._first(tensors)
             return
-        values = self._values.copy()
-        for place, tensor in zip(self._places, tensors):
+        launch, like, places = self._frozen
+        values = like.copy()
+        for place, tensor in zip(places, tensors):
             values[place] = tensor.data_ptr()
-        self._frozen(_stream_of(self._device), *values)
+        launch(_stream_of(self._device), *values)
 
     def _first(self, tensors: tuple[Tensor, ...]) -> None:
         """As any launch, and on a GPU once more frozen for those to come; every launch of the simulator is a first one."""
@@ -88,11 +87,11 @@ class Launch:
         self._kernel[self._grid](*args, **self._meta)
         frozen = self._kernel.freeze(self._grid, *args, **self._meta).forget()
         if frozen.device is not None:       # not while MIMW_SIMULATE says that launches are simulated
+            names = self._kernel.arg_names
             known = {name: parameter.default for name, parameter in self._kernel.signature.parameters.items()}
-            known |= self._meta | dict(zip(self._kernel.arg_names, self._values))
-            self._values = [known[name] for name in frozen.parameters]
-            places = [frozen.parameters.index(self._kernel.arg_names[place]) for place in self._places]
-            self._places, self._frozen = tuple(places), frozen.launch
+            known |= self._meta | dict(zip(names, self._args))
+            places = tuple(frozen.parameters.index(name) for name, one in zip(names, self._args) if _is_tensor(one))
+            self._frozen = frozen.launch, [known[name] for name in frozen.parameters], places
 
 
 def _stream_of(device: int) -> int:
@@ -115,6 +114,10 @@ class _Shape:
 
     def __call__(self, tensor: Tensor):
         return mimw.TensorDescriptor(tensor, self.shape, self.strides, self.block, self.padding, self.round_f32_to_tf32)
+
+
+def _is_tensor(value: Any) -> bool:
+    return value is _TENSOR or type(value) is _Shape
 
 
 def _without_memory(value: Any) -> Any:

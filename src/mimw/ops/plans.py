@@ -39,7 +39,7 @@ class Plans(dict):
         """`make(*args)`, which may refuse them, kept under `key`."""
         plan = self.make(*args)
         while len(self) >= self.most:
-            del self[next(iter(self))]
+            self.pop(next(iter(self)), None)
         self[key] = plan
         return plan
 
