@@ -21,6 +21,7 @@ from mimw.kernels import (
     moe_align,
     norm,
     norm_backward,
+    skinny_gemm,
     topk,
 )
 
@@ -89,6 +90,15 @@ def _library_batched(**configuration) -> tuple:
     a, b = _numbers((3, 100, 128), (1, 128, 128), dtype=ml_dtypes.bfloat16)
     c = np.zeros((3, 100, 128), ml_dtypes.bfloat16)
     return batched_gemm.kernel, *batched_gemm.arguments(a, b, c, 2, batched_gemm.Configuration(**configuration))
+
+
+def _library_skinny() -> tuple:
+    """Two tiles of four chunks, by three programs: each tile is cut, and the second program begins one and ends another."""
+    chosen = skinny_gemm.Configuration(tm=16, stages=2)
+    x, w = _numbers((9, 256), (256, 256), dtype=ml_dtypes.bfloat16)
+    room, flags = (np.zeros(size, dtype) for size, dtype in zip(skinny_gemm.room_for(9, 3, chosen), (np.float32, np.int32)))
+    made = skinny_gemm.arguments(x, w.T, np.zeros((9, 256), ml_dtypes.bfloat16), room, flags, 3, chosen)
+    return skinny_gemm.kernel, *made
 
 
 def _gathered_product(blackwell: bool = False) -> tuple:
@@ -252,6 +262,7 @@ CASES = (
          lambda: _library_grouped(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
+    Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
     Case("Gather, GEMM, scatter", "src/mimw/kernels/gather_matmul_scatter/kernel.py", _gathered_product),
     Case("Gather, GEMM, scatter, Blackwell", "src/mimw/kernels/gather_matmul_scatter/blackwell.py", lambda: _gathered_product(True),
          target="sm_100a"),

@@ -54,6 +54,8 @@ REASONS = (
      "later this wait is needed."),
     (lambda m: m.word == "view_descriptor_slot" and "past barrier_wait" in m.change,
      "The map is the task's own, made before both."),
+    (lambda m: _of(m, "kernels/skinny_gemm/kernel.py") and m.word == "atomic_store" and m.change == "scope cta",
+     "The flag is cleared for the next launch, which sees all of this one."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
      "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),

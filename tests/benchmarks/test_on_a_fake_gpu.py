@@ -24,6 +24,7 @@ from benchmarks import (
     microbench,
     moe_align,
     norm,
+    skinny_gemm,
     timing,
     topk,
 )
@@ -31,7 +32,7 @@ from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "bank_conflicts", "batched_gemm", "gather", "gather_matmul_scatter",
          "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe_align", "norm",
-         "pipes_before_after", "proxy_fence",
+         "pipes_before_after", "proxy_fence", "skinny_gemm",
          "timing", "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
@@ -44,7 +45,7 @@ def fake_gpu(monkeypatch):
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
     for module in (attention, bank_conflicts, batched_gemm, gather, gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm,
-                   launch_time, microbench, moe_align, norm, timing, topk):
+                   launch_time, microbench, moe_align, norm, skinny_gemm, timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -146,6 +147,20 @@ def test_batches(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(batched_gemm, "measure", measured)
     printed = run(batched_gemm, monkeypatch, capsys, "one", "--results", tmp_path / "rows.jsonl")
     assert "ratio 1.200" in printed[0] and printed[1] == "geometric mean of 1 ratios to torch.bmm: 1.200, lowest 1.200"
+
+
+def test_few_rows(tmp_path, monkeypatch, capsys):
+    def measured(name, chosen=None, at_least_ms=200.0):
+        used, (m, n) = chosen or skinny_gemm.candidates(1)[0], skinny_gemm.CASES[name]
+        times = {"mimw": 30.0 + used.consumers, "cuBLAS": 40.0}
+        return gpu.row_of(f"skinny_gemm-{name}", dict(M=m, N=n, K=8192), vars(used), times, 0.001, "standard normal")
+
+    monkeypatch.setattr(skinny_gemm, "measure", measured)
+    file = tmp_path / "rows.jsonl"
+    printed = run(skinny_gemm, monkeypatch, capsys, "16x8192", "--results", file)
+    assert set(rows(file)[0]) == ROW and "4194 GB/s  ratio 1.250" in printed[0]
+    tuned = run(skinny_gemm, monkeypatch, capsys, "1x28672", "--tune", "--results", file)
+    assert len(tuned) == 4 and tuned[-1].endswith("1.290, lowest 1.290")
 
 
 def measured_attention(shape, dtype_name, causal, chosen=None, at_least_ms=200.0):

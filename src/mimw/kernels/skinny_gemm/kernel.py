@@ -1,0 +1,142 @@
+"""`C = X W` on Hopper for few rows of X, as in decoding: all SMs read the weights W once, in equal shares, at memory's speed.
+
+Input: descriptors of X (M, K) and W, a pointer to C, room for partial sums, and sizes. Output: C is written. For example:
+
+    grid, args, meta = arguments(x, w, c, room, flags, programs)
+    skinny_gemm[grid](*args, **meta)
+
+wgmma has 64 rows at least and 8 columns, so the weights are its rows: C^T = W^T X^T, in tiles of WN weights by TM rows of X.
+
+Work is cut into equal shares ("stream-K"). A chunk is BK of K for one tile, chunks are counted tile by tile, and program p has the
+chunks from p CHUNKS / programs on. So a tile may be cut between programs. Each program goes through its share from behind:
+
+    first the beginning of a tile whose end is the next program's     its sums go to `room`, then its flag is set
+    then whole tiles                                                  stored
+    last the end of a tile that others have begun                     their sums are added in the order of programs, and stored
+
+Who has only begun a tile waits for nobody, and who ends one waits for programs before it only: however few run at a time, one goes
+on. The order of all sums is settled by the sizes and the number of programs, so results are the same every time. Flags are 0 before
+and after a launch: who has added a program's sums clears its flag.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..consumers import consumer, consumers
+from ..gemm.kernel import columns
+
+
+@mimw.jit
+def share(program, chunks):
+    """The first chunk of a program."""
+    return program * chunks // tl.num_programs(0)
+
+
+@mimw.jit
+def load(inputs, x_desc, w_desc, chunks, M, K, WN: tl.constexpr, TM: tl.constexpr, BK: tl.constexpr, W_IS_NK: tl.constexpr):
+    """Tiles of weights and of X for the chunks of this program, the last tile first."""
+    steps, tiles_m = tl.cdiv(K, BK), tl.cdiv(M, TM)
+    first = share(tl.program_id(0), chunks)
+    end = share(tl.program_id(0) + 1, chunks)
+    chunk = 0
+    while end > first:
+        tile = (end - 1) // steps
+        begin = max(first, tile * steps)
+        n, m = tile // tiles_m * WN, tile % tiles_m * TM
+        for step in range(begin - tile * steps, end - tile * steps):
+            slot = inputs.acquire(chunk)
+            tle.gpu.copy(w_desc, slot.w, w_desc.block_shape, [n, step * BK] if W_IS_NK else [step * BK, n])
+            tle.gpu.copy(x_desc, slot.x, x_desc.block_shape, [m, step * BK])
+            inputs.commit(chunk)
+            chunk += 1
+        end = begin
+
+
+@mimw.jit
+def multiply(inputs, first, count, row: tl.constexpr, TM: tl.constexpr, W_IS_NK: tl.constexpr):
+    """64 weights, from number `row` of the tile on, times TM rows of X: the sum over `count` chunks, one or more, transposed."""
+    acc = tl.zeros((64, TM), tl.float32)
+    for chunk in range(first, first + count):
+        slot = inputs.wait(chunk).slot
+        if W_IS_NK:
+            w = tlx.local_slice(slot.w, [row, 0], [64, slot.w.shape[1]])
+        else:
+            w = tlx.local_trans(tlx.local_slice(slot.w, [0, row], [slot.w.shape[0], 64]))
+        acc = tlx.async_dot(w, tlx.local_trans(slot.x), acc)
+        acc = tlx.async_dot_wait(1, acc)
+        inputs.release(chunk - 1, pred=chunk > first)
+    acc = tlx.async_dot_wait(0, acc)
+    inputs.release(first + count - 1)
+    return acc
+
+
+@mimw.jit
+def plus_others(sums, room, flags, begin, whole, chunks, at, me: tl.constexpr, FIRST: tl.constexpr, LAST: tl.constexpr,
+                SIZE: tl.constexpr, CONSUMERS: tl.constexpr):
+    """`sums` and those of the programs that have the chunks from `whole` to `begin`, the nearest program's first, which lie `at`
+    these places of SIZE. The FIRST time flags are waited for, the LAST time they are cleared."""
+    program = tl.program_id(0)
+    while begin > whole:
+        program -= 1
+        place = program * CONSUMERS + me
+        if FIRST:
+            tl.atomic_poll(flags + place, 1, sem="acquire", scope="gpu")
+        sums += tl.load(room + place * SIZE + at, cache_modifier=".cg")
+        if LAST:
+            tl.atomic_store(flags + place, 0, sem="relaxed", scope="gpu")
+        begin = share(program, chunks)
+    return sums
+
+
+@mimw.jit
+def compute(inputs, c, room, flags, chunks, M, N, K, c_row, me: tl.constexpr, WN: tl.constexpr, TM: tl.constexpr, BK: tl.constexpr,
+            PIECES: tl.constexpr, CONSUMERS: tl.constexpr, W_IS_NK: tl.constexpr):
+    """Consumer `me`'s 64 weights of each tile of this program. Sums go out in PIECES, which change their layout on the way."""
+    SIZE: tl.constexpr = 64 * TM
+    WIDTH: tl.constexpr = TM // PIECES
+    steps, tiles_m = tl.cdiv(K, BK), tl.cdiv(M, TM)
+    first = share(tl.program_id(0), chunks)
+    end = share(tl.program_id(0) + 1, chunks)
+    place = tl.program_id(0) * CONSUMERS + me
+    inside = tl.arange(0, 64)[:, None] * TM + tl.arange(0, WIDTH)[None, :]
+    chunk = 0
+    while end > first:
+        tile = (end - 1) // steps
+        whole = tile * steps
+        begin = max(first, whole)
+        acc = multiply(inputs, chunk, end - begin, 64 * me, TM, W_IS_NK)
+        chunk += end - begin
+        if end < whole + steps:
+            for piece in tl.static_range(PIECES):
+                tl.store(room + place * SIZE + inside + piece * WIDTH, columns(acc, piece, PIECES))
+            tl.atomic_store(flags + place, 1, sem="release", scope="gpu")
+        else:
+            n = tile // tiles_m * WN + 64 * me + tl.arange(0, 64)[:, None]
+            for piece in tl.static_range(PIECES):
+                m = tile % tiles_m * TM + piece * WIDTH + tl.arange(0, WIDTH)[None, :]
+                sums = plus_others(columns(acc, piece, PIECES), room, flags, begin, whole, chunks, inside + piece * WIDTH, me,
+                                   piece == 0, piece == PIECES - 1, SIZE, CONSUMERS)
+                tl.store(c + m.to(tl.int64) * c_row + n, sums.to(c.dtype.element_ty), mask=(m < M) & (n < N))
+        end = begin
+
+
+@mimw.jit
+def skinny_gemm(x_desc, w_desc, c, room, flags, chunks, M, N, K, c_row, WN: tl.constexpr, TM: tl.constexpr, BK: tl.constexpr,
+                STAGES: tl.constexpr, PIECES: tl.constexpr, CONSUMERS: tl.constexpr, W_IS_NK: tl.constexpr):
+    """C[M, N] = X[M, K] W, with W as (K, N), or as (N, K) where W_IS_NK; rows of C are c_row elements apart. `room` is fp32,
+    64 TM numbers a consumer of each program, and `flags` a zero for each of them; `chunks` is how many all tiles have."""
+    tl.static_assert(WN == 64 * CONSUMERS)
+    W_SHAPE: tl.constexpr = (STAGES, WN, BK) if W_IS_NK else (STAGES, BK, WN)
+    inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
+                      w=tle.gpu.alloc(W_SHAPE, tlx.dtype_of(w_desc)),
+                      x=tle.gpu.alloc([STAGES, TM, BK], tlx.dtype_of(x_desc)))
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            compute(inputs.reader(consumer(me)), c, room, flags, chunks, M, N, K, c_row, me, WN, TM, BK, PIECES, CONSUMERS,
+                    W_IS_NK)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(inputs.writer(), x_desc, w_desc, chunks, M, K, WN, TM, BK, W_IS_NK)
