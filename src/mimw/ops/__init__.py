@@ -17,7 +17,11 @@ from .gather_matmul_scatter import gather_matmul_scatter
 from .launching import SimulationWarning
 from .matmul import matmul
 from .moe_align import moe_align
+from .norm import layer_norm, rms_norm
 from .sparse_mla import sparse_mla
 from .topk import topk
 
-__all__ = ["SimulationWarning", "attention", "gather_matmul_scatter", "matmul", "moe_align", "sparse_mla", "topk"]
+__all__ = [
+    "SimulationWarning", "attention", "gather_matmul_scatter", "layer_norm", "matmul", "moe_align", "rms_norm", "sparse_mla",
+    "topk",
+]
