@@ -15,7 +15,8 @@ def normal(shape, dtype=np.float32, seed=0):
 
 @pytest.mark.parametrize("left, right, out, exact, allowed", [
     (np.float16, np.float16, np.float16, False, 1e-3), (BF16, BF16, np.float32, False, 1e-5),
-    (np.float32, np.float32, np.float32, True, 1e-6), (np.float32, np.float32, np.float32, False, 2e-3), (E4M3, E5M2, np.float32, False, 1e-5)])
+    (np.float32, np.float32, np.float32, True, 1e-6), (np.float32, np.float32, np.float32, False, 2e-3),
+    (E4M3, E5M2, np.float32, False, 1e-5)])
 def test_products(machine, left, right, out, exact, allowed):
     """A batch, B read by columns; fp8 is exact until the result is rounded, fp32 if that is asked for."""
     a, b = normal((2, 17, 70), left), normal((2, 40, 70), right, 1).transpose(0, 2, 1)
