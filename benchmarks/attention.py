@@ -1,9 +1,10 @@
-"""Attention forward against cuDNN, and FlashAttention where it is installed, on one GPU.
+"""Attention, forward or backward, against cuDNN, and FlashAttention where it is installed, on one GPU.
 
     python -m benchmarks.attention                       batch 4, 48 heads, head dim 128, seq 1024 to 16384, bf16, full and causal
     python -m benchmarks.attention --dim 64 --seq 4096   another head dim, some lengths
     python -m benchmarks.attention --kv-heads 8          grouped queries
     python -m benchmarks.attention --tune                try every candidate configuration
+    python -m benchmarks.attention --backward            the gradients (attention_backward.py)
 
 Inputs are standard normal. Ours and the baselines alternate with a cold L2 (`mimw.testing.benchmark.alternate`); every timed result
 is checked against fp64 on some rows of every head. Causal counts half the operations.
@@ -15,6 +16,7 @@ from mimw.kernels import attention
 from mimw.kernels.attention import Configuration
 from mimw.testing.benchmark import Row, alternate
 
+from . import attention_backward
 from .driver import RESULTS, command
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
 
@@ -121,10 +123,19 @@ def line(row: Row) -> str:
     """A row for people."""
     shape = row.shape
     flops = 4 * shape["batch"] * shape["heads"] * shape["seq"]**2 * shape["dim"] * (0.5 if "causal" in row.name else 1)
+    flops *= 2.5 if "backward" in row.name else 1
     others = "  ".join(f"{name} {flops / time / 1e6:.0f} ratio {row.ratios()[name]:.3f}" for name, time in row.baselines.items())
     used = ", ".join(f"{name} {value}" for name, value in row.configuration.items())
     return (f"{row.name:<22} seq {shape['seq']:<6} dim {shape['dim']:<4} {row.microseconds:9.1f} us "
             f"{flops / row.microseconds / 1e6:6.0f} TFLOP/s  {others}  error {row.error:.1e}  {used}")
+
+
+def one(shape: dict[str, int], options, causal: bool, chosen) -> Row:
+    """The row of a configuration, forward or backward."""
+    if options.backward:
+        dtype = getattr(torch, DTYPES[options.dtype])
+        return attention_backward.measure(shape, options.dtype, dtype, causal, chosen, options.ms)
+    return measure(shape, options.dtype, causal, chosen, options.ms)
 
 
 def main() -> None:
@@ -136,17 +147,20 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=48)
     parser.add_argument("--kv-heads", type=int)
     parser.add_argument("--mask", choices=["full", "causal", "both"], default="both")
+    parser.add_argument("--backward", action="store_true", help="the gradients of q, k and v")
     options = parsed(parser)
+    if options.backward and options.dim not in attention_backward.CANDIDATES:
+        parser.error(f"--backward takes the head dims {', '.join(map(str, attention_backward.CANDIDATES))}")
+    candidates = (attention_backward.CANDIDATES if options.backward else CANDIDATES)[options.dim] if options.tune else [None]
     ratios: dict[str, list[float]] = {}
     for causal in {"full": [False], "causal": [True], "both": [False, True]}[options.mask]:
         for seq in options.seq:
             shape = dict(batch=options.batch, heads=options.heads, kv_heads=options.kv_heads or options.heads, seq=seq,
                          dim=options.dim)
             rows = []
-            for row in tried(f"seq {seq}", CANDIDATES[options.dim] if options.tune else [None],
-                             lambda chosen: measure(shape, options.dtype, causal, chosen, options.ms), go_on=False):
+            for row in tried(f"seq {seq}", candidates, lambda chosen: one(shape, options, causal, chosen), go_on=False):
                 rows.append(row)
-                keep(row, options.results / f"attention-{options.dtype}.jsonl")
+                keep(row, options.results / f"{row.name.rpartition('-')[0]}.jsonl")
                 print(line(row), flush=True)
             fastest = min(rows, key=lambda row: row.microseconds)
             for name, ratio in fastest.ratios().items():

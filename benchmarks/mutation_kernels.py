@@ -14,6 +14,7 @@ import numpy as np
 import mimw.tle
 from mimw.kernels import (
     attention,
+    attention_backward,
     batched_gemm,
     gather_matmul_scatter,
     gemm,
@@ -247,6 +248,15 @@ def _library_norm_backward() -> tuple:
     return norm_backward.arguments(x, dy, w, mean, rstd, np.zeros_like(x), w.copy(), w.copy(), parts, more, chosen, 1)[0]
 
 
+def _gradients() -> tuple:
+    """128 of 300 keys, five blocks of queries, two of which need the mask: with one program the sums of dQ have one order."""
+    q, do, k, v, dk, dv = _numbers(*[(1, 1, 298, 64)] * 2, *[(1, 1, 300, 64)] * 4)
+    chosen = attention_backward.Configuration(bm=64)
+    rows, sums = (np.zeros(shape, np.float32) for shape in attention_backward.workspace(q, chosen))
+    _, args, meta = attention_backward.arguments(q, k, v, do, dk, dv, rows, sums, True, chosen=chosen)
+    return attention_backward.kernel, (1, 1, 1), args, meta
+
+
 CASES = (
     Case("GEMM, one consumer", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
@@ -267,6 +277,7 @@ CASES = (
     Case("Gather, GEMM, scatter, Blackwell", "src/mimw/kernels/gather_matmul_scatter/blackwell.py", lambda: _gathered_product(True),
          target="sm_100a"),
     Case("Attention", "src/mimw/kernels/attention/kernel.py", _attention),
+    Case("Attention, backward", "src/mimw/kernels/attention_backward/kernel.py", _gradients),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
     Case("MoE align, grid", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "grid"), _experts_lists),

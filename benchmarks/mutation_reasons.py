@@ -31,6 +31,11 @@ def _one_task_counts(mutant: Mutant) -> bool:
         op.operands[0].type.element.space == "shared" for op in ops if op.name == mutant.word and op.site == mutant.site)
 
 
+def _meets(mutant: Mutant) -> bool:
+    """Whether the changed line is of the kernel whose consumers hand data on by a named barrier."""
+    return mutant.site.file.endswith("kernels/attention_backward/compute.py")
+
+
 REASONS = (
     (lambda m: _one_task_counts(m) and m.change.startswith(("order ", "scope cta")),
      "All who reach these elements by atomics are of one task of one CTA, which holds the scope; and nobody learns by them that "
@@ -57,7 +62,24 @@ REASONS = (
     (lambda m: _of(m, "kernels/skinny_gemm/kernel.py") and m.word == "atomic_store" and m.change == "scope cta",
      "The flag is cleared for the next launch, which sees all of this one."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
-    (lambda m: m.word.startswith("named_barrier") or "past named_barrier" in m.change,
+    (lambda m: _meets(m) and m.change in ("duplicate", "next barrier"),
+     "All consumers wait on this barrier together, once more or on another one that nobody else uses."),
+    (lambda m: _meets(m) and _swapped(m, ("async_dot", ), ("named_barrier_wait", )),
+     "The product of the next block starts later than it could: slower, and right."),
+    (lambda m: _meets(m) and _swapped(m, ("named_barrier_wait", ), ("async_dot_wait", )),
+     "What is waited for there was started before both, and the product that reads what the others have stored comes behind both."),
+    (lambda m: _meets(m) and _swapped(m, ("local_store", ), ("named_barrier_wait", )),
+     "dV goes over V later than it could, and nobody else uses these rows."),
+    (lambda m: _meets(m) and _swapped(m, ("fence", ), ("barrier_wait", "named_barrier_wait")),
+     "Each consumer still fences before it starts the product that reads, behind a wait for something else or behind the barrier."),
+    (lambda m: _meets(m) and _swapped(m, ("barrier_wait", ), ("async_dot", "local_store")),
+     "What it waits for is over without it: the slot is fresh, or the step before has waited for the same chunk."),
+    (lambda m: _meets(m) and _swapped(m, ARRIVALS, ("async_dot", "local_store")),
+     "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
+    (lambda m: _meets(m) and (_swapped(m, ("async_dot_wait", ), ("local_load", ))
+                              or _swapped(m, ("local_load", ), ("async_dot_wait", ))),
+     "The numbers that are read lie elsewhere than the tiles of the product, and their slot is held: either may be first."),
+    (lambda m: not _meets(m) and (m.word.startswith("named_barrier") or "past named_barrier" in m.change),
      "These turns pace the tensor cores. No data go through them, and any turns that come round are right."),
     (lambda m: m.change == "duplicate" and m.word == "barrier_wait",
      "The second wait finds the phase over that the first has waited for: nobody can complete the next one before this task "

@@ -1,0 +1,143 @@
+"""The gradients of attention on Hopper: bf16 and fp16, head dims 64 and 128, causal or not, grouped queries, any lengths.
+
+Input: q, k, v, o and the log-sum-exps of the forward kernel, and the gradient of o. Output: the gradients of q, k and v.
+For example:
+
+    attention_backward(q, k, v, o, lse, do)                 (dq, dk, dv) of torch tensors of a GPU
+    launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums)   the three launches of it, each (kernel, grid, args, meta)
+
+With P = softmax(scale Q K^T) and delta the sum of each row of O dO: dV = P^T dO, dP = dO V^T, dS = P (dP - delta), dQ = scale dS K,
+dK = scale dS^T Q. A launch before the products makes delta and clears fp32 sums, to which programs add their shares of dQ, in any
+order; a launch after them makes dQ of the sums. So the last bits of dQ differ from run to run; those of dK and dV do not.
+"""
+
+from __future__ import annotations
+
+from math import e, log2, prod, sqrt
+
+import mimw
+
+from ..checks import of_rank, on_one_gpu
+from .configs import HEAD_DIMS, Configuration, configuration
+from .kernel import attention_backward as kernel
+from .rows import after, before
+
+__all__ = ["Configuration", "after", "arguments", "attention_backward", "before", "configuration", "kernel", "launches",
+           "workspace"]
+
+
+def workspace(q, chosen: Configuration | None = None, causal: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of `rows` and `sums`, fp32, for queries like q: numbers for each query, and the sums of dQ."""
+    batch, heads, seq_q, dim = q.shape
+    chosen = chosen or configuration(dim, causal)
+    padded = -(-seq_q // chosen.bm) * chosen.bm
+    return (2, batch * heads, padded), (batch * heads * padded * dim // 32, 32)
+
+
+def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
+             chosen: Configuration | None = None) -> list[tuple]:
+    """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
+
+    args:      q, o, do, dq   (batch, heads, seq_q, dim) of bf16 or fp16, dim 64 or 128, contiguous along dim; the other strides of
+                              q and do are multiples of 16 bytes
+               k, v, dk, dv   (batch, kv_heads, seq_k, dim), strides like q's; kv_heads divides heads
+               lse            (batch, heads, seq_q) fp32, contiguous: the natural logarithms of the softmax's denominators
+               rows, sums     fp32 arrays of the shapes of `workspace`, contiguous, of any content
+               causal         query i sees keys up to i + seq_k - seq_q: the last query sees all
+               scale          of the scores; by default 1 / sqrt(dim)
+               chosen         by default the measured configuration of the head dim
+    errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
+    """
+    of_rank(4, q=q, o=o, dq=dq)
+    batch, heads, seq_q, dim = q.shape
+    _check_like("q", q, o=o, do=do, dq=dq)
+    if tuple(lse.shape) != (batch, heads, seq_q) or _dtype(lse) != "float32":
+        raise ValueError(f"lse is {_by(lse)} {lse.dtype}; for q {_by(q)} it must be {batch} x {heads} x {seq_q} float32")
+    main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen)
+    chosen = chosen or configuration(dim, causal)
+    for name, x in (("o", o), ("dq", dq)):
+        _check_strides(name, x)
+    scale = 1 / sqrt(dim) if scale is None else scale
+    padded, columns = rows.shape[2], chosen.share_columns(dim)
+    grid = padded // chosen.bm, heads, batch
+    first = (before, grid, (o, do, lse, rows, sums, *_elements(o)[:3], *_elements(do)[:3], heads, seq_q, padded),
+             dict(D=dim, COLUMNS=dim, BM=chosen.bm, num_warps=4))
+    last = (after, grid, (sums, dq, float(scale), *_elements(dq)[:3], heads, seq_q, padded),
+            dict(D=dim, COLUMNS=dim, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
+    return [first, main, last]
+
+
+def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
+              chosen: Configuration | None = None) -> tuple[tuple[int, ...], tuple, dict]:
+    """(grid, args, meta) of `kernel`, which computes dk and dv and adds to sums; `rows` is what `before` has made.
+
+    Arguments and errors are as `launches` has them.
+    """
+    of_rank(4, q=q, k=k, v=v, do=do, dk=dk, dv=dv)
+    batch, heads, seq_q, dim = q.shape
+    kv_heads, seq_k = k.shape[1], k.shape[2]
+    _check_like("q", q, do=do)
+    _check_like("k", k, v=v, dk=dk, dv=dv)
+    if (k.shape[0], k.shape[3]) != (batch, dim) or heads % kv_heads:
+        raise ValueError(f"q is {_by(q)} and k {_by(k)}: k must be of q's batch and head dim, and its heads must divide q's")
+    if dim not in HEAD_DIMS:
+        raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
+    if _dtype(q) not in ("bfloat16", "float16") or k.dtype != q.dtype:
+        raise ValueError(f"q and k are {q.dtype} and {k.dtype}: both must be bf16, or both fp16")
+    for name, x in (("q", q), ("k", k), ("v", v), ("do", do), ("dk", dk), ("dv", dv)):
+        _check_strides(name, x)
+    if causal and seq_k < seq_q:
+        raise ValueError(f"causal: {seq_q} queries on {seq_k} keys; the first {seq_q - seq_k} would see none")
+    chosen = chosen or configuration(dim, causal)
+    for name, x, shape in zip(("rows", "sums"), (rows, sums), workspace(q, chosen)):
+        if tuple(x.shape) != shape or _dtype(x) != "float32" or _elements(x)[-1] != 1 or _elements(x)[0] != prod(shape[1:]):
+            raise ValueError(f"{name} is {_by(x)} {x.dtype}; for q {_by(q)} it must be {' x '.join(map(str, shape))} float32, "
+                             "contiguous")
+    scale = 1 / sqrt(dim) if scale is None else scale
+    describe = mimw.TensorDescriptor.from_tensor
+    queries, keys, own, numbers = [1, 1, chosen.bm, dim], [1, 1, chosen.bn, dim], [1, 1, 64, dim], [1, chosen.bm]
+    share = [64 * chosen.share_columns(dim) // 32, 32]
+    args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries),
+            describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share), describe(dk, own), describe(dv, own),
+            float(scale), scale * log2(e), heads, seq_q, seq_k, 0)
+    grid = -(-seq_k // chosen.bn), kv_heads, batch
+    return grid, args, {**chosen.meta(dim, heads // kv_heads, causal, seq_k), "num_warps": 4}
+
+
+def _check_like(name: str, model, **others) -> None:
+    for other, x in others.items():
+        if tuple(x.shape) != tuple(model.shape) or x.dtype != model.dtype:
+            raise ValueError(f"{other} is {_by(x)} {x.dtype}; it must be like {name}, {_by(model)} {model.dtype}")
+
+
+def _check_strides(name: str, x) -> None:
+    size = x.dtype.itemsize
+    strides = tuple(stride * size for stride in _elements(x))
+    if strides[3] != size or any(stride % 16 for stride in strides[:3]):
+        raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
+                         f"strides are {', '.join(map(str, strides))} bytes")
+
+
+def _elements(x) -> tuple[int, ...]:
+    """The strides in elements."""
+    return tuple(x.stride()) if callable(getattr(x, "stride", None)) else tuple(s // x.dtype.itemsize for s in x.strides)
+
+
+def _dtype(x) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
+def _by(x) -> str:
+    return " x ".join(map(str, x.shape))
+
+
+def attention_backward(q, k, v, o, lse, do, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None):
+    """(dq, dk, dv) on the GPU that holds the tensors; arguments and errors as `launches`."""
+    import torch
+    on_one_gpu("attention_backward", q=q, k=k, v=v, o=o, lse=lse, do=do)
+    of_rank(4, q=q, k=k, v=v)
+    dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+    rows, sums = (torch.empty(shape, dtype=torch.float32, device=q.device) for shape in workspace(q, chosen, causal))
+    for launched, grid, args, meta in launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal, scale, chosen):
+        launched[grid](*args, **meta)
+    return dq, dk, dv

@@ -1,0 +1,53 @@
+"""Which configuration for which problem. The measured choices are data, in `configs.json`, with the command that made
+them.
+
+Input: a head dim, and whether the mask is causal. Output: a `Configuration`, whose `meta` gives the kernel's compile-time
+arguments. For example:
+
+    configuration(128, True)        Configuration(bm=64, bn=128, q_stages=2, do_stages=2)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+HEAD_DIMS = (64, 128)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """BN keys a program, 64 to a consumer; BM queries at a time, in rings of so many slots."""
+
+    bm: int = 64
+    bn: int = 128
+    q_stages: int = 2
+    do_stages: int = 2
+
+    def meta(self, head_dim: int, group: int, causal: bool, seq_k: int) -> dict:
+        """The kernel's compile-time arguments."""
+        return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, Q_STAGES=self.q_stages, DO_STAGES=self.do_stages,
+                    CAUSAL=causal, RAGGED=seq_k % self.bn != 0)
+
+    def share_columns(self, head_dim: int) -> int:
+        """Columns of dQ that a consumer computes, of 64 rows."""
+        return head_dim if self.bm == self.bn else head_dim * 64 // self.bn
+
+
+@cache
+def _measured() -> dict[tuple[int, bool], Configuration]:
+    """(head dim, causal) -> the fastest configuration found on the chip that the file names."""
+    data = json.loads((Path(__file__).parent / "configs.json").read_text())
+    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in data["rows"]}
+
+
+def configuration(head_dim: int, causal: bool) -> Configuration:
+    """The measured configuration for a head dim."""
+    return _measured()[head_dim, causal]
+
+
+def as_row(head_dim: int, causal: bool, chosen: Configuration) -> dict:
+    """One row of `configs.json`."""
+    return {"head_dim": head_dim, "causal": causal, "configuration": asdict(chosen)}

@@ -1,0 +1,104 @@
+"""dK, dV and the shares of dQ on Hopper: a program owns a block of keys and walks over the queries that look at it.
+
+Input: descriptors of Q, K, V and dO, of each query's log-sum-exp and delta (rows.py), and the sizes. Output: dK and dV are written,
+dQ is added to fp32 sums in an order of their own (sums.py). For example:
+
+    grid, args, meta = arguments(q, k, v, do, lse, delta, sums, dk, dv)
+    attention_backward[grid](*args, **meta)
+
+Nouns:
+
+    keys, values           load -> every consumer, once
+    queries                load -> every consumer: BM rows of Q and their log-sum-exps
+    slopes                 load -> every consumer: BM rows of dO and their deltas
+    shares                 compute -> store, one for each consumer: its part of a block's dQ
+    ds                     consumer -> consumer: dS^T of a block, of which each consumer makes the rows of its own keys
+
+Roles: `load`, CONSUMERS times `compute`, `store`. Blocks of queries are counted by `block`, through all query heads that share the
+program's head of keys.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..consumers import consumer, consumers
+from .compute import compute
+from .schedule import span
+from .sums import BLOCK_COLUMNS, store
+
+
+@mimw.jit
+def load_rows(desc, rows_desc, pipe, block, batch, head, heads, query):
+    """Block number `block`: BM rows of a query head from `query` on, and a number for each."""
+    slot = pipe.acquire(block)
+    tle.gpu.copy(desc, tlx.local_reshape(slot.rows, desc.block_shape), desc.block_shape, [batch, head, query, 0])
+    tle.gpu.copy(rows_desc, tlx.local_reshape(slot.numbers, rows_desc.block_shape), rows_desc.block_shape,
+                 [batch * heads + head, query])
+    pipe.commit(block)
+
+
+@mimw.jit
+def load_once(desc, tiles, full, batch, head, key):
+    """The program's block of keys or values."""
+    tlx.barrier_expect_bytes(full[0], tiles.shape[0] * tiles.shape[1] * tlx.size_of(tlx.dtype_of(desc)))
+    tlx.async_descriptor_load(desc, tiles[0], [batch, head, key, 0], full[0])
+
+
+@mimw.jit
+def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, shape, BM: tl.constexpr,
+         BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+    """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
+    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
+    heads = shape[0]
+    first, blocks, _ = span(key, shape, BM, BN, CAUSAL)
+    for block in range(blocks * GROUP):
+        query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
+        if block == 0:
+            load_once(k_desc, keys[0], keys[1], batch, head, key)
+        load_rows(q_desc, lse_desc, queries, block, batch, query_head, heads, query)
+        if block == 0:
+            load_once(v_desc, values[0], values[1], batch, head, key)
+        load_rows(do_desc, delta_desc, slopes, block, batch, query_head, heads, query)
+
+
+@mimw.jit
+def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums_desc, dk_desc, dv_desc, scale, log2_scale, heads,
+                       seq_q, seq_k, zero, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
+                       Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """dK, dV (batches, heads // GROUP, seq_k, D), and dQ added to what `sums_desc` describes.
+
+    args:      scale       of the scores; log2_scale is that times log2(e)
+               zero        0, which the compiler must not know (compute.py says why)
+               GROUP       query heads to a head of K and V
+               RAGGED      the last block of keys has rows beyond the end
+    """
+    CONSUMERS: tl.constexpr = BN // 64
+    COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
+    DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
+    shape = heads, seq_q, seq_k, zero
+    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
+    values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
+    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
+                       rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
+    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
+                      rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
+    ds = tlx.local_alloc((BN, BM), DTYPE, 2)
+    shares = ()
+    for c in tl.static_range(CONSUMERS):
+        shares = shares + (tle.pipe(capacity=1, name="shares",
+                                    tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            name: tl.constexpr = consumer(me)
+            pipes = queries.reader(name), slopes.reader(name), shares[me].writer()
+            compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, log2_scale, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc,
+                 delta_desc, shape, BM, BN, GROUP, CAUSAL)
+        with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
+            store(shares, sums_desc, shape, BM, BN, D, GROUP, CAUSAL)

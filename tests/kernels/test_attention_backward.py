@@ -1,0 +1,184 @@
+"""Attention backward: types, head dims, masks, grouped queries, lengths that no tile divides, and what ptxas says of the loop."""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mimw
+from mimw.kernels import attention_backward as backward
+from mimw.kernels.attention_backward import Configuration
+from tests.compiling import to_assembly
+from tests.lowering.assembly import assembled
+from tests.lowering.harness import Case
+
+BF16 = ml_dtypes.bfloat16
+ALLOWED = {np.float16: 2e-3, BF16: 1.2e-2}  # of ||x - reference|| / ||reference||
+
+
+def reference(q, k, v, do, causal, scale):
+    """(o, log-sum-exp, dq, dk, dv) in fp64."""
+    group = q.shape[1] // k.shape[1]
+    q, do, k, v = (x.astype(np.float64) for x in (q, do, np.repeat(k, group, 1), np.repeat(v, group, 1)))
+    scores = scale * q @ k.swapaxes(-1, -2)
+    if causal:
+        last = np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
+        scores = np.where(np.arange(k.shape[2]) <= last, scores, -np.inf)
+    highest = scores.max(-1, keepdims=True)
+    lse = np.log(np.exp(scores - highest).sum(-1)) + highest[..., 0]
+    p = np.exp(scores - lse[..., None])
+    o = p @ v
+    ds = scale * p * (do @ v.swapaxes(-1, -2) - (o * do).sum(-1, keepdims=True))
+    dk, dv = (x.reshape(len(x), -1, group, *x.shape[2:]).sum(2) for x in (ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ do))
+    return o, lse, ds @ k, dk, dv
+
+
+def problem(batch, heads, kv_heads, seq_q, seq_k, dim, dtype=np.float16, causal=False, scale=None, chosen=None):
+    """(the arrays of `launches`, the three gradients in fp64)."""
+    random = np.random.default_rng(0)
+    of_queries, of_keys = (batch, heads, seq_q, dim), (batch, kv_heads, seq_k, dim)
+    q, k, v, do = (random.standard_normal(shape).astype(dtype) for shape in (of_queries, of_keys, of_keys, of_queries))
+    o, lse, *wanted = reference(q, k, v, do, causal, scale or dim**-0.5)
+    gradients = [np.full_like(x, np.nan) for x in (q, k, v)]
+    work = [np.full(shape, np.nan, np.float32) for shape in backward.workspace(q, chosen, causal)]
+    return [q, k, v, o.astype(dtype), lse.astype(np.float32), do, *gradients, *work], wanted
+
+
+def check(machine, *shape, dtype=np.float16, **options):
+    arrays, wanted = problem(*shape, dtype, **options)
+    for kernel, grid, args, meta in backward.launches(*arrays, **options):
+        machine.launch(kernel, grid, *args, **meta)
+    for name, got, one in zip(("dq", "dk", "dv"), arrays[6:9], wanted):
+        error = np.linalg.norm(got.astype(np.float64) - one) / np.linalg.norm(one)
+        assert error < ALLOWED[dtype], f"{name}: {error}"
+
+
+@pytest.mark.parametrize("dtype, dim, causal", [(np.float16, 128, False), (BF16, 128, True), (BF16, 64, False),
+                                                (np.float16, 64, True)])
+def test_types_and_head_dims(machine, dtype, dim, causal):
+    check(machine, 1, 1, 1, 256, 256, dim, dtype=dtype, causal=causal)
+
+
+@pytest.mark.parametrize("seq_q, seq_k, causal", [(3, 3, True), (1, 300, True), (128, 129, False), (65, 257, True),
+                                                  (200, 60, False)])
+def test_lengths(machine, seq_q, seq_k, causal):
+    """The last rows of a block of keys or queries lie outside, and a causal diagonal begins in the middle of a block."""
+    check(machine, 2, 1, 1, seq_q, seq_k, 128, causal=causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_grouped_queries(machine, causal):
+    check(machine, 1, 4, 2, 150, 150, 64, causal=causal)
+
+
+@pytest.mark.parametrize("chosen", [Configuration(bm=64, q_stages=3), Configuration(bm=64, do_stages=1)], ids=["deep", "one-slot"])
+def test_configurations(machine, chosen):
+    check(machine, 1, 2, 1, 200, 200, 64, causal=True, chosen=chosen)
+
+
+def test_a_scale_of_ones_own_and_scores_far_below_zero(machine):
+    """Keys beyond the end score 0; behind a log-sum-exp of -100 and less their probabilities would be infinite."""
+    arrays, _ = problem(1, 1, 1, 64, 100, 64, scale=0.5)
+    q, k, v, _, _, do = arrays[:6]
+    q[..., 0], k[..., 0] = 32, -32
+    o, lse, *wanted = reference(q, k, v, do, False, 0.5)
+    assert lse.max() < -400
+    arrays[3][:], arrays[4][:] = o.astype(np.float16), lse
+    for kernel, grid, args, meta in backward.launches(*arrays, scale=0.5):
+        machine.launch(kernel, grid, *args, **meta)
+    for got, one in zip(arrays[6:9], wanted):
+        # Element 0 of each row of dq and dk is a sum of large numbers that cancel.
+        np.testing.assert_allclose(got[..., 1:].astype(np.float64), one[..., 1:], rtol=0, atol=5e-3 * np.abs(one[..., 1:]).max())
+
+
+def test_the_reference_is_the_gradient():
+    """Against differences of the loss sum(O dO) in fp64, in five directions."""
+    random = np.random.default_rng(1)
+    q, k, v, do = (random.standard_normal(shape) for shape in ((1, 2, 5, 8), (1, 1, 7, 8), (1, 1, 7, 8), (1, 2, 5, 8)))
+    _, _, *gradients = reference(q, k, v, do, True, 0.3)
+    for number, gradient in enumerate(gradients):
+        for _ in range(5):
+            step = 1e-5 * random.standard_normal(gradient.shape)
+            ends = [[x + sign * step if place == number else x for place, x in enumerate((q, k, v))] for sign in (1, -1)]
+            first, second = ((reference(*end, do, True, 0.3)[0] * do).sum() for end in ends)
+            np.testing.assert_allclose((gradient * step).sum(), (first - second) / 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("causal, dim", [(True, 64), (False, 128)])
+def test_every_interleaving_is_right(causal, dim):
+    arrays, _ = problem(1, 2, 1, 130, 130, dim, causal=causal)
+    kernel, grid, args, meta = backward.launches(*arrays, causal=causal)[1]
+    arrays[9][:], arrays[10][:] = 0, 0
+    report = mimw.check(kernel, grid, *args, seeds=2, **meta)
+    assert report.ok, str(report)
+
+
+def test_products_overlap_and_the_loop_spills_nothing(tmp_path):
+    """At D = 128 a consumer has 240 registers and needs all of them. What is spilled is three addresses, once in front of the loop,
+    which are read once behind it."""
+    dim, causal = 128, False
+    chosen = backward.configuration(dim, causal)
+    rows = {"q": chosen.bm, "k": chosen.bn, "v": chosen.bn, "do": chosen.bm, "dk": 64, "dv": 64}
+    numbers, share = f"tensordesc<fp32[1,{chosen.bm}]>", f"tensordesc<fp32[{2 * chosen.share_columns(dim)},32]>"
+    signature = {**{f"{name}_desc": f"tensordesc<bf16[1,1,{count},{dim}]>" for name, count in rows.items()}, "lse_desc": numbers,
+                 "delta_desc": numbers, "sums_desc": share, "scale": "fp32", "log2_scale": "fp32",
+                 **dict.fromkeys(("heads", "seq_q", "seq_k", "zero"), "i32")}
+    meta = chosen.meta(dim, 1, causal, chosen.bn)
+    said = assembled(Case(backward.kernel, signature, meta).compiled(by=to_assembly, num_warps=4).stage("ptx"), tmp_path)
+    assert "serialized" not in said
+    assert int(re.search(r"(\d+) bytes spill stores", said)[1]) <= 12, said
+
+
+SHAPE = (1, 2, 128, 64)
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict(v=(1, 2, 128, 128)), "v is 1 x 2 x 128 x 128 float16; it must be like k"),
+    (dict(do=(1, 2, 64, 64)), "do is 1 x 2 x 64 x 64 float16; it must be like q"),
+    (dict.fromkeys(("k", "v", "dk", "dv"), (1, 3, 128, 64)), "its heads must divide q's"),
+    (dict(lse=(1, 2, 127)), "it must be 1 x 2 x 128 float32"),
+    (dict(rows=(2, 2, 64)), "rows is 2 x 2 x 64 float32; .* must be 2 x 2 x 128 float32, contiguous"),
+    (dict.fromkeys(("q", "k", "v", "o", "do", "dq", "dk", "dv"), (1, 2, 128, 32)), "the head dim is 32; it may be 64, 128"),
+    (dict(causal=True, **dict.fromkeys(("k", "v", "dk", "dv"), (1, 2, 64, 64))), "the first 64 would see none"),
+])
+def test_refused_shapes(change, text):
+    options = {"causal": change.pop("causal")} if "causal" in change else {}
+    names = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv", "rows", "sums")
+    shapes = {**dict.fromkeys(names, SHAPE), "lse": SHAPE[:3], "rows": (2, 2, 128), "sums": (512, 32), **change}
+    arrays = [np.zeros(shapes[name], np.float32 if name in ("lse", "rows", "sums") else np.float16) for name in names]
+    with pytest.raises(ValueError, match=text):
+        backward.launches(*arrays, chosen=Configuration(), **options)
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict.fromkeys(("q", "o", "do", "dq"), np.zeros(SHAPE, BF16)), "both must be bf16"),
+    (dict(k=np.zeros((1, 2, 128, 128), np.float16)[..., ::2]), "k must be contiguous along the head dim"),
+])
+def test_refused_arrays(change, text):
+    names = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv", "rows", "sums")
+    arrays = {**dict.fromkeys(names, np.zeros(SHAPE, np.float16)), "lse": np.zeros(SHAPE[:3], np.float32),
+              "rows": np.zeros((2, 2, 128), np.float32), "sums": np.zeros((512, 32), np.float32), **change}
+    with pytest.raises(ValueError, match=text):
+        backward.launches(*arrays.values(), chosen=Configuration())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal, dim, seq_q, seq_k", [(False, 128, 1024, 1024), (True, 128, 1000, 1100), (True, 64, 777, 777)])
+def test_torch_tensors_with_heads_last_but_one(causal, dim, seq_q, seq_k):
+    """Against autograd in fp32; the forward kernel gives O and its log-sum-exps."""
+    import torch
+
+    from mimw.kernels import attention
+    q, do = (torch.randn(2, seq_q, 8, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
+    k, v = (torch.randn(2, seq_k, 2, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
+    o, lse = attention.attention(q, k, v, causal)
+    got = backward.attention_backward(q, k, v, o, lse, do, causal)
+    exact = [x.double().requires_grad_() for x in (q, k, v)]
+    scores = exact[0] @ exact[1].repeat_interleave(4, 1).mT / dim**0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1 + seq_k - seq_q), float("-inf"))
+    wanted = torch.autograd.grad(scores.softmax(-1) @ exact[2].repeat_interleave(4, 1), exact, do.double())
+    for name, x, one in zip(("dq", "dk", "dv"), got, wanted):
+        error = ((x.double() - one).norm() / one.norm()).item()
+        assert error < ALLOWED[BF16], f"{name}: {error}"
