@@ -14,6 +14,7 @@ from triton.runtime import _allocation
 import mimw
 from mimw.errors import LaunchError
 from mimw.freeze.route import KEPT_MAPS
+from mimw.freeze.slots import slot_of
 from tests.freeze.fake_gpu import Held
 from tests.kernels.frozen import add, pairs, scale
 
@@ -304,6 +305,13 @@ def test_a_handle_that_is_dropped_frees_its_arrays_at_once(scaled):
 def test_pickling_is_refused(scaled):
     with pytest.raises(TypeError, match="a frozen launch cannot be pickled or copied: .* in the process that launches it"):
         pickle.dumps(scaled[2])
+
+
+def test_an_address_of_scales_is_one_of_bytes():
+    torch = pytest.importorskip("torch")
+    scales = SimpleNamespace(dtype=torch.float8_e8m0fnu, data_ptr=lambda: 0x1000, shape=(64, ), stride=lambda: (1, ))
+    found = slot_of("scales", "*u8", "D", scales).at(0x2000, simulated=False)
+    assert (found.data_ptr(), found.dtype, found.shape, found.stride()) == (0x2000, torch.uint8, (64, ), (1, ))
 
 
 def test_threads_share_a_handle(added):

@@ -40,6 +40,10 @@ class Address:
     def stride(self) -> tuple[int, ...]:
         return self.strides
 
+    def view(self, dtype: Any) -> Address:
+        """The same memory with elements of another type, as wide as before."""
+        return Address(self.address, dtype, self.shape, self.strides)
+
     def on_the_host(self) -> np.ndarray:
         """The memory at the address, for the simulator."""
         dtype = numpy_dtype(self.dtype)
