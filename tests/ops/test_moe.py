@@ -122,13 +122,15 @@ def sparse(q, kv, indices, lengths, value_dim, scale, causal=False, base_2=False
     return out, lse
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_sparse_mla(causal):
-    q, kv = normal(1, 2, 64, 96, dtype=bf16), normal(1, 70, 1, 96, dtype=bf16, seed=1)
+@pytest.mark.parametrize("causal, heads, dtype, value_dim", [(False, 64, bf16, 64), (True, 64, bf16, 64), (True, 5, bf16, 50),
+                                                             (False, 20, fp32, 96)])
+def test_sparse_mla(causal, heads, dtype, value_dim):
+    """By the kernel for Hopper, and by the plain one: few heads, odd widths, fp32, no columns that are key only."""
+    q, kv = normal(1, 2, heads, 96, dtype=dtype), normal(1, 70, 1, 96, dtype=dtype, seed=1)
     indices = torch.stack([torch.randperm(80, generator=torch.Generator().manual_seed(seed))[:64] - 3 for seed in range(2)])
     indices, lengths = indices.view(1, 2, 1, 64), torch.tensor([64, 0]).view(1, 2, 1)
-    out, lse = ops.sparse_mla(q.transpose(1, 2).contiguous().transpose(1, 2), kv, indices, lengths, 64, 0.2, causal, True)
-    expected, exact = sparse(q, kv, indices, lengths, 64, 0.2, causal, True)
+    out, lse = ops.sparse_mla(q.transpose(1, 2).contiguous().transpose(1, 2), kv, indices, lengths, value_dim, 0.2, causal, True)
+    expected, exact = sparse(q, kv, indices, lengths, value_dim, 0.2, causal, True)
     torch.testing.assert_close(out.float(), expected, rtol=0, atol=2e-2)
     torch.testing.assert_close(lse, exact, rtol=0, atol=1e-2)
 
@@ -136,10 +138,14 @@ def test_sparse_mla(causal):
 def test_sparse_mla_refusals_and_opcheck():
     q, kv = normal(1, 2, 64, 96, dtype=bf16), normal(1, 70, 1, 96, dtype=bf16)
     indices, lengths = torch.zeros(1, 2, 1, 64, dtype=torch.int32), torch.zeros(1, 2, 1, dtype=torch.int32)
-    with pytest.raises(RuntimeError, match="multiple of 64 heads"):
-        ops.sparse_mla(q[:, :, :3], kv, indices, lengths, 64)
-    with pytest.raises(NotImplementedError, match="must be torch.bfloat16"):
-        ops.sparse_mla(q.half(), kv.half(), indices, lengths, 64)
+    with pytest.raises(RuntimeError, match="3 heads must be 2 equal groups"):
+        ops.sparse_mla(q[:, :, :3], kv.expand(1, 70, 2, 96), indices.expand(1, 2, 2, 64), lengths.expand(1, 2, 2), 64)
+    with pytest.raises(NotImplementedError, match="must be torch.bfloat16 or torch.float16"):
+        ops.sparse_mla(q.double(), kv.double(), indices, lengths, 64)
+    with pytest.raises(RuntimeError, match="1 to all of the columns"):
+        ops.sparse_mla(q, kv, indices, lengths, 97)
+    with pytest.raises(RuntimeError, match="one type"):
+        ops.sparse_mla(q, kv.half(), indices, lengths, 64)
     with pytest.raises(RuntimeError, match="4 dimensions"):
         ops.sparse_mla(q[0], kv, indices, lengths, 64)
     torch.library.opcheck(torch.ops.mimw.sparse_mla.default, (q[:, :1], kv, indices[:, :1], lengths[:, :1], 64))

@@ -25,6 +25,7 @@ _LIBRARY = torch.library.Library("mimw", "FRAGMENT")
 _KEY, _SET, _C = torch._C.DispatchKey, torch._C.DispatchKeySet, torch._C
 _DEVICES = {"cuda": "CUDA", "cpu": "CPU"}
 _TYPES = frozenset((Tensor, torch.nn.Parameter))    # other classes may say themselves what a call of them is
+OPERATORS: dict[str, Operator] = {}
 LOWER = "lower"     # autocast: to the type of the region, as torch.matmul
 
 
@@ -40,7 +41,8 @@ class Operator:
                backward  `backward(ctx, *gradients)`: a gradient for each argument of the schema, None for what has none
                autocast  under torch.autocast: LOWER for the type of the region, a dtype for that one; None leaves the arguments as
                          they are. fp64 stays, as with torch's own
-    errors:    NotImplementedError on `backward()` through an operator without a derivative, with the operator's name
+    errors:    ValueError for a schema in which a tensor comes after something else;
+               NotImplementedError on `backward()` through an operator without a derivative, with the operator's name
     """
 
     def __init__(self, schema: str, run: Callable, fake: Callable, save: Callable | None = None,
@@ -48,7 +50,11 @@ class Operator:
         self.name = schema.partition("(")[0].strip()
         self.run, self.schema = run, schema
         self._mutates = "!" in schema
-        self._tensors = schema.partition("->")[0].count("Tensor")
+        kinds = [one.split()[0].startswith("Tensor") for one in schema[schema.index("(") + 1:].partition(") ->")[0].split(",")]
+        self._tensors = sum(kinds)
+        if not all(kinds[:self._tensors]) or self._tensors == 0:
+            raise ValueError(f"the schema {schema!r} must begin with its tensors")
+        self.differentiable, self.autocast = backward is not None, autocast
         _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, ))
         self.op = getattr(torch.ops.mimw, self.name).default
         for type_, key in _DEVICES.items():
@@ -60,6 +66,7 @@ class Operator:
             backward = backward or self._without_derivative
             torch.library.register_autograd(f"mimw::{self.name}", backward, setup_context=save, lib=_LIBRARY)
             self._graded = _graded(self.name, self._on_cuda, save, backward)
+        OPERATORS[self.name] = self
 
     def __call__(self, *args):
         """The operator of these arguments, in the schema's order; trailing ones may be left to their defaults in `run`, too."""
@@ -146,4 +153,4 @@ def _is_plain(tensors: tuple) -> bool:
             and torch.autograd.forward_ad._current_level < 0 and not torch.autograd._profiler_enabled())
 
 
-__all__ = ["LOWER", "Operator"]
+__all__ = ["LOWER", "OPERATORS", "Operator"]

@@ -14,28 +14,33 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mimw.kernels import plain_sparse_mla
 from mimw.kernels import sparse_mla as library
 
 from .launching import Launch, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+
 
 def sparse_mla(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int = 512, scale: float | None = None,
                causal: bool = False, base_2: bool = False) -> tuple[Tensor, Tensor]:
     """(out, lse): out[b, s, h] = sum of softmax(scale q . kv[rows]) kv[rows, :value_dim] over the listed rows.
 
-    args:      q          (B, S, H, W), bf16, any strides; W = value_dim + the columns that are key only
-               kv         (B, SKV, HKV, W), bf16; H / HKV is a multiple of 64
+    args:      q          (B, S, H, W): bf16, fp16 or fp32, any strides; W = value_dim + the columns that are key only
+               kv         (B, SKV, HKV, W) of q's type; HKV divides H
                indices    (B, S, HKV, TOPK), int32 or int64: rows of kv; those below 0, from SKV on, or (causal) behind the query do
                           not count
                lengths    (B, S, HKV), int32 or int64: how many entries of each list count
-               value_dim  a multiple of 32; W - value_dim is a multiple of 16
+               value_dim  1 to W
                scale      of the scores, by default W ** -0.5
                base_2     lse to base 2
-    returns:   out (B, S, H, value_dim), bf16, 0 for queries without a row; lse (B, S, H), fp32, +inf for these
-    computed:  by `mimw.kernels.sparse_mla`, on sm_90 only: other GPUs get an error
-    errors:    RuntimeError where shapes, types or the GPU do not fit, with the numbers. There is no derivative
+    returns:   out (B, S, H, value_dim) of q's type, 0 for queries without a row; lse (B, S, H), fp32, +inf for these
+    computed:  on sm_90 by `mimw.kernels.sparse_mla` for bf16, where H / HKV is a multiple of 64, value_dim of 32 and W - value_dim
+               of 16 and not 0; else by `mimw.kernels.plain_sparse_mla`. fp32 obeys torch.get_float32_matmul_precision()
+    errors:    RuntimeError where shapes or devices do not fit, with the numbers; NotImplementedError for other types. There is no
+               derivative
     """
     return SPARSE_MLA(q, kv, indices, lengths, value_dim, scale, causal, base_2)
 
@@ -47,31 +52,39 @@ def _fake(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: in
             raise RuntimeError(f"sparse_mla: {name} is {tuple(tensor.shape)}; it must have {rank} dimensions")
         if tensor.device != q.device:
             raise RuntimeError(f"sparse_mla: q is on {q.device} and {name} on {tensor.device}; all must be on one device")
-        known = (torch.bfloat16, ) if name in ("q", "kv") else (torch.int32, torch.int64)
+        known = TYPES if name in ("q", "kv") else (torch.int32, torch.int64)
         if tensor.dtype not in known:
             raise NotImplementedError(f"sparse_mla: {name} is {tensor.dtype}; it must be {' or '.join(map(str, known))}")
+    if q.dtype != kv.dtype:
+        raise RuntimeError(f"sparse_mla: q is {q.dtype} and kv {kv.dtype}; both must be of one type")
     return q.new_empty((*q.shape[:3], value_dim)), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 def _run(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int = 512, scale: float | None = None,
          causal: bool = False, base_2: bool = False) -> tuple[Tensor, Tensor]:
-    options = value_dim, scale, causal, base_2
+    exact = q.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    options = value_dim, scale, causal, base_2, exact
     key = look(q), look(kv), look(indices), look(lengths), options
     return (_PLANS[key] or _PLANS.made(key, q, kv, indices, lengths, *options))(q, kv, indices, lengths)
 
 
 def _plan(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int, scale: float | None, causal: bool,
-          base_2: bool) -> Callable[..., tuple[Tensor, Tensor]]:
+          base_2: bool, exact: bool) -> Callable[..., tuple[Tensor, Tensor]]:
     given = q, kv, indices, lengths
     out, lse = _fake(*given, value_dim)
-    if not is_hopper(q):
-        raise RuntimeError("sparse_mla: its kernel is for GPUs of compute capability 9.0")
     ready = _ready(given)
     if lse.numel() == 0 or indices.numel() == 0 or kv.numel() == 0:
         shape, rows = out.shape, lse.shape
         return lambda q, *_: (q.new_zeros(shape), q.new_full(rows, float("inf"), dtype=torch.float32))
+    share, tail, hopper = q.shape[2] / max(1, kv.shape[2]), q.shape[3] - value_dim, False
+    if is_hopper(q) and q.dtype is torch.bfloat16:
+        hopper = share % library.HEADS == 0 and value_dim % 32 == 0 and tail > 0 and tail % 16 == 0
     try:
-        kernel, grid, args, meta = library.arguments(*ready, out, lse, scale, causal, base_2)
+        if hopper:
+            kernel, grid, args, meta = library.arguments(*ready, out, lse, scale, causal, base_2)
+        else:
+            kernel = plain_sparse_mla.kernel
+            grid, args, meta = plain_sparse_mla.arguments(*ready, out, lse, scale, causal, base_2, exact)
     except ValueError as error:
         raise RuntimeError(f"sparse_mla: {error}") from error
     launch = Launch(q, kernel, grid, args, meta)
@@ -80,7 +93,7 @@ def _plan(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: in
     def plan(*given: Tensor) -> tuple[Tensor, Tensor]:
         q, kv, indices, lengths = given if as_is else _ready(given)
         out, lse = q.new_empty(*q.shape[:3], value_dim), q.new_empty(q.shape[:3], dtype=torch.float32)
-        launch(q, q, out, kv, indices, lengths, lse)
+        launch(*((q, q, out, kv, indices, lengths, lse) if hopper else (q, kv, indices, lengths, out, lse)))
         return out, lse
 
     return plan
@@ -90,7 +103,7 @@ def _ready(given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Contiguous and aligned, int32 where they are integers."""
     ready = []
     for one in given:
-        one = (one if one.dtype is torch.bfloat16 else one.to(torch.int32)).contiguous()
+        one = (one if one.dtype.is_floating_point else one.to(torch.int32)).contiguous()
         ready.append(one if one.data_ptr() % 16 == 0 else one.clone())
     return tuple(ready)
 

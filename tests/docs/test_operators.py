@@ -1,0 +1,53 @@
+"""docs/OPERATORS.md: a row for each operator, which says of derivatives and autocast what is so; and its code and the README's run."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
+
+from mimw import ops  # noqa: E402
+from mimw.ops.operator import LOWER, OPERATORS  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "OPERATORS.md").read_text()
+COLUMNS = ("operator", "types", "shapes and strides", "on sm_90", "elsewhere, and for what TMA does not take", "derivative",
+           "under autocast", "tested on")
+
+
+def rows() -> dict[str, dict[str, str]]:
+    """Operator -> column -> cell."""
+    lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    head, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert tuple(head) == COLUMNS
+    return {name: dict(zip(COLUMNS, row)) for row in body for name in re.findall(r"`(\w+)`", row[0])}
+
+
+def test_every_operator_has_its_row():
+    assert set(rows()) == set(OPERATORS)
+    assert set(ops.__all__) - {"SimulationWarning"} <= set(OPERATORS)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_what_the_row_says(name):
+    row, operator = rows()[name], OPERATORS[name]
+    assert row["derivative"].startswith("yes") == operator.differentiable
+    assert {"as it is": None, "the region's type": LOWER, "fp32": torch.float32}[row["under autocast"]] == operator.autocast
+    kernels = {path.name for path in (ROOT / "src" / "mimw" / "kernels").iterdir()}
+    assert kernels & set(re.findall(r"`(\w+)`", row["on sm_90"]))
+
+
+def test_the_example_runs():
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL).group(1), names)
+    torch.testing.assert_close(names["c"], names["a"] @ names["b"])
+    assert names["lse"].shape == (1, 2, 5)
+    torch.testing.assert_close(names["values"], names["a"].gather(1, names["indices"]))
+
+
+def test_the_readmes_example_runs():
+    names = {}
+    exec(re.search(r"<!-- operators -->\n```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1), names)
+    torch.testing.assert_close(names["a"].grad, names["b"].sum(1).expand(48, 33))
+    assert torch.equal(names["indices"], torch.topk(names["a"], 3)[1])
