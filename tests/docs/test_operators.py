@@ -1,4 +1,4 @@
-"""docs/OPERATORS.md: a row for each operator, which says of derivatives and autocast what is so; and its code and the README's run."""
+"""docs/OPERATORS.md: a row for each operator, which says of derivatives and autocast what is so; its code and the README's run."""
 
 import re
 from pathlib import Path
