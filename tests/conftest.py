@@ -1,5 +1,6 @@
 """Fixtures of every room: goldens, machines, a compile cache of this session's own, and the skip of what needs a GPU."""
 
+import atexit
 import gc
 import os
 import re
@@ -7,10 +8,22 @@ import shutil
 import tempfile
 from pathlib import Path
 
+
+def _new_cache() -> str:
+    """In memory where there is plenty of it: Triton makes and removes a folder for each of the eight files that it
+    keeps of a kernel, 25 ms in all on a disk. What runs that were killed have left there goes first."""
+    memory = Path("/dev/shm")
+    for left in memory.glob("mimw-test-cache-*"):
+        if not Path("/proc", left.name.split("-")[3]).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    plenty = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2**30
+    return tempfile.mkdtemp(prefix=f"mimw-test-cache-{os.getpid()}-", dir=memory if plenty else None)
+
+
 # A stale cache must never answer for the code under test; Triton reads the variable whenever it compiles. The workers of xdist
 # inherit the one that the process which started them has made: what one has compiled, the others need not.
 _SHARED = os.environ.get("PYTEST_MIMW_CACHE") if "PYTEST_XDIST_WORKER" in os.environ else None
-_CACHE = _SHARED or tempfile.mkdtemp(prefix="mimw-test-cache-")
+_CACHE = _SHARED or _new_cache()
 os.environ["TRITON_CACHE_DIR"] = os.environ["PYTEST_MIMW_CACHE"] = _CACHE
 # Products of simulated tiles are small: a second thread would wait for them, busily, on the core of another worker. Numpy reads
 # the variable when it is imported.
@@ -57,7 +70,8 @@ def pytest_collection_finish():
 
 
 def pytest_unconfigure():
-    gc.unfreeze()  # Python takes everything apart at the end, which Triton's bindings want
+    # Python takes everything apart at the end, which Triton's bindings want; before, pytest looks for garbage twice, a second each.
+    atexit.register(gc.unfreeze)
     if not _SHARED:
         shutil.rmtree(_CACHE, ignore_errors=True)
 

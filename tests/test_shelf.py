@@ -1,6 +1,7 @@
 """Kernels of tests stand on one shelf, tests/kernels/, or in the one module that runs them: none is copied, none is borrowed."""
 
 import ast
+import functools
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,10 +12,14 @@ _SHELF = _TESTS / "kernels"
 _SMALL = 3      # statements: that many say nothing of their own
 
 
+parsed = functools.cache(ast.parse)     # of all tests: a second, which collecting tests need not take
+
+
+@functools.cache
 def kernels_of(source: str) -> dict[str, str]:
     """Name -> body, without its docstring, of each function that a `jit` decorates."""
     found = {}
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)) if "jit" in source else ():
         if isinstance(node, ast.FunctionDef) and any(ast.unparse(one).split("(")[0].endswith("jit") for one in node.decorator_list):
             body = [line for line in node.body if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))]
             if sum(isinstance(part, ast.stmt) for line in body for part in ast.walk(line)) > _SMALL:
@@ -25,7 +30,7 @@ def kernels_of(source: str) -> dict[str, str]:
 def borrowed(source: str, kernels: dict[str, dict[str, str]]) -> list[str]:
     """The kernels that a module imports from another module of tests that is not on the shelf."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
             there = node.module.removeprefix("tests.").rpartition(".")[2]
             found += [f"{there}.{name.name}" for name in node.names if name.name in kernels.get(there, ())]
@@ -33,12 +38,12 @@ def borrowed(source: str, kernels: dict[str, dict[str, str]]) -> list[str]:
 
 
 MODULES = {path: path.read_text() for path in sorted(_TESTS.rglob("*.py"))}
-ELSEWHERE = {path.stem: kernels_of(source) for path, source in MODULES.items() if path.parent != _SHELF}
 ON_THE_SHELF = [path for path in MODULES if path.parent == _SHELF and not path.stem.startswith(("test_", "__"))]
 
 
 def test_no_kernel_is_borrowed_from_another_test():
-    assert not {str(path): found for path, source in MODULES.items() if (found := borrowed(source, ELSEWHERE))}
+    elsewhere = {path.stem: kernels_of(source) for path, source in MODULES.items() if path.parent != _SHELF}
+    assert not {str(path): found for path, source in MODULES.items() if (found := borrowed(source, elsewhere))}
 
 
 def test_no_kernel_is_copied():

@@ -133,30 +133,36 @@ def rows(ctas=1, n=4):
     return np.arange(ctas * n * SIZE, dtype=np.float32)
 
 
-def cases():
-    """name -> (kernel, grid, arguments, meta)."""
-    one, word, tile = np.zeros(SIZE, np.float32), np.zeros(1, np.int32), np.ones((64, 64), np.float16)
-    descriptor = mimw.TensorDescriptor.from_tensor(tile, [64, 64])
-    wide = np.zeros(2 * SIZE, np.float32)
-    return {
-        "right": (handed_on, (3, ), (rows(3), rows(3) * 0, 4, 4), dict(SIZE=SIZE, FLIP=1)),
-        "wrong_parity": (handed_on, (3, ), (rows(3), rows(3) * 0, 4, 4), dict(SIZE=SIZE, FLIP=0)),
-        "last_arrive": (handed_on, (3, ), (rows(3), rows(3) * 0, 4, 2), dict(SIZE=SIZE, FLIP=1)),
-        "missing_arrive": (joined, (1, ), (one, 0), dict(SIZE=SIZE)),
-        "missing_bytes": (copied, (1, ), (descriptor, tile * 0, 0), dict(SIZE=64)),
-        "named_barrier": (named, (1, ), (one, 0), dict(SIZE=SIZE)),
-        "cluster": (met_in_cluster, (2, ), (wide, 0), dict(SIZE=SIZE, ctas_per_cga=(2, 1, 1))),
-        "spin": (turned, (1, ), (word, one), dict(SIZE=SIZE)),
-        "plain": (plain, (1, ), (word, one), dict(SIZE=SIZE)),
-        "tuned": (tuned, (1, ), (rows(), rows() * 0, 4, 4), dict(SIZE=SIZE)),
-        "many": (handed_on, (20_000, ), (rows(20_000), rows(20_000) * 0, 4, 4), dict(SIZE=SIZE, FLIP=1)),
-    }
+def zeros(size=SIZE, dtype=np.float32):
+    return np.zeros(size, dtype)
+
+
+_TILE = np.ones((64, 64), np.float16)
+_CASES = {
+    "right": lambda: (handed_on, (3, ), (rows(3), rows(3) * 0, 4, 4), dict(SIZE=SIZE, FLIP=1)),
+    "wrong_parity": lambda: (handed_on, (3, ), (rows(3), rows(3) * 0, 4, 4), dict(SIZE=SIZE, FLIP=0)),
+    "last_arrive": lambda: (handed_on, (3, ), (rows(3), rows(3) * 0, 4, 2), dict(SIZE=SIZE, FLIP=1)),
+    "missing_arrive": lambda: (joined, (1, ), (zeros(), 0), dict(SIZE=SIZE)),
+    "missing_bytes": lambda: (copied, (1, ), (mimw.TensorDescriptor.from_tensor(_TILE, [64, 64]), _TILE * 0, 0), dict(SIZE=64)),
+    "named_barrier": lambda: (named, (1, ), (zeros(), 0), dict(SIZE=SIZE)),
+    "cluster": lambda: (met_in_cluster, (2, ), (zeros(2 * SIZE), 0), dict(SIZE=SIZE, ctas_per_cga=(2, 1, 1))),
+    "spin": lambda: (turned, (1, ), (zeros(1, np.int32), zeros()), dict(SIZE=SIZE)),
+    "plain": lambda: (plain, (1, ), (zeros(1, np.int32), zeros()), dict(SIZE=SIZE)),
+    "tuned": lambda: (tuned, (1, ), (rows(), rows() * 0, 4, 4), dict(SIZE=SIZE)),
+    "many": lambda: (handed_on, (20_000, ), (rows(20_000), rows(20_000) * 0, 4, 4), dict(SIZE=SIZE, FLIP=1)),
+}
+CASES = tuple(_CASES)
+
+
+def case(name: str):
+    """(kernel, grid, arguments, meta) with arrays of their own; those of "many" take 0.1 s to make."""
+    return _CASES[name]()
 
 
 def main(name: str) -> None:
     from mimw.testing import gpu_available
     from mimw.testing.machines import Gpu
-    kernel, grid, args, meta = cases()[name]
+    kernel, grid, args, meta = case(name)
     if gpu_available():
         Gpu().launch(kernel, grid, *args, **meta)
     else:

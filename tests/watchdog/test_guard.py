@@ -17,7 +17,7 @@ from mimw.watchdog.arguments import TooLarge, on_the_host
 from mimw.watchdog.guard import Guard
 from mimw.watchdog.launch import Launch
 from mimw.watchdog.verdict import verdict
-from tests.kernels.hangs import cases
+from tests.kernels.hangs import case
 
 from .fabricated import Table, stamped
 from .test_report import both_wait
@@ -78,7 +78,7 @@ def guard(monkeypatch):
 
 
 def begun(guard, name="wrong_parity", stream=7) -> Launch:
-    kernel, grid, args, meta = cases()[name]
+    kernel, grid, args, meta = case(name)
     fn, args, meta = resolve(kernel, args, meta)
     launch = Launch(fn, args, meta, grid, stream=stream, extents=grid)
     guard.begin(launch)
@@ -125,7 +125,7 @@ def test_tables_are_used_again_and_empty(guard):
 
 def test_the_report_names_all_there_is_to_know(guard):
     launch = begun(guard)
-    table = Table(stamped(cases()["wrong_parity"]), 3)
+    table = Table(stamped(case("wrong_parity")), 3)
     for cta in range(3):
         both_wait(table, cta)
     launch.compiled, launch.memory = Compiled(table.program), guard.table(launch, table.bytes.size)
@@ -151,7 +151,7 @@ def test_without_stamps_the_lines_are_told(guard, monkeypatch):
     monkeypatch.setattr(guards, "verdict", lambda *args: "no verdict")
     launch = begun(guard, "right")
     kernel = Kernel(None, {}, {}, {})
-    kernel.program = stamped(cases()["right"])
+    kernel.program = stamped(case("right"))
     launch.compiled = type("Compiled", (), {"src": type("Source", (), {"kernel": kernel})})
     guard.say_and_end(launch)
     assert "leaves no stamps. It may wait at" in guard.said[1] and "barrier_wait on 'full'" in guard.said[1]
@@ -160,7 +160,7 @@ def test_without_stamps_the_lines_are_told(guard, monkeypatch):
 # ---- the simulator's verdict ---------------------------------------------------------------------------------------------
 
 def launch_of(name) -> Launch:
-    kernel, grid, args, meta = cases()[name]
+    kernel, grid, args, meta = case(name)
     return Launch(kernel, args, meta, grid, extents=grid)
 
 
@@ -226,7 +226,7 @@ def test_what_is_too_large_is_not_copied():
 
 
 def test_a_launch_is_named_by_the_line_of_its_user():
-    kernel, grid, args, meta = cases()["right"]
+    kernel, grid, args, meta = case("right")
     launch = Launch(kernel, args, meta, grid)
     assert launch.where == f"{__file__}:{sys._getframe().f_lineno - 1}"
 

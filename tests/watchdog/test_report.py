@@ -3,7 +3,7 @@
 from mimw.watchdog.hung import Hung
 from mimw.watchdog.report import lines_that_wait, places
 from mimw.watchdog.table import seen, taken_apart
-from tests.kernels.hangs import cases
+from tests.kernels.hangs import case
 
 from .fabricated import FIRST_ADDRESS, Table, stamped, word
 from .test_on_the_gpu import LINES, at
@@ -12,7 +12,7 @@ FULL, FREE = LINES["tlx.barrier_wait(full[0], i & 1)"], LINES["tlx.barrier_wait(
 
 
 def ring(name="wrong_parity", ctas=3):
-    return Table(stamped(cases()[name]), ctas)
+    return Table(stamped(case(name)), ctas)
 
 
 def both_wait(table: Table, cta: int, began=0) -> None:
@@ -33,7 +33,7 @@ def test_waits_are_told_as_the_simulator_tells_them():
     for cta in range(3):
         both_wait(table, cta, began=cta)
     told = places(table.program, (3, 1, 1), table.bytes).splitlines()
-    here, blocked = cases.__code__.co_filename, "which is blocked at"
+    here, blocked = case.__code__.co_filename, "which is blocked at"
     arrive = "      an arrival could have come from barrier_arrive at"
     fresh = "it is in a phase of parity 0 with 0 of 1 arrivals and 0 bytes pending"
     assert told[:5] == [
@@ -48,7 +48,7 @@ def test_waits_are_told_as_the_simulator_tells_them():
 
 
 def test_a_word_that_nobody_has_seen_is_not_a_word_of_zero():
-    table = Table(stamped(cases()["missing_arrive"]), 1)
+    table = Table(stamped(case("missing_arrive")), 1)
     table.put(0, range(4), table.number("default", "waits"), row=0)
     table.words(0, None)
     told = places(table.program, (1, 1, 1), table.bytes)       # the row is empty, and the warp itself has seen 0
@@ -84,7 +84,7 @@ def test_ctas_in_other_states_are_groups_of_their_own():
 
 
 def test_a_phase_that_got_some_arrivals_names_who_has_finished():
-    table = Table(stamped(cases()["missing_arrive"]), 1)
+    table = Table(stamped(case("missing_arrive")), 1)
     table.put(0, range(4), table.number("default", "waits"), row=0)
     table.put(0, range(4, 5), table.number("second", "ends"))
     table.put(0, range(5, 7), table.number("third", "ends"))
@@ -93,11 +93,11 @@ def test_a_phase_that_got_some_arrivals_names_who_has_finished():
     assert "TooFewArrivals: no task of CTA (0, 0, 0) can go on." in told
     assert "with 2 of 3 arrivals and 0 bytes pending" in told and "in task 'third', which has finished" in told
     blocked = at("tlx.barrier_wait(met[0], 0)")
-    assert f"in task 'default', which is blocked at {cases.__code__.co_filename.removesuffix('hangs.py')}{blocked}" in told
+    assert f"in task 'default', which is blocked at {case.__code__.co_filename.removesuffix('hangs.py')}{blocked}" in told
 
 
 def test_bytes_that_nobody_sent():
-    table = Table(stamped(cases()["missing_bytes"]), 1)
+    table = Table(stamped(case("missing_bytes")), 1)
     table.put(0, range(4), table.number("", "waits", body=True), row=0)
     table.words(0, word(1, 1, 1, 8192))
     told = places(table.program, (1, 1, 1), table.bytes)
@@ -116,12 +116,12 @@ def test_warps_of_a_task_that_stand_apart():
 
 
 def test_named_barriers_clusters_and_loops():
-    table = Table(stamped(cases()["named_barrier"]), 1)
+    table = Table(stamped(case("named_barrier")), 1)
     table.put(0, range(4), table.number("default", "waits"))
     table.put(0, range(4, 8), table.number("other", "ends"))
     assert "for named barrier 9, which opens for 256 threads" in places(table.program, (1, 1, 1), table.bytes)
 
-    table = Table(stamped(cases()["cluster"]), 2)
+    table = Table(stamped(case("cluster")), 2)
     table.put(0, range(4), table.number("", "waits", LINES["tlx.cluster_barrier()"], body=True))
     table.put(1, range(4), table.number("", "waits", LINES["tlx.barrier_wait(called[0], 0)"], body=True), row=0)
     table.words(1, word(0, 0, 1))
@@ -130,11 +130,11 @@ def test_named_barriers_clusters_and_loops():
     assert "for the cluster barrier, to which CTA (1, 0, 0) has not come" in told
     assert "of CTA (0, 0, 0), which is blocked at" in told
 
-    table = Table(stamped(cases()["spin"]), 1)
+    table = Table(stamped(case("spin")), 1)
     table.put(0, range(4), table.number("", "loops", body=True))
     told = places(table.program, (1, 1, 1), table.bytes)
     assert told.startswith("The tasks of CTA (0, 0, 0) run.\n  task 'default' of CTA (0, 0, 0) runs in the loop at "
-                           f"{cases.__code__.co_filename}:{LINES['while tl.atomic_cas(word, 1, 1) != 1:']}\n")
+                           f"{case.__code__.co_filename}:{LINES['while tl.atomic_cas(word, 1, 1) != 1:']}\n")
 
 
 def test_a_place_that_is_used_in_turn_belongs_to_one_cta():
@@ -151,8 +151,8 @@ def test_no_stamp_at_all():
 
 
 def test_without_stamps_the_lines_are_told():
-    told = lines_that_wait(stamped(cases()["right"]))
+    told = lines_that_wait(stamped(case("right")))
     assert told.startswith("It may wait at\n")
     assert at("tlx.barrier_wait(full[0], i & 1)") + ": barrier_wait on 'full', in task 'storer'" in told
     assert "wait_stamp" not in told
-    assert "a loop without a bound" in lines_that_wait(stamped(cases()["spin"]))
+    assert "a loop without a bound" in lines_that_wait(stamped(case("spin")))

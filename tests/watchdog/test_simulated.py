@@ -10,7 +10,7 @@ import mimw
 from mimw.errors import LaunchError
 from mimw.watchdog import Launch, has_hung, seconds, watched_simulation
 from mimw.watchdog.notes import file, remember
-from tests.kernels.hangs import cases, handed_on, tuned
+from tests.kernels.hangs import case, handed_on, tuned
 from tests.processes import mimw as command
 
 SCRIPT = Path(__file__).parents[1] / "kernels" / "hangs.py"
@@ -68,9 +68,9 @@ def test_the_report_goes_to_the_stderr_of_the_command(tmp_path):
 
 
 def test_where_the_tasks_are_is_told():
-    kernel, grid, args, meta = cases()["right"]
+    kernel, grid, args, meta = case("right")
     said, ended = [], []
-    mimw.simulate(kernel, grid, *cases()["right"][2], **meta)       # recorded by then: the limit is on steps
+    mimw.simulate(kernel, grid, *case("right")[2], **meta)       # recorded by then: the limit is on steps
 
     def slowly():
         from mimw.simulator.machine.machine import Machine
@@ -88,7 +88,7 @@ def test_where_the_tasks_are_is_told():
 
 
 def test_a_launch_in_time_is_not_told_of():
-    kernel, grid, args, meta = cases()["right"]
+    kernel, grid, args, meta = case("right")
     said = []
     run_ = watched_simulation(Launch(kernel, args, meta, grid), 30.0, lambda: mimw.simulate(kernel, grid, *args, **meta),
                               ended=lambda: said.append("ended"), say=said.append)
@@ -119,6 +119,6 @@ def test_a_launch_knows_the_configuration_that_is_tried(monkeypatch):
     seen = []
     monkeypatch.setattr(type(tuned.fn), "run", lambda self, *args, **kwargs: seen.append(Launch(self, args, {}, (1, ))))
     tuned.nargs = {}
-    tuned._bench(*cases()["tuned"][2], config=tuned.configs[1], grid=(1, ), SIZE=128)
+    tuned._bench(*case("tuned")[2], config=tuned.configs[1], grid=(1, ), SIZE=128)
     assert seen[0].tuned.startswith("FLIP: 0") and "tries the configuration FLIP: 0" in str(seen[0])
     assert Launch(tuned.fn, (), {}, (1, )).tuned == ""

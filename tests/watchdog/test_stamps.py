@@ -15,12 +15,12 @@ from mimw.simulate import prepare
 from mimw.simulator import run
 from mimw.target import target
 from mimw.triton_port.runtime import knobs
-from tests.kernels.hangs import cases, handed_on
+from tests.kernels.hangs import case, handed_on
 
 from .fabricated import compiled, stamped
 from .test_on_the_gpu import LINES
 
-RIGHT = cases()["right"]
+RIGHT = case("right")
 
 
 def test_off_the_ptx_is_the_same_byte_for_byte():
@@ -57,17 +57,17 @@ def waiting_loops(kernel, tmp_path) -> list[str]:
 @pytest.mark.parametrize("name, waits, barriers", [("wrong_parity", 2, 2), ("missing_bytes", 1, 1), ("cluster", 1, 1)])
 def test_the_machine_code_looks_at_the_words_while_it_waits(tmp_path, name, waits, barriers):
     """In the loop itself, without reading the table, and with the stores on their way to the host before it tries again."""
-    loops = waiting_loops(compiled(cases()[name], wait_stamps=True), tmp_path)
+    loops = waiting_loops(compiled(case(name), wait_stamps=True), tmp_path)
     assert len(loops) == waits
     for loop in loops:
         assert loop.count("LDS.64") == 1 + barriers
         assert loop.count("STG.E.128.STRONG.SYS") == 2 + barriers and "LDG" not in loop
         assert loop.index("MEMBAR.SC.SYS") > loop.rindex("STG.E.128.STRONG.SYS")
-    assert not waiting_loops(compiled(cases()[name]), tmp_path)
+    assert not waiting_loops(compiled(case(name)), tmp_path)
 
 
 def test_a_wait_looks_at_the_barriers_that_have_been_made():
-    (wait, ) = [op for op in stamped(cases()["spin"]).walk() if op.name == "watched_wait"]
+    (wait, ) = [op for op in stamped(case("spin")).walk() if op.name == "watched_wait"]
     assert [array.name for array in wait.args[3]] == ["met"] and wait.attrs["rows"] == (0, )
     waits = [op for op in stamped(RIGHT).walk() if op.name == "watched_wait"]
     assert [([array.name for array in wait.args[3]], wait.attrs["rows"]) for wait in waits] == [(["full", "free"], (0, 1))] * 2
@@ -81,12 +81,12 @@ def test_what_remains_without_the_stamps_is_the_kernel():
         return [re.sub(r"[%$]\w+", "", line).split()[0] for line in own.splitlines()
                 if re.search(r"wgmma\.mma|cp\.async\.bulk|mbarrier\.(try|arrive)|st\.global\.v4", line)]
     for name in ("right", "missing_bytes"):
-        off, on = (work(compiled(cases()[name], **options).stages["ptx"]) for options in ({}, {"wait_stamps": True}))
+        off, on = (work(compiled(case(name), **options).stages["ptx"]) for options in ({}, {"wait_stamps": True}))
         assert off == on and len(off) >= 2
 
 
 def test_each_wait_has_a_stamp_that_names_it():
-    found = stamps(stamped(cases()["right"]))
+    found = stamps(stamped(case("right")))
     waits = {(stamp.lane, stamp.op.name, stamp.site.line) for stamp in found.values() if stamp.state == WAITS}
     assert waits == {(1, "barrier_wait", LINES["tlx.barrier_wait(full[0], i & 1)"]),
                      (2, "barrier_wait", LINES["tlx.barrier_wait(free[0], (i & 1) ^ FLIP)"])}
@@ -95,7 +95,7 @@ def test_each_wait_has_a_stamp_that_names_it():
 
 
 def test_behind_a_wait_in_a_loop_without_a_bound_the_loop_goes_on():
-    program = stamped(cases()["spin"])
+    program = stamped(case("spin"))
     found = stamps(program)
     (loop, ) = [stamp for stamp in found.values() if stamp.state == LOOPS]
     assert loop.op.name == "while" and loop.lane == 0
@@ -105,7 +105,7 @@ def test_behind_a_wait_in_a_loop_without_a_bound_the_loop_goes_on():
 
 @pytest.mark.parametrize("name, op", [("named_barrier", "named_barrier_wait"), ("cluster", "cluster_barrier")])
 def test_waits_of_one_instruction_stand_between_two_stamps(name, op):
-    program = stamped(cases()[name])
+    program = stamped(case(name))
     for block in [program.body, *(block for one in program.walk() for block in one.blocks)]:
         names = [one.name for one in block.ops]
         for index, one in enumerate(names):
@@ -121,7 +121,7 @@ def test_the_table_says_which_ops_wait():
 
 
 def test_a_stamped_program_computes_the_same():
-    kernel, grid, args, meta = cases()["right"]
+    kernel, grid, args, meta = case("right")
     program = stamped((kernel, grid, args, meta))
     verify(program)
     launch = prepare(kernel, grid, args, meta)
@@ -137,7 +137,7 @@ def test_places_are_used_in_turn():
 
 
 def test_stamps_are_for_nvidia():
-    kernel, grid, args, meta = cases()["right"]
+    kernel, grid, args, meta = case("right")
     with pytest.raises(TargetError, match="stamps of waits are PTX; gfx942"):
         stamp_waits(prepare(kernel, grid, args, meta).program, target("gfx942"))
 
