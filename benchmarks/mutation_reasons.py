@@ -61,6 +61,8 @@ REASONS = (
      "The map is the task's own, made before both."),
     (lambda m: _of(m, "kernels/skinny_gemm/kernel.py") and m.word == "atomic_store" and m.change == "scope cta",
      "The flag is cleared for the next launch, which sees all of this one."),
+    (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and _swapped(m, ("local_load", ), ("async_dot_wait", )),
+     "The scales are read behind the product instead of beside it, and before the slot is given back: slower, and right."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: _meets(m) and m.change in ("duplicate", "next barrier"),
      "All consumers wait on this barrier together, once more or on another one that nobody else uses."),

@@ -14,6 +14,7 @@ from benchmarks import (
     attention,
     bank_conflicts,
     batched_gemm,
+    block_scaled_gemm,
     gather,
     gather_matmul_scatter,
     gemm,
@@ -30,7 +31,7 @@ from benchmarks import (
 )
 from mimw.testing.gpus import gpu_available
 
-NAMES = ("attention", "bank_conflicts", "batched_gemm", "gather", "gather_matmul_scatter",
+NAMES = ("attention", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "gather", "gather_matmul_scatter",
          "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe_align", "norm",
          "pipes_before_after", "proxy_fence", "skinny_gemm",
          "timing", "topk")
@@ -44,8 +45,9 @@ def fake_gpu(monkeypatch):
                            get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132))
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
-    for module in (attention, bank_conflicts, batched_gemm, gather, gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm,
-                   launch_time, microbench, moe_align, norm, skinny_gemm, timing, topk):
+    for module in (attention, bank_conflicts, batched_gemm, block_scaled_gemm, gather, gather_matmul_scatter, gemm,
+                   gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe_align, norm, skinny_gemm, timing,
+                   topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -161,6 +163,21 @@ def test_few_rows(tmp_path, monkeypatch, capsys):
     assert set(rows(file)[0]) == ROW and "4194 GB/s  ratio 1.250" in printed[0]
     tuned = run(skinny_gemm, monkeypatch, capsys, "1x28672", "--tune", "--results", file)
     assert len(tuned) == 4 and tuned[-1].endswith("1.290, lowest 1.290")
+
+
+def test_scales_of_blocks(tmp_path, monkeypatch, capsys):
+    def measured(name, chosen=None, at_least_ms=200.0):
+        case, used = block_scaled_gemm.CASES[name], chosen or block_scaled_gemm.CANDIDATES[0]
+        shape = dict(G=case.groups, M=case.m, N=case.n, K=case.k)
+        return gpu.row_of(f"block_scaled_gemm-{name}", shape, vars(used), {"mimw": 500.0 + used.bn, "fp8": 600.0}, 0.001, "normal")
+
+    monkeypatch.setattr(block_scaled_gemm, "measure", measured)
+    file = tmp_path / "rows.jsonl"
+    printed = run(block_scaled_gemm, monkeypatch, capsys, "4096x7168x16384", "32x256x4096x7168", "--results", file)
+    assert set(rows(file)[0]) == ROW and "1532 TFLOP/s  fp8 1603  H800, published: 1484" in printed[0]
+    assert "published: -" in printed[1] and "published of an H800: 1.032, lowest 1.032" in printed[2]
+    tuned = run(block_scaled_gemm, monkeypatch, capsys, "4096x2112x7168", "--tune", "--results", file)
+    assert len(tuned) == len(block_scaled_gemm.CANDIDATES) + 1
 
 
 def measured_attention(shape, dtype_name, causal, chosen=None, at_least_ms=200.0):

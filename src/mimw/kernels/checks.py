@@ -70,6 +70,6 @@ def rows_for_tma(**arrays: Any) -> None:
     """ValueError for an array that TMA cannot describe: the last dimension must be contiguous, the others multiples of 16 bytes."""
     for name, array in arrays.items():
         *outer, step = (one * array.dtype.itemsize for one in strides(array))
-        if step != array.dtype.itemsize or any(one % 16 for one in outer):
+        if step != array.dtype.itemsize or any(one % 16 for one, extent in zip(outer, array.shape) if extent > 1):
             raise ValueError(f"the rows of {name} must be contiguous and a multiple of 16 bytes apart for TMA; its strides are "
                              f"{', '.join(map(str, outer))} and {step} bytes")

@@ -8,9 +8,8 @@ Input: a (B, M, K) and b (B, K, N), either of them one matrix for all. Output: c
 
 from __future__ import annotations
 
-import mimw
-
 from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
+from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
 from .kernel import batched_gemm as kernel
 
@@ -52,9 +51,9 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tu
     meta = chosen.meta(in_bytes, out_bytes, b_is_nk)
     b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
     blocks = [meta["BM"], meta["BK"]], b_block, [chosen.rows(), meta["BN"] // meta["PIECES"]]
-    described = (mimw.TensorDescriptor.from_tensor(matrices, [1, *block]) for matrices, block in zip((a, b, c), blocks))
+    operands = (described(matrices, [1, *block]) for matrices, block in zip((a, b, c), blocks))
     tiles = batch * -(-m // chosen.bm) * -(-n // chosen.bn)
-    return (min(programs, tiles), ), (*described, batch, m, n, k), {**meta, "ONE_A": one_a, "ONE_B": one_b, "num_warps": 4}
+    return (min(programs, tiles), ), (*operands, batch, m, n, k), {**meta, "ONE_A": one_a, "ONE_B": one_b, "num_warps": 4}
 
 
 def _one_for_all(matrices):

@@ -10,9 +10,8 @@ Input: a (M, K) and b (K, N). Output: c = a b, (M, N), or act(alpha row_scale co
 
 from __future__ import annotations
 
-import mimw
-
 from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides, type_name
+from ..descriptors import described
 from .configs import Configuration, configuration
 from .kernel import gemm as kernel
 
@@ -61,11 +60,10 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
         raise ValueError(f"sums of {a.dtype} by a {kind} configuration cannot be promoted: that is for fp8, and for consumers that "
                          "do not take turns")
     meta = chosen.meta(in_bytes, out_bytes, b_is_nk)
-    describe = mimw.TensorDescriptor.from_tensor
     b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
     c_block = [chosen.rows(), meta["BN"] // meta["PIECES"]]
     tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
-    args = describe(a, [meta["BM"], meta["BK"]]), describe(b, b_block), describe(c, c_block), m, n, k
+    args = described(a, [meta["BM"], meta["BK"]]), described(b, b_block), described(c, c_block), m, n, k
     more = _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, c_block)
     return (min(programs, tiles), ), args, {**meta, **more, **({"PROMOTED": True} if promoted else {}), "num_warps": 4}
 
@@ -94,7 +92,7 @@ def _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activatio
             raise ValueError(f"residual is {' x '.join(map(str, residual.shape))} of {residual.dtype}; it must be as c is, "
                              f"{m} x {n} of {c.dtype}")
         rows_for_tma(residual=residual)
-        found["residual_desc"] = mimw.TensorDescriptor.from_tensor(residual, block)
+        found["residual_desc"] = described(residual, block)
         if beta != 1:
             found["beta"] = float(beta)
     if alpha != 1:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import mimw
 
 from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
+from ..descriptors import described
 from .configs import Configuration, configuration
 from .kernel import grouped_gemm as kernel
 
@@ -56,19 +57,18 @@ def arguments(a, b, c, ends, programs: int, chosen: Configuration | None = None)
     rows_for_tma(a=a, **{"b, as it lies in memory,": b}, c=c)
     chosen = chosen or configuration(m, groups)
     meta = chosen.meta(in_bytes, out_bytes, b_is_nk)
-    describe = mimw.TensorDescriptor.from_tensor
     b_block = [1, meta["BN"], meta["BK"]] if b_is_nk else [1, meta["BK"], meta["BN"]]
     tiles = (groups + -(-m // chosen.bm)) * -(-n // chosen.bn)
-    args = (describe(a, [meta["BM"], meta["BK"]]), describe(b, b_block), ragged(c, chosen.rows(), meta["BN"] // meta["PIECES"]),
+    args = (described(a, [meta["BM"], meta["BK"]]), described(b, b_block), ragged(c, chosen.rows(), meta["BN"] // meta["PIECES"]),
             ends, groups, n, k)
     return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
 
 
 def ragged(c, rows: int, columns: int):
     """The descriptor of blocks of a matrix that end with a group's rows, by three coordinates for a row: see kernel.py."""
-    base, stride = mimw.TensorDescriptor.from_tensor(c, [rows, columns]).base, strides(c)[0]
+    stride = strides(c)[0] if c.shape[0] > 1 else -(-c.shape[1] * c.dtype.itemsize // 16) * 16 // c.dtype.itemsize
     shape, steps = [FAR + 1, FAR + 1, FAR, c.shape[1]], [WRAP - stride, stride, stride, 1]
-    return mimw.TensorDescriptor(base, shape, steps, [1, 1, rows, columns])
+    return mimw.TensorDescriptor(c, shape, steps, [1, 1, rows, columns])
 
 
 def grouped_matmul(a, b, ends, out=None, out_dtype=None, chosen: Configuration | None = None):

@@ -8,9 +8,8 @@ Input: x (M, K) of up to some hundred rows, weights w (K, N). Output: c = x w, (
 
 from __future__ import annotations
 
-import mimw
-
 from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
+from ..descriptors import described
 from .configs import Configuration, configuration
 from .kernel import skinny_gemm as kernel
 
@@ -65,9 +64,8 @@ def arguments(x, w, c, room, flags, programs: int, chosen: Configuration | None 
     for name, array, least in zip(("room", "flags"), (room, flags), room_for(m, programs, chosen)):
         if array.shape[0] < least:
             raise ValueError(f"{name} has {array.shape[0]} elements; {programs} programs need {least}")
-    describe = mimw.TensorDescriptor.from_tensor
     w_block = [meta["WN"], meta["BK"]] if w_is_nk else [meta["BK"], meta["WN"]]
-    args = describe(x, [chosen.tm, meta["BK"]]), describe(w, w_block), c, room, flags, chunks, m, n, k, strides(c)[0]
+    args = described(x, [chosen.tm, meta["BK"]]), described(w, w_block), c, room, flags, chunks, m, n, k, strides(c)[0]
     return (programs, ), args, {**meta, "num_warps": 4}
 
 

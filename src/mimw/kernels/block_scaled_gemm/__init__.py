@@ -1,0 +1,98 @@
+"""fp8 products with scales of blocks for Hopper: 1 x 128 of A by 128 x 128 of B, fp32 sums; one matrix, or groups of rows.
+
+Input: a (M, K) and b (N, K) of fp8 with their scales, or groups of either. Output: c (M, N) in bf16. For example:
+
+    block_scaled_matmul(a, b, scale_a, scale_b)             on torch tensors of a GPU; `ends=` for groups of rows, a row of b each
+    arguments(a, b, c, scale_a, scale_b, programs)          (grid, args, meta) of a launch or `mimw.simulate` of `kernel`
+"""
+
+from __future__ import annotations
+
+from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
+from ..descriptors import described
+from ..grouped_gemm import ragged
+from .configs import Configuration
+from .kernel import block_scaled_gemm as kernel
+
+FP8 = ("float8_e4m3fn", "float8_e5m2")
+RESULTS = ("bfloat16", "float16", "float32")
+BLOCK = 128
+
+__all__ = ["Configuration", "arguments", "block_scaled_matmul", "kernel"]
+
+
+def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
+              chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+    """(grid, args, meta) of c = a b^T, where element k of row m of a counts scale_a[m, k // 128] times, and that of row n of b
+    scale_b[n // 128, k // 128] times.
+
+    plain:      a (M, K), b (N, K), c (M, N), scale_a (M, cdiv(K, 128)), scale_b (cdiv(N, 128), cdiv(K, 128))
+    contiguous: the same with b (G, N, K), scale_b (G, ..), and `ends` (G, ) int32: rows ends[g - 1] to ends[g] - 1 are group g's
+    masked:     a (G, M, K), c (G, M, N), scale_a (G, M, ..), too: the first ends[g] rows of matrix g are computed
+
+    args:      a, b       fp8 e4m3 or e5m2, rows contiguous; c bf16, fp16 or fp32; rows that are in no group stay as they are
+               scale_a    fp32, contiguous along M, each 128 of K a multiple of 16 bytes further on
+               scale_b    fp32, any strides
+               programs   how many persistent programs: one per SM
+    errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
+    """
+    programs = persistent(programs)
+    one_of(FP8, a=a, b=b)
+    one_of(RESULTS, c=c)
+    one_of(("float32", ), scale_a=scale_a, scale_b=scale_b)
+    layout = "plain" if ends is None else "contiguous" if len(a.shape) == 2 else "masked"
+    of_rank(3 if layout == "masked" else 2, a=a, c=c, scale_a=scale_a)
+    of_rank(2 if layout == "plain" else 3, b=b, scale_b=scale_b)
+    if layout != "masked":
+        a, c, scale_a = a[None], c[None], scale_a[None]
+    if layout == "plain":
+        b, scale_b = b[None], scale_b[None]
+    (matrices, m, k), (groups, n, _) = a.shape, b.shape
+    blocks_k, blocks_n = -(-k // BLOCK), -(-n // BLOCK)
+    wanted = dict(b=(groups, n, k), c=(matrices, m, n), scale_a=(matrices, m, blocks_k), scale_b=(groups, blocks_n, blocks_k))
+    for (name, shape), array in zip(wanted.items(), (b, c, scale_a, scale_b)):
+        if tuple(array.shape) != shape or layout == "masked" and matrices != groups:
+            raise ValueError(f"a is {_by(a.shape)}, so {name} should be {_by(shape)}; it is {_by(array.shape)}"
+                             + (f", and {matrices} matrices need as many of b" if layout == "masked" else ""))
+    if ends is not None:
+        of_rank(1, ends=ends)
+        one_of(("int32", ), ends=ends)
+        if ends.shape[0] != groups or strides(ends)[0] != 1 and groups != 1:
+            raise ValueError(f"ends has {ends.shape[0]} elements, {strides(ends)[0]} apart; it must have one for each of {groups} "
+                             "groups, one behind the other")
+    lying = scale_a.swapaxes(1, 2)
+    rows_for_tma(a=a, b=b, c=c, **{"scale_a, as it lies in memory,": lying})
+    if matrices > 1 and strides(c)[0] != m * strides(c)[1]:
+        raise ValueError(f"the matrices of c must lie one behind the other; they are {strides(c)[0]} elements apart, and each has "
+                         f"{m} rows of {strides(c)[1]}")
+    chosen = chosen or Configuration()
+    meta = chosen.meta(c.dtype.itemsize, layout)
+    next_group, next_column, next_step = strides(scale_b)
+    tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // chosen.bn)
+    rows = c.reshape(matrices * m, n) if matrices > 1 else c[0]
+    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK]),
+            ragged(rows, 64, BLOCK // meta["PIECES"]), described(lying, [1, 1, chosen.bm]), scale_b, next_group, next_column,
+            next_step, ends, groups, m, n, k)
+    return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
+
+
+def _by(shape) -> str:
+    return " x ".join(map(str, shape))
+
+
+def block_scaled_matmul(a, b, scale_a, scale_b, ends=None, out=None, out_dtype=None, chosen: Configuration | None = None):
+    """The product on the GPU that holds its tensors; arguments and errors as `arguments`, bf16 unless `out_dtype` says. Scales of a
+    that lie otherwise are copied. Rows in no group are not written: without `out` they are anything."""
+    import torch
+    on_one_gpu("block_scaled_matmul", a=a, b=b, scale_a=scale_a, scale_b=scale_b, **({} if out is None else {"out": out}),
+               **({} if ends is None else {"ends": ends}))
+    if out is None:
+        out = torch.empty(*a.shape[:-1], b.shape[-2], dtype=out_dtype or torch.bfloat16, device=a.device)
+    if scale_a.stride(-2) != 1 or scale_a.stride(-1) % 4:
+        rows = scale_a.shape[-2]
+        lying = torch.empty(*scale_a.shape[:-2], scale_a.shape[-1], -(-rows // 4) * 4, device=a.device)
+        scale_a = lying[..., :rows].mT.copy_(scale_a)
+    programs = torch.cuda.get_device_properties(a.device).multi_processor_count
+    grid, args, meta = arguments(a, b, out, scale_a, scale_b, programs, ends, chosen)
+    kernel[grid](*args, **meta)
+    return out

@@ -1,0 +1,22 @@
+"""Tensor descriptors of the library's operands.
+
+Input: a numpy or torch array and a block. Output: a `mimw.TensorDescriptor`. For example:
+
+    described(a, [128, 64])         blocks of a matrix whose rows TMA can read (`checks.rows_for_tma`)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mimw
+
+from .checks import strides
+
+
+def described(array: Any, block: list[int]) -> mimw.TensorDescriptor:
+    """The descriptor of a whole array. The stride of an extent of 1 says nothing, and may be what TMA refuses: it gets another."""
+    shape, *steps = list(map(int, array.shape)), *strides(array)
+    whole = 16 // array.dtype.itemsize
+    steps = [step if extent > 1 else -(-shape[-1] // whole) * whole for extent, step in zip(shape[:-1], steps)]
+    return mimw.TensorDescriptor(array, shape, [*steps, 1], block)
