@@ -66,15 +66,27 @@ class Operator:
             backward = backward or self._without_derivative
             torch.library.register_autograd(f"mimw::{self.name}", backward, setup_context=save, lib=_LIBRARY)
             self._graded = _graded(self.name, self._on_cuda, save, backward)
+            self._transformed = _transformed(self, save, backward)
         OPERATORS[self.name] = self
 
     def __call__(self, *args):
         """The operator of these arguments, in the schema's order; trailing ones may be left to their defaults in `run`, too."""
-        if torch.compiler.is_compiling() or self._mutates or not _is_plain(tensors := args[:self._tensors]):
+        if torch.compiler.is_compiling() or self._mutates:
             return self.op(*args)
+        if not _is_plain(tensors := args[:self._tensors]):
+            return self._listened_to(args)
         if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
             return self._graded.apply(*args)
         return self._on_cuda(*args)
+
+    def _listened_to(self, args: tuple):
+        """By the dispatcher; but torch.library's operators know no torch.func, and lose forward derivatives without a word."""
+        if torch.autograd.forward_ad._current_level >= 0 and any(map(_has_tangent, args[:self._tensors])):
+            raise NotImplementedError(f"mimw::{self.name} has no derivative in forward mode")
+        transform = _C._functorch.peek_interpreter_stack()
+        if transform is None or transform.key() is _C._functorch.TransformType.Functionalize:
+            return self.op(*args)
+        return self._transformed.apply(*args)
 
     def _on_cuda(self, *args):
         """`run` with the tensors' device as the current one, as torch's own operators have it."""
@@ -99,6 +111,25 @@ def _graded(name: str, run: Callable, save: Callable | None, backward: Callable)
 
     functions = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type(f"mimw::{name}", (torch.autograd.Function, ), functions)
+
+
+def _transformed(operator: Operator, save: Callable | None, backward: Callable) -> type:
+    """The autograd function of calls under torch.func's grad and vmap, which take one after the other off."""
+    def vmap(info, dims, *args):
+        """One call for each element of the batch."""
+        calls = [operator(*(x.select(dim, at) if dim is not None else x for x, dim in zip(args, dims)))
+                 for at in range(info.batch_size)]
+        if isinstance(calls[0], tuple):
+            return tuple(map(torch.stack, zip(*calls))), (0, ) * len(calls[0])
+        return torch.stack(calls), 0
+
+    functions = {"forward": operator.__call__, "setup_context": save or (lambda ctx, inputs, output: None), "backward": backward,
+                 "vmap": vmap}
+    return type(f"mimw::{operator.name}", (torch.autograd.Function, ), {name: staticmethod(one) for name, one in functions.items()})
+
+
+def _has_tangent(tensor: Tensor | None) -> bool:
+    return tensor is not None and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def _autocast(op, device_type: str, to: str | torch.dtype) -> Callable:
