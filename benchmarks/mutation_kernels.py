@@ -24,6 +24,7 @@ from mimw.kernels import (
     norm,
     norm_backward,
     skinny_gemm,
+    softmax,
     topk,
 )
 
@@ -266,6 +267,10 @@ def _gradients() -> tuple:
     rows, sums = (np.zeros(shape, np.float32) for shape in attention_backward.workspace(q, chosen))
     _, args, meta = attention_backward.arguments(q, k, v, do, dk, dv, rows, sums, True, chosen=chosen)
     return attention_backward.kernel, (1, 1, 1), args, meta
+def _library_softmax() -> tuple:
+    """Pairs of CTAs, three slots that two consumers take in turn, chunks that stick out of a row."""
+    (x, ) = _numbers((7, 168))
+    return softmax.arguments(x, np.zeros_like(x), chosen=softmax.Configuration("ring", 2, 64, 2, 4, 3, 2), room=1)
 
 
 CASES = (
@@ -299,6 +304,7 @@ CASES = (
          _experts_lists),
     Case("Norm, ring", "src/mimw/kernels/norm/kernel.py", _library_norm),
     Case("Norm backward, ring", "src/mimw/kernels/norm_backward/kernel.py", _library_norm_backward),
+    Case("Softmax, ring", "src/mimw/kernels/softmax/kernel.py", _library_softmax),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",

@@ -18,10 +18,11 @@ from .launching import SimulationWarning
 from .matmul import matmul
 from .moe_align import moe_align
 from .norm import layer_norm, rms_norm
+from .softmax import log_softmax, softmax
 from .sparse_mla import sparse_mla
 from .topk import topk
 
 __all__ = [
-    "SimulationWarning", "attention", "gather_matmul_scatter", "layer_norm", "matmul", "moe_align", "rms_norm", "sparse_mla",
-    "topk",
+    "SimulationWarning", "attention", "gather_matmul_scatter", "layer_norm", "log_softmax", "matmul",
+    "moe_align", "rms_norm", "softmax", "sparse_mla", "topk",
 ]

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from mimw.kernels import norm, norm_backward
-from mimw.kernels.norm import Configuration
-from mimw.kernels.norm.configs import power_of_two
+from mimw.kernels.norm.configs import plain_configuration
 
 from .launching import Launch, is_hopper
 from .operator import Operator
@@ -102,12 +101,6 @@ def _line(x: Tensor | None) -> Tensor | None:
     return None if x is None else x.reshape(-1).contiguous()
 
 
-def _anywhere(chosen: Configuration, n: int) -> Configuration:
-    """The same for a chip without clusters and bulk copies: plain Triton."""
-    block = min(power_of_two(n), 8192)
-    return Configuration("direct", 1, block, -(-n // block), 4 if block <= 1024 else 8, rows=chosen.rows if block <= 1024 else 1)
-
-
 def _run(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, dims: int,
          centred: bool) -> tuple[Tensor, ...]:
     key = look(x), *(None if one is None else look(one) for one in (residual, weight, bias)), eps, dims, centred
@@ -131,7 +124,7 @@ def _plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tenso
 
     kernel, grid, args, meta = made()
     if not is_hopper(x):
-        kernel, grid, args, meta = made(_anywhere(norm.direct_configuration(*two.shape), two.shape[1]))
+        kernel, grid, args, meta = made(plain_configuration(*two.shape))
     launch = Launch(x, kernel, grid, args, meta)
 
     def plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, ...]:
@@ -184,7 +177,7 @@ def _plan_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | 
     (rows, columns), dx = two.shape, dx.reshape(two.shape)
     chosen = norm_backward.chosen_for(two, dy_two, line, dx, more_two)
     if not is_hopper(x):
-        chosen = _anywhere(norm_backward.direct_configuration(rows, columns), columns)
+        chosen = plain_configuration(rows, columns)
     parts_shape = 2, norm_backward.parts_of(rows, columns, chosen) if dw or db else 0, columns
     parts = torch.empty(parts_shape, dtype=torch.float32, device=device)
     made = norm_backward.arguments(two, dy_two, line, None if mean is None else mean.reshape(-1), rstd.reshape(-1), dx,

@@ -102,6 +102,13 @@ def direct_configuration(rows: int, n: int) -> Configuration:
     return Configuration("direct", ctas, block, -(-n // (ctas * block)), 4 if block <= 1024 else 8 if block <= 8192 else 16)
 
 
+def plain_configuration(rows: int, n: int) -> Configuration:
+    """The direct form for chips without clusters and bulk copies: plain Triton."""
+    block = min(power_of_two(n), LONGEST // 2)
+    each = min(4096 // block, power_of_two(rows)) if n <= 2048 else 1
+    return Configuration("direct", 1, block, -(-n // block), 4 if block <= 1024 else 8, rows=each)
+
+
 @cache
 def _measured() -> dict[tuple[bool, int, int, int], Configuration]:
     """The fastest found on the chip that the file names."""

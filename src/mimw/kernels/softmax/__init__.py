@@ -1,0 +1,96 @@
+"""Softmax and log-softmax over the last dimension for Hopper, and their gradient: bf16, fp16 and fp32, rows of any length.
+
+Input: x (rows, N). Output: y (rows, N), of x's type or another one. For example:
+
+    softmax(x), softmax(x, log=True)            of a torch tensor of a GPU
+    arguments(x, y)                             (kernel, grid, args, meta) of a launch or `mimw.simulate`, numpy or torch
+    gradient_arguments(y, dy, dx)               the same of the gradient
+"""
+
+from __future__ import annotations
+
+from ..checks import of_rank, on_one_gpu
+from ..norm import TYPES, UNIT_BYTES, address, strides_of, type_of
+from .configs import Configuration, configuration, gradient_configuration
+from .direct import softmax_direct, softmax_gradient
+from .kernel import softmax as kernel
+
+__all__ = ["Configuration", "arguments", "configuration", "gradient_arguments", "gradient_configuration", "kernel", "softmax",
+           "softmax_direct", "softmax_gradient"]
+
+
+def arguments(x, y, log: bool = False, chosen: Configuration | None = None, room: int | None = None) -> tuple:
+    """(kernel, grid, args, meta) of the launch that computes the softmax of each row.
+
+    args:      x, y    (rows, N), columns contiguous; fp16, bf16 or fp32, each of its own type
+               log     the logarithm of the softmax
+               chosen  by default the one for rows, N and type
+               room    clusters that the GPU runs at a time; by default those of an H200
+    errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
+    """
+    rows, n = _checked(x=x, y=y)
+    unit = UNIT_BYTES // x.dtype.itemsize
+    x_row, y_row = strides_of(x)[0], strides_of(y)[0]
+    bulk = not (n % unit or x_row % unit or y_row % unit or address(x) % UNIT_BYTES or address(y) % UNIT_BYTES)
+    chosen = chosen or configuration(rows, n, x.dtype.itemsize, bulk)
+    if chosen.form == "direct":
+        grid, meta = _direct(rows, n, chosen)
+        return softmax_direct, grid, (x, y, rows, n, x_row, y_row), meta | dict(LOG=log)
+    if not bulk:
+        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
+                         f"{x_row} and {y_row} apart, are not: choose the direct form")
+    if not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
+        raise ValueError(f"rows of {n} elements do not fit: the ring takes {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x "
+                         f"{chosen.chunks}")
+    meta = dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, CLUSTER=chosen.ctas, STAGES=chosen.stages, LOG=log,
+                CONSUMERS=chosen.consumers, EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, num_warps=chosen.warps)
+    if chosen.ctas > 1:
+        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    return kernel, (chosen.ctas * chosen.clusters(rows, room), ), (x, y, rows, n // unit, x_row // unit, y_row // unit), meta
+
+
+def gradient_arguments(y, dy, dx, log: bool = False, chosen: Configuration | None = None) -> tuple:
+    """(kernel, grid, args, meta) of the launch that fills dx, of the softmax y of x, or of its logarithm, and the gradient dy of y.
+
+    args:      y, dy, dx   (rows, N), columns contiguous; fp16, bf16 or fp32, each of its own type
+    errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
+    """
+    rows, n = _checked(y=y, dy=dy, dx=dx)
+    grid, meta = _direct(rows, n, chosen or gradient_configuration(rows, n))
+    steps = (strides_of(matrix)[0] for matrix in (y, dy, dx))
+    return softmax_gradient, grid, (y, dy, dx, rows, n, *steps), meta | dict(LOG=log)
+
+
+def _direct(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int], dict]:
+    """Grid and compile-time arguments of a direct form."""
+    if n > chosen.ctas * chosen.chunk * chosen.chunks:
+        raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
+    meta = dict(ROWS_EACH=chosen.rows, BLOCK=chosen.chunk, LOOPS=chosen.chunks, CLUSTER=chosen.ctas, num_warps=chosen.warps)
+    if chosen.ctas > 1:
+        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    return (chosen.ctas * -(-rows // chosen.rows), ), meta
+
+
+def _checked(**matrices) -> tuple[int, int]:
+    """Rows and columns of matrices of one shape."""
+    of_rank(2, **matrices)
+    first = next(iter(matrices.values()))
+    shape = tuple(map(int, first.shape))
+    for name, matrix in matrices.items():
+        if type_of(matrix) not in TYPES:
+            raise ValueError(f"{name} is {matrix.dtype}; it may be {', '.join(TYPES)}")
+        if tuple(matrix.shape) != shape or shape[1] > 1 and strides_of(matrix)[1] != 1:
+            raise ValueError(f"{name} must be {shape} with contiguous columns; its shape is {tuple(matrix.shape)}, its strides "
+                             f"{strides_of(matrix)}")
+    return shape
+
+
+def softmax(x, log: bool = False, out_dtype=None, chosen: Configuration | None = None):
+    """Softmax of the rows of x (rows, N) on the GPU that holds them, or its logarithm; as `arguments`."""
+    import torch
+    on_one_gpu("softmax", x=x)
+    of_rank(2, x=x)
+    y = torch.empty(x.shape, dtype=out_dtype or x.dtype, device=x.device)
+    launch, grid, args, meta = arguments(x, y, log, chosen)
+    launch[grid](*args, **meta)
+    return y
