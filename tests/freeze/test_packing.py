@@ -46,6 +46,7 @@ def test_freezing_compiles_and_launches_nothing(scaled):
     assert gpu.launches == [] and frozen.compiled.function == 2
     assert (frozen.grid, frozen.device) == ((4, 2), 0)
     assert frozen.parameters == ("x", "y", "n", "stride", "factor", "bias", "double")
+    assert "launch(stream, x, y, n, stride, factor, bias, double)" in frozen.launch.__doc__
     assert repr(frozen) == "<frozen launch of scale(x, y, n, stride, factor, bias, double) on grid (4, 2), device 0>"
 
 

@@ -77,6 +77,8 @@ class FrozenLaunch:
             self._scope = call.__globals__
         call.__name__ = call.__qualname__ = f"frozen launch of {route.fn.__name__}"
         launch.__name__ = launch.__qualname__ = f"{call.__name__}, launch"
+        call.__doc__ = f"Launch {route.fn.__name__} as frozen: {route.asked}, without values as frozen; stream= where."
+        launch.__doc__ = f"Launch {route.fn.__name__} unchecked: launch(stream, {', '.join(route.taken)}), arrays as addresses."
         setattr(self, "__call__", call)     # noqa: B010  a slot: calling the handle is calling this function
         self.launch = launch
 
