@@ -19,8 +19,18 @@ from __future__ import annotations
 from ..triton_port.codegen import base_value, flatten_values_to_ir, unflatten_ir_values
 
 
-class DistinctCarries:
-    """Mixin over Triton's `CodeGenerator`, for our recorder and for Triton's own builder alike."""
+class SteadyTypes:
+    """Mixin over Triton's `CodeGenerator`: what a loop carries keeps its type, also where it is no tensor."""
+
+    def _verify_loop_carried_variable(self, name, loop_value, live_value):
+        super()._verify_loop_carried_variable(name, loop_value, live_value)
+        if loop_value.type != live_value.type:  # of the kind and in the words of Triton's own complaint
+            raise AssertionError(f"Loop-carried variable {name} has initial type {live_value.type} but is re-assigned to "
+                                 f"{loop_value.type} in loop! Please make sure that the type stays consistent.")
+
+
+class DistinctCarries(SteadyTypes):
+    """Mixin over Triton's `CodeGenerator` with Triton's own builder; our recorder finds carries otherwise (`frontend.loops`)."""
 
     def _find_carries(self, node, liveins, ignore=frozenset()):
         distinct, originals = self._give_aliases_their_own_handles(liveins)
@@ -45,9 +55,3 @@ class DistinctCarries:
                 distinct[name] = next(unflatten_ir_values(fresh, [value.type]))
             seen.update(handle.id() for handle in handles)
         return distinct, originals
-
-    def _verify_loop_carried_variable(self, name, loop_value, live_value):
-        super()._verify_loop_carried_variable(name, loop_value, live_value)
-        if loop_value.type != live_value.type:  # of the kind and in the words of Triton's own complaint
-            raise AssertionError(f"Loop-carried variable {name} has initial type {live_value.type} but is re-assigned to "
-                                 f"{loop_value.type} in loop! Please make sure that the type stays consistent.")

@@ -15,10 +15,10 @@ Triton makes scalars of all constants that are assigned plainly, so that loops m
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 
 from ..language.kept import KeptConstant
 from ..triton_port.codegen import constexpr, triton_tuple
+from .assigned import assigned
 
 _NUMBERS = (bool, int)
 
@@ -72,13 +72,13 @@ class KeptConstants:
 
     def _find_carries(self, node, liveins, ignore=frozenset()):
         """Asked once the loop is known to be one at run time, where building goes on before it."""
-        self._make_scalars(_assigned([*node.body, *node.orelse]), liveins)
+        self._make_scalars(assigned([*node.body, *node.orelse]), liveins)
         return super()._find_carries(node, liveins, ignore)
 
     def visit_then_else_blocks(self, node, liveins, then_block, else_block):
         """A name that both branches assign gets its value from the `if`."""
         before = self._at_run_time
-        then, otherwise = _assigned(node.body), _assigned(node.orelse)
+        then, otherwise = assigned(node.body), assigned(node.orelse)
         self._make_scalars(then | otherwise, liveins)
         self._at_run_time |= then & otherwise
         try:
@@ -92,13 +92,3 @@ class KeptConstants:
         for name in sorted(constant):
             liveins[name] = self.lscope[name] = self.semantic.to_tensor(liveins[name])
         self._at_run_time |= constant
-
-
-def _assigned(statements: Iterable[ast.stmt]) -> set[str]:
-    """The names that statements assign; those annotated as constexpr are Triton's to refuse."""
-    found = set()
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found.add(node.id)
-    return found

@@ -30,9 +30,9 @@ from ..triton_port.codegen import (
     parse,
     tensor_descriptor_base,
 )
-from .carries import DistinctCarries
 from .comprehensions import Comprehensions
 from .constants import KeptConstants
+from .loops import LoopsOnce
 from .partitions import PartitionRegions
 from .recorder import Recorder
 from .returns import StructuredReturns
@@ -41,7 +41,7 @@ from .task_names import TaskNames
 from .tasks import TaskRegions
 
 
-class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, KeptConstants, StructuredReturns, DistinctCarries,
+class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, KeptConstants, LoopsOnce, StructuredReturns,
                       CodeGenerator):
     """Walks one function (the kernel or a helper) and records its ops."""
 
@@ -125,7 +125,6 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
             callers=(*self.callers, call), options=self.builder.options, codegen_fns=self.builder.codegen_fns,
             module_map=self.builder.module_map, file_name=fn.file_name, begin_line=fn.def_file_line_number,
             begin_col=fn.def_file_col_number)
-        callee._loop_carry_discovery_depth = self._loop_carry_discovery_depth
         saved = self.builder.enter_function(fn.__name__)
         try:
             return callee.record_body(values)

@@ -35,14 +35,11 @@ class PartitionRegions:
     """Mixin over Triton's `CodeGenerator`, beside `TaskRegions`."""
 
     def record_partitions(self, calls: list[tuple], tasks: list[Task]):
-        """Record each (function, arguments) as the body of a task, the default one's first; its value is the result.
-
-        A search for loop-carried names needs that value only, and so does a region without workers.
-        """
+        """Record each (function, arguments) as the body of a task, the default one's first; its value is the result."""
         if self.task is not None:
             raise ValueError("tle.gpu.warp_specialize: regions do not nest, and this is called inside a partition")
         (function, arguments), *workers = calls
-        if self._loop_carry_discovery_depth or not workers:
+        if not workers:
             return self._partition(function, arguments, tasks[0])
         point, location = self._get_insertion_point_and_loc()
         blocks, results = [], []

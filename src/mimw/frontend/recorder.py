@@ -47,6 +47,7 @@ class Recorder(Recording):
         self.launch_facts = LaunchFacts()
         self.task: Task | None = None  # the task whose body is being recorded
         self.warned: set = set()  # what the author has been told of, and where
+        self.carried: dict[tuple, set[str]] = {}  # (loop, calls that led there) -> what it carries, where that was guessed wrong
 
     # ---- where we are -----------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class TaskNames:
             raise TaskError(f"`{node.id}` is not defined after the task region: it was assigned only in a task, where it stays",
                             here, left, hint=f"assign `{node.id}` before the region, or hand the value over in a buffer: "
                             "tlx.local_store in the task, tlx.local_load behind the region") from None
-        if not self._loop_carry_discovery_depth and (node.id, here) not in self.builder.warned:
+        if (node.id, here) not in self.builder.warned:
             self.builder.warned.add((node.id, here))
             self._warn(node.id, here, left)
         return value

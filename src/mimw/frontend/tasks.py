@@ -159,8 +159,6 @@ class TaskRegions:
         self.leave_region(assigned)
 
     def _record_region(self, instances: list[Instance], region):
-        if self._loop_carry_discovery_depth:
-            return  # tasks change no outer name, so a search for loop-carried names need not look inside
         outer, definitions = self.lscope, self.local_defs
         point, location = self._get_insertion_point_and_loc()
         blocks, assigned = [], {}

@@ -29,3 +29,14 @@ def number_of(value) -> int | None:
     """The number of the recorded op that a value of a module comes from, None for what no recorded op made."""
     found = NUMBER.search(str(value.get_loc()))
     return int(found[1]) if found else None
+
+
+def number_at(location) -> int:
+    """The number of the recorded op in an MLIR location, -1 if there is none; of a fusion, the first of its numbers."""
+    name = location.get_name()
+    if name is None:
+        text = str(location)
+        found = NUMBER.search(text) if text.startswith("loc(fused") else None
+        return int(found[1]) if found else -1
+    number = name.rpartition(".")[2]
+    return int(number) if number.isdecimal() and len(number) < len(name) else -1

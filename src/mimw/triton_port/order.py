@@ -1,4 +1,4 @@
-"""The order of effects in a TTGIR module, read from its text, and how the order after Triton's passes may differ from before.
+"""The order of effects in a TTGIR module, read from its ops.
 
 Input: a module whose ops carry the numbers of the recorded ops (`numbers.numbered`), and the numbers of the ops with an effect.
 Output: `Effects`, a tree of these numbers in the loops, `if`s and task regions that hold them. An example:
@@ -9,21 +9,23 @@ Output: `Effects`, a tree of these numbers in the loops, `if`s and task regions 
     }                                                  op 5
 
 What may become of the order is judged by `mimw.passes.same_order`, which knows nothing of MLIR.
+
+The ops are read by a walk through the module, not from its text, whose printing takes ten times as long. Nothing is lost by that:
+the walk comes to every op of every region, where of a text lines have to be understood; and names, operands and locations (also of
+ops without results) are MLIR's own answers, where a name in a text is the printer's, which may use it again in another task.
+`tests/triton_port/test_numbers.py` holds the numbers of a walk against those of the text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from triton._C.libtriton import ir as mlir
 
+from .numbers import number_at
 from .text import ModuleText, located, module_of
-
-_OP = re.compile(r'^(?:(%[^=]*) = )?"?([a-z_]\w*(?:\.[\w.]+)?)"?')
-_VALUE = re.compile(r"%[\w.$#-]+")
 
 _FREE_DIALECTS = ("arith.", "math.", "ub.", "cf.", "builtin.", "llvm.mlir.")
 _FREE = frozenset((
@@ -35,7 +37,8 @@ _FREE = frozenset((
     "ttng.reinterpret_tensor_descriptor", "ttng.tmem_alloc", "ttng.tmem_subslice", "scf.condition", "scf.yield",
 ))
 _VIEWS = ("ttg.memdesc_", )
-_STRUCTURES = {"scf.for": "loop", "scf.while": "loop", "scf.if": "if", "ttg.warp_specialize": "tasks"}
+_PARTITIONS = "ttg.warp_specialize.partitions"  # the op in the second region of a `ttg.warp_specialize`, with all but the default
+_STRUCTURES = {"scf.for": "loop", "scf.while": "loop", "scf.if": "if", "ttg.warp_specialize": "tasks", _PARTITIONS: "partitions"}
 _ALLOCATIONS = ("ttg.local_alloc", "ttng.tmem_alloc")
 _FENCE = "ttng.fence_async_shared"
 _MARKED = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.local_load", "ttg.local_gather", "ttng.tmem_load")
@@ -119,57 +122,56 @@ class Effects:
         self.fences: set[int] = set()
         self.loads: set[int] = set()
         self.reads: set[int] = set()
-        self.roots: dict[str, str] = {}            # view -> what it is a view of
-        self.buffers: dict[str, int | None] = {}   # allocation -> its number, None for one that Triton made
-        self.nodes: list[Node] = []
-        self.text = ModuleText(module)
-        self._read()
+        self.roots: dict[int, int] = {}            # view -> what it is a view of
+        self.buffers: dict[int, int | None] = {}   # allocation -> its number, None for one that Triton made
+        self._inside: dict[int, list[Node]] = {}   # region -> its nodes, until the op around it is met
+        self._builder = mlir.builder(module.context)
+        module.walk(self._look)
+        (self.nodes, ) = self._inside.values()
 
-    def _read(self) -> None:
-        blocks, opened = [self.nodes], []  # where nodes go; per open brace: the structure that it belongs to, or None
-        for line in self.text.lines:
-            text = line.strip()
-            if not text or text[0] == "#" or text.startswith(("//", "^bb")):
-                continue
-            code, location = located(text)
-            opens, closes = code.endswith("{"), code[0] == "}"
-            name, results, rest = _parts(code)
-            if closes:
-                node = opened.pop()
-                if node is not None:
-                    blocks.pop()
-                    if not opens and location:
-                        node.number = self.text.number(location)
-                if opens:  # `} else {`, `} do {`, `}, {`
-                    self._open(node, blocks, opened)
-            elif name == "default" or name.startswith("partition"):  # the regions of the tasks that were begun before
-                self._open(blocks[-1][-1], blocks, opened)
-            elif name in _STRUCTURES:
-                node = Node(_STRUCTURES[name], self.text.number(location) if location else -1)
-                blocks[-1].append(node)
-                if opens:
-                    self._open(node, blocks, opened)
-            elif opens:
-                opened.append(None)
-            elif location and name:
-                self._op(blocks[-1], results, name, rest, self.text.number(location))
-
-    @staticmethod
-    def _open(node: Node | None, blocks: list, opened: list) -> None:
-        opened.append(node)
-        if node is not None:
-            node.blocks.append([])
-            blocks.append(node.blocks[-1])
-
-    def _op(self, block: list[Node], result: str, name: str, rest: str, number: int) -> None:
-        if name.startswith(_VIEWS):
-            self.roots[result] = _VALUE.search(rest)[0]
+    def _look(self, op) -> None:
+        """Note one op. The walk comes to an op after the ops in its regions, and to the module's own op at the end."""
+        name = op.get_name()
+        if regions := op.get_num_regions():
+            self._structure(op, name, [op.get_region(index) for index in range(regions)])
         elif name in _ALLOCATIONS:
-            self.buffers[result] = number if number in self.memory else None
-        elif name in _TENSOR_CORE and number not in self.effects:
-            if any(self._buffer(value) is not None for value in _memory_operands(rest)):
+            number = self._number(op)
+            self.buffers[op.get_result(0).id()] = number if number in self.memory else None
+        elif name.startswith(_VIEWS):
+            self.roots[op.get_result(0).id()] = op.get_operand(0).id()
+        elif name not in _FREE and not name.startswith(_FREE_DIALECTS):
+            self._op(op, name)
+
+    def _number(self, op) -> int:
+        """The number of the recorded op that an op comes from; -1 if there is none. Triton's builder takes the location of the op
+        that it is set behind: so there is one of ops without results, too, which no value tells of."""
+        self._builder.set_insertion_point_after(op)
+        return number_at(self._builder.get_loc())
+
+    def _around(self, op) -> list[Node]:
+        """The nodes of the region that an op stands in."""
+        block = op.get_block()
+        return self._inside.setdefault(block.get_parent().id() if block is not None else 0, [])
+
+    def _structure(self, op, name: str, regions: list) -> None:
+        """An op with regions. One that is no loop, `if` or region of tasks has its nodes in the place where it stands."""
+        blocks = [self._inside.pop(region.id(), []) for region in regions if not region.empty()]
+        around, kind = self._around(op), _STRUCTURES.get(name)
+        if kind is None:
+            around += [node for block in blocks for node in block]
+        elif kind == "tasks":
+            default, partitions = blocks
+            around.append(Node(kind, self._number(op), [default, *(block for node in partitions for block in node.blocks)]))
+        else:
+            around.append(Node(kind, self._number(op), blocks))
+
+    def _op(self, op, name: str) -> None:
+        number = self._number(op)
+        if name in _TENSOR_CORE and number not in self.effects:
+            operands = (op.get_operand(0), op.get_operand(1))  # A and B
+            if any(str(value.get_type()).startswith("!ttg.memdesc") and self._buffer(value) is not None for value in operands):
                 self.held.add(number)
-        if name in _FREE or name.startswith((*_FREE_DIALECTS, *_VIEWS)) or "pure = true" in rest:
+        if op.get_bool_attr("pure"):  # of assembly
             return
         if name == _FENCE:  # the pass fence_insertion puts in more, each as early as what the fence is for allows
             if self.before is None:
@@ -184,32 +186,21 @@ class Effects:
                 others = frozenset(self.before.loads)
                 number = min(others, default=number)
         elif name in _READS:
-            buffer = self._buffer(_VALUE.search(rest)[0])
-            if buffer is None:
+            if self._buffer(op.get_operand(0)) is None:
                 return  # of a copy of Triton's own
             if self.before is None:
                 self.reads.add(number)
             elif number not in self.before.reads:
                 others = frozenset(self.before.reads)
                 number = min(others, default=number)
-        if (number in self.effects or others) and not (block and block[-1].kind == "op" and block[-1].number == number):
-            block.append(Node("op", number, others=others))
+        if number in self.effects or others:
+            block = self._around(op)
+            if not (block and block[-1].kind == "op" and block[-1].number == number):
+                block.append(Node("op", number, others=others))
 
-    def _buffer(self, value: str) -> int | None:
+    def _buffer(self, value) -> int | None:
         """The number of the author's buffer that a value is or shows; -1 for one that came into a task, None for Triton's own."""
-        while value in self.roots:
-            value = self.roots[value]
-        return self.buffers.get(value, -1)
-
-
-def _parts(code: str) -> tuple[str, str, str]:
-    """(name, first result, what follows the name) of one line of code."""
-    found = _OP.match(code)
-    return (found[2], re.split("[:,]", found[1] or "")[0].strip(), code[found.end():]) if found else ("", "", "")
-
-
-def _memory_operands(rest: str) -> list[str]:
-    """Those of a tensor-core op's operands A and B that are memory, not tiles: its types stand in the order of its operands."""
-    values, _, types = rest.partition(" : ")
-    kinds = re.findall(r"tensor<|!ttg\.memdesc<", types)
-    return [value for value, kind in zip(_VALUE.findall(values)[:2], kinds) if kind != "tensor<"]
+        key = value.id()
+        while key in self.roots:
+            key = self.roots[key]
+        return self.buffers.get(key, -1)
