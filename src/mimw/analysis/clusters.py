@@ -12,7 +12,7 @@ from ..ir import Program
 
 def crosses_ctas(program: Program) -> bool:
     """True if any CTA may touch another one."""
-    return any(op.row.peers for op in program.walk())
+    return bool(program.where(lambda row: row.peers))
 
 
 # The trait `clusters_only`: st.async, and cp.async.bulk between two CTAs' shared memory. Of all instructions for other CTAs these
@@ -20,4 +20,4 @@ def crosses_ctas(program: Program) -> bool:
 # (seen on an H200, CUDA C++ programs of one instruction each; the driver's documents do not say it).
 def forms_clusters(program: Program) -> bool:
     """True if the kernel has to be launched in clusters, of one CTA if need be."""
-    return any("clusters_only" in op.row.traits for op in program.walk())
+    return bool(program.where(lambda row: "clusters_only" in row.traits))

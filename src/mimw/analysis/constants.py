@@ -20,12 +20,19 @@ _DEPTH = 200  # an unrolled counter is a chain of additions; beyond this a value
 def constant_of(uses: Uses, value: Value | int | None, rank: int | None = None) -> int | None:
     """The number that `value` always is, or None. An i1 is 0 or 1. With `rank`, the number that it always is in that CTA of its
     cluster."""
-    return _Evaluator(uses, in_loops=False, rank=rank).number(value, 0)
+    return _evaluator(uses, False, rank).number(value, 0)
 
 
 def first_value(uses: Uses, value: Value | int | None) -> int | None:
     """The number that `value` is in the first round of every loop around it, or None."""
-    return _Evaluator(uses, in_loops=True).number(value, 0)
+    return _evaluator(uses, True, None).number(value, 0)
+
+
+def _evaluator(uses: Uses, in_loops: bool, rank: int | None) -> _Evaluator:
+    """The one of these questions: what it has found for one value helps with all others that follow from that."""
+    if (found := uses.known.get(("numbers", in_loops, rank))) is None:
+        found = uses.known["numbers", in_loops, rank] = _Evaluator(uses, in_loops, rank)
+    return found
 
 
 def never_runs(uses: Uses, op: Op) -> bool:
@@ -52,15 +59,24 @@ class _Evaluator:
     def __init__(self, uses: Uses, in_loops: bool, rank: int | None = None):
         self.uses, self.in_loops, self.rank = uses, in_loops, rank
         self.known: dict[Value, int | None] = {}
+        self.cut = False    # the chain of this question was too long: what is unknown for it may be known for another one
 
     def number(self, value, depth: int) -> int | None:
         if not isinstance(value, Value):
             return int(value) if isinstance(value, int) else None
-        if depth > _DEPTH or not isinstance(value.type, Scalar) or value.type.is_float:
+        if value in self.known:
+            return self.known[value]
+        if not isinstance(value.type, Scalar) or value.type.is_float:
             return None
-        if value not in self.known:
-            self.known[value] = _in_range(self.compute(value, depth + 1), value.type.bits)
-        return self.known[value]
+        if depth > _DEPTH:
+            self.cut = True
+            return None
+        if depth == 0:
+            self.cut = False
+        found = _in_range(self.compute(value, depth + 1), value.type.bits)
+        if found is not None or not self.cut:
+            self.known[value] = found
+        return found
 
     def compute(self, value: Value, depth: int) -> int | None:
         op = self.uses.definition[value]

@@ -23,7 +23,7 @@ def clc_side(op: Op) -> str:
 
 def empty_of(program: Program, root: Value) -> Op | None:
     """The `alloc_barriers` of the empty barriers of the context to which the array `root` belongs; None if it is of no context."""
-    makers = [op for op in program.walk() if op.row.allocates == "barriers" and clc_side(op)]
+    makers = [op for op in program.where(lambda row: row.allocates == "barriers") if clc_side(op)]
     own = next((op for op in makers if op.result is root), None)
     return own and next((op for op in makers if clc_side(op) == EMPTY and op.site == own.site), None)
 

@@ -22,6 +22,7 @@ from ..ir import Barrier, Buffer, Op, Program, Storage
 
 STAGES, UNROLL = "tt.num_stages", "tt.loop_unroll_factor"  # Triton's attributes of a loop
 
+_NO_MEMORY = frozenset(("pure", "control", "debug"))  # effects of ops that are free, whatever else their rows say
 _ORDERED = ("ACQUIRE", "RELEASE")  # the parts of a memory order's name that make an atomic order other accesses
 
 
@@ -36,7 +37,7 @@ class Order(Enum):
 def order_of(op: Op) -> Order:
     """The order of one op, its regions left out, by its row of the op table."""
     row = op.row
-    if _is_pure(op) or not row.effects - {"pure", "control", "debug"}:
+    if _is_pure(op) or not row.effects - _NO_MEMORY:
         return Order.FREE
     by_descriptor = any(operand == "descriptor" for operand, _ in row.touches) and not row.ours
     if row.effects & {"sync", "async"} or "assembly" in row.traits or by_descriptor:
@@ -60,7 +61,8 @@ def memory_order(op: Op) -> str:
 
 def orders(program: Program) -> dict[int, Order]:
     """The order of each op that is not free, by the op's number in program order (`number, op in enumerate(program.walk())`)."""
-    found = {number: order_of(op) for number, op in enumerate(program.walk())}
+    asked = frozenset(program.where(lambda row: row.effects - _NO_MEMORY))
+    found = {number: order_of(op) for number, op in enumerate(program.walk()) if op in asked}
     return {number: order for number, order in found.items() if order is not Order.FREE}
 
 
@@ -80,7 +82,7 @@ class LoopPlan:
 def loop_plans(program: Program) -> list[LoopPlan]:
     """A plan for each `for` loop, outer loops first. What an inner loop holds, the outer loop holds."""
     return [LoopPlan(op, next((inner for inner in op.walk() if inner is not op and _keeps_loop(inner)), None))
-            for op in program.walk() if op.name == "for"]
+            for op in program.named("for")]
 
 
 def _keeps_loop(op: Op) -> bool:
@@ -109,10 +111,9 @@ def may_pipeline(program: Program) -> bool:
 def why_not_pipelined(program: Program) -> Op | None:
     """The op for whose sake Triton may pipeline no loop of the kernel, or None."""
     unrolled = (plan.loop for plan in loop_plans(program) if not plan.may_pipeline and UNROLL in plan.loop.attrs)
-    waits = (op for op in program.walk() if op.name == "async_wait")
-    return next(unrolled, None) or next(waits, None)
+    return next(unrolled, None) or next(iter(program.named("async_wait")), None)
 
 
 def may_sink_reads(program: Program) -> bool:
     """True if Triton may move reads of shared memory into loops, to their only use: there is no read of the author's to move."""
-    return not any(("buffer", "read") in op.row.touches for op in program.walk())
+    return not program.where(lambda row: ("buffer", "read") in row.touches)

@@ -126,5 +126,5 @@ def pipe_arrays(program: Program, root: Value) -> tuple[Value, ...]:
 
 def pipe_sides(program: Program) -> dict[Value, PipeSide]:
     """The arrays of barriers of all pipes."""
-    sides = {op.result: pipe_side(op) for op in program.walk() if op.row.allocates == "barriers"}
+    sides = {op.result: pipe_side(op) for op in program.where(lambda row: row.allocates == "barriers")}
     return {root: side for root, side in sides.items() if side is not None}

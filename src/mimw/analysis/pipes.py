@@ -29,7 +29,7 @@ def label_of(name: str, site) -> str:
 
 
 def _pipes_of(program: Program) -> dict[Value, Op]:
-    found = {op.result: op for op in program.walk() if op.name == "pipe_make"}
+    found = {op.result: op for op in program.named("pipe_make")}
     handed = [carry for carry in all_carries(program) if isinstance(carry.target.type, Pipe)] if found else []
     known = -1
     while known != len(found):

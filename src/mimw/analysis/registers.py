@@ -45,7 +45,7 @@ class TaskRegisters:
 
 def regions(program: Program) -> tuple[Op, ...]:
     """The kernel's task regions in program order."""
-    return tuple(op for op in program.walk() if op.name == "warp_specialize")
+    return program.named("warp_specialize")
 
 
 def own_regions(program: Program) -> tuple[Op, ...]:

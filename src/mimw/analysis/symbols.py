@@ -29,20 +29,24 @@ class Symbols:
 
     def __init__(self, uses: Uses):
         self.uses = uses
+        self.found: dict = uses.known.setdefault("symbols", {})     # each answer is found once for the program
 
     def of(self, value: Value | int | None) -> Signature | None:
         """The signature of a scalar."""
-        return self._attempt(lambda walk: walk.value(value))
+        return self._attempt(value, lambda walk: walk.value(value))
 
     def loops(self, op: Op) -> tuple[Signature, ...] | None:
         """The signatures of the loops around `op`, outermost first: how often `op` is passed, apart from conditions."""
-        return self._attempt(lambda walk: tuple(walk.loop(loop) for loop in self.uses.loops(op)))
+        loops = self.uses.loops(op)
+        return self._attempt(loops, lambda walk: tuple(walk.loop(loop) for loop in loops))
 
-    def _attempt(self, question):
-        try:
-            return question(_Walk(self.uses))
-        except _Unknown:
-            return None
+    def _attempt(self, about, question):
+        if about not in self.found:
+            try:
+                self.found[about] = question(_Walk(self.uses))
+            except _Unknown:
+                self.found[about] = None
+        return self.found[about]
 
 
 class _Unknown(Exception):

@@ -11,21 +11,20 @@ Input: a program. Output: its `Uses`, kept with the program. For example:
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from ..ir import Block, Op, Program, Site, Task, Value
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """`op` takes the value as `op.operands[index]`."""
 
     op: Op
     index: int
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """Where an op or block argument stands: in `block`, number `index` of those of `parent` (None: the kernel's body)."""
 
     block: Block
@@ -54,7 +53,7 @@ class Uses:
         self.definition: dict[Value, Op | None] = {param.value: None for param in program.params}
         self.argument: dict[Value, Location] = {}
         self.place: dict[Op, Location] = {}
-        self._uses: dict[Value, list[Use]] = defaultdict(list)
+        self.known: dict = {}       # what analyses of scalars keep, each under a key of its own
         self._index(Location(program.body, None, 0))
 
     def _index(self, place: Location) -> None:
@@ -64,13 +63,20 @@ class Uses:
             self.position[op] = len(self.ops)
             self.ops.append(op)
             self.place[op] = place
-            for index, operand in enumerate(op.operands):
-                self._uses[operand].append(Use(op, index))
             for result in op.results:
                 self.definition[result] = op
             for index, block in enumerate(op.blocks):
                 self._index(Location(block, op, index))
             self.last[op] = len(self.ops) - 1
+
+    @cached_property
+    def _uses(self) -> dict[Value, list[Use]]:
+        """Made when uses are asked for: most questions go from a value to where it comes from."""
+        found: dict[Value, list[Use]] = defaultdict(list)
+        for op in self.ops:
+            for index, operand in enumerate(op.operands):
+                found[operand].append(Use(op, index))
+        return found
 
     def of(self, value: Value) -> tuple[Use, ...]:
         """The uses of a value in program order."""

@@ -9,6 +9,7 @@ They are Triton's own defaults, so its passes (coalesce, remove_layout_conversio
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from ..ir.layouts import Blocked, NvmmaShared, SharedLayout, SwizzledShared
@@ -17,6 +18,7 @@ from ..ir.types import Element
 _NVMMA_BITS = (8, 16, 32)
 
 
+@lru_cache(maxsize=4096)
 def default_blocked(shape: tuple[int, ...], num_warps: int, warp_size: int = 32) -> Blocked:
     """One element a thread, the last dimension fastest, lanes and warps given out from the fastest dimension on.
 

@@ -13,8 +13,10 @@ the ops of one kernel in one program, with the names and lines of the user.
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from types import MethodType
 
+from ..language.binding import binder
 from ..language.descriptor_methods import descriptor_store
 from ..language.names import no_such_name
 from ..language.parts import Parts
@@ -39,6 +41,12 @@ from .returns import StructuredReturns
 from .semantic import Semantic
 from .task_names import TaskNames
 from .tasks import TaskRegions
+
+_binder = lru_cache(maxsize=1024)(lambda fn: binder(fn.signature))
+
+
+def _mangled(types) -> list[str]:
+    return [type_.mangle() for type_ in types]
 
 
 class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, KeptConstants, LoopsOnce, StructuredReturns,
@@ -114,11 +122,10 @@ class KernelGenerator(TaskNames, TaskRegions, PartitionRegions, Comprehensions, 
 
     def call_JitFunction(self, fn, args, kwargs, caller_context=None):
         """Record the helper's body right here."""
-        bound = fn.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        values = {name: normalize_value(bound.arguments[name]) for name in fn.arg_names}
-        call = (fn, tuple(value.type.mangle() for value in values.values()))
-        if call in self.callers:
+        given = _binder(fn)(args, kwargs)
+        values = {name: normalize_value(given[name]) for name in fn.arg_names}
+        call = (fn, tuple(value.type for value in values.values()))
+        if any(caller is fn and _mangled(types) == _mangled(call[1]) for caller, types in self.callers):
             raise self._unsupported(self.cur_node, f"recursion: {fn.__name__} calls itself with the same types and constants")
         callee = KernelGenerator(
             self.context, self.prototype, fn.get_capture_scope(), fn.__name__, fn, recorder=self.builder,

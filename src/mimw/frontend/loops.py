@@ -48,7 +48,7 @@ class LoopsOnce(SteadyTypes):
     def _find_carries(self, node, liveins, ignore=frozenset()):
         names = assigned([*node.body, *node.orelse]).intersection(liveins).difference(ignore)
         values = {name for name in names if _has_handles(liveins[name])}
-        known = self.builder.carried.get((node, self.callers))
+        known = self.builder.carried.get((node, self._calls())) if self.builder.carried else None
         carried = {name for name in values if _comes_back_whole(liveins[name])} if known is None else known & values
         left, first, fewer = dict(self._left), carried, False
         while True:
@@ -62,10 +62,14 @@ class LoopsOnce(SteadyTypes):
             carried = changed if changed < carried else values | carried | changed
             body.block.erase()
         if carried is not first:
-            self.builder.carried[node, self.callers] = carried
+            self.builder.carried[node, self._calls()] = carried
         self.lscope, self.local_defs, self._recorded = liveins.copy(), {}, body
         ordered = [liveins[name] for name in body.arguments]
         return list(body.arguments), flatten_values_to_ir(ordered), [value.type for value in ordered]
+
+    def _calls(self) -> tuple:
+        """The calls that led here, with their types and constants: in another call of a helper the same loop may carry others."""
+        return tuple((fn, *(type_.mangle() for type_ in types)) for fn, types in self.callers)
 
     def _record_body(self, node, liveins, carried: Collection[str]) -> Body:
         """The body with an argument for each handle of the carried names, which Triton binds again when it has made the loop."""

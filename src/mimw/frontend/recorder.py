@@ -41,7 +41,8 @@ class Recorder(Recording):
         self.entry = DraftBlock()
         self._block, self._next = self.entry, None
         self._location = Location(UNKNOWN)
-        self._callers: list[Site] = []
+        self._callers: list[Site | None] = []
+        self._caller: Site | None = None  # where the helper that is being recorded is called
         self._function = ""
         self.uses_words = False
         self.launch_facts = LaunchFacts()
@@ -52,14 +53,13 @@ class Recorder(Recording):
     # ---- where we are -----------------------------------------------------------------------------------------------
 
     def create_loc(self, file: str, line: int, column: int) -> Location:
-        caller = self._callers[-1] if self._callers else None
-        return Location(None, None, (file or "<unknown>", line, column - 1 if column > 0 else 0, self._function, caller))
+        return Location(None, None, (file or "<unknown>", line, column - 1 if column > 0 else 0, self._function, self._caller))
 
     def create_name_loc(self, name: str, location: Location | None = None) -> Location:
         return Location(location.site if location else UNKNOWN, name)
 
     def set_loc(self, location, line: int | None = None, column: int = 0) -> None:
-        self._location = location if isinstance(location, Location) else self.create_loc(location, line or 0, column)
+        self._location = location if location.__class__ is Location else self.create_loc(location, line or 0, column)
 
     def get_loc(self) -> Location:
         return self._location
@@ -72,15 +72,15 @@ class Recorder(Recording):
     def enter_function(self, name: str) -> tuple:
         """Start recording inside a helper called from here; give the result to `leave_function`."""
         saved = (self._function, self._location)
+        self._callers.append(self._caller)
         if self._function:
-            self._callers.append(self._location.site)
+            self._caller = self._location.site
         self._function = name
         return saved
 
     def leave_function(self, saved: tuple) -> None:
         self._function, self._location = saved
-        if self._function:
-            self._callers.pop()
+        self._caller = self._callers.pop()
 
     # ---- where ops go -----------------------------------------------------------------------------------------------
 

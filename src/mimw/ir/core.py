@@ -12,9 +12,10 @@ values to its parent is a terminator (`ir.flow` says what becomes of these value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import is_
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -49,6 +50,11 @@ class Block:
     def yielded(self) -> tuple[Value, ...]:
         """What the block gives to its parent op."""
         return self.ops[-1].operands if self.ops and self.ops[-1].name == "yield" else ()
+
+    def with_ops(self, ops: Iterable[Op]) -> Block:
+        """The block with these ops; the same object if they are the block's own, so that what is known of a block stays known."""
+        ops = tuple(ops)
+        return self if len(ops) == len(self.ops) and all(map(is_, ops, self.ops)) else replace(self, ops=ops)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,13 +197,26 @@ class Program:
     @property
     def cooperative(self) -> bool:
         """True if all CTAs of the launch have to run at the same time."""
-        return any(op.name == "grid_barrier" for op in self.walk())
+        return bool(self.named("grid_barrier"))
 
     @cached_property
     def in_pairs(self) -> bool:
         """True if the tensor cores of pairs of CTAs work together: then all use of tensor memory is a pair's (PTX ISA: the tcgen05
         instructions of a kernel have one .cta_group)."""
-        return any("pairs" in op.row.traits for op in self.walk())
+        return bool(self.where(lambda row: "pairs" in row.traits))
+
+    def named(self, name: str) -> tuple[Op, ...]:
+        """The ops of that name in program order, by an index that is made once for a program."""
+        return self._by_name.get(name, ())
+
+    def where(self, asks: Callable[[OpDef], Any]) -> tuple[Op, ...]:
+        """The ops whose row in the op table answers `asks` with yes, in program order. Each row is asked once, however many ops
+        have it: a pass that looks for ops which the program does not have costs microseconds."""
+        found = [ops for name, ops in self._by_name.items() if asks(OPS[name])]
+        if len(found) < 2:
+            return found[0] if found else ()
+        names = {ops[0].name for ops in found}
+        return tuple(op for op in self._ops if op.name in names)
 
     def walk(self) -> Iterator[Op]:
         """Every op of the kernel in program order, parents before their regions."""
@@ -212,7 +231,23 @@ class Program:
 
     @cached_property
     def _ops(self) -> tuple[Op, ...]:
-        return tuple(op for outer in self.body.ops for op in outer.walk())
+        ops: list[Op] = []
+
+        def look(block: Block) -> None:
+            for op in block.ops:
+                ops.append(op)
+                for inner in op.blocks:
+                    look(inner)
+
+        look(self.body)
+        return tuple(ops)
+
+    @cached_property
+    def _by_name(self) -> dict[str, tuple[Op, ...]]:
+        found: dict[str, list[Op]] = {}
+        for op in self._ops:
+            found.setdefault(op.name, []).append(op)
+        return {name: tuple(ops) for name, ops in found.items()}
 
     @cached_property
     def _answers(self) -> dict[Callable, Any]:
@@ -220,7 +255,7 @@ class Program:
 
     def orchestrates(self) -> bool:
         """True if Triton's own path cannot compile it: a word was called, or an op is one of ours."""
-        return self.uses_words or any(op.row.ours for op in self.walk())
+        return self.uses_words or bool(self.where(lambda row: row.ours))
 
 
 def _values(args) -> Iterator[Value]:

@@ -11,6 +11,7 @@ one that is larger replicates.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from .layouts import Blocked, DotOperand, Linear, Mma, RegisterLayout, Slice
@@ -18,6 +19,7 @@ from .layouts import Blocked, DotOperand, Linear, Mma, RegisterLayout, Slice
 Basis = tuple[int, ...]
 
 
+@lru_cache(maxsize=4096)
 def linear_of(layout: RegisterLayout, shape: tuple[int, ...]) -> Linear | None:
     """The linear map of `layout` for a tile of `shape`; None for a kind that has none here (operands of blocked dots)."""
     match layout:

@@ -6,8 +6,8 @@ Input: a program. Output: nothing, or `InvalidProgram` with the guilty op:
     InvalidProgram at kernel.py:7: operand 'barrier' is a value of type buffer<bf16[64]>, and should be Barrier
       >> barrier_wait barrier=%tile, phase=%0
 
-A complaint is a bug of ours, never of the user's. Of a run of passes only what a pass has changed is looked at (`Known`), but for
-the order of definitions and uses, which a pass may change without a new op.
+A complaint is a bug of ours, never of the user's. Of a run of passes only what a pass has changed is looked at (`Known`), and of a
+block that it left as it was only whether what the block uses is still defined before it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ _RIGHT: WeakSet[Program] = WeakSet()
 class Known(set[Op]):
     """Ops that are right in themselves, for a run of passes. A pass that changes one op in a loop makes the loop anew, and every
     region around it. So `faces` has what can be wrong of an op with regions besides what is in them, as keys; each op that is kept
-    there keeps its attributes from becoming another object of the same id."""
+    there keeps its attributes from becoming another object of the same id. `blocks` has, for each block that was right (in a task
+    or in none), what it uses of what is outside: where that is defined, the same block is right again."""
 
     def __init__(self) -> None:
         super().__init__()
         self.faces: dict[tuple, Op] = {}
+        self.blocks: dict[tuple[Block, bool], set[Value]] = {}
 
 
 def verify(program: Program, known: set[Op] | None = None) -> None:
     """Raise `InvalidProgram` at the first op that breaks a rule.
 
     `known` are ops that are right in themselves, and gains those of this program: an op never changes, so a run of passes looks at
-    each op's own row once, and after every pass only at the order of definitions and uses. Nor does a program change: one that was
-    right is right.
+    each op's own row once, and after every pass only at the order of definitions and uses in the blocks that are new. Nor does a
+    program change: one that was right is right.
     """
     known = set() if known is None else known
     if program in _RIGHT:
@@ -55,8 +57,15 @@ def _complain(op: Op, what: str) -> None:
     raise InvalidProgram(what, op=print_op(op), site=op.site)
 
 
-def _block(block: Block, outside: set[Value], in_task: bool, known: set[Op]) -> None:
-    defined = outside | set(block.args)
+def _block(block: Block, defined: set[Value], in_task: bool, known: set[Op]) -> set[Value]:
+    """What the block uses of what is outside of it. `defined` are the values that may be used where the block begins, and again
+    when it has been looked at."""
+    blocks = known.blocks if isinstance(known, Known) else {}
+    if (seen := blocks.get((block, in_task))) is not None and defined.issuperset(seen):
+        return seen
+    used: set[Value] = set()
+    inside, last = [arg for arg in block.args if arg not in defined], len(block.ops) - 1
+    defined.update(inside)
     for index, op in enumerate(block.ops):
         if op not in known:
             face = _face(op) if op.blocks and isinstance(known, Known) else None
@@ -65,17 +74,26 @@ def _block(block: Block, outside: set[Value], in_task: bool, known: set[Op]) -> 
             known.add(op)
             if face is not None:
                 known.faces[face] = op
-        if not defined.issuperset(op.operands):
-            operand = next(operand for operand in op.operands if operand not in defined)
+        operands = op.operands
+        if not defined.issuperset(operands):
+            operand = next(operand for operand in operands if operand not in defined)
             _complain(op, f"{operand!r} is used before it is defined")
-        if op.name in _TERMINATORS and index != len(block.ops) - 1:
+        used.update(operands)
+        if index != last and op.name in _TERMINATORS:
             _complain(op, "a terminator stands before the end of its block")
         if op.blocks:
             if op.name == "warp_specialize" and in_task:
                 _complain(op, "task regions do not nest")
             for inner in op.blocks:
-                _block(inner, defined, in_task or op.name == "warp_specialize", known)
-        defined.update(op.results)
+                used |= _block(inner, defined, in_task or op.name == "warp_specialize", known)
+        for result in op.results:
+            if result not in defined:
+                inside.append(result)
+                defined.add(result)
+    defined.difference_update(inside)
+    used.difference_update(inside)
+    blocks[block, in_task] = used
+    return used
 
 
 def _face(op: Op) -> tuple:

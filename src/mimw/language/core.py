@@ -24,6 +24,7 @@ import triton.language.core as tl
 from ..errors import NotYet
 from ..ir import Recording
 from ..target import TARGETS
+from .binding import all_by_name, binder
 from .refuse import inside, refuse
 
 HIDDEN = ("_semantic", "_generator")
@@ -77,6 +78,7 @@ def word(fn):
     signature = inspect.signature(fn)
     visible = signature.replace(parameters=[p for p in signature.parameters.values() if p.name not in HIDDEN])
     constant = {p.name for p in visible.parameters.values() if p.annotation == "tl.constexpr"}
+    bind, by_name, takes_generator = binder(visible), all_by_name(visible), "_generator" in signature.parameters
     name = f"{_family(fn.__module__)}.{fn.__name__}"
     usage = name + str(inspect.Signature([p.replace(annotation=p.empty, default=_shown(p.default)) for p in
                                           visible.parameters.values()]))
@@ -85,17 +87,17 @@ def word(fn):
     def wrapper(*args, _semantic=None, _generator=None, **kwargs):
         check_in_kernel(name, _semantic)
         try:
-            bound = visible.bind(*args, **kwargs)
+            given = bind(args, kwargs)
         except TypeError as error:
             raise TypeError(f"{usage}: {error}") from None
-        bound.apply_defaults()
         with inside(_semantic.builder):
-            for parameter, value in bound.arguments.items():
-                known = parameter in constant
-                bound.arguments[parameter] = compile_time(name, parameter, value) if known else unwrap(value)
-            if "_generator" in signature.parameters:
-                return fn(*bound.args, **bound.kwargs, _semantic=_semantic, _generator=_generator)
-            return fn(*bound.args, **bound.kwargs, _semantic=_semantic)
+            for parameter, value in given.items():
+                given[parameter] = compile_time(name, parameter, value) if parameter in constant else unwrap(value)
+            hidden = dict(_semantic=_semantic, _generator=_generator) if takes_generator else dict(_semantic=_semantic)
+            if by_name:
+                return fn(**given, **hidden)
+            bound = inspect.BoundArguments(visible, given)
+            return fn(*bound.args, **bound.kwargs, **hidden)
 
     setattr(wrapper, tl.TRITON_BUILTIN, True)
     wrapper.signature = signature

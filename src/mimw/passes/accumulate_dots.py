@@ -18,9 +18,9 @@ from ..ir import Block, Op, Program, Value
 
 def accumulate_dots(program: Program) -> Program:
     """The program with each sum of a `tl.dot` from zero and a tile as one dot; the dot must have no other use."""
-    ops = list(program.walk())
-    if not any(op.name == "dot" for op in ops):
+    if not program.named("dot"):
         return program
+    ops = list(program.walk())
     made = {result: op for op in ops for result in op.results}
     uses = Counter(value for op in ops for value in op.operands)
     fresh = {op.result for op in ops if op.name == "dot" and uses[op.result] == 1 and op.max_imprecise == 0
@@ -48,4 +48,4 @@ def _block(block: Block, fresh: set[Value]) -> Block:
             ops.remove(dot)
             op = replace(dot.with_operands(acc=tile), results=op.results)
         ops.append(op.with_blocks(lambda inner: _block(inner, fresh)))
-    return replace(block, ops=tuple(ops))
+    return block.with_ops(ops)

@@ -22,6 +22,8 @@ from ..target import Target
 def check_async_dot(program: Program, target: Target) -> None:
     """Raise `AsyncDotReadEarly` at the first op that reads a result still being computed; names that op, the dot, and the
     wait between them if one waits for too little."""
+    if not program.named("async_dot"):
+        return
     uses = uses_of(program)
     running = _running(uses)
     for op in uses.ops:
@@ -40,9 +42,8 @@ def _running(uses: Uses) -> dict[Value, tuple[Op, Op | None]]:
             running[value] = (dot, wait)
             pending.append(value)
 
-    for op in uses.ops:
-        if op.name == "async_dot":
-            mark(op.result, op, None)
+    for op in uses.program.named("async_dot"):
+        mark(op.result, op, None)
     while pending:
         value = pending.pop()
         dot, wait = running[value]

@@ -21,9 +21,8 @@ from ..tensor_map import extent_problem, stride_problem
 def check_descriptors(program: Program, target: Target) -> None:
     """Raise `KernelError` for the first descriptor with a constant that TMA cannot take."""
     uses = uses_of(program)
-    for op in uses.ops:
-        if {"base", "shape", "strides"} <= op.row.places.keys() and target.has("tma"):
-            _check(uses, op, op.base, op.shape, op.strides)
+    for op in program.where(lambda row: {"base", "shape", "strides"} <= row.places.keys()) if target.has("tma") else ():
+        _check(uses, op, op.base, op.shape, op.strides)
 
 
 def _check(uses: Uses, op: Op, base, shape, strides) -> None:

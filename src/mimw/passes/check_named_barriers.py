@@ -22,8 +22,8 @@ def check_named_barriers(program: Program, target: Target) -> None:
     """Raise `ProtocolError` at the first named barrier with a number that the compiler takes."""
     workers = max((len(region.blocks) - 1 for region in regions(program)), default=0)
     taken = 2 + workers if workers else 1
-    for op in program.walk():
-        if "named" in op.row.traits and op.barrier < taken:
+    for op in program.where(lambda row: "named" in row.traits):
+        if op.barrier < taken:
             _refuse(op, workers, taken)
 
 

@@ -20,7 +20,7 @@ from ..target import Target
 def check_pairs(program: Program, target: Target) -> None:
     """Raise `KernelError` for a pair in clusters of an odd size, for the first product of one CTA beside one of a pair, and for
     parts of buffers that cannot be used so."""
-    paired = [op for op in program.walk() if not op.row.traits.isdisjoint(("pairs", "pair_load"))]
+    paired = program.where(lambda row: not row.traits.isdisjoint(("pairs", "pair_load")))
     if not paired:
         return
     if program.cluster_size % 2:

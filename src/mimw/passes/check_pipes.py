@@ -28,13 +28,13 @@ def check_pipes(program: Program, target: Target) -> None:
         return
     _check_ends(program.body, makes, None, {})
     covered = {makes[make.over]: make for make in makes.values() if make.over is not None}
-    for op in program.walk():
-        if op.name == "pipe_release" and makes[op.pipe] in covered:
+    for op in program.named("pipe_release"):
+        if makes[op.pipe] in covered:
             over = pipe_label(covered[makes[op.pipe]])
             raise ProtocolError(f"{pipe_label(makes[op.pipe])}: released by its own reader, though {over} is written over its "
                                 "chunks.", op.site, covered[makes[op.pipe]].site,
                                 hint=f"leave that to the reader of {over}, whose release gives the slot back.")
-    if any(op.name == "async_dot" for op in program.walk()):
+    if program.named("async_dot"):
         _Products(makes).visit(program.body)
 
 

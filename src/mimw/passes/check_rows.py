@@ -20,11 +20,10 @@ _UNIT = 16  # bytes: of the first column in a copy of picked rows
 def check_rows(program: Program, target: Target) -> None:
     """Raise `KernelError` for the first copy of picked rows from a column that TMA cannot take."""
     uses = uses_of(program)
-    for op in uses.ops:
-        if {"descriptor", "rows", "column"} <= op.row.places.keys():
-            column = constant_of(uses, op.column)
-            if column is not None:
-                _check(op, int(column))
+    for op in program.where(lambda row: {"descriptor", "rows", "column"} <= row.places.keys()):
+        column = constant_of(uses, op.column)
+        if column is not None:
+            _check(op, int(column))
 
 
 def _check(op: Op, column: int) -> None:

@@ -21,7 +21,8 @@ _GROUP = 4
 
 def check_warpgroups(program: Program, target: Target) -> None:
     """Raise `TaskError` at the first `async_dot` of a task, or of a kernel without tasks, whose warps are no whole warpgroups."""
-    _visit(program.body, program.num_warps, None)
+    if program.named("async_dot"):
+        _visit(program.body, program.num_warps, None)
 
 
 def _visit(block: Block, num_warps: int, task: Task | None) -> None:

@@ -37,4 +37,4 @@ def _block(block: Block, used: set[Value]) -> Block:
         used.update(op.operands)
         kept.append(inside)
     ops = tuple(reversed(kept))
-    return block if len(ops) == len(block.ops) and all(a is b for a, b in zip(ops, block.ops)) else replace(block, ops=ops)
+    return block.with_ops(ops)

@@ -21,7 +21,7 @@ from .pipe_chunks import Chunk, pipe_chunks
 
 def expand_pipes(program: Program) -> Program:
     """The program without pipes; the same object if it has none. KernelError for impossible chunks (`pipe_chunks`)."""
-    if not any("pipe" in op.row.traits for op in program.walk()):
+    if not program.where(lambda row: "pipe" in row.traits):
         return program
     return replace(program, body=_Expander(program).block(program.body))
 
@@ -41,7 +41,7 @@ class _Expander:
 
     def __init__(self, program: Program):
         self.makes, self.chunks, self.writer = pipes_of(program), pipe_chunks(program), Builder()
-        self.closed = {self.makes[op.pipe] for op in program.walk() if op.name == "pipe_close"}
+        self.closed = {self.makes[op.pipe] for op in program.named("pipe_close")}
         self.parts: dict[Op, _Parts] = {}
         self.full: dict[Chunk, Value] = {}      # the barrier of the slot, as its acquire has found it
 

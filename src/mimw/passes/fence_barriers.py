@@ -20,13 +20,13 @@ from ..ir.ops import is_pure
 
 def fence_barriers(program: Program) -> Program:
     """The program with a fence after its barrier allocations, if any copy completes on a barrier."""
-    if not any(_completes_on_barrier(op) for op in program.walk()):
+    if not any(map(_completes_on_barrier, program.where(lambda row: "async" in row.effects))):
         return program
     return replace(program, body=_fenced(program.body))
 
 
 def _completes_on_barrier(op: Op) -> bool:
-    return "async" in op.row.effects and any(isinstance(value.type, Barrier) for value in op.operands)
+    return any(isinstance(value.type, Barrier) for value in op.operands)
 
 
 def _fenced(block: Block) -> Block:
@@ -38,5 +38,5 @@ def _fenced(block: Block) -> Block:
             allocated = None
         if op.row.allocates == "barriers":
             allocated = op
-        ops.append(replace(op, blocks=tuple(_fenced(inner) for inner in op.blocks)) if op.blocks else op)
-    return replace(block, ops=tuple(ops))
+        ops.append(op.with_blocks(_fenced))
+    return block.with_ops(ops)

@@ -16,23 +16,27 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..ir import Block, Op, Program
+from ..ir import Block, Op, OpDef, Program
 
 _MARK = MappingProxyType({"proxy": True})
+_READS = (("descriptor", "async-read"), ("pointer", "async-read"))
 
 
 def fence_globals(program: Program) -> Program:
     """The program with attrs["proxy"] on such fences; the same object if no copy reads what the kernel could have written."""
-    ops = list(program.walk())
-    if not (any(_reads_by_copy(op) for op in ops) and any(("pointer", "write") in op.row.touches for op in ops)):
+    if not program.where(lambda row: ("pointer", "write") in row.touches) or not any(map(_reads_by_copy, program.where(_may_read))):
         return program
     return replace(program, body=_marked(program.body))
+
+
+def _may_read(row: OpDef) -> bool:
+    return "reduces" in row.traits or any(entry in row.touches for entry in _READS)
 
 
 def _reads_by_copy(op: Op) -> bool:
     """Whether the op reads global memory in the asynchronous proxy; a TMA reduction does."""
     reduces = "reduces" in op.row.traits and (op.name != "tma_store" or bool(op.reduce))
-    return reduces or any(entry in op.row.touches for entry in (("descriptor", "async-read"), ("pointer", "async-read")))
+    return reduces or any(entry in op.row.touches for entry in _READS)
 
 
 def _marked(block: Block) -> Block:
@@ -45,4 +49,4 @@ def _marked(block: Block) -> Block:
         else:
             op = op.with_blocks(_marked)
         ops.append(op)
-    return replace(block, ops=tuple(ops))
+    return block.with_ops(ops)

@@ -31,6 +31,7 @@ from ..ir.types import Buffer
 # (allocation, whether another CTA's copy of it) that a task has touched since its last fence.
 Touched = frozenset[tuple[Value, bool]]
 _NONE: Touched = frozenset()
+_TOUCHED = ("read", "write", "peer-read", "peer-write")
 _FENCE, _PROXY = "handover", "async_shared"
 
 
@@ -45,11 +46,11 @@ class _Fencer:
 
     def __init__(self, program: Program):
         self.program, self.roots = program, memory_roots(program)
-        ops = list(program.walk())
-        self.copied = frozenset(root for op in ops for root in self._buffers(op, "async-write"))
-        self.copied &= frozenset(root for op in ops for kind in ("read", "write", "peer-read", "peer-write")
-                                 for root in self._buffers(op, kind))
-        self.last = max((index for index, op in enumerate(program.body.ops)
+        writing = program.where(lambda row: any(how == "async-write" for _, how in row.touches))
+        touching = program.where(lambda row: any(how in _TOUCHED for _, how in row.touches))
+        self.copied = frozenset(root for op in writing for root in self._buffers(op, "async-write"))
+        self.copied &= frozenset(root for op in touching for how in _TOUCHED for root in self._buffers(op, how))
+        self.last = max((index for index, op in enumerate(program.body.ops) if self.copied
                          if any(self._buffers(inner, "async-write") for inner in op.walk())), default=-1)
 
     def _buffers(self, op: Op, how: str) -> frozenset[Value]:
@@ -80,7 +81,7 @@ class _Fencer:
             else:
                 touched |= self._touches(op)
             ops.append(op)
-        return replace(block, ops=tuple(ops)), touched
+        return block.with_ops(ops), touched
 
     def _hands_over(self, op: Op, touched: Touched) -> bool:
         if op.row.releases:
@@ -92,8 +93,7 @@ class _Fencer:
     def _touches(self, op: Op) -> Touched:
         if not op.row.touches:
             return _NONE
-        return frozenset((root, kind.startswith("peer")) for kind in ("read", "write", "peer-read", "peer-write")
-                         for root in self._buffers(op, kind) & self.copied)
+        return frozenset((root, kind.startswith("peer")) for kind in _TOUCHED for root in self._buffers(op, kind) & self.copied)
 
     def _regions(self, op: Op, touched: Touched, at_the_end: bool) -> tuple[Op, Touched]:
         if op.name == "warp_specialize":

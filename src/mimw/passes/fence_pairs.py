@@ -21,7 +21,7 @@ from ..ir.types import Buffer
 
 def fence_pairs(program: Program) -> Program:
     """The program with such ops marked; the same object if there are none."""
-    if not any(_reads(op) for op in program.walk()):
+    if not any(map(_reads, program.where(lambda row: "pairs" in row.traits))):
         return program
     uses, roots = uses_of(program), memory_roots(program)
     written = {(uses.task(op), root) for op in program.walk() for name, kind in op.row.touches if kind == "write"
@@ -49,5 +49,4 @@ def _fenced(block: Block, uses: Uses, roots, written: set[tuple[Task | None, Val
         if any((uses.task(op), root) in written for root in operands):
             op = op.with_attrs(fences=True)
         ops.append(op.with_blocks(lambda inner: _fenced(inner, uses, roots, written)) if op.blocks else op)
-    unchanged = all(one is other for one, other in zip(ops, block.ops))
-    return block if unchanged else replace(block, ops=tuple(ops))
+    return block.with_ops(ops)

@@ -21,7 +21,7 @@ def grant_registers(program: Program, target: Target) -> Program:
 
 
 def _block(block: Block, asked: dict[Op, tuple]) -> Block:
-    return replace(block, ops=tuple(_op(op, asked) for op in block.ops))
+    return block.with_ops(_op(op, asked) for op in block.ops)
 
 
 def _op(op: Op, asked: dict[Op, tuple]) -> Op:

@@ -19,15 +19,11 @@ from ..ir.ops import is_pure
 
 def join_copies(program: Program) -> Program:
     """The program with runs of such copies completed at once; the same object if there are none."""
-    if not any(_is_copy(op) for op in program.walk()):
+    if not program.where(lambda row: "fetch" in row.traits) and not any("of_copy" in op.attrs for op in program.walk() if op.attrs):
         return program
     views = find_views(program)
     memory = {value: frozenset(view.alloc for view in seen) for value, seen in views.items()}
     return replace(program, body=_block(program.body, memory))
-
-
-def _is_copy(op: Op) -> bool:
-    return "fetch" in op.row.traits or "of_copy" in op.attrs
 
 
 def _block(block: Block, memory: dict[Value, frozenset[Value]]) -> Block:
@@ -41,7 +37,7 @@ def _block(block: Block, memory: dict[Value, frozenset[Value]]) -> Block:
         waits = [index for index in run if ops[index].name == "async_wait"]
         changed.update(dict.fromkeys(waits[:-1]))
     kept = (changed.get(index, op) for index, op in enumerate(ops))
-    return replace(block, ops=tuple(op for op in kept if op is not None))
+    return block.with_ops(op for op in kept if op is not None)
 
 
 def _runs(ops: list[Op], memory, belongs):

@@ -28,7 +28,7 @@ def keep_loops(program: Program) -> Program:
 
 
 def _marked(block: Block, kept: set[Op]) -> Block:
-    return Block(block.args, tuple(_op(op, kept) for op in block.ops))
+    return block.with_ops(_op(op, kept) for op in block.ops)
 
 
 def _op(op: Op, kept: set[Op]) -> Op:

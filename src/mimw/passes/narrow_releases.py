@@ -16,22 +16,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Block, Op, Program
+from ..ir import Block, OpDef, Program
 
 
 def narrow_releases(program: Program) -> Program:
     """The program with attrs["scope"] = "cta" on its remote arrivals, unless it writes to global or other CTAs' memory
     by ordinary instructions: anywhere, as a release also passes on what others have released."""
-    ops = list(program.walk())
-    if any(map(_is_released, ops)) or not any(op.name == "remote_arrive" for op in ops):
+    if not program.named("remote_arrive") or program.where(_is_released):
         return program
     return replace(program, body=_narrowed(program.body))
 
 
-def _is_released(op: Op) -> bool:
-    """True if another CTA reads by a release what the op writes, or if the op reads so itself. False of writes into this CTA's
-    shared memory, and of what a copy engine moves."""
-    row = op.row
+def _is_released(row: OpDef) -> bool:
+    """True if another CTA reads by a release what an op of that row writes, or if the op reads so itself. False of writes into this
+    CTA's shared memory, and of what a copy engine moves."""
     if any(access == "peer-read" for _, access in row.touches):
         return True
     moved = row.copy in ("in", "out") or row.barrier == "complete"
@@ -40,4 +38,4 @@ def _is_released(op: Op) -> bool:
 
 def _narrowed(block: Block) -> Block:
     ops = (op.with_attrs(scope="cta") if op.name == "remote_arrive" else op.with_blocks(_narrowed) for op in block.ops)
-    return replace(block, ops=tuple(ops))
+    return block.with_ops(ops)

@@ -37,7 +37,7 @@ def pad_fp4(program: Program) -> Program:
 
 def _wanted(program: Program):
     """(allocation, product that wants it padded), the first product last."""
-    products = [op for op in program.walk() if "scaled" in op.row.traits and (op.a_format == _FP4) != (op.b_format == _FP4)]
+    products = [op for op in program.where(lambda row: "scaled" in row.traits) if (op.a_format == _FP4) != (op.b_format == _FP4)]
     roots: dict[Value, frozenset[Value]] = memory_roots(program) if products else {}
     for op in reversed(products):
         operand = op.a if op.a_format == _FP4 else op.b

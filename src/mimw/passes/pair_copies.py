@@ -19,7 +19,7 @@ from ..ir import I32, Block, Builder, Op, Program
 
 def pair_copies(program: Program) -> Program:
     """The program with such copies; the same object if there are none."""
-    if not program.in_pairs or not any(op.name == "tmem_copy" for op in program.walk()):
+    if not program.in_pairs or not program.named("tmem_copy"):
         return program
     return replace(program, body=_block(program.body, Builder()))
 
@@ -31,7 +31,7 @@ def _block(block: Block, writer: Builder) -> Block:
             _by_the_even_cta(op, writer)
         else:
             writer.ops.append(op.with_blocks(lambda inner: _block(inner, writer)) if op.blocks else op)
-    return replace(block, ops=writer.close(outside))
+    return block.with_ops(writer.close(outside))
 
 
 def _by_the_even_cta(copy: Op, writer: Builder) -> None:

@@ -22,9 +22,8 @@ from ..target import Target
 
 def check_aliases(program: Program, target: Target) -> Iterable[Remark]:
     """A remark on every storage that no buffer uses."""
-    uses = uses_of(program)
-    for op in uses.ops:
-        if op.row.allocates == "storage" and not any(use.op.row.allocates == "buffer" for use in uses.of(op.result)):
+    for op in program.where(lambda row: row.allocates == "storage"):
+        if not any(use.op.row.allocates == "buffer" for use in uses_of(program).of(op.result)):
             yield Remark(f"storage_alias_spec '{op.result.name}' is used by no local_alloc; it takes no memory.", op.site)
 
 
@@ -34,9 +33,10 @@ def place_aliases(program: Program) -> Program:
     Raises `AliasError` for a spec with two overlaps, for a group whose leaves are no arrays of the spec or are named twice, for
     a spec that is larger than its `buffer_size_bytes`, and for `reuse=` of a buffer that is not known before launch.
     """
-    if not any(op.row.allocates == "storage" or op.row.allocates == "buffer" and op.reuse for op in program.walk()):
+    buffers = program.where(lambda row: row.allocates == "buffer")
+    if not any(op.reuse for op in buffers) and not program.where(lambda row: row.allocates == "storage"):
         return program
-    new: dict[Op, list[Op]] = {op: [] for op in program.walk() if op.name == "alias_overlap"}
+    new: dict[Op, list[Op]] = {op: [] for op in program.named("alias_overlap")}
     for plan in plan_storages(program, wanted_alignments(program)):
         new.update(_placed(plan))
     return replace(program, body=_replaced(program.body, new))
@@ -57,4 +57,4 @@ def _replaced(block: Block, new: dict[Op, list[Op]]) -> Block:
     ops = []
     for op in block.ops:
         ops += new.get(op, [op.with_blocks(lambda inner: _replaced(inner, new))])
-    return block if len(ops) == len(block.ops) and all(a is b for a, b in zip(ops, block.ops)) else replace(block, ops=tuple(ops))
+    return block.with_ops(ops)

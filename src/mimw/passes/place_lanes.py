@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..constraints import Layouts, solve_layouts
-from ..ir import Block, Op, Program, Tensor
+from ..ir import Block, Op, OpDef, Program, Tensor
 from ..ir.linear import linear_of, positions
 from ..target import Target
 
@@ -23,12 +23,17 @@ _VOTE = "vote_ballot"
 
 def place_lanes(program: Program, target: Target) -> Program:
     """The program with the lanes of each reduction and vote of a warp; the same object where there is nothing to say."""
-    asking = [op for op in program.walk() if (_reduces(op) or op.name == _VOTE) and isinstance(op.operands[0].type, Tensor)]
+    asking = [op for op in program.where(_may_reduce)
+              if (_reduces(op) or op.name == _VOTE) and isinstance(op.operands[0].type, Tensor)]
     if not asking:
         return program
     layouts = solve_layouts(program, target)
     found = {op: attrs for op in asking if (attrs := _attributes(op, layouts))}
     return replace(program, body=_block(program.body, found)) if found else program
+
+
+def _may_reduce(row: OpDef) -> bool:
+    return row.name == "warp_redux" or row.name == _VOTE or "assembly" in row.places
 
 
 def _reduces(op: Op) -> bool:
@@ -57,7 +62,7 @@ def _one_by_one(spread: tuple[tuple[int, ...], ...]) -> bool:
 
 
 def _block(block: Block, found: dict[Op, dict[str, Any]]) -> Block:
-    return replace(block, ops=tuple(_op(op, found) for op in block.ops))
+    return block.with_ops(_op(op, found) for op in block.ops)
 
 
 def _op(op: Op, found: dict[Op, dict[str, Any]]) -> Op:

@@ -18,14 +18,16 @@ from ..ir import Barrier, Block, Op, Program, Value
 
 def place_meetings(program: Program) -> Program:
     """The program without `distributed_barrier`."""
+    if not program.named("distributed_barrier"):
+        return program
     groups: dict[tuple[int, ...], Op] = {}
     body = _block(program, program.body, groups)
-    return replace(program, body=replace(body, ops=(*groups.values(), *body.ops))) if body is not program.body else program
+    return replace(program, body=replace(body, ops=(*groups.values(), *body.ops)))
 
 
 def _block(program: Program, block: Block, groups: dict) -> Block:
     ops = tuple(_op(program, op, groups) for op in block.ops)
-    return block if all(one is other for one, other in zip(ops, block.ops)) else replace(block, ops=ops)
+    return block.with_ops(ops)
 
 
 def _op(program: Program, op: Op, groups: dict) -> Op:

@@ -103,7 +103,7 @@ def _placed(block: Block, starts: dict[Op, int], widths: dict[Op, int], backing:
             ops.append(op.with_operands(reuse=backing).with_attrs(place=place))
         else:
             ops.append(op.with_blocks(lambda inner: _placed(inner, starts, widths, backing, storages)))
-    return replace(block, ops=tuple(ops))
+    return block.with_ops(ops)
 
 
 def _too_many(pieces: list[Piece], end: int, limit: int) -> OutOfTensorMemory:

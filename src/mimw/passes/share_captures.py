@@ -26,7 +26,7 @@ _CHEAP = ("free", "same", "expand")  # layout rules of ops that move no data bet
 
 def share_captures(program: Program) -> Program:
     """The program in which no worker of such a region uses a tile from outside; the same object without any."""
-    if not any(_asks(op) for op in program.walk()):
+    if not any(map(_asks, program.named("warp_specialize"))):
         return program
     return replace(program, body=_Sharing(uses_of(program)).block(program.body))
 
@@ -47,7 +47,7 @@ class _Sharing:
             if _asks(op):
                 op = self.region(op, ops)
             ops.append(op)
-        return replace(block, ops=tuple(ops))
+        return block.with_ops(ops)
 
     def region(self, op: Op, before: list[Op]) -> Op:
         """The region with isolated workers; `before` gains the stores."""

@@ -33,7 +33,7 @@ _HARMLESS = frozenset(("pure", "read", "debug"))
 
 def shared_operands(program: Program, target: Target) -> Program:
     """The program with such dots as `async_dot` and `async_dot_wait`."""
-    if not target.has("wgmma") or not any(op.name == "dot" for op in program.walk()):
+    if not target.has("wgmma") or not program.named("dot"):
         return program
     rewriter = _Rewriter(program)
     if not rewriter.found:

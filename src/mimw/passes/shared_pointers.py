@@ -30,7 +30,7 @@ from .slot_arrays import with_types
 def shared_pointers(program: Program, masked_views: bool = True) -> Program:
     """The program without pointers into shared memory. Raises `KernelError` for what cannot be done with one. Without
     `masked_views` every masked store picks elements: the target has no other."""
-    if not any(op.name == "local_ptr" for op in program.walk()):
+    if not program.named("local_ptr"):
         return program
     uses = uses_of(program)
     families = pointer_families(program, uses, [(carry.source, carry.target) for carry in all_carries(program)])

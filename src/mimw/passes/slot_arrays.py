@@ -70,8 +70,8 @@ def _block(block: Block, types: dict[Value, Buffer], writer: Builder) -> Block:
             writer.env[op.result] = made = Value(types[op.result], op.result.name, op.result.number)
             writer.ops.append(replace(op.with_operands(type=made.type), results=(made, )))
         elif op.blocks:
-            blocks = tuple(_block(inner, types, writer) for inner in op.blocks)
-            writer.ops.append(replace(op, args=writer.now(op.args), blocks=blocks))
+            args, inside = writer.now(op.args), op.with_blocks(lambda inner: _block(inner, types, writer))
+            writer.ops.append(inside if args == op.args else replace(inside, args=args))
         else:
             writer.copy(op, op.args)
-    return Block(block.args, writer.close(outside))
+    return block.with_ops(writer.close(outside))

@@ -91,4 +91,4 @@ def _block(block: Block, spaced: dict[Op, list[Op]]) -> Block:
             ops += spaced[op]
         else:
             ops.append(op.with_blocks(lambda inner: _block(inner, spaced)))
-    return replace(block, ops=tuple(ops))
+    return block.with_ops(ops)

@@ -27,6 +27,8 @@ _TABLE = Scalar("i8")
 
 def stage_scales(program: Program) -> Program:
     """The program with those tables and copies."""
+    if not program.where(lambda row: "scaled" in row.traits):
+        return program
     made: list[Op] = []
     body = _block(program.body, {}, made)
     return replace(program, body=replace(body, ops=(*made, *body.ops))) if made else program
@@ -48,7 +50,7 @@ def _block(block: Block, tables: dict[tuple, Value], made: list[Op]) -> Block:
             starts = op.name == "warp_specialize"
             op = op.with_blocks(lambda inner: _block(inner, {} if starts else tables, made))
         ops.append(op)
-    return replace(block, ops=tuple(ops))
+    return block.with_ops(ops)
 
 
 def _table(op: Op, source: Value, made: list[Op]) -> Value:

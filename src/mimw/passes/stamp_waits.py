@@ -128,4 +128,4 @@ class _Stamper:
                 ops += [op, Op("wait_words", (op.result, ), attrs=MappingProxyType(attrs), site=op.site)]
             else:
                 ops.append(op.with_blocks(lambda inner: self.block(inner, lane, now, arrays)))
-        return replace(block, ops=tuple(ops))
+        return block.with_ops(ops)

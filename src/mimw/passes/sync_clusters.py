@@ -32,16 +32,16 @@ def sync_clusters(program: Program) -> Program:
         end = () if ends_with_one else (Op(ending, site=program.site), )
         program = replace(program, body=replace(body, ops=(*start, *body.ops, *end)))
     workers = total_warps(program) - program.num_warps
-    if not workers or not any(op.name == "cluster_barrier" for op in program.walk()):
+    if not workers or not program.named("cluster_barrier"):
         return program
     return replace(program, body=_reach_all(program.body, _tasks(program, workers)))
 
 
 def _ends_apart(program: Program) -> bool:
     """Whether the author guarantees that at the end of a kernel with tensor memory no CTA touches another one."""
-    regions = [op for op in program.walk() if op.name == "warp_specialize" and not op.attrs.get("internal")]
+    regions = [op for op in program.named("warp_specialize") if not op.attrs.get("internal")]
     return any(op.attrs.get("no_ending_sync") for op in regions) and any(
-        op.row.allocates and getattr(op.result.type, "space", "") == "tmem" for op in program.walk())
+        getattr(op.result.type, "space", "") == "tmem" for op in program.where(lambda row: row.allocates))
 
 
 def _without_memory(block: Block, made: list[Op]) -> Block:
@@ -55,7 +55,7 @@ def _without_memory(block: Block, made: list[Op]) -> Block:
             kept.append(op.with_blocks(lambda inner: _without_memory(inner, made)))
         else:
             kept.append(op)
-    return replace(block, ops=tuple(kept))
+    return block.with_ops(kept)
 
 
 def _tasks(program: Program, workers: int) -> tuple[Task, ...]:
@@ -77,4 +77,4 @@ def _reach_all(block: Block, tasks: tuple[Task, ...]) -> Block:
             ops.append(Op("warp_specialize", blocks=blocks, attrs={"tasks": tasks, "internal": True}, site=op.site))
         else:
             ops.append(op if op.name == "warp_specialize" else op.with_blocks(lambda inner: _reach_all(inner, tasks)))
-    return replace(block, ops=tuple(ops))
+    return block.with_ops(ops)

@@ -43,14 +43,19 @@ def tile_bytes(program: Program) -> Program:
 def _arrays(program: Program) -> dict[Value, Value]:
     """For each buffer of bytes in tensor memory the array that it is of, or is a view of."""
     arrays: dict[Value, Value] = {}
+    if not any(map(_holds, program.where(lambda row: row.allocates == "buffer"))):
+        return arrays
     for op in program.walk():
-        if op.row.allocates == "buffer" and op.result.type.space == _SPACE and holds_scales(op.result.type):
+        if op.row.allocates == "buffer" and _holds(op):
             arrays[op.result] = op.result
         elif op.viewed in arrays:
             arrays[op.result] = arrays[op.viewed]
-    if arrays:      # what control flow hands on is looked at to be refused, so one round of it is enough
-        arrays |= {carry.target: arrays[carry.source] for carry in all_carries(program) if carry.source in arrays}
-    return arrays
+    # What control flow hands on is looked at to be refused, so one round of it is enough.
+    return arrays | {carry.target: arrays[carry.source] for carry in all_carries(program) if carry.source in arrays}
+
+
+def _holds(op: Op) -> bool:
+    return op.result.type.space == _SPACE and holds_scales(op.result.type)
 
 
 def _tiles_of(op: Op) -> list[Value]:

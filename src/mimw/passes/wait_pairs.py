@@ -24,9 +24,9 @@ from ..ir import I32, Block, Builder, Op, Program, Value
 
 def wait_pairs(program: Program) -> Program:
     """The program with such waits; the same object if there are none."""
-    if not any(_waits(op) for op in program.walk()):
+    if not any(map(_waits, program.where(lambda row: {"dot", "pairs"} <= row.traits))):
         return program
-    differs = {result for op in program.walk() if "by_cta" in op.row.traits for result in op.results}
+    differs = {result for op in program.where(lambda row: "by_cta" in row.traits) for result in op.results}
     made, writer = Builder(), Builder()
     body = _block(program.body, made, writer, Flows(program).reached(differs), True)
     return replace(program, body=replace(body, ops=(*made.close([]), *body.ops)))
@@ -46,7 +46,7 @@ def _block(block: Block, made: Builder, writer: Builder, differs: set[Value], bo
         else:
             inside = both and not (op.name == "if" and op.condition in differs)
             writer.ops.append(op.with_blocks(lambda inner: _block(inner, made, writer, differs, inside)) if op.blocks else op)
-    return replace(block, ops=writer.close(outside))
+    return block.with_ops(writer.close(outside))
 
 
 def _wait(op: Op, made: Builder, writer: Builder, both: bool) -> None:
