@@ -102,7 +102,8 @@ class LoopsOnce(SteadyTypes):
             if name in ignore:
                 continue
             if not isinstance(live, base_value):
-                assert name not in body.definitions, f"Loop carried variable {name} is not a triton value"
+                if name in body.definitions:  # of the kind and in the words of Triton's own complaint
+                    raise AssertionError(f"Loop carried variable {name} is not a triton value")
             elif (now := body.names[name]) is not live:
                 self._verify_loop_carried_variable(name, now, live)
                 if flatten_values_to_ir([now]) != body.arguments.get(name, flatten_values_to_ir([live])):
