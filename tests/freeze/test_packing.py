@@ -238,6 +238,15 @@ def test_another_device_is_current(scaled):
     assert [(launch.device, launch.stream) for launch in gpu.launches] == [(0, 70), (0, 70)] and gpu.device == 1
 
 
+def test_where_there_is_one_device_nobody_asks_which_is_current(gpu, monkeypatch):
+    monkeypatch.setattr("mimw.freeze.quick.current_device", lambda: None)
+    frozen = scale().freeze((4, 2), *FIRST, BLOCK=128)
+    monkeypatch.setattr(gpu, "get_current_device", lambda: pytest.fail("asked"))
+    frozen()
+    frozen(*OTHER)
+    assert [launch.values[0] for launch in gpu.launches] == [0x10000, 0x30000]
+
+
 def test_kernels_with_scratch_memory_go_by_tritons_front(gpu, monkeypatch):
     kernel, asked = scale(), []
     compiled = kernel.freeze((4, 2), *FIRST, BLOCK=128).compiled

@@ -67,7 +67,8 @@ def written(slots: Mapping[str, Slot | None], maps: list, launcher: Launcher, gr
              "get_device": current_device(), "as_stream": as_stream}
     scope["function"], scope["cooperative"], scope["pdl"], scope["packed"] = launcher.head
     scope["annotations"], scope["signature"] = launcher.tail
-    exec(compile("\n".join(_lines(taken, text, _tuple(full), _tuple(bare), grid, device)), "<frozen launch>", "exec"), scope)
+    lines = _lines(taken, text, _tuple(full), _tuple(bare), grid, device, scope["get_device"] is not None)
+    exec(compile("\n".join(lines), "<frozen launch>", "exec"), scope)
     return scope.pop("call"), scope.pop("launch")
 
 
@@ -76,11 +77,12 @@ def as_stream(stream: Any) -> int:
     return getattr(stream, "cuda_stream", stream)
 
 
-def _lines(taken: list[str], text: Text, full: str, bare: str, grid: tuple[int, int, int], device: int):
+def _lines(taken: list[str], text: Text, full: str, bare: str, grid: tuple[int, int, int], device: int, several: bool):
+    """The text; `several` devices are there, of which another may be current."""
     values = _tuple(taken)
     extents = ", ".join(map(str, grid))
     stream = f"current_stream({device}) if stream is None else as_stream(stream)"
-    usual = f"get_device() == {device} and {_USUAL}"
+    usual = f"get_device() == {device} and {_USUAL}" if several else _USUAL
     yield f"def call({''.join(f'{name}=missing, ' for name in taken)}{'/, ' if taken else ''}*, stream=None):"
     yield "    try:"
     yield f"        if {f'{taken[0]} is missing' if taken else 'True'}:"
