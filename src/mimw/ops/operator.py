@@ -21,6 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .held import held
+
 _LIBRARY = torch.library.Library("mimw", "FRAGMENT")
 _KEY, _SET, _C = torch._C.DispatchKey, torch._C.DispatchKeySet, torch._C
 _DEVICES = {"cuda": "CUDA", "cpu": "CPU"}
@@ -58,13 +60,13 @@ class Operator:
         _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, ))
         self.op = getattr(torch.ops.mimw, self.name).default
         for type_, key in _DEVICES.items():
-            _LIBRARY.impl(self.name, self._on_cuda if type_ == "cuda" else run, key)
+            _LIBRARY.impl(self.name, held(self._on_cuda if type_ == "cuda" else run), key)
             if autocast is not None:
-                _LIBRARY.impl(self.name, _autocast(self.op, type_, autocast), f"Autocast{key}", with_keyset=True)
-        torch.library.register_fake(f"mimw::{self.name}", fake, lib=_LIBRARY)
+                _LIBRARY.impl(self.name, held(_autocast(self.op, type_, autocast)), f"Autocast{key}", with_keyset=True)
+        torch.library.register_fake(f"mimw::{self.name}", held(fake), lib=_LIBRARY)
         if not self._mutates:
             backward = backward or self._without_derivative
-            torch.library.register_autograd(f"mimw::{self.name}", backward, setup_context=save, lib=_LIBRARY)
+            torch.library.register_autograd(f"mimw::{self.name}", held(backward), setup_context=save and held(save), lib=_LIBRARY)
             self._graded = _graded(self.name, self._on_cuda, save, backward)
             self._transformed = _transformed(self, save, backward)
         OPERATORS[self.name] = self
