@@ -61,6 +61,13 @@ def test_long_rows_are_selected_by_radix():
     compare(normal(1500, 2), 20, 0, False)
 
 
+def test_more_than_one_program_sorts(monkeypatch):
+    monkeypatch.setattr(MODULE.plain_topk, "LONGEST", 8)
+    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    for largest in (True, False):
+        compare(normal(2, 1500), 20, -1, largest)
+
+
 def test_longer_rows_in_parts(monkeypatch):
     monkeypatch.setattr(MODULE, "LONGEST_ROW", 1100)
     monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))

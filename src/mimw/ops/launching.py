@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,9 +95,8 @@ class Launch:
             self._frozen = frozen.launch, [known[name] for name in frozen.parameters], places
 
 
-def _stream_of(device: int) -> int:
-    """The handle of the current stream, as Triton's launches have it."""
-    return torch._C._cuda_getCurrentRawStream(device)
+# The handle of the current stream of a device, as Triton's launches have it. Builds for the CPU lack it.
+_stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 _TENSOR = object()
@@ -145,6 +145,7 @@ def is_hopper(on: Tensor) -> bool:
 
 
 _ZEROS: dict[tuple[int, int], Tensor] = {}
+_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
 
 
 def zero(on: Tensor) -> Tensor:
@@ -153,13 +154,23 @@ def zero(on: Tensor) -> Tensor:
     beside anything, and its memory goes with it."""
     if not on.is_cuda:
         return torch.zeros(1, dtype=torch.int32)
-    if torch.cuda.is_current_stream_capturing():
+    if _capturing():
         return torch.zeros(1, dtype=torch.int32, device=on.device)
     device = on.get_device()
-    key = device, torch._C._cuda_getCurrentRawStream(device)
-    if key not in _ZEROS:
-        _ZEROS[key] = torch.zeros(1, dtype=torch.int32, device=on.device)
-    return _ZEROS[key]
+    stream = _stream_of(device)
+    kept = _ZEROS.get((device, stream))
+    if kept is None:
+        kept = _ZEROS[device, stream] = _kept_zero(on.device)
+    return kept
+
+
+def _kept_zero(device: torch.device) -> Tensor:
+    """Memory that stays, and so must not come from a pool of somebody's: pools are a matter of the thread that allocates. That
+    of here allocates on the default stream, so the current one waits for what that stream still does with such memory."""
+    with ThreadPoolExecutor(1) as outside:
+        kept = outside.submit(torch.empty, 1, dtype=torch.int32, device=device).result()
+    torch.cuda.current_stream(device).wait_stream(torch.cuda.default_stream(device))
+    return kept.zero_()
 
 
 __all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "is_hopper", "programs", "zero"]

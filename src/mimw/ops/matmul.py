@@ -94,10 +94,10 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
     grid, args, meta = plain_matmul.arguments(left, right, c, exact)
     launch = Launch(a, plain_matmul.kernel, grid, args, meta)
     a_views, b_views = left.data_ptr() == a.data_ptr(), right.data_ptr() == b.data_ptr()
-    dims = b.dim()
+    dims, of_its_own = b.dim(), None if dtype == a.dtype else dtype
 
     def plan(a: Tensor, b: Tensor) -> Tensor:
-        c = torch.empty(shape, dtype=dtype, device=a.device)
+        c = a.new_empty(shape, dtype=of_its_own)
         launch(a if a_views else _batched(_left(a, dims), batch), b if b_views else _batched(_right(b), batch), c)
         return c
 
@@ -142,10 +142,14 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
     c = _rows(m, n, dtype, a.device)
     grid, args, meta = gemm.arguments(left, right, c, programs(a))
     launch = Launch(a, gemm.kernel, grid, args, meta)
-    dims = b.dim()
+    dims, of_its_own = b.dim(), None if dtype == a.dtype else dtype
 
     def plan(a: Tensor, b: Tensor) -> Tensor:
-        c = _rows(m, n, dtype, a.device) if copy_c else torch.empty(shape, dtype=dtype, device=a.device)
+        if not (copy_a or copy_b or copy_c):
+            c = a.new_empty(shape) if of_its_own is None else a.new_empty(shape, dtype=of_its_own)
+            launch(a, b, c)
+            return c
+        c = _rows(m, n, dtype, a.device) if copy_c else a.new_empty(shape, dtype=dtype)
         launch(copied(_left(a, dims)) if copy_a else a, copied(_right(b).T) if copy_b else b, c)
         return c.contiguous().view(shape) if copy_c else c
 

@@ -25,6 +25,10 @@ from .held import held
 
 _LIBRARY = torch.library.Library("mimw", "FRAGMENT")
 _KEY, _SET, _C = torch._C.DispatchKey, torch._C.DispatchKeySet, torch._C
+_included, _excluded, _keys = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set, _C._dispatch_keys
+_has_function_mode, _profiling = _C._is_torch_function_mode_enabled, _C._autograd._profiler_enabled
+_is_compiling, _grad_enabled, _forward = torch.compiler.is_compiling, torch.is_grad_enabled, torch.autograd.forward_ad
+_current_device = getattr(_C, "_cuda_getDevice", torch.cuda.current_device)     # builds for the CPU lack it
 _DEVICES = {"cuda": "CUDA", "cpu": "CPU"}
 _TYPES = frozenset((Tensor, torch.nn.Parameter))    # other classes may say themselves what a call of them is
 OPERATORS: dict[str, Operator] = {}
@@ -73,17 +77,26 @@ class Operator:
 
     def __call__(self, *args):
         """The operator of these arguments, in the schema's order; trailing ones may be left to their defaults in `run`, too."""
-        if torch.compiler.is_compiling() or self._mutates:
+        if _is_compiling() or self._mutates:
             return self.op(*args)
-        if not _is_plain(tensors := args[:self._tensors]):
+        # Whether torch's dispatcher would do nothing but call `run`, or note a derivative: nothing is lazy, nobody listens. Every
+        # test takes 50 to 300 ns, the dispatcher 3 us, with a derivative to note 20.
+        graded = False
+        for one in args[:self._tensors]:
+            if one is not None:
+                if type(one) not in _TYPES or _keys(one).raw_repr() not in _PLAIN_KEYS:
+                    return self._listened_to(args)
+                graded = graded or one.requires_grad
+        if ((_included().raw_repr(), _excluded().raw_repr()) not in _AT_REST or _has_function_mode() or _profiling()
+                or _forward._current_level >= 0):
             return self._listened_to(args)
-        if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
+        if graded and _grad_enabled():
             return self._graded.apply(*args)
         return self._on_cuda(*args)
 
     def _listened_to(self, args: tuple):
         """By the dispatcher; but torch.library's operators know no torch.func, and lose forward derivatives without a word."""
-        if torch.autograd.forward_ad._current_level >= 0 and any(map(_has_tangent, args[:self._tensors])):
+        if _forward._current_level >= 0 and any(map(_has_tangent, args[:self._tensors])):
             raise NotImplementedError(f"mimw::{self.name} has no derivative in forward mode")
         transform = _C._functorch.peek_interpreter_stack()
         if transform is None or transform.key() is _C._functorch.TransformType.Functionalize:
@@ -93,7 +106,7 @@ class Operator:
     def _on_cuda(self, *args):
         """`run` with the tensors' device as the current one, as torch's own operators have it."""
         first = args[0]
-        if first.is_cuda and first.get_device() != torch.cuda.current_device():
+        if first.is_cuda and first.get_device() != _current_device():
             with torch.cuda.device(first.device):
                 return self.run(*args)
         return self.run(*args)
@@ -131,7 +144,7 @@ def _transformed(operator: Operator, save: Callable | None, backward: Callable) 
 
 
 def _has_tangent(tensor: Tensor | None) -> bool:
-    return tensor is not None and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None
+    return tensor is not None and _forward.unpack_dual(tensor).tangent is not None
 
 
 def _autocast(op, device_type: str, to: str | torch.dtype) -> Callable:
@@ -157,17 +170,13 @@ def _keys_of(device: str) -> tuple[int, int]:
     return plain.raw_repr(), (plain | _SET(_KEY.ADInplaceOrView) | _SET(getattr(_KEY, f"Autograd{device}"))).raw_repr()
 
 
-def _of_this_thread() -> tuple[int, int]:
-    """What modes, transforms and autocast add to a call's keys, and what they take away."""
-    return _C._dispatch_tls_local_include_set().raw_repr(), _C._dispatch_tls_local_exclude_set().raw_repr()
-
-
 def _at_rest() -> frozenset[tuple[int, int]]:
-    """The same in a thread in which nothing is on, and in inference mode."""
+    """What modes, transforms and autocast add to a call's keys, and what they take away, in a thread in which nothing is on, and in
+    inference mode."""
     def both():
         with torch.inference_mode():
-            inference = _of_this_thread()
-        return frozenset((_of_this_thread(), inference))
+            inference = _included().raw_repr(), _excluded().raw_repr()
+        return frozenset(((_included().raw_repr(), _excluded().raw_repr()), inference))
 
     with ThreadPoolExecutor(1) as fresh:
         return fresh.submit(both).result()
@@ -175,15 +184,6 @@ def _at_rest() -> frozenset[tuple[int, int]]:
 
 _PLAIN_KEYS = frozenset((*_keys_of("CUDA"), *_keys_of("CPU")))
 _AT_REST = _at_rest()
-
-
-def _is_plain(tensors: tuple) -> bool:
-    """Whether torch's dispatcher would do nothing but call `run`, or note a derivative: nothing is lazy, nobody listens."""
-    for one in tensors:
-        if one is not None and (type(one) not in _TYPES or _C._dispatch_keys(one).raw_repr() not in _PLAIN_KEYS):
-            return False
-    return (_of_this_thread() in _AT_REST and not _C._is_torch_function_mode_enabled()
-            and torch.autograd.forward_ad._current_level < 0 and not torch.autograd._profiler_enabled())
 
 
 __all__ = ["LOWER", "OPERATORS", "Operator"]

@@ -21,8 +21,9 @@ MOST = 1024     # plans of one operator; a plan is a few kilobytes
 
 
 def look(tensor: Tensor) -> tuple:
-    """All of a tensor that a choice may depend on, its values aside: shape, strides, type, device, the address's last 4 bits."""
-    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.data_ptr() & 15
+    """All of a tensor that a choice may depend on, its values aside: shape, strides, type, device (-1 is the CPU), the
+    address's last 4 bits."""
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), tensor.data_ptr() & 15
 
 
 class Plans(dict):

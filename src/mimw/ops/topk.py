@@ -131,7 +131,7 @@ def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> S
         if order is not None:
             return order(values, indices)
         if sorted and k > 1:
-            values, places = torch.sort(values, -1, largest, stable=True)
+            values, places = torch.sort(values, dim=-1, descending=largest, stable=True)
             indices = indices.gather(-1, places)
         return values, indices
 
