@@ -30,6 +30,8 @@ def test_the_same_and_other_arguments():
     assert torch.equal(b[:64], 6 * a[:64])
     frozen.launch(torch.cuda.current_stream().cuda_stream, x.data_ptr(), b.data_ptr(), 128, 1, 1.0, None, False)
     assert torch.equal(b, x)
+    frozen.launch_arrays(torch.cuda.current_stream().cuda_stream, x.data_ptr(), a.data_ptr())
+    assert torch.equal(a[:100], 2.5 * x[:100])
 
 
 @pytest.fixture
@@ -49,6 +51,8 @@ def test_descriptors(described):
         assert torch.equal(tensors[5], tensors[3] + 2 * tensors[4])
     frozen.launch(torch.cuda.current_stream().cuda_stream, *(tensor.data_ptr() for tensor in tensors[:3]), 5)
     assert torch.equal(tensors[2], tensors[0] + 5 * tensors[1])
+    frozen.forget().launch_arrays(torch.cuda.current_stream().cuda_stream, *(tensor.data_ptr() for tensor in tensors[3:]))
+    assert torch.equal(tensors[5], tensors[3] + 3 * tensors[4])
     with pytest.raises(LaunchError, match="begins at address"):
         frozen.launch(0, tensors[0].data_ptr() + 2, tensors[1].data_ptr(), tensors[2].data_ptr(), 5)
 

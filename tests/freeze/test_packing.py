@@ -55,6 +55,8 @@ def test_each_way_hands_over_what_the_usual_launch_does(scaled):
     same, other = (stock(gpu, kernel, (4, 2), *args, BLOCK=128, num_warps=2) for args in (FIRST, OTHER))
     assert frozen() is frozen.compiled and frozen(*OTHER) is frozen.compiled
     assert frozen.launch(70, 0x30000, 0x40010, 16, 1, -1.0, None, True) is None
+    kernel.freeze((4, 2), *OTHER, BLOCK=128, num_warps=2).launch_arrays(70, 0x10000, 0x20000)
+    assert gpu.launches.pop().values == (0x10000, 0x20000, 16, -1.0, True)
     assert gpu.launches == [same, other, other] and same.values == (0x10000, 0x20000, 128, 2.5, False)
 
 
@@ -76,6 +78,8 @@ def test_tuples(gpu):
     frozen(other, 9)
     frozen.launch(70, (0x3000, (0x3100, 32)), 9)
     assert gpu.launches == [wanted[0], wanted[1], wanted[1]] and wanted[1].values == (0x3000, 0x3100, 32, 9)
+    frozen.forget().launch_arrays(70, 0x3000, 0x3100)
+    assert gpu.launches[-1].values == (0x3000, 0x3100, 48, 7)
     with pytest.raises(LaunchError, match=r"both\[1\] was frozen as a tuple of 2"):
         frozen((Held(0x3000), (Held(0x3100), )), 9)
     with pytest.raises(LaunchError, match=r"both\[1\]\[1\] was frozen as a multiple of 16, and is 33 = 2 x 16 \+ 1"):
@@ -102,6 +106,8 @@ def test_descriptors_are_encoded_as_stock_encodes_them(added):
     assert wanted.values[0] == ("CUtensorMap", asked[0]) and wanted.values[1:5] == (256, 64, 64, 1)
     frozen()
     assert gpu.launches[-1].values[0][1][0] == 0x1000 and len(gpu.encoded) == 6
+    frozen.launch_arrays(70, *others)
+    assert gpu.launches[-1].values[10:15] == wanted.values[10:15] and gpu.launches[-1].values[-1] == 3
 
 
 def test_freezing_with_stand_ins_for_tensors(gpu):
@@ -223,6 +229,8 @@ def test_a_watchdog_watches_frozen_launches(scaled, monkeypatch):
     frozen()
     frozen(*OTHER)
     frozen.launch(70, 0x30000, 0x40010, 16, 1, -1.0, None, True)
+    assert seen.pop() == seen[-1]
+    frozen.launch_arrays(70, 0x30000, 0x40010)
     assert seen == [(3.0, at, (4, 2)) for at in (0x10000, 0x30000, 0x30000)] and gpu.launches == []
     monkeypatch.setenv("MIMW_WATCHDOG", "0")
     frozen()
@@ -322,6 +330,14 @@ def test_an_address_of_scales_is_one_of_bytes():
     scales = SimpleNamespace(dtype=torch.float8_e8m0fnu, data_ptr=lambda: 0x1000, shape=(64, ), stride=lambda: (1, ))
     found = slot_of("scales", "*u8", "D", scales).at(0x2000, simulated=False)
     assert (found.data_ptr(), found.dtype, found.shape, found.stride()) == (0x2000, torch.uint8, (64, ), (1, ))
+
+
+def test_the_number_of_addresses(scaled, gpu, monkeypatch):
+    with pytest.raises(TypeError, match="launch_arrays"):
+        scaled[2].launch_arrays(70, 0x1000)
+    monkeypatch.setattr("mimw.freeze.launcher_of", lambda compiled: None)
+    with pytest.raises(TypeError, match="scale has 2 arrays and descriptors; 1 were given"):
+        scale().freeze((4, 2), *FIRST, BLOCK=128).launch_arrays(70, 0x1000)
 
 
 def test_threads_share_a_handle(added):

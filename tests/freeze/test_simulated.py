@@ -58,6 +58,8 @@ def test_tuples(arrays):
     frozen = pairs().freeze((1, ), (x, (y, 48)), 100, BLOCK=128)
     frozen((a, (b, 32)), 50)
     compare(b[:50], a[:50] + 32, rtol=0, atol=0)
+    frozen.forget().launch_arrays(0, *(one.__array_interface__["data"][0] for one in (a, b)))
+    compare(b, a + 48, rtol=0, atol=0)
     with pytest.raises(LaunchError, match=r"both\[1\]\[1\] was frozen as a multiple of 16"):
         frozen((a, (b, 33)), 50)
 

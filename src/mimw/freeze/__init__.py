@@ -41,6 +41,7 @@ class FrozenLaunch:
         frozen(*values, stream=stream)      on a torch stream or a stream's handle, an int; otherwise on the device's current stream
         frozen.launch(stream, *values)      lean: nothing is checked, `stream` is an int, and arrays and descriptors are given as
                                             addresses (`tensor.data_ptr()`)
+        frozen.launch_arrays(stream, *addresses)        leaner: of all arrays and descriptors in order; numbers stay as frozen
 
     A tensor may be given for a descriptor. What `frozen` checks:
 
@@ -50,9 +51,9 @@ class FrozenLaunch:
         float, bool  the type
         None         stays None
 
-    The grid, compile-time values, launch options and globals stay as they were. Both ways obey Triton's launch hooks, a watchdog
-    and `MIMW_SIMULATE`; both return at once, and either can be captured in a CUDA graph. A handle belongs to the device that was
-    current at `freeze`; `frozen.launch` wants that to be the current one, `frozen` sees to it. Threads may share a handle. On the
+    The grid, compile-time values, launch options and globals stay as they were. All ways obey Triton's launch hooks, a watchdog
+    and `MIMW_SIMULATE`; all return at once, and each can be captured in a CUDA graph. A handle belongs to the device that was
+    current at `freeze`; `frozen` makes that current for the launch, the lean ways want it to be. Threads may share a handle. On the
     simulator an address is taken for an array of the extents that were frozen.
 
     The handle keeps the compiled kernel, and the arrays of `freeze` until `forget`; never those of a call.
@@ -62,25 +63,29 @@ class FrozenLaunch:
                TypeError for too few or too many
     """
 
-    __slots__ = ("__call__", "__weakref__", "_route", "_scope", "launch")
+    __slots__ = ("__call__", "__weakref__", "_route", "_scope", "launch", "launch_arrays")
 
     def __init__(self, route: Route):
         self._route, self._scope = route, {}
         if route.launcher is None:
-            call, launch = _slow(route)
+            call, launch, arrays = _slow(route)
         else:
             names = {"missing": MISSING, "same": route.packed(), "compiled": route.compiled,
-                     "checked": route.checked, "addressed": route.addressed, "again": route.again, "hooks": route.fn.pre_run_hooks,
+                     "checked": route.checked, "addressed": route.addressed,
+                     "rearranged": route.rearranged, "again": route.again, "hooks": route.fn.pre_run_hooks,
                      "environment": os.environ._data, "watchdog": os.environ.encodevalue("MIMW_WATCHDOG"), "seconds": seconds,
                      "simulate": os.environ.encodevalue("MIMW_SIMULATE"), "simulating": simulating}
-            call, launch = written(route.slots, route.maps, route.launcher, route.extents, route.device, names)
+            call, launch, arrays = written(route.slots, route.values, route.maps, route.launcher, route.extents, route.device,
+                                           names)
             self._scope = call.__globals__
         call.__name__ = call.__qualname__ = f"frozen launch of {route.fn.__name__}"
         launch.__name__ = launch.__qualname__ = f"{call.__name__}, launch"
+        arrays.__name__ = arrays.__qualname__ = f"{call.__name__}, launch_arrays"
         call.__doc__ = f"Launch {route.fn.__name__} as frozen: {route.asked}, without values as frozen; stream= where."
         launch.__doc__ = f"Launch {route.fn.__name__} unchecked: launch(stream, {', '.join(route.taken)}), arrays as addresses."
+        arrays.__doc__ = f"Launch {route.fn.__name__} unchecked with the addresses of its arrays, all else as frozen."
         setattr(self, "__call__", call)     # noqa: B010  a slot: calling the handle is calling this function
-        self.launch = launch
+        self.launch, self.launch_arrays = launch, arrays
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -176,4 +181,7 @@ def _slow(route: Route):
     def launch(stream, *values):
         return route.addressed(values, stream)
 
-    return call, launch
+    def arrays(stream, *addresses):
+        return route.rearranged(addresses, stream)
+
+    return call, launch, arrays

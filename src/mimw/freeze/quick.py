@@ -1,9 +1,9 @@
 """The functions of a frozen launch, written for its arguments: Python that tests them and calls Triton's launcher in C.
 
-Input: the slots of a kernel's parameters, and Triton's `Launcher`. Output: two functions, made of text, as Triton's binder is:
+Input: the slots of a kernel's parameters, and Triton's `Launcher`. Output: three functions, made of text, as Triton's binder is:
 
-    call, launch = written({"x": slot, "n": slot}, maps, launcher, (1, 1, 1), 0, names)
-    call(x, 256); launch(stream, x.data_ptr(), 256)
+    call, launch, arrays = written({"x": slot, "n": slot}, {"x": x, "n": 256}, maps, launcher, (1, 1, 1), 0, names)
+    call(x, 256); launch(stream, x.data_ptr(), 256); arrays(stream, x.data_ptr())
 
 What `call` does for a kernel with a pointer and an integer that is a multiple of 16:
 
@@ -38,38 +38,47 @@ _C_LAUNCH = ("c_launch({grid}, {stream}, function, cooperative, pdl, packed, Non
 
 @dataclass
 class Text:
-    """Lines and expressions of both functions, by where they go, and what the lines name."""
+    """Lines and expressions of the functions, by where they go, the variables of arrays, and what the lines name."""
 
     unpack: list[str] = field(default_factory=list)
     find: list[str] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)
     maps: list[str] = field(default_factory=list)
     bare_maps: list[str] = field(default_factory=list)
+    arrays: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
 
 
-def written(slots: Mapping[str, Slot | None], maps: list, launcher: Launcher, grid: tuple[int, int, int], device: int,
-            names: Mapping[str, Any]) -> tuple[Callable, Callable]:
-    """(`call(*values, stream=None)`, `launch(stream, *values)`) of a frozen launch.
+@dataclass
+class Arguments:
+    """What the launcher in C is given by `call`, by `launch`, by `arrays`."""
+
+    call: str
+    launch: str
+    arrays: str
+
+
+def written(slots: Mapping[str, Slot | None], values: Mapping[str, Any], maps: list, launcher: Launcher, grid: tuple[int, int, int],
+            device: int, names: Mapping[str, Any]) -> tuple[Callable, Callable, Callable]:
+    """(`call(*values, stream=None)`, `launch(stream, *values)`, `arrays(stream, *addresses)`) of a frozen launch.
 
     args:      slots  - of each parameter in order; None for one of constants (`tl.constexpr`), which the functions do not take
+               values - of each parameter, of which numbers are those of `arrays`
                maps   - the CUtensorMaps of each descriptor by address
-               names  - what the text calls: `checked`, `addressed` and `again` for what is not done at once, and what they name
+               names  - what the text calls where it does not launch at once: `checked`, `addressed`, `rearranged`, `again`
     """
-    text, taken, full, bare = Text(), [], [], []
-    for slot in slots.values():
+    text, taken, found = Text(), [], []
+    for name, slot in slots.items():
         if slot is not None:
             taken.append(f"_{len(taken)}")
-        values = ("None", "None") if slot is None else _put(slot, taken[-1], text, maps, device)
-        full.append(values[0])
-        bare.append(values[1])
+        found.append(_NOTHING if slot is None else _put(slot, values[name], taken[-1], text, maps, device))
     scope = {**names, **text.names, "c_launch": launcher.call, "runtime": knobs.runtime, "current_stream": current_stream(),
              "get_device": current_device(), "as_stream": as_stream}
     scope["function"], scope["cooperative"], scope["pdl"], scope["packed"] = launcher.head
     scope["annotations"], scope["signature"] = launcher.tail
-    lines = _lines(taken, text, _tuple(full), _tuple(bare), grid, device, scope["get_device"] is not None)
+    lines = _lines(taken, text, _all(found), grid, device, scope["get_device"] is not None)
     exec(compile("\n".join(lines), "<frozen launch>", "exec"), scope)
-    return scope.pop("call"), scope.pop("launch")
+    return scope.pop("call"), scope.pop("launch"), scope.pop("arrays")
 
 
 def as_stream(stream: Any) -> int:
@@ -77,7 +86,7 @@ def as_stream(stream: Any) -> int:
     return getattr(stream, "cuda_stream", stream)
 
 
-def _lines(taken: list[str], text: Text, full: str, bare: str, grid: tuple[int, int, int], device: int, several: bool):
+def _lines(taken: list[str], text: Text, arguments: Arguments, grid: tuple[int, int, int], device: int, several: bool):
     """The text; `several` devices are there, of which another may be current."""
     values = _tuple(taken)
     extents = ", ".join(map(str, grid))
@@ -93,39 +102,42 @@ def _lines(taken: list[str], text: Text, full: str, bare: str, grid: tuple[int, 
     yield f"            quick = {' and '.join([usual, *text.tests])}"
     yield "            if quick:"
     yield from (f"                {line}" for line in text.maps)
-    yield f"                given = {full}"
+    yield f"                given = {arguments.call}"
     yield "    except (AttributeError, TypeError, ValueError):"
     yield "        quick = False"
     yield "    if not quick:"
     yield f"        return {f'again(stream) if {taken[0]} is missing else checked({values}, stream)' if taken else 'again(stream)'}"
     yield f"    {_C_LAUNCH.format(grid=extents, stream=stream, values='given')}"
     yield "    return compiled"
-    yield f"def launch(stream, {''.join(f'{name}, ' for name in taken)}/):"
-    yield "    try:"
-    yield f"        quick = {_USUAL}"
-    yield "    except AttributeError:"
-    yield "        quick = False"
-    yield "    if not quick:"
-    yield f"        return addressed({values}, stream)"
-    yield from (f"    {line}" for line in [*text.unpack, *text.bare_maps])
-    yield f"    {_C_LAUNCH.format(grid=extents, stream='stream', values=bare)}"
+    for name, of, slow, unpack, given in (("launch", taken, "addressed", text.unpack, arguments.launch),
+                                          ("arrays", text.arrays, "rearranged", [], arguments.arrays)):
+        yield f"def {name}(stream, {''.join(f'{variable}, ' for variable in of)}/):"
+        yield "    try:"
+        yield f"        quick = {_USUAL}"
+        yield "    except AttributeError:"
+        yield "        quick = False"
+        yield "    if not quick:"
+        yield f"        return {slow}({_tuple(of)}, stream)"
+        yield from (f"    {line}" for line in [*unpack, *text.bare_maps])
+        yield f"    {_C_LAUNCH.format(grid=extents, stream='stream', values=given)}"
 
 
-def _put(slot: Slot, variable: str, text: Text, maps: list, device: int) -> tuple[str, str]:
-    """Add what a slot needs to the text; (what `call` hands on, what `launch` hands on)."""
+def _put(slot: Slot, value: Any, variable: str, text: Text, maps: list, device: int) -> Arguments:
+    """Add what a slot needs to the text; what the functions hand on of it."""
     if isinstance(slot, Tuple):
         items = [f"{variable}_{at}" for at in range(len(slot.items))]
         text.unpack.append(f"{_tuple(items)} = {variable}")
-        full, bare = zip(*(_put(*of, text, maps, device) for of in zip(slot.items, items))) if items else ((), ())
-        return _tuple(full), _tuple(bare)
+        return _all([_put(*of, text, maps, device) for of in zip(slot.items, value, items)])
     if isinstance(slot, Constant):
         text.names[f"{variable}_is"] = slot.value
         number = type(slot.value) is int
         text.tests.append(f"type({variable}) is int and {variable} == {slot.value}" if number else f"{variable} is {variable}_is")
-        return "None", "None"
+        return _NOTHING
     if isinstance(slot, Number):
         text.tests += _number(slot, variable)
-        return variable, variable
+        text.names[f"{variable}_is"] = value
+        return Arguments(variable, variable, f"{variable}_is")
+    text.arrays.append(variable)
     array = variable if isinstance(slot, Pointer) else f"{variable}_of"
     if isinstance(slot, Descriptor):
         text.names |= {f"{variable}_is": slot, "tensor_of": tensor_of}
@@ -137,7 +149,7 @@ def _put(slot: Slot, variable: str, text: Text, maps: list, device: int) -> tupl
         return _descriptor(slot, variable, text, maps)
     if slot.aligned:
         text.tests.append(f"not {variable}_at & {ALIGNMENT - 1}")
-    return f"{variable}_at", variable
+    return Arguments(f"{variable}_at", variable, variable)
 
 
 def _number(slot: Number, variable: str) -> list[str]:
@@ -148,7 +160,7 @@ def _number(slot: Number, variable: str) -> list[str]:
     return [f"type({variable}) is int", f"{least} <= {variable} <= {most}", *aligned]
 
 
-def _descriptor(slot: Descriptor, variable: str, text: Text, maps: list) -> tuple[str, str]:
+def _descriptor(slot: Descriptor, variable: str, text: Text, maps: list) -> Arguments:
     """The map is made, or refused, where the address is new (`Maps`). Torch tells that a tensor is contiguous in half the time
     that it takes to tell strides; of a dimension with one element the stride means nothing."""
     text.names |= {f"{variable}_maps": maps[slot.index], f"{variable}_shape": slot.shape, f"{variable}_strides": slot.strides}
@@ -157,7 +169,7 @@ def _descriptor(slot: Descriptor, variable: str, text: Text, maps: list) -> tupl
     text.maps.append(f"{variable}_map = {variable}_maps[{variable}_at]")
     text.bare_maps.append(f"{variable}_map = {variable}_maps[{variable}]")
     given = ", ".join(map(str, (f"{variable}_map", *slot.shape, *slot.strides)))
-    return given, given
+    return Arguments(given, given, given)
 
 
 def tensor_of(value: Any, slot: Descriptor) -> Any:
@@ -169,6 +181,13 @@ def tensor_of(value: Any, slot: Descriptor) -> Any:
 
 def _is_contiguous(slot: Descriptor) -> bool:
     return all(stride == math.prod(slot.shape[dim + 1:]) for dim, stride in enumerate(slot.strides))
+
+
+def _all(items: list[Arguments]) -> Arguments:
+    return Arguments(*(_tuple(getattr(item, name) for item in items) for name in ("call", "launch", "arrays")))
+
+
+_NOTHING = Arguments("None", "None", "None")
 
 
 def _tuple(items) -> str:

@@ -4,12 +4,13 @@ Input: what was frozen, and the values of a launch. Output: the launch, or a `La
 
     route.checked((x, 100), stream)         n was frozen as a multiple of 16, and is 100 = 6 x 16 + 4
     route.addressed((x.data_ptr(), 256), stream)
+    route.rearranged((x.data_ptr(), ), stream)
     route.again(stream)                     with the arguments of `freeze`
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import LaunchError
@@ -53,7 +54,8 @@ class Route:
                  compiled=None, launcher: Launcher | None = None, device: int | None = None):
         self.fn, self.grid, self.options, self.slots, self.values = fn, grid, options, slots, values
         self.compiled, self.launcher, self.device = compiled, launcher, device
-        self.maps = [Maps(slot, launcher) for slot in _descriptors(slots.values())] if launcher else []
+        described = (slot for slot in _arrays(slots.values()) if isinstance(slot, Descriptor))
+        self.maps = [Maps(slot, launcher) for slot in described] if launcher else []
         self.kept = True
 
     @property
@@ -67,10 +69,9 @@ class Route:
         return [name for name, slot in self.slots.items() if slot is not None]
 
     def forget(self) -> None:
-        """Drop the arrays of `freeze`."""
+        """Drop the arrays of `freeze`; numbers stay."""
         self.kept = False
-        for name in self.taken:
-            self.values[name] = None
+        self.values = {name: _with_arrays(slot, self.values[name], lambda slot: None) for name, slot in self.slots.items()}
 
     # ---- launches ---------------------------------------------------------------------------------------------------
 
@@ -103,6 +104,19 @@ class Route:
         the driver encodes no descriptor of that."""
         values = list(self.values.values())
         return None if 0 in _bases(self.slots.values(), values) else self.pack(values)
+
+    def rearranged(self, addresses: Sequence[int], stream: Any):
+        """With the addresses of all arrays, and everything else as frozen."""
+        wanted = sum(1 for _ in _arrays(self.slots.values()))
+        if len(addresses) != wanted:
+            name = self.fn.__name__
+            raise TypeError(f"a frozen launch of {name} has {wanted} arrays and descriptors; {len(addresses)} were given")
+        rest, simulated = iter(addresses), self.device is None
+
+        def array(slot: Slot) -> Any:
+            return slot.at(next(rest), simulated)
+
+        return self._launched([_with_arrays(slot, self.values[name], array) for name, slot in self.slots.items()], stream)
 
     def pack(self, values: Sequence[Any]) -> tuple:
         """What Triton's launcher in C takes for the values of all parameters."""
@@ -163,12 +177,20 @@ class Route:
         return positional, named
 
 
-def _descriptors(slots):
+def _with_arrays(slot: Slot | None, value: Any, array: Callable[[Slot], Any]) -> Any:
+    """`value` with `array(slot)` in the place of each array or descriptor."""
+    if isinstance(slot, Tuple):
+        return slot.make([_with_arrays(*of, array) for of in zip(slot.items, value)])
+    return array(slot) if isinstance(slot, (Pointer, Descriptor)) else value
+
+
+def _arrays(slots):
+    """The slots of arrays and descriptors, in order."""
     for slot in slots:
-        if isinstance(slot, Descriptor):
+        if isinstance(slot, (Pointer, Descriptor)):
             yield slot
         elif isinstance(slot, Tuple):
-            yield from _descriptors(slot.items)
+            yield from _arrays(slot.items)
 
 
 def _bases(slots, values):
