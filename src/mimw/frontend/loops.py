@@ -49,7 +49,7 @@ class LoopsOnce(SteadyTypes):
         names = assigned([*node.body, *node.orelse]).intersection(liveins).difference(ignore)
         values = {name for name in names if _has_handles(liveins[name])}
         known = self.builder.carried.get((node, self._calls())) if self.builder.carried else None
-        carried = {name for name in values if _comes_back_whole(liveins[name])} if known is None else known & values
+        carried = _first_guess(values, liveins) if known is None else known & values
         left, first, fewer = dict(self._left), carried, False
         while True:
             self._left = dict(left)
@@ -128,9 +128,23 @@ def _has_handles(value) -> bool:
     return isinstance(value, base_value) and bool(flatten_values_to_ir([value]))
 
 
+def _first_guess(values: Collection[str], liveins: dict[str, Any]) -> set[str]:
+    """Those of the assigned names that get arguments at first. A value that does not come back whole gets one only once it is known
+    to change, as the code may depend on what is lost; or if it shares a handle with another name, which would hide a change."""
+    carried = {name for name in values if _comes_back_whole(liveins[name])}
+    if len(carried) < len(values):
+        seen: set[Handle] = set()
+        for name, value in liveins.items():
+            handles = flatten_values_to_ir([value]) if isinstance(value, base_value) else []
+            if name in values and not seen.isdisjoint(handles):
+                carried.add(name)
+            seen.update(handles)
+    return carried
+
+
 def _comes_back_whole(value) -> bool:
-    """True if a value that is made again from its handles and its type is all that it was. What is not, such as a pair with a
-    constant that assignments keep, has an argument only once it is known to change: its code may depend on what is lost."""
+    """True if a value that is made again from its handles and its type is all that it was: not of a pair with a constant that
+    assignments keep."""
     if type(value) is triton_tuple:
         return all(_comes_back_whole(item) or type(item) is constexpr for item in value)
     return type(value) is tensor or isinstance(value, HandleValue) and vars(value).keys() <= {"handle", "type"}
