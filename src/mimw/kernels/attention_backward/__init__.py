@@ -98,8 +98,8 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     queries, keys, own, numbers = [1, 1, chosen.bm, dim], [1, 1, chosen.bn, dim], [1, 1, 64, dim], [1, chosen.bm]
     share = [64 * chosen.share_columns(dim) // 32, 32]
     args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries),
-            describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share), describe(dk, own), describe(dv, own),
-            float(scale), scale * log2(e), heads, seq_q, seq_k, 0)
+            describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share) if chosen.dq == "tma" else sums,
+            describe(dk, own), describe(dv, own), float(scale), scale * log2(e), heads, seq_q, seq_k, 0)
     grid = -(-seq_k // chosen.bn), kv_heads, batch
     return grid, args, {**chosen.meta(dim, heads // kv_heads, causal, seq_k), "num_warps": 4}
 

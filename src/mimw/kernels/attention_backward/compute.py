@@ -17,8 +17,8 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .schedule import span
-from .sums import share_of
+from .schedule import block_at, span
+from .sums import add, share_of
 
 STORED = tl.constexpr(8)  # named barrier of all consumers: their dS^T is in shared memory
 
@@ -49,9 +49,10 @@ def begin(keys, queries, log2_scale, query, key, shape, me: tl.constexpr, CAUSAL
 
 
 @mimw.jit
-def step(tiles, pipes, block, state, query, key, log2_scale, shape, me: tl.constexpr, LAST: tl.constexpr, CAUSAL: tl.constexpr,
-         RAGGED: tl.constexpr):
-    """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
+def step(tiles, pipes, block, state, place, query, key, log2_scale, shape, me: tl.constexpr, LAST: tl.constexpr,
+         CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
+    """The gradients of block number `block`, which is number `place` of all heads' blocks, beside the probabilities of the next,
+    whose first query is `query`."""
     keys, values, ds_tiles = tiles
     queries, slopes, shares = pipes
     p, dk, dv = state
@@ -71,31 +72,38 @@ def step(tiles, pipes, block, state, query, key, log2_scale, shape, me: tl.const
     dp = tlx.async_dot_wait(1, dp)
     delta = tlx.local_load(slope.numbers)
     ds = (p.to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
-    # The other place of dS^T was read by products that each consumer has waited for before it came to this barrier.
-    tile = ds_tiles[block % 2]
-    tlx.local_store(tlx.local_slice(tile, [me * 64, 0], [64, BM]), ds)
-    tlx.fence("async_shared")
+    if DQ != "not":
+        # The other place of dS^T was read by products that each consumer has waited for before it came to this barrier.
+        tile = ds_tiles[block % 2]
+        tlx.local_store(tlx.local_slice(tile, [me * 64, 0], [64, BM]), ds)
+        tlx.fence("async_shared")
     # Behind the store, since in front of it the assembler would start the product before the registers of dP^T are free.
     if not LAST:
         next_queries = queries.wait(block + 1).slot
         scores = tlx.async_dot(k, tlx.local_trans(next_queries.rows))
-    tlx.named_barrier_wait(STORED, CONSUMERS * 128)
+    if DQ != "not":
+        tlx.named_barrier_wait(STORED, CONSUMERS * 128)
     dv = tlx.async_dot_wait(0 if LAST else 1, dv)  # so that the registers of P^T are free
     slopes.release(block)
-    rows = tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64]) if BM == 64 * CONSUMERS else tile
-    dq = tlx.async_dot(tlx.local_trans(rows), k_part)
+    if DQ != "not":
+        rows = tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64]) if BM == 64 * CONSUMERS else tile
+        dq = tlx.async_dot(tlx.local_trans(rows), k_part)
     dk = tlx.async_dot(ds, queries.held(block).rows, dk)
     if not LAST:
-        scores = tlx.async_dot_wait(2, scores)
+        scores = tlx.async_dot_wait(1 if DQ == "not" else 2, scores)
         lse = tlx.local_load(next_queries.numbers)
         p = probabilities(scores, lse, log2_scale, query, key, shape, CAUSAL, RAGGED).to(DTYPE)
         # What is awaited here is needed next anyway. The assembler moves no wait over a loop, and so leaves the wait for dQ behind
         # the exponentials, which run beside the products.
         slopes.wait(block + 1)
-    dq = tlx.async_dot_wait(1, dq)
-    share = shares.acquire(block)
-    tlx.local_store(share.tile, share_of(dq))
-    shares.commit(block)
+    if DQ != "not":
+        dq = tlx.async_dot_wait(1, dq)
+    if DQ == "direct":
+        add(shares, place, dq, me, CONSUMERS)
+    if DQ == "tma":
+        share = shares.acquire(block)
+        tlx.local_store(share.tile, share_of(dq))
+        shares.commit(block)
     dk = tlx.async_dot_wait(0, dk)
     queries.release(block)
     return p, dk, dv
@@ -103,32 +111,38 @@ def step(tiles, pipes, block, state, query, key, log2_scale, shape, me: tl.const
 
 @mimw.jit
 def compute(keys, values, ds_tiles, pipes, dk_desc, dv_desc, scale, log2_scale, shape, me: tl.constexpr,
-            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr,
+            DQ: tl.constexpr, TURNED: tl.constexpr):
     """The 64 keys of consumer `me`."""
     CONSUMERS: tl.constexpr = BN // 64
     key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
-    first, blocks, masked = span(key, shape, BM, BN, CAUSAL)
+    first, blocks, masked, turn = span(key, shape, BM, BN, CAUSAL, TURNED)
     key += me * 64
     tlx.barrier_wait(keys[1][0], 0)
-    p = begin(keys[0], pipes[0], log2_scale, first * BM, key, shape, me, CAUSAL, RAGGED)
+    p = begin(keys[0], pipes[0], log2_scale, block_at(0, first, blocks, turn) * BM, key, shape, me, CAUSAL, RAGGED)
     tlx.barrier_wait(values[1][0], 0)
     tiles = keys[0], values[0], ds_tiles
     state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
-    block = 0
-    for g in range(GROUP):
+    of_head = tl.cdiv(shape[1], BM)
+    place = (batch * shape[0] + head * GROUP) * of_head
+    block, last = 0, place + block_at(0, first, blocks, turn)
+    for g in range(GROUP + shape[3]):  # not known to be one round, the loops inside stay loops, and need fewer registers
         begun = tl.where(g == 0, 1, 0)  # of the first head, whose first probabilities are there already
         if CAUSAL:
             for i in range(begun, masked):
-                state = step(tiles, pipes, block, state, (first + i) * BM, key, log2_scale, shape, me, False, True, RAGGED)
-                block += 1
+                next_block = block_at(i, first, blocks, turn)
+                state = step(tiles, pipes, block, state, last, next_block * BM, key, log2_scale, shape, me, False, True, RAGGED, DQ)
+                block, last = block + 1, place + g * of_head + next_block
         for i in range(tl.maximum(begun, masked), blocks):
-            state = step(tiles, pipes, block, state, (first + i) * BM, key, log2_scale, shape, me, False, False, RAGGED)
-            block += 1
-    _, dk, dv = step(tiles, pipes, block, state, 0, key, log2_scale, shape, me, True, False, False)
+            next_block = block_at(i, first, blocks, turn)
+            state = step(tiles, pipes, block, state, last, next_block * BM, key, log2_scale, shape, me, False, False, RAGGED, DQ)
+            block, last = block + 1, place + g * of_head + next_block
+    _, dk, dv = step(tiles, pipes, block, state, last, 0, key, log2_scale, shape, me, True, False, False, DQ)
     # dV over V, of which nobody else reads these rows; dK over K when all consumers have made their last share of dQ of it.
     k, v = tlx.local_slice(keys[0][0], [me * 64, 0], [64, D]), tlx.local_slice(values[0][0], [me * 64, 0], [64, D])
     tlx.local_store(v, dv.to(v.dtype))
-    tlx.named_barrier_wait(STORED, CONSUMERS * 128)
+    if DQ != "not":
+        tlx.named_barrier_wait(STORED, CONSUMERS * 128)
     tlx.local_store(k, (dk * scale).to(k.dtype))
     tlx.fence("async_shared")
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])

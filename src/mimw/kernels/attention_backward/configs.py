@@ -25,11 +25,17 @@ class Configuration:
     bn: int = 128
     q_stages: int = 2
     do_stages: int = 2
+    dq: str = "tma"  # how shares of dQ are added to memory: by "tma", by the consumers, "direct", or "not" at all
+    turned: bool = False
+
+    def __post_init__(self) -> None:
+        if self.dq not in ("tma", "direct", "not"):
+            raise ValueError(f'dq is {self.dq!r}; it may be "tma", "direct" or "not"')
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_k: int) -> dict:
         """The kernel's compile-time arguments."""
         return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, Q_STAGES=self.q_stages, DO_STAGES=self.do_stages,
-                    CAUSAL=causal, RAGGED=seq_k % self.bn != 0)
+                    DQ=self.dq, TURNED=self.turned, CAUSAL=causal, RAGGED=seq_k % self.bn != 0)
 
     def share_columns(self, head_dim: int) -> int:
         """Columns of dQ that a consumer computes, of 64 rows."""
