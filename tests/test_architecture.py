@@ -1,6 +1,7 @@
 """Every import under src/mimw/ obeys the table of rooms in docs/ARCHITECTURE.md."""
 
 import ast
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,7 @@ class Import:
     typing: bool = False
 
 
+@functools.cache
 def imports_of(source: str, module: str, is_package: bool = False) -> list[Import]:
     """All imports in the source of `module` (such as mimw.ir.core), relative ones resolved."""
     room = room_of(module)
@@ -91,8 +93,9 @@ def imports_of(source: str, module: str, is_package: bool = False) -> list[Impor
             base = package[:len(package) - node.level + 1] if node.level else []
             target = ".".join([*base, *([node.module] if node.module else [])])
             found.append(Import(room, target, tuple(alias.name for alias in node.names), lazy, typing))
+        typing = typing or isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for child in ast.iter_child_nodes(node):
-            visit(child, lazy, typing or isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+            visit(child, lazy, typing)
 
     visit(ast.parse(source), False)
     return found
@@ -146,6 +149,7 @@ def _triton(one: Import) -> str | None:
     return None
 
 
+@functools.cache
 def _modules() -> list[tuple[str, Path]]:
     found = []
     for path in sorted(_PACKAGE.rglob("*.py")):

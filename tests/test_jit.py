@@ -311,11 +311,10 @@ def test_an_error_leaves_nothing_behind():
     assert mimw.ir.print_program(before) == mimw.ir.print_program(after)
 
 
-def _many(cache: str, worker: int) -> list[str]:
+def _many(cache: str, worker: int, sizes=(32, 64, 128, 256, 512)) -> list[str]:
     """Compiles kernels of different shapes and some that fail, in an order of the worker's own."""
     signature, texts = dict(x="*fp32", y="*fp32", n="i32"), {}
-    sizes = [32, 64, 128, 256, 512]
-    for size in sizes[worker % 5:] + sizes[:worker % 5]:
+    for size in sizes[worker % len(sizes):] + sizes[:worker % len(sizes)]:
         texts[size] = compile_kernel(scale, signature, dict(factor=2, BLOCK=size)).stage("ptx")
         with pytest.raises(triton.CompilationError):
             compile_kernel(broken, dict(x="*i32"), dict(BAD=True))
@@ -340,7 +339,7 @@ def test_threads(cold):
 def test_processes(cold):
     """Two processes fill one cache at once."""
     program = ("import sys; sys.path.insert(0, '.')\nfrom tests.test_jit import _many\nimport hashlib\n"
-               "print(hashlib.sha256(''.join(_many('', int(sys.argv[1]))).encode()).hexdigest())")
+               "print(hashlib.sha256(''.join(_many('', int(sys.argv[1]), (32, 64))).encode()).hexdigest())")
     environment = {**os.environ, "TRITON_CACHE_DIR": str(cold), "PYTHONPATH": str(ROOT)}
     running = [subprocess.Popen([sys.executable, "-c", program, str(worker)], cwd=ROOT, env=environment, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for worker in range(2)]

@@ -12,7 +12,7 @@ from tests.lowering.harness import Case
 
 _SIZES = {
     "softmax": {"B": 4096}, "layernorm": {"B": 2048}, "matmul": {"BM": 64, "BN": 64, "BK": 32},
-    "matmul_by_sums": {"BM": 128, "BN": 128, "BK": 64}, "attention": {"BM": 64, "BN": 64, "D": 64}, "transpose": {"B": 64},
+    "matmul_by_sums": {"BM": 128, "BN": 64, "BK": 32}, "attention": {"BM": 64, "BN": 64, "D": 64}, "transpose": {"B": 64},
     "tiles3d": {"B": 64}, "scan": {"B": 2048}, "argmax": {"R": 32, "B": 256}, "sort": {"R": 4, "B": 32},
     "split_and_join": {"R": 32, "B": 128}, "gather": {"R": 32, "B": 128}, "histogram": {"B": 1024}, "unrolled": {"B": 1024},
     "persistent": {"B": 1024}, "grouped": {"R": 16, "B": 256}, "colsum": {"R": 32, "B": 128}, "atomics": {"B": 1024},
