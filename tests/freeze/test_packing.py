@@ -134,7 +134,7 @@ def held(*shape, **more):
 @pytest.mark.parametrize("a, said", [
     (held(255, 64), "a was frozen as a descriptor of a tensor of 256x64 with strides .64, 1., and is a tensor of 255x64"),
     (held(256, 64, strides=(128, 1)), "and is a tensor of 256x64 with strides .128, 1."),
-    (held(256, 64, dtype="float32"), "to elements of fp16, and has elements of fp32"),
+    (held(256, 64, dtype="float32"), "with elements of fp16, and has elements of fp32"),
     (Held(0x40008, "float16", (256, 64)), "begins at address 0x40008, 8 bytes behind one"),
     (held(256, 64, device=1), "a is on device 1, and the launch was frozen on device 0"),
     (mimw.TensorDescriptor.from_tensor(held(256, 64), [32, 64]), r"blocks \(64, 64\), .*and is one of blocks \(32, 64\)"),
@@ -155,7 +155,7 @@ def test_the_lean_way_refuses_misaligned_descriptors_too(added):
 
 
 @pytest.mark.parametrize("at, value, said", [
-    (0, Held(0x30000, "float16"), "x was frozen as a pointer to fp32 to elements of fp32, and has elements of fp16"),
+    (0, Held(0x30000, "float16"), "x was frozen as a pointer to fp32, with elements of fp32, and has elements of fp16"),
     (0, Held(0x30004), "x was frozen as a pointer to fp32 at a multiple of 16 bytes, .*address 0x30004, 4 bytes behind one"),
     (1, Held(0x30000, device=3), "y is on device 3, and the launch was frozen on device 0"),
     (1, Held(0x30000, device=-1), "y is on the CPU, and the launch was frozen on device 0"),

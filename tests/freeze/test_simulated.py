@@ -65,7 +65,7 @@ def test_tuples(arrays):
 
 
 @pytest.mark.parametrize("at, value, said", [
-    (0, np.zeros(100, np.float16), "x was frozen as a pointer to fp32 to elements of fp32, and has elements of fp16"),
+    (0, np.zeros(100, np.float16), "x was frozen as a pointer to fp32, with elements of fp32, and has elements of fp16"),
     (2, 40, "n was frozen as a multiple of 16, and is 40"), (3, 2, "stride was frozen as the constant 1"),
     (4, 1, "factor was frozen as a number of type fp32, and is 1"), (5, 0, "bias was frozen as the constant None"),
 ])

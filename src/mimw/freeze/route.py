@@ -80,7 +80,7 @@ class Route:
         if not self.kept:
             raise LaunchError(f"this frozen launch of {self.fn.__name__} has forgotten the arguments that it was frozen with",
                               hint=f"give the arguments: {self.asked}.")
-        return self._launched(list(self.values.values()), stream)
+        return self._launched(list(self.values.values()), stream, lambda slot, value: value)
 
     def checked(self, values: Sequence[Any], stream: Any):
         """With other arguments, each of which is asked whether it may take the place of the frozen one."""
@@ -91,13 +91,12 @@ class Route:
             name = self.fn.__name__
             raise LaunchError(f"these arguments are none for the frozen launch of {name}: {wrong}.",
                               hint=f"freeze {name} for such arguments, too, or launch it by {name}[grid](...).")
-        return self._launched(self._merged([slot.full(value) for slot, value in zip(slots, values)]), stream)
+        return self._launched(self._merged(values), stream, lambda slot, value: slot.full(value))
 
     def addressed(self, values: Sequence[Any], stream: Any):
         """With addresses and numbers that the caller has checked."""
         self._count(values)
-        slots = [slot for slot in self.slots.values() if slot is not None]
-        return self._launched(self._merged([slot.at(value, self.device is None) for slot, value in zip(slots, values)]), stream)
+        return self._launched(self._merged(values), stream, self._array_at)
 
     def packed(self) -> tuple | None:
         """What Triton's launcher in C takes for the arguments of `freeze`. None if the tensor of a descriptor has no memory:
@@ -111,15 +110,12 @@ class Route:
         if len(addresses) != wanted:
             name = self.fn.__name__
             raise TypeError(f"a frozen launch of {name} has {wanted} arrays and descriptors; {len(addresses)} were given")
-        rest, simulated = iter(addresses), self.device is None
-
-        def array(slot: Slot) -> Any:
-            return slot.at(next(rest), simulated)
-
-        return self._launched([_with_arrays(slot, self.values[name], array) for name, slot in self.slots.items()], stream)
+        rest = iter(addresses)
+        values = [_with_arrays(slot, self.values[name], lambda slot: next(rest)) for name, slot in self.slots.items()]
+        return self._launched(values, stream, self._array_at)
 
     def pack(self, values: Sequence[Any]) -> tuple:
-        """What Triton's launcher in C takes for the values of all parameters."""
+        """What Triton's launcher in C takes for the values of all parameters, arrays or addresses."""
         return _packed(self.slots.values(), values, self.maps, self.device)
 
     @property
@@ -133,20 +129,28 @@ class Route:
             raise TypeError(f"a frozen launch of {self.fn.__name__} takes all of its arguments but the tl.constexpr ones, or none: "
                             f"{self.asked}; {len(given)} were given")
 
-    def _merged(self, given: list) -> list:
+    def _array_at(self, slot: Slot, value: Any) -> Any:
+        return slot.at(value, self.device is None)
+
+    def _merged(self, given: Sequence[Any]) -> list:
         """The values of all parameters."""
         rest = iter(given)
         return [self.values[name] if slot is None else next(rest) for name, slot in self.slots.items()]
 
-    def _launched(self, values: list, stream: Any):
+    def _launched(self, values: list, stream: Any, whole: Callable[[Slot, Any], Any]):
+        """`whole(slot, value)` makes of a value, an address or a tensor in place of a descriptor, what an ordinary launch takes."""
+        def as_given():
+            return [value if slot is None else whole(slot, value) for slot, value in zip(self.slots.values(), values)]
+
         if self.device is None:
-            return self._as_ever(values)
+            return self._as_ever(as_given())
         with on_device(self.device):
             stream = current_stream()(self.device) if stream is None else as_stream(stream)
             if simulating() or seconds() is not None:
                 with on_stream(stream, self.device):
-                    return self._as_ever(values)
+                    return self._as_ever(as_given())
             if self.launcher is None or self._hooked():
+                values = as_given()
                 positional, named = self._call_of(values)
                 for hook in self.fn.pre_run_hooks:
                     hook(*positional, **named, **self.options)
@@ -211,7 +215,8 @@ def _packed(slots, values, maps: list[Maps], device: int) -> tuple:
             case Tuple():
                 found.append(_packed(slot.items, value, maps, device))
             case Descriptor():
-                found += [maps[slot.index][value.base.data_ptr()], *slot.shape, *slot.strides]
+                base = value.base if hasattr(value, "block_shape") else value
+                found += [maps[slot.index][base if isinstance(base, int) else base.data_ptr()], *slot.shape, *slot.strides]
             case Pointer() if hasattr(value, "get_device") and value.get_device() == device:
                 found.append(value.data_ptr())
             case Pointer() | Number():      # memory of the host, and what cannot say where it is: the driver looks

@@ -121,18 +121,21 @@ class Pointer:
 
     def problem(self, value: Any, device: int | None) -> str | None:
         """`device` is that of the handle; None on the simulator, where every array is aligned."""
-        what = f"{self.name} was frozen as a pointer to {self.kind.lstrip('*k')}"
         if not is_array(value):
-            return f"{what}, and is {_short(value)}"
-        wrong = _type_problem(what, value.dtype, self.dtype)
-        if wrong or device is None:
-            return wrong
-        return _device_problem(self.name, value, device) or self._misaligned(what, value.data_ptr())
+            return f"{self}, and is {_short(value)}"
+        if not _alike(value.dtype, self.dtype):
+            return f"{self}{_types(self.dtype, value.dtype)}"
+        if device is None:
+            return None
+        return _device_problem(self.name, value, device) or self._misaligned(value.data_ptr())
 
-    def _misaligned(self, what: str, address: int) -> str | None:
+    def __str__(self) -> str:
+        return f"{self.name} was frozen as a pointer to {self.kind.lstrip('*k')}"
+
+    def _misaligned(self, address: int) -> str | None:
         if not self.aligned or address % ALIGNMENT == 0:
             return None
-        return f"{what} at a multiple of {ALIGNMENT} bytes, and is at address {address:#x}, {address % ALIGNMENT} bytes behind one"
+        return f"{self} at a multiple of {ALIGNMENT} bytes, and is at address {address:#x}, {address % ALIGNMENT} bytes behind one"
 
     def full(self, value: Any) -> Any:
         return as_bytes(value)
@@ -156,22 +159,22 @@ class Descriptor:
     index: int      # among the kernel's descriptors
 
     def problem(self, value: Any, device: int | None) -> str | None:
-        what = f"{self.name} was frozen as a descriptor of {self._shown(self.shape, self.strides)}"
         base, shape, strides = value, getattr(value, "shape", None), None
         if isinstance(value, StockTensorDescriptor):
             base, strides = value.base, tuple(value.strides)
-            copies = _copies(tuple(value.block_shape), value.padding, value.round_f32_to_tf32)
-            if copies != (frozen := _copies(self.block, self.padding, self.tf32)):
-                return f"{self.name} was frozen as a descriptor of {frozen}, and is one of {copies}"
+            copies = tuple(value.block_shape), value.padding, value.round_f32_to_tf32
+            if copies != (frozen := (self.block, self.padding, self.tf32)):
+                return f"{self.name} was frozen as a descriptor of {_copies(*frozen)}, and is one of {_copies(*copies)}"
         elif not is_array(value):
-            return f"{what}, and is {_short(value)}"
+            return f"{self}, and is {_short(value)}"
         else:
             strides = strides_of(value)
         if not self.matches(shape, strides):
-            return f"{what}, and is {self._shown(tuple(shape), strides)}"
-        wrong = _type_problem(what, base.dtype, self.dtype)
-        if wrong or device is None:
-            return wrong
+            return f"{self}, and is {_shown(tuple(shape), strides)}"
+        if not _alike(base.dtype, self.dtype):
+            return f"{self}{_types(self.dtype, base.dtype)}"
+        if device is None:
+            return None
         return _device_problem(self.name, base, device) or self.misaligned(base.data_ptr())
 
     def matches(self, shape, strides) -> bool:
@@ -185,8 +188,8 @@ class Descriptor:
         return (f"{self.name} is a tensor descriptor, and tensors of such begin at multiples of {ALIGNMENT} bytes; this one begins "
                 f"at address {address:#x}, {address % ALIGNMENT} bytes behind one")
 
-    def _shown(self, shape, strides) -> str:
-        return f"a tensor of {'x'.join(map(str, shape))} with strides {tuple(strides)}"
+    def __str__(self) -> str:
+        return f"{self.name} was frozen as a descriptor of {_shown(self.shape, self.strides)}"
 
     def full(self, value: Any) -> Any:
         if isinstance(value, StockTensorDescriptor):
@@ -251,10 +254,17 @@ def _copies(block: tuple[int, ...], padding: str, tf32: bool) -> str:
     return f"blocks {block}, padding {padding!r}, round_f32_to_tf32={tf32}"
 
 
-def _type_problem(what: str, dtype: Any, frozen: Any) -> str | None:
-    if dtype is frozen or dtype == frozen or element_name(dtype) == element_name(frozen):
-        return None
-    return f"{what} to elements of {element_name(frozen)}, and has elements of {element_name(dtype)}"
+def _shown(shape: tuple[int, ...], strides: tuple[int, ...]) -> str:
+    return f"a tensor of {'x'.join(map(str, shape))} with strides {strides}"
+
+
+def _alike(dtype: Any, frozen: Any) -> bool:
+    """True for the element types of numpy and torch that a kernel takes for one."""
+    return dtype is frozen or dtype == frozen or element_name(dtype) == element_name(frozen)
+
+
+def _types(frozen: Any, dtype: Any) -> str:
+    return f", with elements of {element_name(frozen)}, and has elements of {element_name(dtype)}"
 
 
 def _device_problem(name: str, value: Any, device: int) -> str | None:
