@@ -2,6 +2,7 @@
 
     python -m benchmarks.gemm_epilogue                    bias, activation and residual in bf16; scales in fp8
     python -m benchmarks.gemm_epilogue fp8-row --ms 50    one of them
+    python -m benchmarks.gemm_epilogue fp8-row --tune     with every candidate configuration
 
 Baselines in the same run: `plain` is our GEMM without it, `torch` the call that computes the same (`addmm`, `_addmm_activation`,
 `_scaled_mm`). Inputs are standard normal; results are checked against fp64 on some rows.
@@ -12,15 +13,29 @@ from __future__ import annotations
 from math import prod
 
 from mimw.kernels import gemm
+from mimw.kernels.gemm import Configuration
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import RESULTS, command, some_of
 from .gemm_error import allowed
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
 
 KINDS = ("bias", "bias-gelu", "residual", "fp8-tensor", "fp8-row", "fp8-tensor-fast", "fp8-row-fast")
 BF16 = ((8192, 8192, 2048), (8192, 8192, 8192))
 FP8 = ((8192, 8192, 8192), (4096, 4096, 4096), (8192, 8192, 2048), (2304, 12800, 32768))
+
+
+TURNS = [Configuration(bm=128, bn=128, stages=stages, staging=staging, ping_pong=True, group_m=group)
+         for stages, staging, group in ((6, 1, 8), (6, 1, 16), (5, 2, 8))]
+TOGETHER = [Configuration(bm=128, bn=256, stages=4, staging=2, group_m=group) for group in (4, 8, 16)] + [
+    Configuration(bm=256, bn=128, stages=4, staging=1, group_m=8)]
+SMALL = [Configuration(bm=128, bn=128, stages=stages, staging=staging, group_m=group)
+         for stages, staging, group in ((6, 2, 4), (6, 2, 16), (6, 1, 8), (5, 2, 32))]      # for promoted sums
+
+
+def candidates(kind: str) -> list[Configuration]:
+    """Those that can do it."""
+    return SMALL if kind.startswith("fp8") and not kind.endswith("fast") else TURNS + TOGETHER
 
 
 def problem(kind: str, shape: tuple[int, int, int]):
@@ -50,13 +65,13 @@ def problem(kind: str, shape: tuple[int, int, int]):
             lambda some: torch.nn.functional.gelu(a[some].double() @ b.double() + bias.double(), approximate="tanh"))
 
 
-def measure(kind: str, shape, at_least_ms: float) -> Row:
+def measure(kind: str, shape, chosen: Configuration | None, at_least_ms: float) -> Row:
     """One row, checked."""
     a, b, c, keywords, baseline, exact = problem(kind, shape)
     runs = {}
     for name, more in (("mimw", keywords), ("plain", {"promoted": keywords.get("promoted", False)})):
         out = c if name == "mimw" else torch.empty_like(c)
-        grid, args, meta = gemm.arguments(a, b, out, multiprocessors(), **more)
+        grid, args, meta = gemm.arguments(a, b, out, multiprocessors(), chosen, **more)
         runs[name] = lambda grid=grid, args=args, meta=meta: gemm.kernel[grid](*args, **meta)
         runs[name]()
     some = torch.randperm(a.shape[0], device="cuda")[:64]
@@ -66,7 +81,7 @@ def measure(kind: str, shape, at_least_ms: float) -> Row:
     if not error < 1.5 * most:
         raise AssertionError(f"{kind}: error {error:.2e} against fp64 on rows, allowed {1.5 * most:.2e}")
     times = alternate({**runs, "torch": baseline}, at_least_ms)
-    used = gemm.PROMOTED if keywords.get("promoted") else gemm.configuration(*shape, a.dtype.itemsize)
+    used = chosen or (gemm.PROMOTED if keywords.get("promoted") else gemm.configuration(*shape, a.dtype.itemsize))
     return row_of(f"gemm_epilogue-{kind}", dict(zip("MNK", shape)), vars(used), times, error, "standard normal")
 
 
@@ -74,21 +89,27 @@ def line(row: Row) -> str:
     """A row for people."""
     rate = 2 * prod(row.shape.values()) / row.microseconds / 1e6
     shape = "x".join(map(str, row.shape.values()))
+    used = row.configuration
+    how = f"{'ping-pong' if used['ping_pong'] else 'cooperative'} {used['bm']}x{used['bn']}, {used['stages']} stages, " \
+          f"{used['staging']} to stage, band {used['group_m']}"
     return (f"{row.name:<30} {shape:<18} {row.microseconds:8.1f} us {rate:5.0f} TFLOP/s  plain {row.ratios()['plain']:.3f}  "
-            f"torch {row.ratios()['torch']:.3f}  error {row.error:.1e}")
+            f"torch {row.ratios()['torch']:.3f}  error {row.error:.1e}  {how}")
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "gemm_epilogue.jsonl", ms=200.0)
+    parser = command(__doc__, results=RESULTS / "gemm_epilogue.jsonl", tune=True, ms=200.0)
     some_of(parser, "kinds", KINDS)
     options = parsed(parser)
     ratios = []
     for kind in options.kinds or KINDS:
         for shape in FP8 if kind.startswith("fp8") else BF16:
-            row = measure(kind, shape, options.ms)
-            keep(row, options.results)
-            ratios.append(row.ratios()["torch"])
-            print(line(row), flush=True)
+            rows = []
+            for row in tried(kind, candidates(kind) if options.tune else [None],
+                             lambda chosen: measure(kind, shape, chosen, options.ms), options.tune):
+                rows.append(row)
+                keep(row, options.results)
+                print(line(row), flush=True)
+            ratios.append(max(row.ratios()["torch"] for row in rows))
     print(summary(ratios, "torch"))
 
 

@@ -99,7 +99,7 @@ def _library_skinny() -> tuple:
     """Two tiles of four chunks, by three programs: each tile is cut, and the second program begins one and ends another."""
     chosen = skinny_gemm.Configuration(tm=16, stages=2)
     x, w = _numbers((9, 256), (256, 256), dtype=ml_dtypes.bfloat16)
-    room, flags = (np.zeros(size, dtype) for size, dtype in zip(skinny_gemm.room_for(9, 3, chosen), (np.float32, np.int32)))
+    room, flags = (np.zeros(size, dtype) for size, dtype in zip(skinny_gemm.room_for(9, 256, 3, chosen), (np.float32, np.int32)))
     made = skinny_gemm.arguments(x, w.T, np.zeros((9, 256), ml_dtypes.bfloat16), room, flags, 3, chosen)
     return skinny_gemm.kernel, *made
 

@@ -24,11 +24,12 @@ K = 8192
 CASES = {f"{m}x{n}": (m, n) for n in (8192, 28672) for m in (1, 16, 32, 64, 128, 256)}
 
 
-def candidates(m: int) -> list[Configuration]:
-    """The library's, with a ring less deep, and tiles of 64 weights."""
-    used = skinny_gemm.configuration(m)
-    one = max(2, 208 * 1024 // (128 * (64 + used.tm)))
-    return [used, Configuration(used.tm, max(2, used.stages // 2)), Configuration(used.tm, min(one, 20), 1)]
+def candidates(m: int, n: int, programs: int) -> list[Configuration]:
+    """The library's, tiles of 64 and of 128 weights, and of half the rows."""
+    tm = min(256, max(16, 1 << (m - 1).bit_length()))
+    sizes = [(tm, 1), (tm, 2), (max(16, tm // 2), 2)]
+    return [skinny_gemm.configuration(m, n, programs),
+            *(Configuration(rows, min(20, 208 * 1024 // (128 * (64 * many + rows))), many) for rows, many in sizes)]
 
 
 def measure(name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0) -> Row:
@@ -36,7 +37,7 @@ def measure(name: str, chosen: Configuration | None = None, at_least_ms: float =
     (m, n), cuda = CASES[name], dict(device="cuda", dtype=torch.bfloat16)
     torch.manual_seed(0)
     x, weights, c = torch.randn(m, K, **cuda), [torch.randn(n, K, **cuda).T for _ in range(3)], torch.empty(m, n, **cuda)
-    sizes = skinny_gemm.room_for(m, multiprocessors(), chosen)
+    sizes = skinny_gemm.room_for(m, n, multiprocessors(), chosen)
     room, flags = torch.empty(sizes[0], device="cuda"), torch.zeros(sizes[1], device="cuda", dtype=torch.int32)
     launches = [skinny_gemm.arguments(x, w, c, room, flags, multiprocessors(), chosen) for w in weights]
     turns, others = cycle(launches), cycle(weights)
@@ -54,7 +55,7 @@ def measure(name: str, chosen: Configuration | None = None, at_least_ms: float =
     if not (error < allowed(2, 2, K) and torch.equal(results[0], results[3]) and not flags.any()):
         raise AssertionError(f"wrong: error {error:.2e} against fp64 (allowed {allowed(2, 2, K):.2e}), or not the same twice")
     times = alternate({"mimw": run, "cuBLAS": lambda: x @ next(others)}, at_least_ms)
-    used = chosen or skinny_gemm.configuration(m)
+    used = chosen or skinny_gemm.configuration(m, n, multiprocessors())
     return row_of(f"skinny_gemm-{name}", dict(M=m, N=n, K=K), vars(used), times, error, "standard normal")
 
 
@@ -72,7 +73,7 @@ def main() -> None:
     ratios = []
     for name in options.cases or CASES:
         rows = []
-        for row in tried(name, candidates(CASES[name][0]) if options.tune else [None],
+        for row in tried(name, candidates(*CASES[name], multiprocessors()) if options.tune else [None],
                          lambda chosen: measure(name, chosen, options.ms), options.tune):
             rows.append(row)
             keep(row, options.results)

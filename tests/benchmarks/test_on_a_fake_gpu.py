@@ -116,9 +116,10 @@ def test_a_search_of_gemm_passes_over_what_fails_and_keeps_the_best(tmp_path, mo
 
 
 def test_what_the_gemm_does_on_the_way_out(tmp_path, monkeypatch, capsys):
-    def measured(kind, shape, at_least_ms):
+    def measured(kind, shape, chosen, at_least_ms):
         times = {"mimw": 800.0, "plain": 790.0, "torch": 1000.0 + at_least_ms}
-        return gpu.row_of(f"gemm_epilogue-{kind}", dict(zip("MNK", shape)), {}, times, 0.001, "standard normal")
+        used = chosen or gemm_epilogue.candidates(kind)[0]
+        return gpu.row_of(f"gemm_epilogue-{kind}", dict(zip("MNK", shape)), vars(used), times, 0.001, "standard normal")
 
     monkeypatch.setattr(gemm_epilogue, "measure", measured)
     printed = run(gemm_epilogue, monkeypatch, capsys, "bias", "fp8-row", "--ms", 8, "--results", tmp_path / "rows.jsonl")
@@ -153,7 +154,7 @@ def test_batches(tmp_path, monkeypatch, capsys):
 
 def test_few_rows(tmp_path, monkeypatch, capsys):
     def measured(name, chosen=None, at_least_ms=200.0):
-        used, (m, n) = chosen or skinny_gemm.candidates(1)[0], skinny_gemm.CASES[name]
+        used, (m, n) = chosen or skinny_gemm.candidates(1, 28672, 132)[0], skinny_gemm.CASES[name]
         times = {"mimw": 30.0 + used.consumers, "cuBLAS": 40.0}
         return gpu.row_of(f"skinny_gemm-{name}", dict(M=m, N=n, K=8192), vars(used), times, 0.001, "standard normal")
 
@@ -162,7 +163,7 @@ def test_few_rows(tmp_path, monkeypatch, capsys):
     printed = run(skinny_gemm, monkeypatch, capsys, "16x8192", "--results", file)
     assert set(rows(file)[0]) == ROW and "4194 GB/s  ratio 1.250" in printed[0]
     tuned = run(skinny_gemm, monkeypatch, capsys, "1x28672", "--tune", "--results", file)
-    assert len(tuned) == 4 and tuned[-1].endswith("1.290, lowest 1.290")
+    assert len(tuned) == 5 and tuned[-1].endswith("1.290, lowest 1.290")
 
 
 def test_scales_of_blocks(tmp_path, monkeypatch, capsys):

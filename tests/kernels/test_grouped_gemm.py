@@ -82,7 +82,7 @@ def test_a_map_that_ends_too_late_is_a_race():
 
 
 def test_the_configuration_goes_by_the_average():
-    assert configuration(16384, 256).bm == 64 and configuration(128, 1).bm == 128 and configuration(2**29, 1).bm == 128
+    assert [configuration(*sizes).bm for sizes in ((16384, 256), (128, 1), (129, 1), (2**29, 1))] == [64, 64, 128, 128]
 
 
 @pytest.mark.parametrize("change, text", [

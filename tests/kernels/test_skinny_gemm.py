@@ -6,7 +6,7 @@ import pytest
 
 import mimw
 from mimw.kernels import skinny_gemm
-from mimw.kernels.skinny_gemm import Configuration, configuration, room_for
+from mimw.kernels.skinny_gemm import configuration, room_for
 from tests.lowering.assembly import assembled
 from tests.lowering.launches import ptx_of
 
@@ -24,7 +24,7 @@ def problem(shape, programs, dtype="bf16", transposed=True, chosen=None):
     (m, n, k), random = shape, np.random.default_rng(0)
     x = random.standard_normal((m, k)).astype(inputs)
     w = random.standard_normal((n, k) if transposed else (k, n)).astype(inputs)
-    room, flags = room_for(m, programs, chosen)
+    room, flags = room_for(m, n, programs, chosen)
     return (x, w.T if transposed else w, np.full((m, n), np.nan, output), np.full(room, np.nan, np.float32),
             np.zeros(flags, np.int32))
 
@@ -72,14 +72,22 @@ def test_no_interleaving_is_wrong(programs):
 
 
 def test_a_configuration_holds_all_rows():
-    assert [configuration(m).tm for m in (1, 16, 17, 64, 200, 256, 1000)] == [16, 16, 32, 64, 256, 256, 256]
-    assert all(Configuration(c.tm, c.stages).stages >= 4 for c in map(configuration, (1, 64, 256)))
+    chosen = [configuration(m, 28672, 132) for m in (1, 16, 17, 64, 200, 256, 1000)]
+    assert [one.tm for one in chosen] == [16, 16, 32, 64, 256, 256, 256] and all(one.stages >= 4 for one in chosen)
+
+
+def test_tiles_are_whole_where_that_keeps_all_busy():
+    """128 tiles and 132 programs: one each, of 64 weights, or of half of 256 rows."""
+    chosen = [configuration(m, 8192, 132) for m in (1, 128, 256)]
+    assert [(one.tm, one.consumers) for one in chosen] == [(16, 1), (128, 1), (128, 2)]
+    x, w, c, room, flags = problem((16, 8192, 64), 132)
+    assert skinny_gemm.arguments(x, w, c, room, flags, 132)[0] == (128, )
 
 
 @pytest.mark.parametrize("change, text", [
     (dict(w=np.zeros((65, 64), np.float16)), "x is 64 x 64 and w is 65 x 64"),
-    (dict(room=np.zeros(9, np.float32)), "room has 9 elements; 1 programs need 8192"),
-    (dict(flags=np.zeros(1, np.int32)), "flags has 1 elements; 1 programs need 2"),
+    (dict(room=np.zeros(9, np.float32)), "room has 9 elements; 1 programs need 4096"),
+    (dict(flags=np.zeros((1, 1), np.int32)), "flags has 2 dimensions"),
     (dict(flags=np.zeros(2, np.int64)), "flags is int64"),
     (dict(c=np.zeros((64, 128), np.float16)[:, ::2]), "rows of c must be contiguous; its strides are 128 and 2"),
 ])

@@ -13,9 +13,10 @@ from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
 from .kernel import batched_gemm as kernel
 
+SHORT = Configuration(bm=128, bn=256, stages=4, staging=2)      # few chunks of K a tile: stores bound it, and wide ones are best
 TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 
-__all__ = ["Configuration", "arguments", "batched_matmul", "configuration", "kernel"]
+__all__ = ["SHORT", "Configuration", "arguments", "batched_matmul", "configuration", "kernel"]
 
 
 def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
@@ -26,7 +27,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tu
                c         (B, M, N), rows contiguous, of any of these types
                          From matrix to matrix any stride that is a multiple of 16 bytes; 0 for a or b is one matrix for all
                programs  how many persistent programs: one per SM, never more than output tiles
-               chosen    by default the GEMM's configuration for one of the matrices
+               chosen    by default the GEMM's configuration for one of the matrices, or SHORT for K up to 1 KiB
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of_rank(3, a=a, b=b, c=c)
@@ -47,7 +48,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tu
     b = b.swapaxes(1, 2) if b_is_nk else b
     (a, one_a), (b, one_b), (c, _) = map(_one_for_all, (a, b, c))
     rows_for_tma(a=a, **{"b, as it lies in memory,": b}, c=c)
-    chosen = chosen or configuration(m, n, k, in_bytes)
+    chosen = chosen or (SHORT if k * in_bytes <= 1024 else configuration(m, n, k, in_bytes))
     meta = chosen.meta(in_bytes, out_bytes, b_is_nk)
     b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
     blocks = [meta["BM"], meta["BK"]], b_block, [chosen.rows(), meta["BN"] // meta["PIECES"]]

@@ -65,7 +65,18 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
     args = described(a, [meta["BM"], meta["BK"]]), described(b, b_block), described(c, c_block), m, n, k
     more = _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, c_block)
-    return (min(programs, tiles), ), args, {**meta, **more, **({"PROMOTED": True} if promoted else {}), "num_warps": 4}
+    meta |= {**({"PROMOTED": True} if promoted else {}), "num_warps": 4}
+    return (min(programs, tiles), ), *(_by_position(args, meta, more) if more else (args, meta))
+
+
+def _by_position(args: tuple, meta: dict, more: dict) -> tuple[tuple, dict]:
+    """(args, meta) with what an epilogue needs, up to the last array of it by position, as launches that count arrays want it."""
+    names = kernel.arg_names
+    arrays = [names.index(name) for name in ("bias", "residual_desc", "row_scale", "column_scale") if name in more]
+    count = max([len(args), *(at + 1 for at in arrays)])
+    named = meta | more
+    given = {name: parameter.default for name, parameter in kernel.signature.parameters.items()} | dict(zip(names, args)) | named
+    return tuple(given[name] for name in names[:count]), {name: named[name] for name in named if name not in names[:count]}
 
 
 def _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, block: list[int]) -> dict:

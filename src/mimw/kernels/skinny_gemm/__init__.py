@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
 from ..descriptors import described
-from .configs import Configuration, configuration
+from .configs import Configuration, configuration, fits, tiles
 from .kernel import skinny_gemm as kernel
 
 TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
@@ -18,9 +18,9 @@ TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 __all__ = ["Configuration", "arguments", "configuration", "kernel", "room_for", "skinny_matmul"]
 
 
-def room_for(m: int, programs: int, chosen: Configuration | None = None) -> tuple[int, int]:
-    """(fp32 numbers of room, flags) that a launch of so many programs needs for M rows."""
-    chosen = chosen or configuration(m)
+def room_for(m: int, n: int, programs: int, chosen: Configuration | None = None) -> tuple[int, int]:
+    """(fp32 numbers of room, flags) that a launch of so many programs needs for M rows and N weights."""
+    chosen = chosen or configuration(m, n, programs)
     return programs * chosen.consumers * 64 * chosen.tm, programs * chosen.consumers
 
 
@@ -33,8 +33,9 @@ def arguments(x, w, c, room, flags, programs: int, chosen: Configuration | None 
                room      fp32, as many as `room_for` says; what is in it does not matter
                flags     int32, as many as `room_for` says, all 0; they are 0 again when the launch is over. Launches that may
                          run at the same time need rooms and flags of their own
-               programs  how many programs share the weights: one per SM, never more than chunks
-               chosen    by default the one for M rows
+               programs  how many programs share the weights: one per SM, never more than chunks, and as many as tiles where these
+                         are about as many
+               chosen    by default the one for M rows and N weights
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of_rank(2, x=x, w=w, c=c)
@@ -57,11 +58,12 @@ def arguments(x, w, c, room, flags, programs: int, chosen: Configuration | None 
     rows_for_tma(x=x, **{"w, as it lies in memory,": w})
     if strides(c)[1] != 1 and n != 1:
         raise ValueError(f"the rows of c must be contiguous; its strides are {' and '.join(map(str, strides(c)))} elements")
-    chosen = chosen or configuration(m)
+    chosen = chosen or configuration(m, n, programs)
     meta = chosen.meta(x.dtype.itemsize, w_is_nk)
     chunks = -(-n // meta["WN"]) * -(-m // chosen.tm) * -(-k // meta["BK"])
-    programs = min(programs, chunks)
-    for name, array, least in zip(("room", "flags"), (room, flags), room_for(m, programs, chosen)):
+    count = tiles(m, n, chosen.tm, chosen.consumers)
+    programs = count if fits(count, programs) else min(programs, chunks)
+    for name, array, least in zip(("room", "flags"), (room, flags), room_for(m, n, programs, chosen)):
         if array.shape[0] < least:
             raise ValueError(f"{name} has {array.shape[0]} elements; {programs} programs need {least}")
     w_block = [meta["WN"], meta["BK"]] if w_is_nk else [meta["BK"], meta["WN"]]
@@ -94,7 +96,7 @@ def skinny_matmul(x, w, out=None, out_dtype=None, chosen: Configuration | None =
         out_dtype = out_dtype or (torch.bfloat16 if x.dtype.itemsize == 1 else x.dtype)
         out = torch.empty(x.shape[0], w.shape[1], dtype=out_dtype, device=x.device)
     programs = torch.cuda.get_device_properties(x.device).multi_processor_count
-    room, flags = _room(x, room_for(x.shape[0], programs, chosen))
+    room, flags = _room(x, room_for(x.shape[0], w.shape[1], programs, chosen))
     grid, args, meta = arguments(x, w, out, room, flags, programs, chosen)
     kernel[grid](*args, **meta)
     return out

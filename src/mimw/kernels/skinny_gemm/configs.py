@@ -1,9 +1,9 @@
 """How the tiles of a skinny product are cut: one weight tile for all sizes, and as deep a ring as shared memory holds.
 
-Input: M and the bytes of an element. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+Input: M, N, the number of programs. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
 
-    configuration(5)                            Configuration(tm=16, stages=11, consumers=2)
-    configuration(5).meta(2, True)              {"WN": 128, "TM": 16, "BK": 64, "STAGES": 11, "PIECES": 1, "CONSUMERS": 2, ...}
+    configuration(5, 28672, 132)                Configuration(tm=16, stages=11, consumers=2)
+    Configuration().meta(2, True)               {"WN": 128, "TM": 16, "BK": 64, "STAGES": 11, "PIECES": 1, "CONSUMERS": 2, ...}
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 LINE_BYTES = 128            # one swizzle row: BK elements of any type
 RING_BYTES = 208 << 10      # of 227 KiB; the rest is for pieces of sums that change their layout
 PIECE = 32                  # rows of X whose sums go out at a time
+WHOLE = 0.9                 # of the programs have to have a tile, if each is to have a whole one
 MOST = 256                  # columns of one wgmma: rows of X in a tile
 
 
@@ -30,7 +31,21 @@ class Configuration:
                     PIECES=max(1, self.tm // PIECE), CONSUMERS=self.consumers, W_IS_NK=w_is_nk)
 
 
-def configuration(m: int) -> Configuration:
-    """The configuration for M rows: the least tile that holds them, up to 256."""
+def configuration(m: int, n: int, programs: int) -> Configuration:
+    """The configuration for M rows and N weights: the least tile that holds the rows, up to 256. If tiles of one size or another
+    are about as many as programs, each program has a whole one, and no sums are handed on."""
     tm = min(MOST, max(16, 1 << (m - 1).bit_length()))
-    return Configuration(tm, RING_BYTES // (LINE_BYTES * (128 + tm)))
+    sizes = [(tm, consumers) for consumers in (2, 1)] + ([(tm // 2, 2)] if tm > 128 else [])
+    whole = [size for size in sizes if fits(tiles(m, n, *size), programs)]
+    tm, consumers = whole[-1] if whole else sizes[0]
+    return Configuration(tm, min(20, RING_BYTES // (LINE_BYTES * (64 * consumers + tm))), consumers)
+
+
+def tiles(m: int, n: int, tm: int, consumers: int) -> int:
+    """How many tiles a product has."""
+    return -(-m // tm) * -(-n // (64 * consumers))
+
+
+def fits(count: int, programs: int) -> bool:
+    """Whether so many tiles keep the programs busy, one each."""
+    return WHOLE * programs <= count <= programs
