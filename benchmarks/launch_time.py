@@ -87,8 +87,12 @@ def with_numbers() -> dict[str, Callable[[], object]]:
         one, two = next(sets)
         frozen.launch(stream, one.data_ptr(), two.data_ptr(), 128, 1, 2.0)
 
+    def only_addresses():
+        one, two = next(sets)
+        frozen.launch_arrays(stream, one.data_ptr(), two.data_ptr())
+
     found |= {"frozen, same arguments": frozen, "frozen, same arguments, plain kernel": plain, "frozen, other tensors": other,
-              "frozen.launch, other tensors": addresses}
+              "frozen.launch, other tensors": addresses, "frozen.launch_arrays, other tensors": only_addresses}
     for name, launch in found.items():
         y.zero_()
         launch()
@@ -140,16 +144,22 @@ def with_descriptors() -> dict[str, Callable[[], object]]:
         one, two, three = next(sets)
         frozen.launch(stream, one.data_ptr(), two.data_ptr(), three.data_ptr(), 3)
 
+    def only_addresses():
+        one, two, three = next(sets)
+        frozen.launch_arrays(stream, one.data_ptr(), two.data_ptr(), three.data_ptr())
+
     def new():
         one, two, three = next(fresh)
         frozen.launch(stream, one, two, three, 3)
 
-    for launch in (stock, stock_other, frozen, other, addresses):
+    for launch in (stock, stock_other, frozen, other, addresses, only_addresses):
         for _ in range(SETS):
             right_once(launch, tensors)
     return {"triton.jit, 3 descriptors": stock, "triton.jit, 3 descriptors of other tensors": stock_other,
             "frozen, 3 descriptors, same arguments": frozen, "frozen, 3 descriptors, other tensors": other,
-            "frozen.launch, 3 descriptors, other tensors": addresses, "frozen.launch, 3 descriptors, new addresses": new}
+            "frozen.launch, 3 descriptors, other tensors": addresses,
+            "frozen.launch_arrays, 3 descriptors, other tensors": only_addresses,
+            "frozen.launch, 3 descriptors, new addresses": new}
 
 
 def main() -> None:
@@ -161,7 +171,7 @@ def main() -> None:
     medians = {name: statistics.median(values) for name, values in times.items()}
     stock = {name: medians["triton.jit, 3 descriptors" if "descriptors" in name else "triton.jit"] for name in medians}
     for name, median in medians.items():
-        print(f"{name:44} {median:6.2f} us   {median / stock[name]:.3f} of stock")
+        print(f"{name:50} {median:6.2f} us   {median / stock[name]:.3f} of stock")
     keep_row(dict(name="launch_time", launches=LAUNCHES, rounds=options.rounds,
                   microseconds={n: round(t, 2) for n, t in medians.items()},
                   ratios={n: round(t / stock[n], 3) for n, t in medians.items()},
