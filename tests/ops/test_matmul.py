@@ -43,6 +43,13 @@ def test_tma_takes_aligned_matrices():
     close(ops.matmul(a.view(2, 2, 16, 64), b), a.view(2, 2, 16, 64), b)
 
 
+def test_batches_by_tma():
+    a, b = normal(2, 3, 16, 32), normal(3, 32, 24, seed=1)
+    close(ops.matmul(a, b), a, b)
+    close(ops.matmul(a, b.mT.contiguous().mT), a, b)
+    close(ops.matmul(a[0, 0], b), a[0, 0], b)
+
+
 def odd(x):
     """The same values, elements two apart."""
     return x.repeat_interleave(2, -1)[..., ::2]

@@ -71,11 +71,7 @@ class Launch:
         if self._frozen is None:
             self._first(tensors)
             return
-        launch, like, places = self._frozen
-        values = like.copy()
-        for place, tensor in zip(places, tensors):
-            values[place] = tensor.data_ptr()
-        launch(_stream_of(self._device), *values)
+        self._frozen(_stream_of(self._device), *[tensor.data_ptr() for tensor in tensors])
 
     def _first(self, tensors: tuple[Tensor, ...]) -> None:
         """As any launch, and on a GPU once more frozen for those to come; every launch of the simulator is a first one."""
@@ -88,11 +84,7 @@ class Launch:
         self._kernel[self._grid](*args, **self._meta)
         frozen = self._kernel.freeze(self._grid, *args, **self._meta).forget()
         if frozen.device is not None:       # not while MIMW_SIMULATE says that launches are simulated
-            names = self._kernel.arg_names
-            known = {name: parameter.default for name, parameter in self._kernel.signature.parameters.items()}
-            known |= self._meta | dict(zip(names, self._args))
-            places = tuple(frozen.parameters.index(name) for name, one in zip(names, self._args) if _is_tensor(one))
-            self._frozen = frozen.launch, [known[name] for name in frozen.parameters], places
+            self._frozen = frozen.launch_arrays
 
 
 # The handle of the current stream of a device, as Triton's launches have it. Builds for the CPU lack it.
@@ -114,10 +106,6 @@ class _Shape:
 
     def __call__(self, tensor: Tensor):
         return mimw.TensorDescriptor(tensor, self.shape, self.strides, self.block, self.padding, self.round_f32_to_tf32)
-
-
-def _is_tensor(value: Any) -> bool:
-    return value is _TENSOR or type(value) is _Shape
 
 
 def _without_memory(value: Any) -> Any:

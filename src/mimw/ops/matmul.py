@@ -15,7 +15,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from mimw.kernels import gemm, plain_matmul
+from mimw.kernels import batched_gemm, gemm, plain_matmul
 
 from .launching import Launch, is_hopper, programs
 from .operator import LOWER, Operator
@@ -33,9 +33,9 @@ def matmul(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor
                b          (..., K, N) or (K), of a's type (of fp8 the two may differ); the dimensions in front are broadcast
                out_dtype  of the result: any of these types, by default a's; bf16 for fp8
     returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
-    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making; else by
-               `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32 products
-               (the plain kernel), the others are tf32
+    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, batches by
+               `mimw.kernels.batched_gemm` where TMA can read them; else by `mimw.kernels.plain_matmul`. fp32 obeys
+               torch.get_float32_matmul_precision(): "highest" is exact fp32 products (the plain kernel), the others are tf32
     gradients  of both operands; none of fp8
     errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
                types (fp64, integers, complex: torch.matmul)
@@ -91,8 +91,11 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
     batch = shape[:max(a.dim(), b.dim()) - 2] if left.dim() > 2 or right.dim() > 2 else ()
     left, right = _batched(left, batch), _batched(right, batch)
     c = c.view(left.shape[0], left.shape[1], right.shape[2])
-    grid, args, meta = plain_matmul.arguments(left, right, c, exact)
-    launch = Launch(a, plain_matmul.kernel, grid, args, meta)
+    if batch and is_hopper(a) and not exact and _batches_for_tma(left, right, c):
+        kernel, (grid, args, meta) = batched_gemm.kernel, batched_gemm.arguments(left, right, c, programs(a))
+    else:
+        kernel, (grid, args, meta) = plain_matmul.kernel, plain_matmul.arguments(left, right, c, exact)
+    launch = Launch(a, kernel, grid, args, meta)
     a_views, b_views = left.data_ptr() == a.data_ptr(), right.data_ptr() == b.data_ptr()
     dims, of_its_own = b.dim(), None if dtype == a.dtype else dtype
 
@@ -123,6 +126,14 @@ def _batched(x: Tensor, batch: tuple[int, ...]) -> Tensor:
 def _tma_reads(x: Tensor, row: int, step: int) -> bool:
     """Whether TMA takes the matrix with these strides: rows of neighbours, 16 bytes aligned and apart."""
     return step == 1 and row * x.itemsize % 16 == 0 and 0 < row and x.data_ptr() % 16 == 0
+
+
+def _batches_for_tma(a: Tensor, b: Tensor, c: Tensor) -> bool:
+    """Whether TMA takes all three batches of matrices."""
+    if not all(x.stride(0) * x.itemsize % 16 == 0 and x.stride(0) >= 0 for x in (a, b, c)) or b.shape[2] == 1:
+        return False
+    lies_nk, lies_kn = _tma_reads(b, b.stride(2), b.stride(1)), a.itemsize == 2 and _tma_reads(b, b.stride(1), b.stride(2))
+    return _tma_reads(a, a.stride(1), a.stride(2)) and (lies_nk or lies_kn) and _tma_reads(c, c.stride(1), c.stride(2))
 
 
 def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dtype: torch.dtype) -> Callable | None:
