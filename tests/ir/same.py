@@ -83,9 +83,9 @@ def _same_kind(one, other) -> bool:
     return type(one) is type(other)
 
 
-def read_back(program: Program) -> Program:
-    """The program as its text has it, after all comparisons of the two."""
-    for sites in (False, True):
+def read_back(program: Program, forms: tuple[bool, ...] = (False, True)) -> Program:
+    """The program as its text has it, after all comparisons of the two; in both forms of the text, without sites and with them."""
+    for sites in forms:
         text = print_program(program, sites)
         again = parse_program(text, "k.ir", enumeration_member)
         verify(again)

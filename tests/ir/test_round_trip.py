@@ -65,7 +65,7 @@ def same_results(launch, again) -> None:
 
 
 def same_module(launch) -> None:
-    """With what a launch knows of its arguments: attributes of parameters."""
+    """With what a launch knows of its arguments: attributes of parameters. `same_text` has read the rest in both forms."""
     special = launch.specialisation
     chip = target(special.target)
     backend = make_backend(gpu_target(chip))
@@ -75,7 +75,7 @@ def same_module(launch) -> None:
     kernel = Kernel(special.fn, special.signature, special.constants, special.attrs, cluster or ALONE)
     program = kernel.record(chip, parsed, backend)
     texts = []
-    for kernel.program in (program, read_back(program)):
+    for kernel.program in (program, read_back(program, forms=(True, ))):
         context = mlir_context()
         backend.load_dialects(context)
         texts.append(str(kernel.lower(chip, parsed, backend, context)))

@@ -60,7 +60,8 @@ def test_in_clusters(edited, sass_has):
     compare(c, (a.astype(np.float64) @ b).astype(np.float16), rtol=2e-2, atol=2e-2)
     report = mimw.check(tutorial.gemm, grid, *args, seeds=30, shrink=False, **meta, **pairs, **CHIP)
     assert report.ok and any(tried.outcome == "ok" for tried in report.tried), report
-    done = compile_kernel(tutorial.gemm, TYPES, FULL, "sm_100a", dict(num_warps=4, **pairs))
+    narrow = TYPES | {"b_desc": "tensordesc<fp16[64,128]>"}, FULL | dict(BN=128, PARTS=2)
+    done = compile_kernel(tutorial.gemm, *narrow, "sm_100a", dict(num_warps=4, **pairs))
     sass_has(done, (r"UGETNEXTWORKID\.BROADCAST", 1))
 
 
