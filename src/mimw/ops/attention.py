@@ -110,10 +110,10 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, ex
     grid, args, meta = plain_attention.arguments(*views, four, _four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact)
     launch = Launch(q, plain_attention.kernel, grid, args, meta)
     as_is = [view.data_ptr() == x.data_ptr() for view, x in zip(views, (q, k, v))]
-    shape, strides, rows = o.shape, o.stride(), lse.shape
+    shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
     def plan(*qkv: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = qkv[0].new_empty_strided(shape, strides), qkv[0].new_empty(rows, dtype=torch.float32)
+        o, lse = qkv[0].new_empty_strided(shape, strides), qkv[0].new_empty_strided(rows, steps, dtype=torch.float32)
         launch(*(x if same else _four(x, batch) for x, same in zip(qkv, as_is)), o, lse)
         return o, lse
 
@@ -152,10 +152,10 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, 
     rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
     grid, args, meta = hopper.arguments(*prepared, target, rows, zero(q), programs(q), causal, scale)
     launch = Launch(q, hopper.kernel, grid, args, meta)
-    shape, strides, rows = o.shape, o.stride(), lse.shape
+    shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
     def plan(*qkv: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = qkv[0].new_empty_strided(shape, strides), qkv[0].new_empty(rows, dtype=torch.float32)
+        o, lse = qkv[0].new_empty_strided(shape, strides), qkv[0].new_empty_strided(rows, steps, dtype=torch.float32)
         target = o.new_empty(wide) if copy_o else o
         launch(*(_copied(_four(x, batch), width) if copy else x for x, copy in zip(qkv, copies)), target, lse, zero(o))
         if copy_o:

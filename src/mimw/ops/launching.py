@@ -19,6 +19,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,11 @@ def _chip(device: int) -> tuple[tuple[int, int], int]:
     return (properties.major, properties.minor), properties.multi_processor_count
 
 
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides. Given them, `x.new_empty_strided` takes half the time of `x.new_empty`."""
+    return tuple(prod(shape[dim + 1:]) for dim in range(len(shape)))
+
+
 def programs(on: Tensor) -> int:
     """The multiprocessors of the GPU that holds `on`; a few in the simulator."""
     return _chip(on.get_device())[1] if on.is_cuda else SIMULATED_PROGRAMS
@@ -161,4 +167,4 @@ def _kept_zero(device: torch.device) -> Tensor:
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "is_hopper", "programs", "zero"]
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "is_hopper", "programs", "zero"]

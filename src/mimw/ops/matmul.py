@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mimw.kernels import batched_gemm, gemm, plain_matmul
 
-from .launching import Launch, is_hopper, programs
+from .launching import Launch, contiguous, is_hopper, programs
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
@@ -97,10 +97,10 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
         kernel, (grid, args, meta) = plain_matmul.kernel, plain_matmul.arguments(left, right, c, exact)
     launch = Launch(a, kernel, grid, args, meta)
     a_views, b_views = left.data_ptr() == a.data_ptr(), right.data_ptr() == b.data_ptr()
-    dims, of_its_own = b.dim(), None if dtype == a.dtype else dtype
+    dims, strides, of_its_own = b.dim(), contiguous(shape), None if dtype == a.dtype else dtype
 
     def plan(a: Tensor, b: Tensor) -> Tensor:
-        c = a.new_empty(shape, dtype=of_its_own)
+        c = a.new_empty_strided(shape, strides, dtype=of_its_own)
         launch(a if a_views else _batched(_left(a, dims), batch), b if b_views else _batched(_right(b), batch), c)
         return c
 
@@ -153,11 +153,11 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
     c = _rows(m, n, dtype, a.device)
     grid, args, meta = gemm.arguments(left, right, c, programs(a))
     launch = Launch(a, gemm.kernel, grid, args, meta)
-    dims, of_its_own = b.dim(), None if dtype == a.dtype else dtype
+    dims, strides, of_its_own = b.dim(), contiguous(shape), None if dtype == a.dtype else dtype
 
     def plan(a: Tensor, b: Tensor) -> Tensor:
         if not (copy_a or copy_b or copy_c):
-            c = a.new_empty(shape) if of_its_own is None else a.new_empty(shape, dtype=of_its_own)
+            c = a.new_empty_strided(shape, strides, dtype=of_its_own)
             launch(a, b, c)
             return c
         c = _rows(m, n, dtype, a.device) if copy_c else a.new_empty(shape, dtype=dtype)

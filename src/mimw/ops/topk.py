@@ -19,7 +19,7 @@ from mimw.kernels import plain_topk
 from mimw.kernels import topk as radix
 from mimw.kernels.topk.configs import MOST_A_CTA, MOST_CTAS
 
-from .launching import Launch, is_hopper
+from .launching import Launch, contiguous, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
@@ -118,7 +118,7 @@ def _selection(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> 
 
 def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> Select:
     """Selected by the kernel for Hopper, then put in order."""
-    m, order, found = x.shape[0], None, torch.int64
+    m, order, found, strides = x.shape[0], None, torch.int64, contiguous(shape)
     if sorted and 1 < k <= plain_topk.LONGEST:
         found = torch.int32
         order = _by_sorting(x.new_empty(m, k), k, largest, shape, x.new_empty((m, k), dtype=found))
@@ -126,7 +126,7 @@ def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> S
     launch = Launch(x, radix.kernel, grid, args, meta)
 
     def select(x: Tensor) -> tuple[Tensor, Tensor]:
-        values, indices = x.new_empty(shape), x.new_empty(shape, dtype=found)
+        values, indices = x.new_empty_strided(shape, strides), x.new_empty_strided(shape, strides, dtype=found)
         launch(x, values, indices)
         if order is not None:
             return order(values, indices)
@@ -146,14 +146,15 @@ def _by_sorting(x: Tensor, k: int, largest: bool, shape: tuple,
         count = plain_topk.blocks(x.shape[1])
         like = x.new_empty(m, count * k), x.new_empty((m, count * k), dtype=torch.int64 if count == 1 else torch.int32)
         grid, args, meta = plain_topk.arguments(x, places, *like, largest)
-        launches.append((Launch(x, plain_topk.kernel, grid, args, meta), shape if count == 1 else like[0].shape, like[1].dtype))
+        given = tuple(shape if count == 1 else like[0].shape)
+        launches.append((Launch(x, plain_topk.kernel, grid, args, meta), given, contiguous(given), like[1].dtype))
         if count == 1:
             break
         x, places = like
 
     def select(values: Tensor, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        for launch, shape, dtype in launches:
-            out = values.new_empty(shape), values.new_empty(shape, dtype=dtype)
+        for launch, shape, strides, dtype in launches:
+            out = values.new_empty_strided(shape, strides), values.new_empty_strided(shape, strides, dtype=dtype)
             launch(values, out[1] if places is None else places, *out)
             values, places = out
         return values, places
