@@ -12,17 +12,20 @@ try:
 except ImportError as error:
     raise ImportError("mimw.ops are operators of torch, which is not installed: pip install 'mimw[torch]'") from error
 
+from .addmm import addmm
 from .attention import attention
 from .gather_matmul_scatter import gather_matmul_scatter
+from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
 from .matmul import matmul
 from .moe_align import moe_align
 from .norm import layer_norm, rms_norm
+from .scaled_mm import scaled_mm
 from .softmax import log_softmax, softmax
 from .sparse_mla import sparse_mla
 from .topk import topk
 
 __all__ = [
-    "SimulationWarning", "attention", "gather_matmul_scatter", "layer_norm", "log_softmax", "matmul",
-    "moe_align", "rms_norm", "softmax", "sparse_mla", "topk",
+    "SimulationWarning", "addmm", "attention", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
+    "log_softmax", "matmul", "moe_align", "rms_norm", "scaled_mm", "softmax", "sparse_mla", "topk",
 ]
