@@ -43,6 +43,15 @@ def test_tma_takes_aligned_matrices():
     close(ops.matmul(a.view(2, 2, 16, 64), b), a.view(2, 2, 16, 64), b)
 
 
+def test_few_rows_of_many_weights(monkeypatch):
+    monkeypatch.setattr(MODULE, "MANY_WEIGHTS", 0)
+    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    monkeypatch.setattr(MODULE, "plain_matmul", None)
+    a, b = normal(2, 64), normal(64, 64, seed=1)
+    close(ops.matmul(a, b.T), a, b.T)
+    close(ops.matmul(a[0], b.T), a[0], b.T)
+
+
 def test_batches_by_tma():
     a, b = normal(2, 3, 16, 32), normal(3, 32, 24, seed=1)
     close(ops.matmul(a, b), a, b)

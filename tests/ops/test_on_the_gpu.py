@@ -26,6 +26,21 @@ def near(found, expected, allowed=2e-2):
         assert error <= allowed, float(error)
 
 
+@pytest.mark.parametrize("m, n, k", [(1, 8192, 8192), (64, 8192, 1024), (17, 1000, 8192), (5, 28672, 4096)])
+def test_few_rows_of_many_weights(m, n, k):
+    a, b = normal(m, k), normal(n, k, seed=1)
+    for _ in range(3):
+        near(ops.matmul(a, b.T), a.float() @ b.float().T)
+    near(ops.matmul(a[0], b.T), a[0].float() @ b.float().T)
+    found, graph = torch.empty(m, n, device="cuda"), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        found = ops.matmul(a, b.T)
+    for _ in range(2):
+        graph.replay()
+        near(found, a.float() @ b.float().T)
+
+
 @pytest.mark.parametrize("dtype", [bf16, fp16, fp32])
 @pytest.mark.parametrize("a, b", [*test_matmul.SHAPES, ((257, 129), (129, 65)), ((1, 4096), (4096, 1)), ((3, 512, 256), (256, 512)),
                                   ((1000, 1000), (1000, 1000)), ((1023, 777), (777, 1025)), ((4, 300, 200), (4, 200, 100))])

@@ -19,7 +19,7 @@ from mimw.kernels import attention as hopper
 from mimw.kernels import plain_attention
 from mimw.kernels.attention.configs import HEAD_DIMS
 
-from .launching import Launch, is_hopper, programs, zero
+from .launching import Launch, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
@@ -150,14 +150,14 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, 
     wide = (all_, heads, seq_q, width)
     target = q.new_empty(wide) if copy_o else _four(o, batch)
     rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
-    grid, args, meta = hopper.arguments(*prepared, target, rows, zero(q), programs(q), causal, scale)
+    grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale)
     launch = Launch(q, hopper.kernel, grid, args, meta)
     shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
     def plan(*qkv: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = qkv[0].new_empty_strided(shape, strides), qkv[0].new_empty_strided(rows, steps, dtype=torch.float32)
         target = o.new_empty(wide) if copy_o else o
-        launch(*(_copied(_four(x, batch), width) if copy else x for x, copy in zip(qkv, copies)), target, lse, zero(o))
+        launch(*(_copied(_four(x, batch), width) if copy else x for x, copy in zip(qkv, copies)), target, lse, zeros(o))
         if copy_o:
             o.copy_(target[..., :value_dim].reshape(o.shape))
         return o, lse

@@ -5,7 +5,7 @@ Input: a tensor that says where; a kernel, its grid, arguments and options. Outp
     launch = Launch(x, kernel, grid, args, meta)    a launch for tensors like those in `args`
     launch(x, out)                                  for these
     programs(x)             one a multiprocessor: how many persistent programs to start
-    zero(x)                 an int32 of value 0 for a kernel that leaves it 0, one for each device and stream
+    zeros(x)                int32 zeros for kernels that leave them 0, kept for each device and stream
 
 The first simulated call warns once, as `SimulationWarning`, which `warnings.simplefilter("ignore", mimw.ops.SimulationWarning)`
 silences.
@@ -28,6 +28,7 @@ from torch import Tensor
 
 import mimw
 
+KEPT = 4096                 # zeros of each stream
 SIMULATED_PROGRAMS = 4      # they run one after the other
 
 
@@ -142,29 +143,27 @@ _ZEROS: dict[tuple[int, int], Tensor] = {}
 _capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
 
 
-def zero(on: Tensor) -> Tensor:
-    """One int32 that is 0 when a kernel begins that leaves it 0: kept for each device and stream, since launches of one stream
-    follow each other. A launch that is being captured gets one of its graph's own, which the graph fills: the graph may be replayed
-    beside anything, and its memory goes with it."""
-    if not on.is_cuda:
-        return torch.zeros(1, dtype=torch.int32)
-    if _capturing():
-        return torch.zeros(1, dtype=torch.int32, device=on.device)
+def zeros(on: Tensor, count: int = 1) -> Tensor:
+    """int32 numbers, `count` or more, that are 0 when a kernel begins that leaves them 0: kept for each device and stream,
+    since launches of one stream follow each other. A launch that is being captured gets its graph's own, which the graph fills: the
+    graph may be replayed beside anything, and its memory goes with it."""
+    if not on.is_cuda or _capturing() or count > KEPT:
+        return torch.zeros(count, dtype=torch.int32, device=on.device)
     device = on.get_device()
     stream = _stream_of(device)
     kept = _ZEROS.get((device, stream))
     if kept is None:
-        kept = _ZEROS[device, stream] = _kept_zero(on.device)
+        kept = _ZEROS[device, stream] = _kept_zeros(on.device)
     return kept
 
 
-def _kept_zero(device: torch.device) -> Tensor:
+def _kept_zeros(device: torch.device) -> Tensor:
     """Memory that stays, and so must not come from a pool of somebody's: pools are a matter of the thread that allocates. That
     of here allocates on the default stream, so the current one waits for what that stream still does with such memory."""
     with ThreadPoolExecutor(1) as outside:
-        kept = outside.submit(torch.empty, 1, dtype=torch.int32, device=device).result()
+        kept = outside.submit(torch.empty, KEPT, dtype=torch.int32, device=device).result()
     torch.cuda.current_stream(device).wait_stream(torch.cuda.default_stream(device))
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "is_hopper", "programs", "zero"]
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "is_hopper", "programs", "zeros"]

@@ -15,14 +15,15 @@ from math import prod
 import torch
 from torch import Tensor
 
-from mimw.kernels import batched_gemm, gemm, plain_matmul
+from mimw.kernels import batched_gemm, gemm, plain_matmul, skinny_gemm
 
-from .launching import Launch, contiguous, is_hopper, programs
+from .launching import Launch, contiguous, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 TYPES = (torch.bfloat16, torch.float16, torch.float32, *FP8)
+FEW_ROWS, MANY_WEIGHTS = 64, 1 << 22    # of which `skinny_gemm` is the quicker kernel: the others' tiles are too few for the GPU
 WORTH_A_COPY = 1 << 27  # products from which copying an operand for TMA costs less than the plain kernel's slower products
 
 
@@ -33,9 +34,10 @@ def matmul(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor
                b          (..., K, N) or (K), of a's type (of fp8 the two may differ); the dimensions in front are broadcast
                out_dtype  of the result: any of these types, by default a's; bf16 for fp8
     returns:   (..., M, N), contiguous; a dimension that an operand lacks the result lacks, too
-    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, batches by
-               `mimw.kernels.batched_gemm` where TMA can read them; else by `mimw.kernels.plain_matmul`. fp32 obeys
-               torch.get_float32_matmul_precision(): "highest" is exact fp32 products (the plain kernel), the others are tf32
+    computed:  on sm_90 by `mimw.kernels.gemm` where TMA can read the operands, or copies of them are worth making, up to 64 rows of
+               large b by `mimw.kernels.skinny_gemm`, batches by `mimw.kernels.batched_gemm` where TMA can read them; else by
+               `mimw.kernels.plain_matmul`. fp32 obeys torch.get_float32_matmul_precision(): "highest" is exact fp32
+               products (the plain kernel), the others are tf32
     gradients  of both operands; none of fp8
     errors:    RuntimeError where extents, types or devices do not fit each other, as torch has it; NotImplementedError for other
                types (fp64, integers, complex: torch.matmul)
@@ -144,6 +146,8 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
     lies_kn = n > 1 and a.itemsize == 2 and _tma_reads(right, *right.stride())
     copy_b = not (lies_nk or lies_kn)
     copy_c = n * dtype.itemsize % 16 != 0
+    if not (copy_a or copy_b) and m <= FEW_ROWS and n * k >= MANY_WEIGHTS:
+        return _of_few_rows(a, left, right, shape, dtype)
     if (copy_a or copy_b or copy_c) and m * n * k < WORTH_A_COPY:
         return None
     if copy_a:
@@ -163,6 +167,22 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
         c = _rows(m, n, dtype, a.device) if copy_c else a.new_empty(shape, dtype=dtype)
         launch(copied(_left(a, dims)) if copy_a else a, copied(_right(b).T) if copy_b else b, c)
         return c.contiguous().view(shape) if copy_c else c
+
+    return plan
+
+
+def _of_few_rows(a: Tensor, left: Tensor, right: Tensor, shape: tuple, dtype: torch.dtype) -> Callable:
+    """The plan with the kernel whose programs share out the weights in equal parts."""
+    (m, _), n, strides = left.shape, right.shape[1], contiguous(shape)
+    room, flags = skinny_gemm.room_for(m, n, programs(a))
+    scratch = a.new_empty(room, dtype=torch.float32)
+    grid, args, meta = skinny_gemm.arguments(left, right, a.new_empty(m, n, dtype=dtype), scratch, zeros(a, flags), programs(a))
+    launch = Launch(a, skinny_gemm.kernel, grid, args, meta)
+
+    def plan(a: Tensor, b: Tensor) -> Tensor:
+        c = a.new_empty_strided(shape, strides, dtype=dtype)
+        launch(a, b, c, a.new_empty(room, dtype=torch.float32), zeros(a, flags))
+        return c
 
     return plan
 
