@@ -34,6 +34,7 @@ class Configuration:
     stages     ring: parts that are there or on their way
     consumers  ring: tasks that take the rows in turn
     keep       ring: hold a row in registers until y is written, and give its slot back at once
+    waves      ring: so many times as many clusters as run at a time; the chip gives a cluster to whoever has ended
     rows       direct: rows that a CTA takes at a time
     early      direct: a launch may begin before the one ahead of it in its stream has ended
     """
@@ -48,10 +49,12 @@ class Configuration:
     keep: bool = True
     rows: int = 1
     early: bool = False
+    waves: int = 1
 
     def clusters(self, rows: int, room: int | None = None) -> int:
-        """How many clusters of the ring form share so many rows: as many as run at a time, all with as many rows."""
-        room = room or ROOM[self.ctas]
+        """How many clusters of the ring form share so many rows: as many as run at a time (`room`), or `waves` times as many, all with
+        as many rows."""
+        room = self.waves * (room or ROOM[self.ctas])
         return -(-rows // -(-rows // room))
 
 

@@ -112,7 +112,7 @@ def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, part
             KEEP: tl.constexpr, EVEN: tl.constexpr):
     """Every CONSUMERS-th row, from row number `me` of this cluster's on."""
     BLOCK: tl.constexpr = CHUNK * CHUNKS
-    N = units * UNIT
+    N = CLUSTER * BLOCK if EVEN else units * UNIT
     inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
     count = BLOCK if EVEN else tl.maximum(tl.minimum(N - rank * BLOCK, BLOCK), 0)
     turn = 0

@@ -57,6 +57,12 @@ def normalised(x_tiles, dy_tiles, w_tiles, at, chunk: tl.constexpr, inside, mean
 
 
 @mimw.jit
+def both_added(g, gh, other_g, other_gh):
+    """One step of two sums."""
+    return g + other_g, gh + other_gh
+
+
+@mimw.jit
 def means_of_row(g_sum, gh_sum, parts, arrived, place, phase, rank, N, CLUSTER: tl.constexpr):
     """The sums of all CTAs, over N."""
     if CLUSTER > 1:
@@ -82,7 +88,7 @@ def compute(x_tiles, dy_tiles, more_tiles, w_tiles, full, free, weights, parts, 
             CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr,
             EVEN: tl.constexpr):
     """Every CONSUMERS-th row, from row number `me` of this cluster's on; then the sums over these rows."""
-    N = units * UNIT
+    N = CLUSTER * CHUNK * CHUNKS if EVEN else units * UNIT
     inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
     dws = zeros(CHUNK, CHUNKS) if dw_ptr is not None else ()
     dbs = zeros(CHUNK, CHUNKS) if db_ptr is not None else ()
@@ -113,12 +119,16 @@ def compute(x_tiles, dy_tiles, more_tiles, w_tiles, full, free, weights, parts, 
             if db_ptr is not None:
                 new_dbs = new_dbs + (dbs[chunk] + dy, )
         dws, dbs = new_dws, new_dbs
-        g_sum = tl.sum(g_sums) if CENTRED else 0.0
-        g_mean, gh_mean = means_of_row(g_sum, tl.sum(gh_sums), parts, arrived, me * 2 + turn % 2, turn // 2 % 2, rank, N, CLUSTER)
+        if CENTRED:
+            g_sum, gh_sum = tl.reduce((g_sums, gh_sums), 0, both_added)  # both by one pass through shared memory
+        else:
+            g_sum, gh_sum = 0.0, tl.sum(gh_sums)
+        g_mean, gh_mean = means_of_row(g_sum, gh_sum, parts, arrived, me * 2 + turn % 2, turn // 2 % 2, rank, N, CLUSTER)
         dx_at = dx_ptr + row.to(tl.int64) * dx_row
         for chunk in tl.static_range(CHUNKS):
+            # (g - g_mean - h gh_mean) rstd, two fused multiplies and adds a number.
             h, dy, g = normalised(x_tiles, dy_tiles, w_tiles, slot * CHUNKS, chunk, None, mean, rstd, CENTRED)
-            dx = (g - g_mean - h * gh_mean) * rstd if CENTRED else (g - h * gh_mean) * rstd
+            dx = g * rstd - (h * (gh_mean * rstd) + g_mean * rstd)
             if more_tiles is not None:
                 dx += tlx.local_load(more_tiles[slot * CHUNKS + chunk]).to(tl.float32)
             columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
