@@ -244,11 +244,13 @@ def _attention() -> tuple:
     return attention.kernel, *attention.arguments(q, k, v, o, lse, counter, 1, True, chosen=chosen)
 
 
-def _library_norm() -> tuple:
-    """Pairs of CTAs, three slots that two consumers take in turn, a residual, chunks that stick out of a row."""
+def _library_norm(stages: int, drawn: bool = False) -> tuple:
+    """Pairs of CTAs, slots that two consumers take in turn, a residual, chunks that stick out of a row; with `drawn` two pairs that
+    draw their rows."""
     x, w, b = _numbers((7, 168), 168, 168)
-    chosen = norm.Configuration("ring", 2, 64, 2, 4, 3, 2)
-    return norm.arguments(x, w, b, np.zeros_like(x), x[::-1].copy(), np.zeros_like(x), chosen=chosen, room=1)
+    chosen = norm.Configuration("ring", 2, 64, 2, 4, stages, 2, drawn=drawn)
+    return norm.arguments(x, w, b, np.zeros_like(x), x[::-1].copy(), np.zeros_like(x), chosen=chosen, room=1 + drawn,
+                          counter=np.zeros(1, np.int32))
 
 
 def _library_norm_backward() -> tuple:
@@ -302,7 +304,8 @@ CASES = (
     Case("MoE align, cluster", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster"), _experts_lists),
     Case("MoE align, pull", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster", pull=True),
          _experts_lists),
-    Case("Norm, ring", "src/mimw/kernels/norm/kernel.py", _library_norm),
+    Case("Norm, ring", "src/mimw/kernels/norm/kernel.py", lambda: _library_norm(3)),
+    Case("Norm, drawn rows", "src/mimw/kernels/norm/kernel.py", lambda: _library_norm(2, True)),
     Case("Norm backward, ring", "src/mimw/kernels/norm_backward/kernel.py", _library_norm_backward),
     Case("Softmax, ring", "src/mimw/kernels/softmax/kernel.py", _library_softmax),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",

@@ -63,6 +63,8 @@ REASONS = (
      "The flag is cleared for the next launch, which sees all of this one."),
     (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and _swapped(m, ("local_load", ), ("async_dot_wait", )),
      "The scales are read behind the product instead of beside it, and before the slot is given back: slower, and right."),
+    (lambda m: m.site.file.endswith("kernels/norm/rows.py") and _swapped(m, ARRIVALS, ("local_load", )),
+     "The arrival gives back the place of a row's number. The row itself has another barrier; a later arrival is a later draw."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: _meets(m) and m.change in ("duplicate", "next barrier"),
      "All consumers wait on this barrier together, once more or on another one that nobody else uses."),

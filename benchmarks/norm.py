@@ -108,6 +108,7 @@ class Problem:
         self.kind, self.rows, self.n = kind, rows, n
         self.x, self.w, self.b = torch.randn(rows, n, **normal), torch.randn(n, **normal), torch.randn(n, **normal)
         self.dy = torch.randn(rows, n, **normal) if backward else None
+        self.counter = torch.zeros(1, device="cuda", dtype=torch.int32)
         self.bias = self.b if kind == "layer_norm" else None
         self.y, self.dw, self.db = torch.empty_like(self.x), torch.empty_like(self.w), torch.empty_like(self.w)
         if backward:
@@ -132,7 +133,7 @@ class Problem:
         """(kernel, grid, args, meta) of each."""
         if self.dy is None:
             return [norm.arguments(self.x, self.w, self.bias, self.y, eps=EPS, centred=self.bias is not None, chosen=chosen,
-                                   room=room)]
+                                   room=room, counter=self.counter)]
         parts = torch.empty(2, norm_backward.parts_of(self.rows, self.n, chosen, room), self.n, device="cuda")
         return norm_backward.arguments(self.x, self.dy, self.w, self.mean, self.rstd, self.y, self.dw,
                                        None if self.bias is None else self.db, parts, chosen=chosen, room=room)
@@ -204,17 +205,16 @@ def candidates(rows: int, n: int, backward: bool = False) -> list[Configuration]
                 for early in ((False, ) if backward else (False, True)) if 4 <= n // (ctas * warps * 32) <= most]
     if backward:
         whole = norm_backward.ring_configuration(rows, n, 2)
-        less = replace(whole, ctas=whole.ctas // 2, chunks=2 * whole.chunks, stages=3)
-        found = (whole, replace(whole, stages=4), replace(whole, stages=5), replace(whole, chunk=1024, chunks=2 * whole.chunks),
-                 replace(whole, chunk=4096, chunks=whole.chunks // 2, warps=16, consumers=1), less,
-                 replace(less, chunk=4096, chunks=less.chunks // 2, warps=16, consumers=1),
-                 Configuration("direct", whole.ctas, n // whole.ctas, 1, 16))
-        return [one for one in found if one.ctas]
+        part = whole.chunk * whole.chunks
+        return [whole, replace(whole, stages=4), replace(whole, chunk=2048, chunks=part // 2048),
+                replace(whole, chunk=4096, chunks=part // 4096, warps=16, consumers=1),
+                Configuration("direct", whole.ctas, n // whole.ctas, 1, 16)]
     whole = norm.ring_configuration(rows, n, 2, 1, 4)
     half = norm.ring_configuration(rows, n, 2, 2, 4)    # parts of 16 KB
     half = replace(half, stages=10)
     four = replace(half, chunk=half.chunk // 2, chunks=2 * half.chunks, warps=4)
-    return [whole, replace(whole, keep=False), replace(whole, stages=4), replace(whole, stages=3),
+    return [whole, *(replace(whole, stages=stages, drawn=True) for stages in (2, 4)), replace(whole, keep=False),
+            *(replace(half, stages=stages, drawn=True) for stages in (2, 4, 6)), replace(whole, stages=4), replace(whole, stages=3),
             replace(whole, chunk=2 * whole.chunk, chunks=whole.chunks // 2, warps=16, consumers=1),
             half, replace(half, stages=6), replace(half, keep=False), replace(four, consumers=4), replace(four, consumers=3),
             replace(half, stages=4), Configuration("direct", whole.ctas, 16384, 1, 16)]

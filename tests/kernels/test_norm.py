@@ -17,7 +17,8 @@ PAIR = Configuration("ring", 2, 64, 2, 4, 3, 2, keep=False)
 DIRECT = Configuration("direct", 1, 256, 1, 4, rows=2)
 SHARED = Configuration("direct", 4, 64, 1, 4)
 LOOPED = Configuration("direct", 2, 64, 2, 4, early=True)
-CHOICES = {"ring": RING, "ring of pairs": PAIR, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
+DRAWN = Configuration("ring", 2, 64, 2, 4, 4, 2, drawn=True)
+CHOICES = {"ring": RING, "ring of pairs": PAIR, "drawn": DRAWN, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
 
 
 def numbers(*shapes, dtype=np.float16, mean=0.0):
@@ -40,9 +41,11 @@ def check_norm(machine, x, w, b, chosen, centred=True, residual=None, y=None, cl
     y = np.full(x.shape, np.nan, x.dtype) if y is None else y
     total = None if residual is None else np.zeros(x.shape, x.dtype)
     mean, rstd = np.full((2, len(x)), np.nan, np.float32)
-    kernel, grid, args, meta = norm.arguments(x, w, b, y, residual, total, mean, rstd, centred=centred, chosen=chosen, room=2)
+    kernel, grid, args, meta = norm.arguments(x, w, b, y, residual, total, mean, rstd, centred=centred, chosen=chosen, room=2,
+                                             counter=(counter := np.zeros(1, np.int32)))
     assert kernel is (norm.kernel if chosen.form == "ring" else norm.norm_direct)
     machine.launch(kernel, grid, *args, **meta)
+    assert counter[0] == 0
     summed = x
     if residual is not None:
         summed = (x.astype(np.float32) + residual.astype(np.float32)).astype(x.dtype)
@@ -93,10 +96,11 @@ def test_one_column(machine):
     check_norm(machine, *numbers((3, 1), 1, 1), norm.configuration(3, 1, 2))
 
 
-@pytest.mark.parametrize("choice, seeds", [("ring", 8), ("ring of pairs", 8), ("cluster", 3), ("loops", 3)])
+@pytest.mark.parametrize("choice, seeds", [("ring", 8), ("ring of pairs", 8), ("drawn", 8), ("cluster", 3), ("loops", 3)])
 def test_clean(check_kernel, choice, seeds):
     x, w, b = numbers((11, 168), 168, 168)
-    kernel, grid, args, meta = norm.arguments(x, w, b, np.zeros_like(x), chosen=CHOICES[choice], room=2)
+    counter = np.zeros(1, np.int32)
+    kernel, grid, args, meta = norm.arguments(x, w, b, np.zeros_like(x), chosen=CHOICES[choice], room=2, counter=counter)
     check_kernel(kernel, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta)
 
 

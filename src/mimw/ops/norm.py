@@ -18,7 +18,7 @@ from torch import Tensor
 from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm.configs import plain_configuration
 
-from .launching import Launch, is_hopper
+from .launching import Launch, is_hopper, zero
 from .operator import Operator
 from .plans import Plans, look
 
@@ -120,18 +120,19 @@ def _plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tenso
     two, res, w, b = prepared
 
     def made(chosen=None):
-        return norm.arguments(two, w, b, y, res, total, mean, rstd, eps, centred, chosen)
+        return norm.arguments(two, w, b, y, res, total, mean, rstd, eps, centred, chosen, counter=zero(x))
 
     kernel, grid, args, meta = made()
     if not is_hopper(x):
         kernel, grid, args, meta = made(plain_configuration(*two.shape))
     launch = Launch(x, kernel, grid, args, meta)
+    drawn = sum(isinstance(one, Tensor) for one in args) > len(outs) + sum(one is not None for one in prepared)
 
     def plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, ...]:
         given = [one if not move else _two(one, dims) if at < 2 else _line(one)
                  for at, (one, move) in enumerate(zip((x, residual, weight, bias), moved)) if one is not None]
         outs = _results(x, residual, dims, centred)
-        launch(*given, *outs)
+        launch(*given, *outs, *([zero(x)] if drawn else []))
         return outs
 
     return plan

@@ -16,6 +16,7 @@ from .direct import norm_direct
 from .kernel import norm as kernel
 
 TYPES = ("float16", "bfloat16", "float32")
+REGISTERS = 65536   # of an SM
 UNIT_BYTES = 16     # what bulk copies move
 
 __all__ = ["Configuration", "arguments", "configuration", "direct_configuration", "kernel", "layer_norm", "norm_direct",
@@ -23,7 +24,7 @@ __all__ = ["Configuration", "arguments", "configuration", "direct_configuration"
 
 
 def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=None, eps: float = 1e-5, centred: bool = True,
-              chosen: Configuration | None = None, room: int | None = None) -> tuple:
+              chosen: Configuration | None = None, room: int | None = None, counter=None) -> tuple:
     """(kernel, grid, args, meta) of the launch that normalises the rows of x, or of x + residual.
 
     args:      x         (rows, N), columns contiguous, fp16, bf16 or fp32
@@ -34,6 +35,8 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
                centred   LayerNorm; else RMSNorm, whose mean is not taken off
                chosen    by default the one for rows, N and type
                room      clusters that the GPU runs at a time; by default those of an H200
+               counter   (1) int32, 0 before and after a launch, for configurations whose rows are drawn; without it they take
+                         equal shares. One launch at a time may use it
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
     of_rank(2, x=x, y=y)
@@ -85,8 +88,12 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
                          f"{chosen.chunks}")
     meta |= dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, STAGES=chosen.stages, CONSUMERS=chosen.consumers,
                  KEEP=chosen.keep, EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks)
+    if chosen.resident > 1:
+        threads = 32 * (chosen.warps * chosen.consumers + 4)
+        meta["maxnreg"] = REGISTERS // (threads * chosen.resident) // 8 * 8
     units = (step // unit for step in (n, x_row, residual_row, y_row, total_row))
-    return kernel, (chosen.ctas * chosen.clusters(rows, room), ), (*arrays, rows, *units, eps), meta
+    drawn = counter if chosen.drawn and chosen.stages % chosen.consumers == 0 else None
+    return kernel, (chosen.ctas * chosen.clusters(rows, room), ), (*arrays, drawn, rows, *units, eps), meta
 
 
 def type_of(array) -> str:
@@ -122,6 +129,7 @@ def _call(name, x, weight, bias, eps, residual, out_dtype, centred, chosen):
     of_rank(2, x=x)
     y = torch.empty(x.shape, dtype=out_dtype or x.dtype, device=x.device)
     total = None if residual is None else torch.empty(x.shape, dtype=torch.promote_types(x.dtype, residual.dtype), device=x.device)
-    launch, grid, args, meta = arguments(x, weight, bias, y, residual, total, eps=eps, centred=centred, chosen=chosen)
+    counter = torch.zeros(1, dtype=torch.int32, device=x.device)
+    launch, grid, args, meta = arguments(x, weight, bias, y, residual, total, None, None, eps, centred, chosen, counter=counter)
     launch[grid](*args, **meta)
     return y if residual is None else (y, total)

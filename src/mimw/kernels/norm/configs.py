@@ -34,6 +34,8 @@ class Configuration:
     stages     ring: parts that are there or on their way
     consumers  ring: tasks that take the rows in turn
     keep       ring: hold a row in registers until y is written, and give its slot back at once
+    drawn      ring: rows are drawn from a counter, instead of in equal shares
+    resident   ring: CTAs that an SM is to hold, as far as registers go
     waves      ring: so many times as many clusters as run at a time; the chip gives a cluster to whoever has ended
     rows       direct: rows that a CTA takes at a time
     early      direct: a launch may begin before the one ahead of it in its stream has ended
@@ -50,12 +52,14 @@ class Configuration:
     rows: int = 1
     early: bool = False
     waves: int = 1
+    drawn: bool = False
+    resident: int = 1
 
     def clusters(self, rows: int, room: int | None = None) -> int:
-        """How many clusters of the ring form share so many rows: as many as run at a time (`room`), or `waves` times as many, all with
-        as many rows."""
+        """How many clusters of the ring form share so many rows: as many as run at a time (`room`), or `waves` times as many;
+        unless rows are drawn, all with as many rows."""
         room = self.waves * (room or ROOM[self.ctas])
-        return -(-rows // -(-rows // room))
+        return min(room, rows) if self.drawn else -(-rows // -(-rows // room))
 
 
 def power_of_two(n: int) -> int:
@@ -102,7 +106,7 @@ def direct_configuration(rows: int, n: int) -> Configuration:
     while ctas < MOST_CTAS and n > 2048 * ctas and (rows * ctas < ROOM[1] // 2 or n > LONGEST * ctas):
         ctas *= 2
     block = min(power_of_two(-(-n // ctas)), LONGEST)
-    return Configuration("direct", ctas, block, -(-n // (ctas * block)), 4 if block <= 1024 else 8 if block <= 8192 else 16)
+    return Configuration("direct", ctas, block, -(-n // (ctas * block)), 4 if block <= 1024 else 8 if block <= 2048 else 16)
 
 
 def plain_configuration(rows: int, n: int) -> Configuration:

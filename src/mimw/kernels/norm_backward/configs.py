@@ -2,7 +2,7 @@
 
 Input: number and length of the rows, and the bytes of their elements. Output: a `Configuration` of ../norm/configs.py. For example:
 
-    configuration(1152, 65536, 2)       Configuration(form="ring", ctas=8, chunk=2048, chunks=4, stages=6, keep=False, ...)
+    configuration(1152, 65536, 2)       Configuration(form="ring", ctas=8, chunk=1024, chunks=8, stages=6, keep=False, ...)
     configuration(4, 65536, 2)          Configuration(form="direct", ctas=16, chunk=4096, chunks=1, ...)
 """
 
@@ -36,7 +36,7 @@ def ring_configuration(rows: int, n: int, in_bytes: int, staged: int = 2, kept_b
         return None
     ctas = power_of_two(-(-n // SUMS))
     part = -(-n // ctas)
-    chunk = min(8 * 32 * 16 // in_bytes, power_of_two(part))
+    chunk = min(8 * 32 * 8 // in_bytes, power_of_two(part))     # 8 bytes a thread: with 16 ptxas spills some of the sums
     if ctas > MOST_CTAS or rows < ROOM[ctas] or chunk > n:
         return None
     chunks = -(-part // chunk)
