@@ -99,6 +99,33 @@ def multiply(inputs, scale_b, next_column, next_step, first, steps, row: tl.cons
 
 
 @mimw.jit
+def multiply_pairs(inputs, scale_b, next_step, first, steps, row: tl.constexpr):
+    """As `multiply` of one part, two chunks at a time: the first one's sums are scaled while the second one is multiplied."""
+    sums = tl.zeros((64, BLOCK), tl.float32)
+    for pair in range(steps // 2):
+        chunk = first + 2 * pair
+        scale = tl.load(scale_b + 2 * pair * next_step)
+        other = tl.load(scale_b + (2 * pair + 1) * next_step)
+        slot = inputs.wait(chunk).slot
+        part = part_product(slot, row, 0)
+        scales = tlx.local_load(tlx.local_slice(slot.scales, [row], [64]))
+        second = inputs.wait(chunk + 1).slot
+        more = part_product(second, row, 0)
+        others = tlx.local_load(tlx.local_slice(second.scales, [row], [64]))
+        part = tlx.async_dot_wait(1, part)
+        inputs.release(chunk)
+        sums += part * (scales * scale)[:, None]
+        sums = tlx.async_dot_wait(1, sums)      # the sum is done here, beside the second product
+        more = tlx.async_dot_wait(0, more)
+        inputs.release(chunk + 1)
+        sums += more * (others * other)[:, None]
+    if steps % 2 != 0:
+        last, _ = multiply(inputs, scale_b + (steps - 1) * next_step, 0, next_step, first + steps - 1, 1, row, 1)
+        sums += last
+    return sums, sums
+
+
+@mimw.jit
 def store(c_desc, staging, first: tl.constexpr, sums, m, end, n, PIECES: tl.constexpr, STAGING: tl.constexpr):
     """Write 128 columns of an output tile up to row `end` in column pieces; a piece waits for the store that last used its tile."""
     for piece in tl.static_range(PIECES):
@@ -112,7 +139,7 @@ def store(c_desc, staging, first: tl.constexpr, sums, m, end, n, PIECES: tl.cons
 @mimw.jit
 def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N, K, me: tl.constexpr,
             BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-            LAYOUT: tl.constexpr):
+            LAYOUT: tl.constexpr, PAIRS: tl.constexpr):
     """Consumer `me`'s 64 rows of each output tile of this program."""
     PARTS: tl.constexpr = BN // BLOCK
     steps = tl.cdiv(K, BLOCK)
@@ -125,7 +152,11 @@ def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step
         while tile < behind:
             m, n = tile_origin(tile - before, rows, N, BM, BN, GROUP_M)
             scales = scale_b + group.to(tl.int64) * next_group + n // BLOCK * next_column
-            sums, more = multiply(inputs, scales, tl.where(n + BLOCK < N, next_column, 0), next_step, chunk, steps, 64 * me, PARTS)
+            if PAIRS:
+                sums, more = multiply_pairs(inputs, scales, next_step, chunk, steps, 64 * me)
+            else:
+                other = tl.where(n + BLOCK < N, next_column, 0)
+                sums, more = multiply(inputs, scales, other, next_step, chunk, steps, 64 * me, PARTS)
             store(c_desc, staging, STAGING * me, sums, first + m + 64 * me, first + rows, n, PIECES, STAGING)
             if PARTS == 2:
                 store(c_desc, staging, STAGING * me, more, first + m + 64 * me, first + rows, n + BLOCK, PIECES, STAGING)
@@ -138,8 +169,9 @@ def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step
 @mimw.jit
 def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N, K,
                       BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, PIECES: tl.constexpr,
-                      STAGING: tl.constexpr, LAYOUT: tl.constexpr):
+                      STAGING: tl.constexpr, LAYOUT: tl.constexpr, PAIRS: tl.constexpr):
     """C = A B[group] with scales. A is (matrices, M, K), B (groups, N, K), A's scales (matrices, cdiv(K, 128), M)."""
+    tl.static_assert(not PAIRS or BN == BLOCK, "two products at a time have the registers of one part of columns each")
     CONSUMERS: tl.constexpr = BM // 64
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
@@ -151,6 +183,6 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, 
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(inputs.reader(consumer(me)), staging, c_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N,
-                    K, me, BM, BN, GROUP_M, PIECES, STAGING, LAYOUT)
+                    K, me, BM, BN, GROUP_M, PIECES, STAGING, LAYOUT, PAIRS)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), a_desc, b_desc, scales_desc, ends, groups, M, N, K, BM, BN, GROUP_M, LAYOUT)
