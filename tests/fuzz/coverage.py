@@ -114,15 +114,15 @@ def missing(sources: Iterable[str]) -> list[str]:
     return sorted(left)
 
 
-def ops_of(program, folder: str) -> set[str]:
+def ops_of(program, kernel) -> set[str]:
     """The ops of a program as its author wrote it, and as the passes leave it."""
     import mimw
     from mimw.simulate import prepare
 
-    from .launch import arrays_of, bound, launch_meta, load
+    from .launch import arrays_of, bound, launch_meta
 
     values = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
-    launch = prepare(load(program, folder), program.launched, values, launch_meta(program), program.chip)
+    launch = prepare(kernel, program.launched, values, launch_meta(program), program.chip)
     return {op.name for one in (launch.recorded, launch.program) for op in one.walk()}
 
 
@@ -131,6 +131,7 @@ def choose(count: int, least: int = 0, only: str | None = None) -> list[int]:
     `only` "blackwell" what the other seeds of fixed.py do not hold."""
     from .families import program_of
     from .fixed import SEEDS
+    from .launch import load
 
     reach: dict[int, set[str]] = {}
     length: dict[int, int] = {}
@@ -140,7 +141,7 @@ def choose(count: int, least: int = 0, only: str | None = None) -> list[int]:
             program, _ = program_of(*one)
             if "sim" in program.skips:
                 continue
-            found = {program.family} | named(program.kernel) | {f"op {name}" for name in ops_of(program, folder)}
+            found = {program.family} | named(program.kernel) | {f"op {name}" for name in ops_of(program, load(program, folder))}
             if one[1] != only:
                 held |= found
                 continue

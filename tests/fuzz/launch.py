@@ -8,8 +8,10 @@ the text of prelude.py; nothing of mimw takes part in it.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import tempfile
 import traceback
 import warnings
 from dataclasses import dataclass
@@ -74,6 +76,9 @@ def reference(program: Program) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     return outputs, counts
 
 
+_FOLDER = tempfile.TemporaryDirectory(prefix="mimw-fuzz-")
+
+
 def load(program: Program, folder: str | Path, source: str | None = None):
     """The kernel, from a file of its own: the frontend reads sources."""
     path = Path(folder) / f"{program.family}_{program.seed}.py"
@@ -82,6 +87,15 @@ def load(program: Program, folder: str | Path, source: str | None = None):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.kernel
+
+
+@functools.cache
+def shared(seed: int, only: str | None = None) -> tuple[Program, object]:
+    """The program of a seed and its kernel, for tests of one process that share what is recorded of it."""
+    from .families import program_of
+
+    program, _ = program_of(seed, only)
+    return program, load(program, _FOLDER.name)
 
 
 def bound(program: Program, arrays: dict, make_descriptor):

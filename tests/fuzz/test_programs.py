@@ -7,17 +7,16 @@ from tests.fuzz.blackwell import BLACKWELL
 from tests.fuzz.coverage import NOT_HERE, OPS_NOT_HERE, missing, ops_of, words
 from tests.fuzz.families import FAMILIES, program_of
 from tests.fuzz.fixed import PROGRAMS, SEEDS
-from tests.fuzz.launch import checked, guarded, load, reference, run_stage, simulated
+from tests.fuzz.launch import checked, guarded, load, reference, run_stage, shared, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")      # programs use words that Triton will drop
 AGAIN = "the grammar has changed: choose the seeds of fixed.py anew (python -m tests.fuzz.coverage 520, and 150 blackwell)"
 
 
 @pytest.mark.parametrize("seed, only", PROGRAMS)
-def test_simulated_and_checked(seed, only, tmp_path):
-    program, _ = program_of(seed, only)
+def test_simulated_and_checked(seed, only):
+    program, kernel = shared(seed, only)
     want, _ = reference(program)
-    kernel = load(program, tmp_path)
     for run in (lambda: simulated(program, kernel, want), lambda: checked(program, kernel, 2)):
         outcome = guarded("run", run)
         assert not outcome.bad, outcome
@@ -48,8 +47,8 @@ def test_every_word_is_reached():
     assert {one.family for one in fixed} == {*FAMILIES, *BLACKWELL}, AGAIN
 
 
-def test_every_op_is_reached(tmp_path):
-    reached = {name for one in PROGRAMS for name in ops_of(program_of(*one)[0], str(tmp_path))}
+def test_every_op_is_reached():
+    reached = {name for one in PROGRAMS for name in ops_of(*shared(*one))}
     assert set(OPS) - reached - set(OPS_NOT_HERE) == set(), AGAIN
     assert reached & set(OPS_NOT_HERE) <= {"inline_asm"}, "no exception is needed for what programs hold"
 

@@ -17,9 +17,8 @@ from mimw.simulator import run
 from mimw.target import target
 from mimw.triton_port.codegen import mlir_context
 from mimw.triton_port.runtime import make_backend
-from tests.fuzz.families import program_of
 from tests.fuzz.fixed import SEEDS
-from tests.fuzz.launch import arrays_of, bound, launch_meta, load
+from tests.fuzz.launch import arrays_of, bound, launch_meta, shared
 from tests.ir.same import read_back, same_text
 from tests.kernels import test_attention, test_gemm, test_moe_align, test_sparse_mla, test_topk
 
@@ -82,16 +81,16 @@ def same_module(launch) -> None:
     assert texts[0] == texts[1] and len(texts[0]) > 1000
 
 
-def fuzzed(seed, folder):
-    program, _ = program_of(seed)
+def fuzzed(seed):
+    program, kernel = shared(seed)
     arguments = bound(program, arrays_of(program), mimw.TensorDescriptor.from_tensor)
-    return prepare(load(program, folder), program.launched, arguments, launch_meta(program))
+    return prepare(kernel, program.launched, arguments, launch_meta(program))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fuzzed_programs(seed, tmp_path):
+def test_fuzzed_programs(seed):
     """Each fourth is lowered as well."""
-    launch = fuzzed(seed, tmp_path)
+    launch = fuzzed(seed)
     same_results(launch, same_text(launch))
     if seed in SEEDS[::4]:
         same_module(launch)
