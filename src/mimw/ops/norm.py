@@ -18,7 +18,7 @@ from torch import Tensor
 from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm.configs import plain_configuration
 
-from .launching import Launch, is_hopper, zero
+from .launching import Launch, is_hopper, zeros
 from .operator import Operator
 from .plans import Plans, look
 
@@ -120,7 +120,7 @@ def _plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tenso
     two, res, w, b = prepared
 
     def made(chosen=None):
-        return norm.arguments(two, w, b, y, res, total, mean, rstd, eps, centred, chosen, counter=zero(x))
+        return norm.arguments(two, w, b, y, res, total, mean, rstd, eps, centred, chosen, counter=zeros(x))
 
     kernel, grid, args, meta = made()
     if not is_hopper(x):
@@ -132,7 +132,7 @@ def _plan(x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tenso
         given = [one if not move else _two(one, dims) if at < 2 else _line(one)
                  for at, (one, move) in enumerate(zip((x, residual, weight, bias), moved)) if one is not None]
         outs = _results(x, residual, dims, centred)
-        launch(*given, *outs, *([zero(x)] if drawn else []))
+        launch(*given, *outs, *([zeros(x)] if drawn else []))
         return outs
 
     return plan
