@@ -19,6 +19,7 @@ from mimw.kernels import attention as hopper
 from mimw.kernels import plain_attention
 from mimw.kernels.attention.configs import HEAD_DIMS
 
+from .attention_backward import ATTENTION_BACKWARD
 from .launching import Launch, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
@@ -42,6 +43,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
                contiguous; with lse, fp32 (..., heads, seq_q). A query that sees no key gets o = 0 and lse = -inf
     computed:  on sm_90 by `mimw.kernels.attention` for bf16 and fp16, where heads are as wide as it takes and TMA can read them or
                copies are worth making; else by `mimw.kernels.plain_attention`. fp32 obeys torch.get_float32_matmul_precision()
+    gradients  of q, k and v, from those of o and lse, by `mimw.kernels.attention_backward` for bf16 and fp16 on sm_90 with heads of
+               up to 128, else, and under torch.use_deterministic_algorithms, by torch's products; no second derivative
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
     """
     o, lse = ATTENTION(q, k, v, causal, scale)
@@ -174,5 +177,21 @@ def _copied(x: Tensor, width: int) -> Tensor:
 
 _PLANS = Plans(_plan)
 
+
+
+def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:3], *output)
+    ctx.causal, ctx.scale, ctx.count = bool(inputs[3:4] and inputs[3]), inputs[4] if len(inputs) > 4 else None, len(inputs)
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    q, k, v, o, lse = ctx.saved_tensors
+    if do is None and dlse is None:
+        return (None, ) * ctx.count
+    do = torch.zeros_like(o) if do is None else do
+    return *ATTENTION_BACKWARD(do, q, k, v, o, lse, dlse, ctx.causal, ctx.scale), *[None] * (ctx.count - 3)
+
+
 ATTENTION = Operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> (Tensor, Tensor)",
-                     _run, _fake, autocast=LOWER)
+                     _run, _fake, _save, _gradients, autocast=LOWER)

@@ -35,7 +35,7 @@ def workspace(q, chosen: Configuration | None = None, causal: bool = False) -> t
 
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
-             chosen: Configuration | None = None) -> list[tuple]:
+             chosen: Configuration | None = None, dlse=None) -> list[tuple]:
     """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
 
     args:      q, o, do, dq   (batch, heads, seq_q, dim) of bf16 or fp16, dim 64 or 128, contiguous along dim; the other strides of
@@ -46,13 +46,15 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
                causal         query i sees keys up to i + seq_k - seq_q: the last query sees all
                scale          of the scores; by default 1 / sqrt(dim)
                chosen         by default the measured configuration of the head dim
+               dlse           the gradient of lse, like it, if there is one
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
     of_rank(4, q=q, o=o, dq=dq)
     batch, heads, seq_q, dim = q.shape
     _check_like("q", q, o=o, do=do, dq=dq)
-    if tuple(lse.shape) != (batch, heads, seq_q) or _dtype(lse) != "float32":
-        raise ValueError(f"lse is {_by(lse)} {lse.dtype}; for q {_by(q)} it must be {batch} x {heads} x {seq_q} float32")
+    for name, x in (("lse", lse), ("dlse", dlse)):
+        if x is not None and (tuple(x.shape) != (batch, heads, seq_q) or _dtype(x) != "float32"):
+            raise ValueError(f"{name} is {_by(x)} {x.dtype}; for q {_by(q)} it must be {batch} x {heads} x {seq_q} float32")
     main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen)
     chosen = chosen or configuration(dim, causal)
     for name, x in (("o", o), ("dq", dq)):
@@ -60,7 +62,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     scale = 1 / sqrt(dim) if scale is None else scale
     padded, columns = rows.shape[2], chosen.share_columns(dim)
     grid = padded // chosen.bm, heads, batch
-    first = (before, grid, (o, do, lse, rows, sums, *_elements(o)[:3], *_elements(do)[:3], heads, seq_q, padded),
+    first = (before, grid, (o, do, lse, dlse, rows, sums, *_elements(o)[:3], *_elements(do)[:3], heads, seq_q, padded),
              dict(D=dim, COLUMNS=dim, BM=chosen.bm, num_warps=4))
     last = (after, grid, (sums, dq, float(scale), *_elements(dq)[:3], heads, seq_q, padded),
             dict(D=dim, COLUMNS=dim, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))

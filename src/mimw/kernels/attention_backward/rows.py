@@ -3,7 +3,7 @@
 Input: O, dO and the log-sum-exps of the forward kernel; afterwards the sums of sums.py. Output: lse and delta, as the products want
 them; dQ. For example:
 
-    before[grid](o, do, lse, rows, sums, ...)       delta = the sum of each row of O dO, lse in base 2, sums = 0
+    before[grid](o, do, lse, None, rows, sums, ...) delta = the sum of each row of O dO, lse in base 2, sums = 0
     after[grid](sums, dq, ...)                      dq = scale * sums, in dq's type
 
 Both are bound by memory and are plain Triton kernels.
@@ -19,10 +19,10 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @mimw.jit
-def before(o, do, lse, rows, sums, o_batch, o_head, o_row, do_batch, do_head, do_row, heads, seq_q, padded, D: tl.constexpr,
+def before(o, do, lse, dlse, rows, sums, o_batch, o_head, o_row, do_batch, do_head, do_row, heads, seq_q, padded, D: tl.constexpr,
            COLUMNS: tl.constexpr, BM: tl.constexpr):
-    """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta, sums = 0. Queries beyond the end, or that see no key, get
-    lse = inf, with which all their probabilities are 0."""
+    """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta - dlse, sums = 0. Queries beyond the end, or that see
+    no key, get lse = inf, with which all their probabilities are 0."""
     block, head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     queries = block * BM + tl.arange(0, BM)
     columns = tl.arange(0, COLUMNS)
@@ -32,6 +32,8 @@ def before(o, do, lse, rows, sums, o_batch, o_head, o_row, do_batch, do_head, do
     out = tl.load(o + batch * o_batch + head * o_head + at * o_row + columns[None, :], mask=inside, other=0.0)
     slope = tl.load(do + batch * do_batch + head * do_head + at * do_row + columns[None, :], mask=inside, other=0.0)
     delta = tl.sum(out.to(tl.float32) * slope.to(tl.float32), 1)
+    if dlse is not None:
+        delta -= tl.load(dlse + (batch * heads + head) * seq_q + queries, mask=there, other=0.0)
     number = tl.load(lse + (batch * heads + head) * seq_q + queries, mask=there, other=float("inf")) * LOG2_E
     number = tl.where(number == float("-inf"), float("inf"), number)
     row = (batch * heads + head) * padded

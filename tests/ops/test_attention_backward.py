@@ -1,0 +1,124 @@
+"""Gradients of `mimw.ops.attention` against autograd in fp64: shapes, strides, masks, that of lse, and what torch asks."""
+
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
+
+from mimw import ops  # noqa: E402
+
+MODULE = sys.modules["mimw.ops.attention_backward"]
+
+
+def normal(*shape, dtype=torch.bfloat16, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)
+
+
+def exact(q, k, v, causal=False, scale=None):
+    """(o, lse) in fp64, differentiable."""
+    if q.dim() > 2 and q.shape[-3] != k.shape[-3]:
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = q @ k.mT * (q.shape[-1]**-0.5 if scale is None else scale)
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
+        scores = scores.masked_fill(~seen, float("-inf"))
+        return scores.softmax(-1).masked_fill(~seen, 0.0) @ v, scores.logsumexp(-1)
+    return scores.softmax(-1) @ v, scores.logsumexp(-1)
+
+
+def compare(q, k, v, allowed=1e-2, of_lse=False, **options):
+    """The gradients of sum(o do), and of sum(lse^2) with it."""
+    do, gradients = None, []
+    for make, inputs in ((lambda *x, **options: ops.attention(*x, return_lse=True, **options), (q, k, v)),
+                         (exact, (q.double(), k.double(), v.double()))):
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        o, lse = make(*leaves, **options)
+        do = normal(*o.shape, dtype=o.dtype, seed=9) if do is None else do.double()
+        loss = (o * do).sum()
+        loss = loss + (lse.double()**2).sum() if of_lse else loss
+        gradients.append(torch.autograd.grad(loss, leaves))
+    for got, wanted, x in zip(*gradients, (q, k, v)):
+        assert got.shape == x.shape and got.dtype == x.dtype and got.stride() == torch.empty_like(x).stride()
+        assert (got.double() - wanted).norm() <= allowed * wanted.norm().clamp(min=1e-3)
+
+
+CASES = {
+    "tma": ((1, 2, 70, 64), (1, 1, 70, 64), None, dict()),
+    "of lse": ((1, 1, 40, 64), (1, 1, 64, 64), None, dict(causal=True, of_lse=True)),
+    "padded": ((1, 1, 33, 72), (1, 1, 33, 72), 40, dict(scale=0.2)),
+    "no batch, wide heads": ((2, 5, 130), (2, 7, 130), 17, dict(causal=True, of_lse=True)),
+    "first see nothing": ((1, 1, 9, 16), (1, 1, 5, 16), None, dict(causal=True)),
+    "negative scale": ((9, 16), (5, 16), None, dict(scale=-0.5)),
+    "broadcast": ((2, 3, 2, 5, 130), (3, 1, 7, 130), None, dict()),
+    "broadcast, tma": ((2, 2, 5, 64), (1, 1, 7, 64), None, dict()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_shapes(case):
+    q, k, value_dim, options = CASES[case]
+    compare(normal(*q), normal(*k, seed=1), normal(*k[:-1], value_dim or k[-1], seed=2), **options)
+
+
+def test_fp32_is_exact():
+    compare(*(normal(1, 1, 9, 20, dtype=torch.float32, seed=seed) for seed in range(3)), allowed=1e-5)
+
+
+def test_some_queries_at_a_time(monkeypatch):
+    monkeypatch.setattr(MODULE, "QUERIES", 4)
+    compare(*(normal(1, 2, 9, 130, dtype=torch.float32, seed=seed) for seed in range(3)), allowed=1e-5, causal=True)
+
+
+def test_heads_last_but_one():
+    compare(*(normal(1, 9, 2, 64, seed=seed).transpose(1, 2) for seed in range(3)))
+
+
+def test_one_order_where_it_is_asked_for(monkeypatch):
+    """The kernels for Hopper sum dQ in any order."""
+    def refused(*_):
+        raise AssertionError("not deterministic")
+    monkeypatch.setattr(MODULE, "_by_tma", refused)
+    torch.use_deterministic_algorithms(True)
+    try:
+        compare(*(normal(1, 1, 11, 64, seed=seed) for seed in range(3)))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_of_no_keys():
+    q, k = normal(1, 2, 3, 64).requires_grad_(), normal(1, 2, 0, 64).requires_grad_()
+    found = torch.autograd.grad(ops.attention(q, k, k).sum(), (q, k))
+    assert not found[0].any() and found[1].shape == k.shape
+
+
+def test_opcheck():
+    q, k, v = (normal(1, 1, 5, 16, seed=seed) for seed in range(3))
+    torch.library.opcheck(torch.ops.mimw.attention.default, tuple(x.requires_grad_() for x in (q, k, v)))
+    o, lse = ops.attention(q.detach(), k.detach(), v.detach(), return_lse=True)
+    torch.library.opcheck(torch.ops.mimw.attention_backward.default, (o, q.detach(), k.detach(), v.detach(), o, lse))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads, kv_heads, seq_q, seq_k, dim", [(4, 4, 1024, 1024, 128), (6, 2, 513, 700, 64),
+                                                               (2, 1, 100, 300, 96)])
+def test_gradients_on_a_gpu(heads, kv_heads, seq_q, seq_k, dim, causal):
+    """Twice, since the second call's launches are frozen."""
+    inputs = [normal(2, count, seq, dim, seed=seed) for seed, (count, seq) in enumerate(
+        ((heads, seq_q), (kv_heads, seq_k), (kv_heads, seq_k), (heads, seq_q)))]
+    q, k, v = (x.double().requires_grad_() for x in inputs[:3])
+    wanted = torch.autograd.grad((exact(q, k, v, causal)[0] * inputs[3]).sum(), (q, k, v))
+    for _ in range(2):
+        leaves = [x.cuda().requires_grad_() for x in inputs[:3]]
+        found = torch.autograd.grad(ops.attention(*leaves, causal=causal), leaves, inputs[3].cuda())
+        for got, one in zip(found, wanted):
+            assert (got.cpu().double() - one).norm() <= 1e-2 * one.norm()
+
+
+def test_compiled_whole():
+    compiled = torch.compile(lambda q: (ops.attention(q, q, q, causal=True)**2).sum(), fullgraph=True, backend="aot_eager")
+    q = normal(1, 1, 5, 16, dtype=torch.float32).requires_grad_()
+    compiled(q).backward()
+    (wanted, ) = torch.autograd.grad((ops.attention(q, q, q, causal=True)**2).sum(), q)
+    torch.testing.assert_close(q.grad, wanted)
