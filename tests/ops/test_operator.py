@@ -1,5 +1,6 @@
 """`Operator` itself: which calls go past torch's dispatcher, plans, launches for other tensors, the note of a simulation."""
 
+import contextlib
 import subprocess
 import sys
 import warnings
@@ -109,6 +110,29 @@ def test_an_operator_without_a_derivative_says_so():
                               torch.zeros(1, 1, 1).int(), 4)
     with pytest.raises(NotImplementedError, match="mimw::sparse_mla has no derivative"):
         out.sum().backward()
+
+
+def test_the_tensors_device_is_current_while_it_runs(monkeypatch):
+    """And no device is set where it is current already."""
+    module, set_to = sys.modules["mimw.ops.operator"], []
+
+    @contextlib.contextmanager
+    def device(which):
+        set_to.append(which)
+        yield
+
+    class OfDevice1:
+        is_cuda, device = True, "cuda:1"
+
+        def get_device(self):
+            return 1
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(OPERATORS["matmul"], "run", lambda *args: list(set_to))
+    monkeypatch.setattr(module, "_current_device", lambda: 1)
+    assert OPERATORS["matmul"]._on_cuda(OfDevice1(), B) == []
+    monkeypatch.setattr(module, "_current_device", lambda: 0)
+    assert OPERATORS["matmul"]._on_cuda(OfDevice1(), B) == ["cuda:1"]
 
 
 def test_tensors_come_first_in_a_schema():
