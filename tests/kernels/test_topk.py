@@ -39,6 +39,19 @@ def test_default_configurations(machine, n, k):
 
 
 @pytest.mark.parametrize("chosen", [ONE_WARP, SPREAD], ids=["one warp", "cluster"])
+@pytest.mark.parametrize("largest, k, columns", [(True, 3, {4, 9, 2}), (True, 5, {4, 9, 2, 5, 0}), (False, 3, {1, 8, 3}),
+                                                 (False, 8, {1, 8, 3, 6, 7, 0, 5, 2})])
+def test_smallest_and_nan(machine, largest, k, columns, chosen):
+    """NaN of both signs is larger than inf, so the smallest leave it out; places may be int64."""
+    x = np.array([[1, -np.inf, np.inf, -2, np.nan, 3, -1, 0, -3, -np.nan]], np.float32)
+    values, indices = np.zeros((1, k), np.float32), np.zeros((1, k), np.int64)
+    grid, args, meta = topk.arguments(x, values, indices, chosen, largest, nan=True)
+    machine.launch(topk.kernel, grid, *args, **meta)
+    assert set(indices[0].tolist()) == columns
+    np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
+
+
+@pytest.mark.parametrize("chosen", [ONE_WARP, SPREAD], ids=["one warp", "cluster"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("k", [1, 100, 257, 300])
 def test_ties_infinities_and_zeros_of_both_signs(machine, k, dtype, chosen):
