@@ -13,6 +13,9 @@ in turn, as in tutorial 03: while one waits for what the other CTAs say, the oth
 
 How the program is run and measured is harness.py's.
 
+The library's version is src/mimw/kernels/norm: bulk copies by a warp of their own, rows of any length and type, residuals, RMSNorm;
+gradients are in src/mimw/kernels/norm_backward.
+
 Next: 06_attention.py, with three roles.
 """
 
