@@ -121,8 +121,8 @@ def softmax(x, log: bool = False, out_dtype=None, chosen: Configuration | None =
 
 
 def cross_entropy(x, targets, dx=None, scale: float = 1.0, smoothing: float = 0.0, ignored: int = -100):
-    """The fp32 loss of each row of logits x (rows, N) on the GPU that holds them; with dx, which may be x itself, also the gradient of
-    the losses' sum times `scale`, for one pass over the logits less than autograd takes. As `cross_entropy_arguments`."""
+    """The fp32 loss of each row of logits x (rows, N) on the GPU that holds them; with dx, which may be x itself, also the gradient
+    of the losses' sum times `scale`, for one pass over the logits less than autograd takes. As `cross_entropy_arguments`."""
     import torch
     on_one_gpu("cross_entropy", x=x, targets=targets, **({} if dx is None else {"dx": dx}))
     losses = torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
