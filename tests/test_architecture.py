@@ -59,11 +59,13 @@ _ROOMS = {
     "__init__": ("*",),
     "kernels": ("tlx", "tle"),
     "ops": ("kernels", ),
+    "tuning": ("analysis", "ir", "jit", "kernels", "report", "search", "simulate", "storage", "target", "testing", "timing",
+               "triton_port", "errors"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
 _PLAIN_PYTHON = ("errors", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report", "costs")
-# torch is only in an extra: these rooms may import it at their top, these two inside functions, all others never.
-_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("testing", "cli")
+# torch is only in an extra: these rooms may import it at their top, these three inside functions, all others never.
+_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("testing", "tuning", "cli")
 
 
 @dataclass(frozen=True)

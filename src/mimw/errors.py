@@ -52,6 +52,7 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
+    ├── TuningError            a shape, a type, a field or a file that `mimw tune` cannot take
     ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
     ├── IRSyntaxError          text that is no IR, by line and column
@@ -321,6 +322,13 @@ class LaunchError(MimwError, ValueError):
 
 class GlobalChanged(LaunchError, RuntimeError):
     """A global that a kernel names has another value than when the kernel was first compiled. Triton raises a `RuntimeError`."""
+
+
+class TuningError(MimwError, ValueError):
+    """A shape, a type, a field or a file that `mimw tune` cannot take."""
+
+    def __init__(self, message: str, *, hint: str = ""):
+        super().__init__(f"{message}\nMend: {hint}" if hint else message)
 
 
 class CacheError(MimwError, OSError):

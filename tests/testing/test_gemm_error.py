@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks.gemm_error import FRACTION_OF_SUM, allowed
+from mimw.testing.gemm_error import FRACTION_OF_SUM, allowed
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 

@@ -1,0 +1,115 @@
+"""The GEMM: `C[M, N] = A[M, K] B[K, N]` against cuBLAS, or of fp8 against `torch._scaled_mm` with scales of 1.
+
+Input: shapes MxNxK. Output: candidates of `mimw.kernels.gemm`, their launches and trials. For example:
+
+    mimw tune gemm --shapes 4096x4096x4096 --dtype bf16 --set group_m=8,16
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ...kernels import gemm
+from ...kernels.gemm.configs import RING_BYTES_PER_ROW, Configuration, as_row
+from ...target import target
+from ...testing.gemm_error import allowed
+from ..arrays import bytes_of, empty, normal, relative_error
+from ..operator import Operator, Problem, Trial
+
+TILES = ((128, 256, False), (256, 128, False), (128, 128, True), (64, 256, True))      # bm, bn, ping_pong
+GROUPS = (4, 8, 16)
+BESIDES = 2048          # bytes of barriers, and of what Triton's ops take besides
+ROWS = 64               # that are compared with fp64
+
+
+class Gemm(Operator):
+    """Rings as deep as shared memory holds, and one slot less, for each tile and schedule."""
+
+    name, names, dtypes = "gemm", ("M", "N", "K"), ("bf16", "fp16", "tf32", "fp8")
+    configuration_type = Configuration
+    file = Path(gemm.__file__).parent / "configs.json"
+
+    def used(self, problem: Problem) -> Configuration:
+        return gemm.configuration(*problem.extents, bytes_of(problem.dtype))
+
+    def candidates(self, problem: Problem) -> list[Configuration]:
+        return [replace(one, group_m=group) for one in cuts(bytes_of(out_type(problem.dtype))) for group in GROUPS]
+
+    def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
+        (m, n, k), dtype = problem.extents, problem.dtype
+        b = empty((k, n), dtype) if bytes_of(dtype) == 2 else empty((n, k), dtype).T
+        return [(gemm.kernel, *gemm.arguments(empty((m, k), dtype), b, empty((m, n), out_type(dtype)), sms, chosen))]
+
+    def trial(self, problem: Problem, chosen: Configuration) -> Trial:
+        import torch
+        a, b, c, baseline = tensors(problem.extents, problem.dtype)
+        run = launcher(a, b, c, chosen)
+        c.fill_(float("nan"))
+        name = "torch._scaled_mm" if a.dtype.itemsize == 1 else "cuBLAS"
+        torch.cuda.synchronize()
+        return Trial(run, lambda: check(a, b, c, baseline()), {name: baseline})
+
+    def rate(self, problem: Problem, microseconds: float) -> str:
+        m, n, k = problem.extents
+        return f"{2 * m * n * k / microseconds / 1e6:.0f} TFLOP/s"
+
+    def row(self, problem: Problem, chosen: Configuration) -> dict:
+        return as_row(problem.extents, bytes_of(problem.dtype), chosen)
+
+
+def out_type(dtype: str) -> str:
+    """C's type: fp8 inputs give bf16."""
+    return "bf16" if dtype == "fp8" else dtype
+
+
+def cuts(out_bytes: int) -> list[Configuration]:
+    """Every tile and schedule with one and two staging tiles, and the deepest ring that fits, or one slot less."""
+    found = []
+    for bm, bn, ping_pong in TILES:
+        for staging in (1, 2):
+            one = Configuration(bm, bn, staging=staging, ping_pong=ping_pong)
+            pieces = max(1, bn * out_bytes // RING_BYTES_PER_ROW)
+            stored = min(staging, pieces) * one.consumers * one.rows() * RING_BYTES_PER_ROW
+            most = (target("sm_90a").shared_bytes - BESIDES - stored) // (RING_BYTES_PER_ROW * (bm + bn))
+            found += [replace(one, stages=stages) for stages in (most, most - 1) if stages > 1]
+    return found
+
+
+def tensors(shape: tuple[int, int, int], dtype: str):
+    """(a, b, c, baseline) of standard normal inputs on the GPU; 8-bit and 32-bit b's are contiguous along K."""
+    import torch
+    m, n, k = shape
+    torch.manual_seed(0)
+    a, size = normal((m, k), dtype), bytes_of(dtype)
+    b = normal((k, n), dtype) if size == 2 else normal((n, k), dtype).T
+    if size == 1:
+        one = torch.ones((), device="cuda")
+        return (a, b, torch.empty(m, n, device="cuda", dtype=torch.bfloat16),
+                lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16, use_fast_accum=True))
+    if size == 4:
+        torch.backends.cuda.matmul.allow_tf32 = True
+    return a, b, torch.empty(m, n, device="cuda", dtype=a.dtype), lambda: torch.matmul(a, b)
+
+
+def launcher(a, b, c, chosen: Configuration | None):
+    """A call without arguments that computes c, its descriptors made beforehand."""
+    import torch
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    grid, args, meta = gemm.arguments(a, b, c, sms, chosen)
+    launch = gemm.kernel[grid]
+    return lambda: launch(*args, **meta)
+
+
+def check(a, b, c, reference) -> float:
+    """The error of c on some of its rows against fp64; an AssertionError if it is larger than the types allow, or if c is far from
+    the reference as a whole."""
+    import torch
+    rows = torch.randperm(a.shape[0], device="cuda")[:ROWS]
+    error = relative_error(c[rows], a[rows].double() @ b.double())
+    most = allowed(a.dtype.itemsize, c.dtype.itemsize, a.shape[1])
+    whole = relative_error(c[:65536], reference[:65536])
+    if not (error < most and whole < 2 * most):
+        raise AssertionError(f"wrong: error {error:.2e} against fp64 on rows, {whole:.2e} against the baseline (allowed {most:.2e} "
+                             f"and twice that, for K = {a.shape[1]})")
+    return error
