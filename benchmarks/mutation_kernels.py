@@ -104,11 +104,11 @@ def _library_skinny() -> tuple:
     return skinny_gemm.kernel, *made
 
 
-def _library_block_scaled() -> tuple:
+def _library_block_scaled(k: int = 256, **configuration) -> tuple:
     """Three groups, an empty one among them, none a whole number of tiles; two programs."""
-    a, b = _numbers((164, 256), (3, 128, 256), dtype=ml_dtypes.float8_e4m3fn)
-    scale_a, scale_b = _numbers((2, 164), (3, 1, 2), dtype=np.float32)
-    chosen = block_scaled_gemm.Configuration(stages=2, staging=1)
+    a, b = _numbers((164, k), (3, 128, k), dtype=ml_dtypes.float8_e4m3fn)
+    scale_a, scale_b = _numbers((k // 128, 164), (3, 1, k // 128), dtype=np.float32)
+    chosen = block_scaled_gemm.Configuration(staging=1, **configuration)
     made = block_scaled_gemm.arguments(a, b, np.zeros((164, 128), ml_dtypes.bfloat16), scale_a.T, scale_b, 2,
                                        np.array([130, 130, 160], np.int32), chosen)
     return block_scaled_gemm.kernel, *made
@@ -291,7 +291,9 @@ CASES = (
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
-    Case("Block-scaled product", "src/mimw/kernels/block_scaled_gemm/kernel.py", _library_block_scaled),
+    Case("Block-scaled product", "src/mimw/kernels/block_scaled_gemm/kernel.py", lambda: _library_block_scaled(stages=2)),
+    Case("Block-scaled product, pairs", "src/mimw/kernels/block_scaled_gemm/kernel.py",
+         lambda: _library_block_scaled(640, stages=3, pairs=True)),
     Case("Gather, GEMM, scatter", "src/mimw/kernels/gather_matmul_scatter/kernel.py", _gathered_product),
     Case("Gather, GEMM, scatter, Blackwell", "src/mimw/kernels/gather_matmul_scatter/blackwell.py", lambda: _gathered_product(True),
          target="sm_100a"),
