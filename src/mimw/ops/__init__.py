@@ -23,9 +23,10 @@ from .norm import layer_norm, rms_norm
 from .scaled_mm import scaled_mm
 from .softmax import log_softmax, softmax
 from .sparse_mla import sparse_mla
+from .swiglu import swiglu
 from .topk import topk
 
 __all__ = [
     "SimulationWarning", "addmm", "attention", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
-    "log_softmax", "matmul", "moe_align", "rms_norm", "scaled_mm", "softmax", "sparse_mla", "topk",
+    "log_softmax", "matmul", "moe_align", "rms_norm", "scaled_mm", "softmax", "sparse_mla", "swiglu", "topk",
 ]
