@@ -68,6 +68,14 @@ def test_topk(machine, largest):
     assert places.tolist() == [[9, 5, 7] if largest else [9, 5, 7], [8, -1, -1]]
 
 
+def test_it_is_compiled_for_an_older_chip(monkeypatch):
+    monkeypatch.setenv("MIMW_TARGET", "sm_80")
+    a, c = normal((1, 64, 64), BF16), np.zeros((1, 64, 64), BF16)
+    grid, args, meta = plain_matmul.arguments(a, a, c)
+    ptx = plain_matmul.kernel.warmup(*args, grid=grid, **meta).asm["ptx"]
+    assert ".target sm_80" in ptx and "mma.sync" in ptx
+
+
 @pytest.mark.parametrize("call, text", [
     (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 6, 4)), normal((1, 4, 4))), "equal batches and inner extents"),
     (lambda: plain_matmul.arguments(normal((1, 4, 5)), normal((1, 5, 4), BF16), normal((1, 4, 4))), "both must be one type"),

@@ -99,6 +99,13 @@ def test_types(left, right, out):
     close(found, a.float(), b.float(), 0.05 if out is e4m3 else 1e-2)
 
 
+def test_fp8_where_triton_has_no_e4m3(monkeypatch):
+    monkeypatch.setattr(MODULE, "has_e4m3", lambda x: False)
+    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    a, b = normal(5, 9, dtype=e4m3), normal(9, 4, dtype=e5m2, seed=1)
+    close(ops.matmul(a, b), a.float(), b.float())
+
+
 def test_fp8_by_tma():
     a, b = normal(64, 64, dtype=e4m3), normal(64, 64, dtype=e4m3, seed=1).T
     close(ops.matmul(a, b), a.float(), b.float())

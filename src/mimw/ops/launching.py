@@ -139,6 +139,11 @@ def is_hopper(on: Tensor) -> bool:
     return (os.environ.get("MIMW_TARGET") or "sm_90a").startswith("sm_90")
 
 
+def has_e4m3(on: Tensor) -> bool:
+    """Whether Triton takes fp8 e4m3 where `on` lies: from sm_89 on, and in the simulator."""
+    return not on.is_cuda or _chip(on.get_device())[0] >= (8, 9)
+
+
 _ZEROS: dict[tuple[int, int], Tensor] = {}
 _capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
 
@@ -166,4 +171,4 @@ def _kept_zeros(device: torch.device) -> Tensor:
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "is_hopper", "programs", "zeros"]
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_hopper", "programs", "zeros"]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mimw.kernels import batched_gemm, gemm, plain_matmul, skinny_gemm
 
-from .launching import Launch, contiguous, is_hopper, programs, zeros
+from .launching import Launch, contiguous, has_e4m3, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
@@ -84,6 +84,8 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
     shape, dtype = _checked(a, b, out_dtype)
     if prod(shape) == 0 or a.shape[-1] == 0:
         return lambda a, b: a.new_zeros(shape, dtype=dtype)
+    if torch.float8_e4m3fn in (a.dtype, b.dtype, dtype) and not has_e4m3(a):
+        return lambda a, b: MATMUL(_widened(a), _widened(b), torch.float32).to(dtype)
     left, right = _left(a, b.dim()), _right(b)
     c = a.new_empty(shape, dtype=dtype)
     if left.dim() == right.dim() == 2 and is_hopper(a) and not exact:
@@ -107,6 +109,11 @@ def _plan(a: Tensor, b: Tensor, out_dtype: torch.dtype | None, exact: bool) -> C
         return c
 
     return plan
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Any fp8 is a number of fp16."""
+    return x.to(torch.float16) if x.dtype in FP8 else x
 
 
 def _left(a: Tensor, b_dims: int) -> Tensor:
