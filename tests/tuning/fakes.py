@@ -56,10 +56,10 @@ class Fake(Operator):
         self.seen, self.file = folder / "seen", folder / "configs.json"
         self.source = "one"     # what a kernel's sources hash to
 
-    def used(self, problem):
+    def used(self, problem, sms):
         return self.today and Way(self.today)
 
-    def candidates(self, problem):
+    def candidates(self, problem, sms):
         return [Way(kind) for kind in self.kinds]
 
     def launches(self, problem, chosen, sms):

@@ -2,7 +2,7 @@
 
 Input: a number of elements. Output: candidates by block, which are compiled and predicted, never run here. For example:
 
-    find("tests.tuning.named:OWN").candidates(problem)      [Cut(block=128), Cut(block=256)]
+    find("tests.tuning.named:OWN").candidates(problem, 132)      [Cut(block=128), Cut(block=256)]
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Named(Operator):
     name, names, dtypes = "named", ("N", ), ("fp32", )
     configuration_type = Cut
 
-    def candidates(self, problem):
+    def candidates(self, problem, sms):
         return [Cut(128), Cut(256)]
 
     def launches(self, problem, chosen, sms):

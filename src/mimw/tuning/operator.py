@@ -4,7 +4,7 @@ Input: a shape and a type, as text. Output: a `Problem`; for it candidates, laun
 
     gemm = operators.find("gemm")
     problem = gemm.problem("4096x4096x4096", "bf16")
-    gemm.candidates(problem)                            [Configuration(bm=128, bn=256, ...), ...]
+    gemm.candidates(problem, 132)                       [Configuration(bm=128, bn=256, ...), ...]
 
 The operators of the library are in `operators/`; one of your own is a subclass of `Operator`, and `mimw tune module:NAME` finds it.
 """
@@ -97,12 +97,13 @@ class Operator:
     file: ClassVar[Path | None] = None
     device: Any = Cuda()
 
-    def used(self, problem: Problem):
-        """What the library chooses today; it is always among those measured. None if there is nothing yet."""
+    def used(self, problem: Problem, sms: int):
+        """What the library chooses today on a device of so many multiprocessors; it is always among those measured. None if there
+        is nothing yet."""
         return None
 
-    def candidates(self, problem: Problem) -> list:
-        """What may be good for the problem."""
+    def candidates(self, problem: Problem, sms: int) -> list:
+        """What may be good for the problem on such a device."""
         raise NotImplementedError
 
     def launches(self, problem: Problem, chosen, sms: int) -> list[tuple]:

@@ -20,7 +20,8 @@ from ..gemm.configs import Configuration
 def _chosen() -> tuple[tuple[int, Configuration], ...]:
     """(rows of a group at most, configuration), ascending."""
     data = json.loads((Path(__file__).parent / "configs.json").read_text())
-    return tuple((row["rows"], Configuration(**row["configuration"])) for row in data["rows"])
+    rows = sorted(data["rows"], key=lambda row: row["rows"])
+    return tuple((row["rows"], Configuration(**row["configuration"])) for row in rows)
 
 
 def configuration(rows: int, groups: int) -> Configuration:

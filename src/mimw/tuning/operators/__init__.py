@@ -15,7 +15,7 @@ from importlib import import_module
 from ...errors import TuningError
 from ..operator import Operator
 
-LIBRARY = {"gemm": "Gemm"}
+LIBRARY = {"attention": "Attention", "gemm": "Gemm", "grouped_gemm": "GroupedGemm", "skinny_gemm": "SkinnyGemm", "topk": "TopK"}
 
 
 def find(name: str) -> Operator:

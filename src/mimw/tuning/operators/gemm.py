@@ -30,10 +30,10 @@ class Gemm(Operator):
     configuration_type = Configuration
     file = Path(gemm.__file__).parent / "configs.json"
 
-    def used(self, problem: Problem) -> Configuration:
+    def used(self, problem: Problem, sms: int) -> Configuration:
         return gemm.configuration(*problem.extents, bytes_of(problem.dtype))
 
-    def candidates(self, problem: Problem) -> list[Configuration]:
+    def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         return [replace(one, group_m=group) for one in cuts(bytes_of(out_type(problem.dtype))) for group in GROUPS]
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:

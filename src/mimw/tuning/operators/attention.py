@@ -1,0 +1,95 @@
+"""Attention forward against cuDNN: shapes BxHxSxD of queries, keys and values alike, `:causal` with the mask.
+
+Input: shapes. Output: candidates of `mimw.kernels.attention`. For example:
+
+    mimw tune attention --shapes 4x48x4096x128 4x48x4096x128:causal
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from ...kernels import attention
+from ...kernels.attention.configs import Configuration, as_row
+from ...target import target
+from ..arrays import blank, empty, normal, relative_error
+from ..operator import Operator, Problem, Trial
+
+CUTS = {64: ((128, 128, 2), (192, 128, 3)), 128: ((128, 128, 2), (192, 128, 3), (128, 64, 2)), 256: ((128, 64, 2), )}
+BESIDES = 2048              # bytes of barriers, and of what Triton's ops take besides
+QUERIES = 16                # of every head that are compared with fp64
+ALLOWED, ALLOWED_LSE = 5e-3, 1e-3
+
+
+class Attention(Operator):
+    """Rings of keys and values that fit together and differ by one slot at most; both schedules, scores ahead or not."""
+
+    name, names, dtypes, words = "attention", ("B", "H", "S", "D"), ("bf16", "fp16"), ("causal", )
+    configuration_type = Configuration
+    file = Path(attention.__file__).parent / "configs.json"
+
+    def used(self, problem: Problem, sms: int) -> Configuration:
+        return attention.configuration(problem.extents[3], "causal" in problem.words)
+
+    def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
+        dim, found = problem.extents[3], []
+        for (bm, bn, consumers), turns, ahead in product(CUTS.get(dim, ()), (False, True), (True, False)):
+            slots = (target("sm_90a").shared_bytes - BESIDES - 2 * bm * dim) // (2 * bn * dim)
+            found += [Configuration(bm=bm, bn=bn, k_stages=k, v_stages=v, consumers=consumers, ping_pong=turns, ahead=ahead)
+                      for k, v in product((2, 3, 4), (2, 3, 4)) if k + v <= slots and abs(k - v) < 2 and k + v >= min(slots, 8) - 1]
+        return found
+
+    def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
+        shape = problem.extents
+        q, k, v, o = (empty(shape, problem.dtype) for _ in range(4))
+        arrays = q, k, v, o, np.empty(shape[:3], np.float32), np.zeros(1, np.int32)
+        return [(attention.kernel, *attention.arguments(*arrays, sms, causal="causal" in problem.words, chosen=chosen))]
+
+    def trial(self, problem: Problem, chosen: Configuration) -> Trial:
+        import torch
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        from torch.nn.functional import scaled_dot_product_attention
+        causal = "causal" in problem.words
+        torch.manual_seed(0)
+        q, k, v = (normal(problem.extents, problem.dtype) for _ in range(3))
+        o, lse = blank(problem.extents, problem.dtype), torch.empty(problem.extents[:3], device="cuda")
+        counter = torch.zeros(1, dtype=torch.int32, device="cuda")
+        sms = torch.cuda.get_device_properties(0).multi_processor_count
+        grid, args, meta = attention.arguments(q, k, v, o, lse, counter, sms, causal=causal, chosen=chosen)
+        launch = attention.kernel[grid]
+
+        def cudnn():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        return Trial(lambda: launch(*args, **meta), lambda: check(q, k, v, o, lse, causal), {"cuDNN": cudnn})
+
+    def rate(self, problem: Problem, microseconds: float) -> str:
+        batch, heads, seq, dim = problem.extents
+        return f"{4 * batch * heads * seq * seq * dim / (2 if problem.words else 1) / microseconds / 1e6:.0f} TFLOP/s"
+
+    def row(self, problem: Problem, chosen: Configuration) -> dict:
+        return as_row(problem.extents[3], "causal" in problem.words, chosen)
+
+
+def check(q, k, v, o, lse, causal: bool) -> float:
+    """The error of o on some queries of every head against fp64; an AssertionError if it, or that of lse, is too large."""
+    import torch
+    rows = torch.randperm(q.shape[2], device="cuda")[:QUERIES].sort().values
+    rows[0], rows[-1] = 0, q.shape[2] - 1
+    wanted, sums = [], []
+    for head in range(q.shape[1]):
+        scores = q[:, head, rows].double() @ k[:, head].double().mT / q.shape[-1]**0.5
+        if causal:
+            scores.masked_fill_(torch.arange(k.shape[2], device="cuda") > rows[:, None] + k.shape[2] - q.shape[2], float("-inf"))
+        wanted.append(scores.softmax(-1) @ v[:, head].double())
+        sums.append(scores.logsumexp(-1))
+    error = relative_error(o[:, :, rows], torch.stack(wanted, 1))
+    lse_error = (lse[:, :, rows] - torch.stack(sums, 1)).abs().max().item()
+    if not (error < ALLOWED and lse_error < ALLOWED_LSE):
+        raise AssertionError(f"wrong: error {error:.2e} of O (allowed {ALLOWED}), {lse_error:.2e} of log-sum-exp "
+                             f"(allowed {ALLOWED_LSE})")
+    return error
