@@ -45,8 +45,10 @@ def problem(batch, heads, kv_heads, seq_q, seq_k, dim, dtype=np.float16, causal=
     return [q, k, v, o.astype(dtype), lse.astype(np.float32), do, *gradients, *work], wanted
 
 
-def check(machine, *shape, dtype=np.float16, **options):
+def check(machine, *shape, dtype=np.float16, one_order=False, **options):
     arrays, wanted = problem(*shape, dtype, **options)
+    if one_order:
+        arrays[-1], options["one_order"] = None, True
     for kernel, grid, args, meta in backward.launches(*arrays, **options):
         machine.launch(kernel, grid, *args, **meta)
     for name, got, one in zip(("dq", "dk", "dv"), arrays[6:9], wanted):
@@ -77,6 +79,12 @@ def test_grouped_queries(machine, causal):
 def test_configurations(machine, chosen):
     """Two heads on one head of keys: behind the last block of the first follows one in the middle of the second."""
     check(machine, 2, 4, 2, 300, 300, 64, causal=not chosen.turned, chosen=chosen)
+
+
+@pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 2, 2, 130, 130, 64), True),
+                                           ((2, 1, 1, 70, 300, 128), False)])
+def test_one_order(machine, shape, causal):
+    check(machine, *shape, causal=causal, one_order=True)
 
 
 def test_a_scale_of_ones_own_and_scores_far_below_zero(machine):
@@ -114,6 +122,10 @@ def test_every_interleaving_is_right(causal, dim):
     arrays[9][:], arrays[10][:] = 0, 0
     report = mimw.check(kernel, grid, *args, seeds=2, **meta)
     assert report.ok, str(report)
+    kernel, grid, args, meta = backward.launches(*arrays, causal=causal, one_order=True)[2]
+    arrays[9][:] = 0
+    report = mimw.check(kernel, grid, *args, seeds=2, **meta)
+    assert report.ok, str(report)
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -132,6 +144,17 @@ def test_products_overlap_and_nothing_spills(direct, tmp_path):
     assert "serialized" not in said
     assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
     assert ("red.global.gpu.relaxed.add.v4.f32" in ptx) == direct
+
+
+def test_products_for_one_order_overlap_and_nothing_spills(tmp_path):
+    tile, own = "tensordesc<bf16[1,1,128,128]>", "tensordesc<bf16[1,1,64,128]>"
+    signature = {**dict.fromkeys(("q_desc", "k_desc", "v_desc", "do_desc"), tile), "dq_desc": own, "rows": "*fp32", "scale": "fp32",
+                 "log2_scale": "fp32", **dict.fromkeys(("heads", "seq_q", "seq_k", "padded", "zero"), "i32")}
+    meta = dict(BM=128, BN=128, D=128, GROUP=1, K_STAGES=3, V_STAGES=2, CAUSAL=False)
+    case = Case(backward.query_gradients, signature, meta)
+    said = assembled(case.compiled(by=to_assembly, num_warps=4).stage("ptx"), tmp_path)
+    assert "serialized" not in said
+    assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
 
 
 SHAPE = (1, 2, 128, 64)

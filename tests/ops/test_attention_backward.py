@@ -75,15 +75,19 @@ def test_heads_last_but_one():
 
 
 def test_one_order_where_it_is_asked_for(monkeypatch):
-    """The kernels for Hopper sum dQ in any order."""
-    def refused(*_):
-        raise AssertionError("not deterministic")
-    monkeypatch.setattr(MODULE, "_by_tma", refused)
+    """By the kernel that owns its queries."""
+    asked, launches = [], MODULE.hopper.launches
+    def noted(*args, **options):
+        asked.append(options["one_order"])
+        return launches(*args, **options)
+
+    monkeypatch.setattr(MODULE.hopper, "launches", noted)
     torch.use_deterministic_algorithms(True)
     try:
         compare(*(normal(1, 1, 11, 64, seed=seed) for seed in range(3)))
     finally:
         torch.use_deterministic_algorithms(False)
+    assert asked == [True]
 
 
 def test_of_no_keys():

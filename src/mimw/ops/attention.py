@@ -44,7 +44,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
     computed:  on sm_90 by `mimw.kernels.attention` for bf16 and fp16, where heads are as wide as it takes and TMA can read them or
                copies are worth making; else by `mimw.kernels.plain_attention`. fp32 obeys torch.get_float32_matmul_precision()
     gradients  of q, k and v, from those of o and lse, by `mimw.kernels.attention_backward` for bf16 and fp16 on sm_90 with heads of
-               up to 128, else, and under torch.use_deterministic_algorithms, by torch's products; no second derivative
+               up to 128, else by torch's products; the same bits in every run under torch.use_deterministic_algorithms; no second
+               derivative
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
     """
     o, lse = ATTENTION(q, k, v, causal, scale)

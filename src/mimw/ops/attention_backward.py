@@ -43,9 +43,9 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
     if lse.numel() == 0 or k.shape[-2] == 0:
         return lambda *tensors: tuple(torch.zeros_like(x) for x in tensors[1:4])
     width = next((known for known in HEAD_DIMS if known >= max(q.shape[-1], v.shape[-1])), None)
-    if (width and is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and not one_order
+    if (width and is_hopper(q) and q.dtype is not torch.float32 and scale > 0
             and not (causal and k.shape[-2] < q.shape[-2])):
-        return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width)
+        return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order)
     batch = lse.shape[:-2]
     return lambda *tensors: _by_torch(*tensors, batch, causal, scale)
 
@@ -82,7 +82,7 @@ def _wide(x: Tensor, width: int) -> Tensor:
 
 
 def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool, scale: float,
-            width: int) -> Callable:
+            width: int, one_order: bool) -> Callable:
     """The plan with the kernels for Hopper: three launches."""
     batch, given = lse.shape[:-2], (q, k, v, o, do)
     views = [_four(x, batch) for x in given]
@@ -92,10 +92,14 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     copy_back = [copy or _four(out, batch).data_ptr() != out.data_ptr() or not _tma_takes(_four(out, batch))
                  for copy, out in zip(copies, results)]
     gradients = [torch.empty_like(one) if copy else _four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
-    shapes = hopper.workspace(prepared[0], causal=causal)
-    rows, sums = (q.new_empty(shape, dtype=torch.float32) for shape in shapes)
+    of_rows, of_sums = hopper.workspace(prepared[0], causal=causal)
+
+    def workspace(q: Tensor) -> tuple[Tensor, Tensor | None]:
+        return q.new_empty(of_rows, dtype=torch.float32), None if one_order else q.new_empty(of_sums, dtype=torch.float32)
+
+    rows, sums = workspace(q)
     made = hopper.launches(*prepared[:4], _rows(lse, batch), prepared[4], *gradients, rows, sums, causal, scale,
-                           dlse=None if dlse is None else _rows(dlse, batch))
+                           dlse=None if dlse is None else _rows(dlse, batch), one_order=one_order)
     launches = [Launch(q, *one) for one in made]
     wide = [tuple(one.shape) for one in gradients]
 
@@ -103,11 +107,11 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
         ready = [_wide(_four(x, batch), width) if copy else _four(x, batch) for x, copy in zip((q, k, v, o, do), copies)]
         outs = [torch.empty_like(x) for x in (q, k, v)]
         dq, dk, dv = gradients = [out.new_empty(shape) if copy else out for out, shape, copy in zip(outs, wide, copy_back)]
-        rows, sums = (q.new_empty(shape, dtype=torch.float32) for shape in shapes)
-        of_lse = [_rows(one, batch) for one in (lse, dlse) if one is not None]
-        launches[0](ready[3], ready[4], *of_lse, rows, sums)
-        launches[1](*ready[:3], ready[4], rows[0], rows[1], sums, dk, dv)
-        launches[2](sums, dq)
+        rows, sums = workspace(q)
+        of_lse, of_dq = [_rows(one, batch) for one in (lse, dlse) if one is not None], [] if one_order else [sums]
+        launches[0](ready[3], ready[4], *of_lse, rows, *of_dq)
+        launches[1](*ready[:3], ready[4], rows[0], rows[1], *of_dq, dk, dv)
+        launches[2](*((*ready[:3], ready[4], dq, rows) if one_order else (sums, dq)))
         return tuple(_into(like, one, batch) if copy else one for like, one, copy in zip((q, k, v), gradients, copy_back))
 
     return plan
@@ -115,8 +119,7 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
 
 def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, batch: tuple[int, ...],
               causal: bool, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """By torch's products in fp32, some queries at a time: for shapes, types and chips that the kernels are not for, and where one
-    order of sums is asked for."""
+    """By torch's products in fp32, some queries at a time: for shapes, types and chips that the kernels are not for."""
     all_q, all_k, all_v, all_o, all_do = (_four(x, batch).float() for x in (q, k, v, o, do))
     heads, kv_heads = all_q.shape[1], all_k.shape[1]
     keys, values = (x.repeat_interleave(heads // kv_heads, 1) for x in (all_k, all_v))

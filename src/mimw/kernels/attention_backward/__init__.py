@@ -8,11 +8,13 @@ For example:
 
 With P = softmax(scale Q K^T) and delta the sum of each row of O dO: dV = P^T dO, dP = dO V^T, dS = P (dP - delta), dQ = scale dS K,
 dK = scale dS^T Q. A launch before the products makes delta and clears fp32 sums, to which programs add their shares of dQ, in any
-order; a launch after them makes dQ of the sums. So the last bits of dQ differ from run to run; those of dK and dV do not.
+order; a launch after them makes dQ of the sums. So the last bits of dQ differ from run to run, unless one order is asked for
+(queries.py); those of dK and dV do not.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import e, log2, prod, sqrt
 
 import mimw
@@ -20,10 +22,11 @@ import mimw
 from ..checks import of_rank, on_one_gpu
 from .configs import HEAD_DIMS, Configuration, configuration
 from .kernel import attention_backward as kernel
+from .queries import query_gradients
 from .rows import after, before
 
 __all__ = ["Configuration", "after", "arguments", "attention_backward", "before", "configuration", "kernel", "launches",
-           "workspace"]
+           "query_gradients", "workspace"]
 
 
 def workspace(q, chosen: Configuration | None = None, causal: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -35,18 +38,19 @@ def workspace(q, chosen: Configuration | None = None, causal: bool = False) -> t
 
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
-             chosen: Configuration | None = None, dlse=None) -> list[tuple]:
+             chosen: Configuration | None = None, dlse=None, one_order: bool = False) -> list[tuple]:
     """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
 
     args:      q, o, do, dq   (batch, heads, seq_q, dim) of bf16 or fp16, dim 64 or 128, contiguous along dim; the other strides of
                               q and do are multiples of 16 bytes
                k, v, dk, dv   (batch, kv_heads, seq_k, dim), strides like q's; kv_heads divides heads
                lse            (batch, heads, seq_q) fp32, contiguous: the natural logarithms of the softmax's denominators
-               rows, sums     fp32 arrays of the shapes of `workspace`, contiguous, of any content
+               rows, sums     fp32 arrays of the shapes of `workspace`, contiguous, of any content; for `one_order` sums may be None
                causal         query i sees keys up to i + seq_k - seq_q: the last query sees all
                scale          of the scores; by default 1 / sqrt(dim)
                chosen         by default the measured configuration of the head dim
                dlse           the gradient of lse, like it, if there is one
+               one_order      dQ by a kernel that owns its queries: the same bits in every run, for seven products instead of five
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
     of_rank(4, q=q, o=o, dq=dq)
@@ -55,15 +59,19 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     for name, x in (("lse", lse), ("dlse", dlse)):
         if x is not None and (tuple(x.shape) != (batch, heads, seq_q) or _dtype(x) != "float32"):
             raise ValueError(f"{name} is {_by(x)} {x.dtype}; for q {_by(q)} it must be {batch} x {heads} x {seq_q} float32")
-    main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen)
     chosen = chosen or configuration(dim, causal)
+    if one_order:
+        chosen = replace(chosen, dq="not", turned=False)
+    main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen)
     for name, x in (("o", o), ("dq", dq)):
         _check_strides(name, x)
     scale = 1 / sqrt(dim) if scale is None else scale
     padded, columns = rows.shape[2], chosen.share_columns(dim)
     grid = padded // chosen.bm, heads, batch
     first = (before, grid, (o, do, lse, dlse, rows, sums, *_elements(o)[:3], *_elements(do)[:3], heads, seq_q, padded),
-             dict(D=dim, COLUMNS=dim, BM=chosen.bm, num_warps=4))
+             dict(D=dim, COLUMNS=dim, BM=chosen.bm, SUMS=not one_order, num_warps=4))
+    if one_order:
+        return [first, main, (query_gradients, *_of_queries(q, k, v, do, dq, rows, causal, scale))]
     last = (after, grid, (sums, dq, float(scale), *_elements(dq)[:3], heads, seq_q, padded),
             dict(D=dim, COLUMNS=dim, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
     return [first, main, last]
@@ -91,7 +99,7 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     if causal and seq_k < seq_q:
         raise ValueError(f"causal: {seq_q} queries on {seq_k} keys; the first {seq_q - seq_k} would see none")
     chosen = chosen or configuration(dim, causal)
-    for name, x, shape in zip(("rows", "sums"), (rows, sums), workspace(q, chosen)):
+    for name, x, shape in zip(("rows", "sums")[:1 if chosen.dq == "not" else 2], (rows, sums), workspace(q, chosen)):
         if tuple(x.shape) != shape or _dtype(x) != "float32" or _elements(x)[-1] != 1 or _elements(x)[0] != prod(shape[1:]):
             raise ValueError(f"{name} is {_by(x)} {x.dtype}; for q {_by(q)} it must be {' x '.join(map(str, shape))} float32, "
                              "contiguous")
@@ -104,6 +112,17 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
             describe(dk, own), describe(dv, own), float(scale), scale * log2(e), heads, seq_q, seq_k, 0)
     grid = -(-seq_k // chosen.bn), kv_heads, batch
     return grid, args, {**chosen.meta(dim, heads // kv_heads, causal, seq_k), "num_warps": 4}
+
+
+def _of_queries(q, k, v, do, dq, rows, causal: bool, scale: float) -> tuple[tuple[int, ...], tuple, dict]:
+    """(grid, args, meta) of `query_gradients`."""
+    batch, heads, seq_q, dim = q.shape
+    describe, bm, bn = mimw.TensorDescriptor.from_tensor, 128, 128
+    queries, keys, own = [1, 1, bm, dim], [1, 1, bn, dim], [1, 1, 64, dim]
+    args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries), describe(dq, own), rows,
+            float(scale), scale * log2(e), heads, seq_q, k.shape[2], rows.shape[2], 0)
+    meta = dict(BM=bm, BN=bn, D=dim, GROUP=heads // k.shape[1], K_STAGES=3, V_STAGES=2, CAUSAL=causal, num_warps=4)
+    return (-(-seq_q // bm), heads, batch), args, meta
 
 
 def _check_like(name: str, model, **others) -> None:

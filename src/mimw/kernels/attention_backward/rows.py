@@ -20,7 +20,7 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @mimw.jit
 def before(o, do, lse, dlse, rows, sums, o_batch, o_head, o_row, do_batch, do_head, do_row, heads, seq_q, padded, D: tl.constexpr,
-           COLUMNS: tl.constexpr, BM: tl.constexpr):
+           COLUMNS: tl.constexpr, BM: tl.constexpr, SUMS: tl.constexpr):
     """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta - dlse, sums = 0. Queries beyond the end, or that see
     no key, get lse = inf, with which all their probabilities are 0."""
     block, head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
@@ -39,8 +39,9 @@ def before(o, do, lse, dlse, rows, sums, o_batch, o_head, o_row, do_batch, do_he
     row = (batch * heads + head) * padded
     tl.store(rows + row + queries, number)
     tl.store(rows + tl.num_programs(2) * heads * padded + row + queries, delta)
-    elements = tl.arange(0, BM * COLUMNS)
-    tl.store(sums + (row + block * BM) * COLUMNS + elements, tl.zeros((BM * COLUMNS, ), tl.float32))
+    if SUMS:
+        elements = tl.arange(0, BM * COLUMNS)
+        tl.store(sums + (row + block * BM) * COLUMNS + elements, tl.zeros((BM * COLUMNS, ), tl.float32))
 
 
 @mimw.jit
