@@ -93,7 +93,7 @@ def seconds(*runs: Callable[[], None], rounds: int = 3, enough: Callable[[list[f
     best = [float("inf")] * len(runs)
     for run in runs:
         run()                       # recorded and prepared
-    for done in range(5 * rounds):
+    for done in range(max(15, 5 * rounds)):
         if done >= rounds and enough(best):
             break
         for index, run in enumerate(runs):

@@ -1,6 +1,6 @@
 """What a run costs and keeps as it grows: in CTAs at a time, in trips, in CTAs in all; and that every seed picks what it did.
 
-Times are CPU seconds of runs taken in turns, best of two, or of up to ten where a ratio looks too large:
+Times are CPU seconds of runs taken in turns, best of two, or of up to fifteen where a ratio looks too large:
 other work on the machine only adds to a time. The bounds are ratios within one process.
 """
 
