@@ -129,6 +129,21 @@ def test_fp32_obeys_the_precision_that_is_set(precision):
     assert errors[0] < 1e-4 < errors[1] < 0.1
 
 
+def test_fp32_obeys_the_newer_setting():
+    """Which torch does not let the older one be asked beside."""
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        pytest.skip("since torch 2.9")
+    a, b = normal(64, 64, dtype=fp32), normal(64, 64, dtype=fp32, seed=1).T
+    expected, errors, before = torch.matmul(a.double(), b.double()), [], torch.backends.cuda.matmul.fp32_precision
+    try:
+        for which in ("ieee", "tf32"):
+            torch.backends.cuda.matmul.fp32_precision = which
+            errors.append(float((ops.matmul(a, b) - expected).abs().max()))
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+    assert errors[0] < 1e-4 < errors[1] < 0.1
+
+
 @pytest.mark.parametrize("a, b, error, text", [
     (normal(2, 3), normal(4, 5), RuntimeError, "inner extents 3 and 4"),
     (normal(2, 3), normal(3, 5, dtype=fp16), RuntimeError, "both must be of one type"),

@@ -17,7 +17,7 @@ from torch.nn.functional import gelu, silu
 
 from mimw.kernels import gemm
 
-from .launching import Launch, is_hopper, programs
+from .launching import Launch, is_exact, is_hopper, programs
 from .matmul import FP8, MATMUL, TYPES
 from .operator import LOWER, Operator
 from .plans import Plans, look
@@ -73,7 +73,7 @@ def _fake(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float =
 
 
 def _run(added: Tensor, a: Tensor, b: Tensor, beta: float = 1.0, alpha: float = 1.0, activation: str | None = None) -> Tensor:
-    exact = a.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    exact = is_exact(a)
     key = look(added), look(a), look(b), beta, alpha, activation, exact
     return (_PLANS[key] or _PLANS.made(key, added, a, b, beta, alpha, activation, exact))(added, a, b)
 

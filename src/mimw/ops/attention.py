@@ -20,7 +20,7 @@ from mimw.kernels import plain_attention
 from mimw.kernels.attention.configs import HEAD_DIMS
 
 from .attention_backward import ATTENTION_BACKWARD
-from .launching import Launch, is_hopper, programs, zeros
+from .launching import Launch, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
@@ -95,7 +95,7 @@ def _fake(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | 
 
 
 def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> tuple[Tensor, Tensor]:
-    exact = q.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    exact = is_exact(q)
     key = look(q), look(k), look(v), causal, scale, exact
     return (_PLANS[key] or _PLANS.made(key, q, k, v, causal, scale, exact))(q, k, v)
 

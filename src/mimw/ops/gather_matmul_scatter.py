@@ -17,7 +17,7 @@ from torch import Tensor
 from mimw.kernels import gather_matmul_scatter as hopper
 from mimw.kernels import plain_matmul
 
-from .launching import Launch, is_hopper, programs
+from .launching import Launch, is_exact, is_hopper, programs
 from .matmul import FP8, MATMUL, TYPES, copied
 from .operator import LOWER, Operator
 from .plans import Plans, look
@@ -97,7 +97,7 @@ def _run_into(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor)
 
 
 def _write(out: Tensor, a: Tensor, b: Tensor, source: Tensor, target: Tensor) -> None:
-    exact = a.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    exact = is_exact(a)
     source, target = _numbers(source), _numbers(target)
     key = look(out), look(a), look(b), look(source), look(target), exact
     (_PLANS[key] or _PLANS.made(key, out, a, b, source, target, exact))(out, a, b, source, target)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mimw.kernels import grouped_gemm
 
-from .launching import Launch, is_hopper, programs
+from .launching import Launch, is_exact, is_hopper, programs
 from .matmul import FP8, MATMUL, TYPES
 from .operator import LOWER, Operator
 from .plans import Plans, look
@@ -67,7 +67,7 @@ def _fake(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None = No
 
 
 def _run(a: Tensor, b: Tensor, ends: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
-    exact = a.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    exact = is_exact(a)
     key = look(a), look(b), look(ends), out_dtype, exact
     return (_PLANS[key] or _PLANS.made(key, a, b, ends, out_dtype, exact))(a, b, ends)
 

@@ -144,6 +144,17 @@ def has_e4m3(on: Tensor) -> bool:
     return not on.is_cuda or _chip(on.get_device())[0] >= (8, 9)
 
 
+_precision = getattr(torch._C, "_get_fp32_precision_getter", None)     # since torch 2.9
+
+
+def is_exact(x: Tensor) -> bool:
+    """Whether products of x are to be those of fp32 itself: torch.set_float32_matmul_precision("highest"), the default, or
+    torch.backends.cuda.matmul.fp32_precision = "ieee". Whoever has set the second must not be asked for the first."""
+    if x.dtype is not torch.float32:
+        return False
+    return torch.get_float32_matmul_precision() == "highest" if _precision is None else _precision("cuda", "matmul") != "tf32"
+
+
 _ZEROS: dict[tuple[int, int], Tensor] = {}
 _capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
 
@@ -171,4 +182,5 @@ def _kept_zeros(device: torch.device) -> Tensor:
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_hopper", "programs", "zeros"]
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_exact", "is_hopper", "programs",
+           "zeros"]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mimw.kernels import batched_gemm, gemm, plain_matmul, skinny_gemm
 
-from .launching import Launch, contiguous, has_e4m3, is_hopper, programs, zeros
+from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
@@ -75,7 +75,7 @@ def _fake(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
 
 
 def _run(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
-    exact = a.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    exact = is_exact(a)
     key = look(a), look(b), out_dtype, exact
     return (_PLANS[key] or _PLANS.made(key, a, b, out_dtype, exact))(a, b)
 

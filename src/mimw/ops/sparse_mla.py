@@ -17,7 +17,7 @@ from torch import Tensor
 from mimw.kernels import plain_sparse_mla
 from mimw.kernels import sparse_mla as library
 
-from .launching import Launch, is_hopper
+from .launching import Launch, is_exact, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
@@ -62,7 +62,7 @@ def _fake(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: in
 
 def _run(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: int = 512, scale: float | None = None,
          causal: bool = False, base_2: bool = False) -> tuple[Tensor, Tensor]:
-    exact = q.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    exact = is_exact(q)
     options = value_dim, scale, causal, base_2, exact
     key = look(q), look(kv), look(indices), look(lengths), options
     return (_PLANS[key] or _PLANS.made(key, q, kv, indices, lengths, *options))(q, kv, indices, lengths)
