@@ -6,8 +6,9 @@ Input: a program before the pass `expand_pipes`. Output: nothing, or an error in
     %sum = async_dot %x, %y, %acc
     pipe_release %p, chunk=%k              ProtocolError: the product may still read %x
 
-The products that are under way where a slot is given back are found by going through the program in order, every loop twice: what
-is started in one round is under way at the start of the next. Slots are the same only where their chunks certainly are.
+The products that are under way where a slot is given back are found by going through the program in order, a loop a second time if
+its round leaves products under way: those are under way at the start of the next, too. Slots are the same only where their chunks
+certainly are.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ class _Products:
             self.running += 1
         elif op.name == "async_dot_wait":
             self.running = min(self.running, op.pending)
-        for _ in range(1 + ("loop" in op.row.traits)):
+        for inner in op.blocks:
+            self.visit(inner)
+        if self.running and "loop" in op.row.traits:    # else a second round finds what the first found
             for inner in op.blocks:
                 self.visit(inner)
         for index, result in enumerate(op.results):
