@@ -8,8 +8,10 @@ import triton.language as tl
 
 import mimw
 from mimw.compile import compile_kernel
+from mimw.kernels import measured
 from mimw.kernels.gemm import configs
 from mimw.kernels.gemm.configs import Configuration
+from mimw.kernels.measured import ByChip
 from mimw.tuning import TuningError, find, work, write
 from mimw.tuning.binary import resources
 from mimw.tuning.journal import Journal
@@ -89,13 +91,11 @@ def test_the_file_is_read_by_the_kernel(tmp_path, monkeypatch):
     data = json.loads(file.read_text())
     assert data["chip"] == "NVIDIA H200" and list(data["chips"]) == ["NVIDIA H100"]
     assert len(data["chips"]["NVIDIA H100"]["rows"]) == 1
-    monkeypatch.setattr(configs, "__file__", str(tmp_path / "configs.py"))
-    configs._measured.cache_clear()
-    try:
-        assert configs.configuration(8192, 8192, 1024) == chosen and configs.configuration(512, 512, 512, 1) == chosen
-        assert configs.configuration(8192, 8192, 2048) != chosen
-    finally:
-        configs._measured.cache_clear()
+    monkeypatch.setattr(configs, "_measured", ByChip(file, configs._measured.read))
+    assert configs.configuration(8192, 8192, 1024) == chosen and configs.configuration(512, 512, 512, 1) == chosen
+    assert configs.configuration(8192, 8192, 2048) != chosen
+    monkeypatch.setattr(measured, "chip_in_use", lambda: "NVIDIA H100")
+    assert configs.configuration(8192, 8192, 1024) == other and configs.configuration(512, 512, 512, 1) == chosen
 
 
 def test_a_file_that_is_none(tmp_path):

@@ -16,6 +16,7 @@ import os
 from pathlib import Path
 
 from ..errors import TuningError
+from ..kernels.measured import merged
 
 
 def write(file: Path, chip: str, command: str, rows: list[dict]) -> None:
@@ -27,9 +28,7 @@ def write(file: Path, chip: str, command: str, rows: list[dict]) -> None:
     if data.setdefault("chip", chip) != chip:
         place = data.setdefault("chips", {}).setdefault(chip, {"rows": []})
     place.setdefault("command", command)
-    new = {_problem(row): row | ({} if place["command"] == command else {"command": command}) for row in rows}
-    kept = [new.pop(_problem(row), row) for row in place["rows"]]
-    place["rows"] = [*kept, *new.values()]
+    place["rows"] = merged(place["rows"], [row | ({} if place["command"] == command else {"command": command}) for row in rows])
     whole = file.with_suffix(".json.new")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -48,8 +47,3 @@ def _read(file: Path) -> dict:
     except (ValueError, KeyError, TypeError):
         raise TuningError(f"{file} is no file of configurations", hint="name another file: --write PATH") from None
     return data
-
-
-def _problem(row: dict) -> str:
-    """What tells problems apart."""
-    return json.dumps({name: value for name, value in row.items() if name not in ("configuration", "command")}, sort_keys=True)

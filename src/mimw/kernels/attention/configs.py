@@ -9,10 +9,10 @@ compile-time arguments. For example:
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
+
+from ..measured import by_chip
 
 HEAD_DIMS = (64, 128, 256)
 L2_BYTES = 32 << 20  # of keys and values that the programs work on at a time; an H200 has 50 MB
@@ -47,11 +47,10 @@ def heads_in_band(all_heads: int, group: int, seq_k: int, head_dim: int, causal:
     return max(1, min(all_heads, L2_BYTES // (4 * seq_k * head_dim) * group))
 
 
-@cache
-def _measured() -> dict[tuple[int, bool], Configuration]:
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[tuple[int, bool], Configuration]:
     """(head dim, causal) -> the fastest configuration found on the chip that the file names."""
-    data = json.loads((Path(__file__).parent / "configs.json").read_text())
-    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in data["rows"]}
+    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in rows}
 
 
 def configuration(head_dim: int, causal: bool) -> Configuration:

@@ -9,10 +9,10 @@ arguments. For example:
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
+
+from ..measured import by_chip
 
 HEAD_DIMS = (64, 128)
 
@@ -42,11 +42,10 @@ class Configuration:
         return head_dim if self.bm == self.bn else head_dim * 64 // self.bn
 
 
-@cache
-def _measured() -> dict[tuple[int, bool], Configuration]:
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[tuple[int, bool], Configuration]:
     """(head dim, causal) -> the fastest configuration found on the chip that the file names."""
-    data = json.loads((Path(__file__).parent / "configs.json").read_text())
-    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in data["rows"]}
+    return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in rows}
 
 
 def configuration(head_dim: int, causal: bool) -> Configuration:

@@ -10,11 +10,11 @@ compile-time arguments. For example:
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from math import gcd
 from pathlib import Path
+
+from ..measured import by_chip
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 
@@ -46,11 +46,10 @@ class Configuration:
         return self.bm if self.ping_pong else self.bm // self.consumers
 
 
-@cache
-def _measured() -> dict[tuple[int, int, int, int], Configuration]:
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration]:
     """(M, N, K, bytes per input element) -> the fastest configuration found on the chip that the file names."""
-    data = json.loads((Path(__file__).parent / "configs.json").read_text())
-    return {tuple(row["shape"]) + (row["in_bytes"], ): Configuration(**row["configuration"]) for row in data["rows"]}
+    return {tuple(row["shape"]) + (row["in_bytes"], ): Configuration(**row["configuration"]) for row in rows}
 
 
 def configuration(m: int, n: int, k: int, in_bytes: int = 2) -> Configuration:

@@ -9,18 +9,16 @@ The host does not know the sizes of groups, only their sum. The choices are data
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from pathlib import Path
 
 from ..gemm.configs import Configuration
+from ..measured import by_chip
 
 
-@cache
-def _chosen() -> tuple[tuple[int, Configuration], ...]:
+@by_chip(Path(__file__).parent / "configs.json")
+def _chosen(rows: list[dict]) -> tuple[tuple[int, Configuration], ...]:
     """(rows of a group at most, configuration), ascending."""
-    data = json.loads((Path(__file__).parent / "configs.json").read_text())
-    rows = sorted(data["rows"], key=lambda row: row["rows"])
+    rows = sorted(rows, key=lambda row: row["rows"])
     return tuple((row["rows"], Configuration(**row["configuration"])) for row in rows)
 
 

@@ -9,11 +9,11 @@ Input: how many tokens and how many experts. Output: the `Configuration` of the 
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal
+
+from ..measured import by_chip
 
 CLUSTER_SIZE = 8
 _THREADS_AN_SM = 512  # of the grid form's programs, which must all be there at once; with this few any register count fits
@@ -36,11 +36,10 @@ class Configuration:
         return min(tiles, sms * max(1, _THREADS_AN_SM // (32 * self.num_warps)))
 
 
-@cache
-def _measured() -> dict[tuple[int, int], Configuration]:
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[tuple[int, int], Configuration]:
     """(tokens, experts) -> the fastest configuration found on the chip that the file names."""
-    data = json.loads((Path(__file__).parent / "configs.json").read_text())
-    return {(row["numel"], row["experts"]): Configuration(**row["configuration"]) for row in data["rows"]}
+    return {(row["numel"], row["experts"]): Configuration(**row["configuration"]) for row in rows}
 
 
 def configuration(numel: int, experts: int) -> Configuration:

@@ -9,10 +9,10 @@ Input: number and length of the rows, and the bytes of their elements. Output: a
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
+
+from ..measured import by_chip
 
 SHARED = 232448 - 2048      # bytes of shared memory of a CTA, less barriers and scratch
 PART = 32768                # bytes of a row that a slot of the ring holds
@@ -116,18 +116,12 @@ def plain_configuration(rows: int, n: int) -> Configuration:
     return Configuration("direct", 1, block, -(-n // block), 4 if block <= 1024 else 8, rows=each)
 
 
-@cache
-def _measured() -> dict[tuple[bool, int, int, int], Configuration]:
-    """The fastest found on the chip that the file names."""
-    return read_rows(Path(__file__).parent / "configs.json")
+def read_rows(rows: list[dict]) -> dict[tuple[bool, int, int, int], Configuration]:
+    """(many rows or few, N, bytes of an element, arrays read by rows) -> the fastest configuration found."""
+    return {(row["many"], row["n"], row["in_bytes"], row["staged"]): Configuration(**row["configuration"]) for row in rows}
 
 
-def read_rows(file: Path) -> dict[tuple[bool, int, int, int], Configuration]:
-    """(many rows or few, N, bytes of an element, arrays read by rows) -> a configuration; none where there is no file."""
-    if not file.exists():
-        return {}
-    return {(row["many"], row["n"], row["in_bytes"], row["staged"]): Configuration(**row["configuration"])
-            for row in json.loads(file.read_text())["rows"]}
+_measured = by_chip(Path(__file__).parent / "configs.json")(read_rows)
 
 
 def as_row(rows: int, n: int, in_bytes: int, staged: int, chosen: Configuration) -> dict:

@@ -8,9 +8,9 @@ Input: number and length of the rows, and the bytes of their elements. Output: a
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
+from ..measured import by_chip
 from ..norm.configs import LONGEST, MOST_CTAS, PART, ROOM, SHARED, Configuration, power_of_two, read_rows
 
 SUMS = 8192         # columns whose sums for dw and db a CTA of the ring keeps in registers: 32 of each in each of 256 threads
@@ -56,7 +56,4 @@ def direct_configuration(rows: int, n: int) -> Configuration:
     return Configuration("direct", ctas, block, -(-n // (ctas * block)), 4 if block <= 1024 else 8 if block <= 4096 else 16)
 
 
-@cache
-def _measured() -> dict:
-    """The fastest found on the chip that the file names."""
-    return read_rows(Path(__file__).parent / "configs.json")
+_measured = by_chip(Path(__file__).parent / "configs.json")(read_rows)
