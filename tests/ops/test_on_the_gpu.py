@@ -43,7 +43,7 @@ def test_few_rows_of_many_weights(m, n, k):
 
 @pytest.mark.parametrize("dtype", [bf16, fp16, fp32])
 @pytest.mark.parametrize("a, b", [*test_matmul.SHAPES, ((257, 129), (129, 65)), ((1, 4096), (4096, 1)), ((3, 512, 256), (256, 512)),
-                                  ((1000, 1000), (1000, 1000)), ((1023, 777), (777, 1025)), ((4, 300, 200), (4, 200, 100))])
+                                  ((1000, 1000), (1000, 1000)), ((2047, 1777), (1777, 2049)), ((4, 300, 200), (4, 200, 100))])
 def test_matmul_of_all_shapes(a, b, dtype):
     a, b = normal(*a, dtype=dtype), normal(*b, dtype=dtype, seed=1)
     near(ops.matmul(a, b), torch.matmul(a.double(), b.double()), 1e-5 if dtype is fp32 else 1e-2)
@@ -51,7 +51,7 @@ def test_matmul_of_all_shapes(a, b, dtype):
 
 @pytest.mark.parametrize("change", [test_matmul.odd, test_matmul.shifted, lambda x: x.T.contiguous().T,
                                     lambda x: x[:1].expand(x.shape), lambda x: x.flip(0)])
-@pytest.mark.parametrize("extent", [96, 640])
+@pytest.mark.parametrize("extent", [96, 1664])
 def test_matmul_of_all_strides(change, extent):
     """By the plain kernel, and where the product is large by copies for TMA."""
     a, b = normal(extent, extent), normal(extent, extent, seed=1)

@@ -46,6 +46,7 @@ def test_shapes(shape, k, dim, largest):
 def test_nan_infinities_zeros_and_ties(dtype, largest, short, monkeypatch):
     """By radix select and by sorting: NaN of either sign is largest, and of equal ones sorting takes the first."""
     monkeypatch.setattr(MODULE, "SHORT", short)
+    monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
     monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
     x = torch.tensor([[nan, -inf, 1, -0.0, 2, 2, -nan, inf, 0.0, 2], [1, 1, 1, 1, -1, -1, -1, 3, -inf, nan]]).to(dtype)
     x = torch.cat([x, x.flip(-1), x], -1)
@@ -56,13 +57,16 @@ def test_nan_infinities_zeros_and_ties(dtype, largest, short, monkeypatch):
         assert ops.topk(x[1:], 3, -1, not largest)[1].tolist() == [[8, 11, 28] if largest else [9, 10, 29]]
 
 
-def test_long_rows_are_selected_by_radix():
+def test_long_rows_are_selected_by_radix(monkeypatch):
+    monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
+    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
     compare(normal(2, 1500), 20)
     compare(normal(1500, 2), 20, 0, False)
 
 
 def test_more_than_one_program_sorts(monkeypatch):
     monkeypatch.setattr(MODULE.plain_topk, "LONGEST", 8)
+    monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
     monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
     for largest in (True, False):
         compare(normal(2, 1500), 20, -1, largest)
@@ -70,6 +74,7 @@ def test_more_than_one_program_sorts(monkeypatch):
 
 def test_longer_rows_in_parts(monkeypatch):
     monkeypatch.setattr(MODULE, "LONGEST_ROW", 1100)
+    monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
     monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
     x = normal(1, 2500, dtype=torch.float16)
     assert (ops.topk(x, 3)[1] >= 1100).any()

@@ -25,7 +25,7 @@ from .operator import LOWER, Operator
 from .plans import Plans, look
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
-WORTH_A_COPY = 1 << 27  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
+WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None,

@@ -22,7 +22,7 @@ from .matmul import FP8, MATMUL, TYPES, copied
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
-WORTH_A_COPY = 1 << 27  # products from which copying an operand for TMA costs less than the plain kernel's slower products
+WORTH_A_COPY = 1 << 32  # products from which copying an operand for TMA costs less than the plain kernel's slower products
 
 
 def gather_matmul_scatter(a: Tensor, b: Tensor, source: Tensor, target: Tensor, rows: int | None = None,

@@ -24,7 +24,7 @@ from .plans import Plans, look
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 TYPES = (torch.bfloat16, torch.float16, torch.float32, *FP8)
 FEW_ROWS, MANY_WEIGHTS = 64, 1 << 22    # of which `skinny_gemm` is the quicker kernel: the others' tiles are too few for the GPU
-WORTH_A_COPY = 1 << 27  # products from which copying an operand for TMA costs less than the plain kernel's slower products
+WORTH_A_COPY = 1 << 32  # products from which copying an operand for TMA costs less than the plain kernel's slower products
 
 
 def matmul(a: Tensor, b: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:

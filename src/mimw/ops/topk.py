@@ -25,6 +25,7 @@ from .plans import Plans, look
 
 TYPES = (torch.float16, torch.bfloat16, torch.float32)
 SHORT = 1024    # rows that one launch sorts whole, sooner than two launches select and sort
+FEW_ROWS = 256  # so many up to the longest that it sorts
 LONGEST_ROW = MOST_A_CTA * MOST_CTAS
 
 
@@ -37,10 +38,10 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
                largest  or the k smallest. NaN is larger than all numbers
                sorted   in order, the largest (or smallest) first; of equal ones the first. Else in any order
     returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
-    computed:  rows of up to 1024, and all rows on GPUs other than sm_90, by sorting in `mimw.kernels.plain_topk`; longer ones by
-               `mimw.kernels.topk`, then put in order by the former, k up to 4096. By torch's own: the order of more than 4096
-               (torch.sort); more than half of rows of over 524288 numbers, and on GPUs other than sm_90 more than 2048 of rows of
-               over 4096 (torch.topk)
+    computed:  rows of up to 1024, up to 256 rows of up to 4096, and all rows on GPUs other than sm_90, by sorting in
+               `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, then put in order by the former, k up to 4096. By
+               torch's own: the order of more than 4096 (torch.sort); more than half of rows of over 524288 numbers, and on GPUs
+               other than sm_90 more than 2048 of rows of over 4096 (torch.topk)
     gradients  of the values
     errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
                (torch.topk takes integers and fp64)
@@ -104,8 +105,8 @@ Select = Callable[[Tensor], tuple[Tensor, Tensor]]
 def _selection(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> tuple[Select, bool]:
     """What gives values and int64 indices of the rows of a matrix like x; and whether it can be given what x is a view of, and
     gives results of `shape`, else matrices."""
-    n = x.shape[1]
-    if n <= SHORT or not is_hopper(x):
+    m, n = x.shape
+    if n <= SHORT or n <= plain_topk.LONGEST and m <= FEW_ROWS or not is_hopper(x):
         if n > plain_topk.LONGEST < 2 * k:
             return lambda x: torch.topk(x, k, -1, largest, sorted), False
         return _by_sorting(x, k, largest, shape), True
