@@ -15,7 +15,8 @@ from importlib import import_module
 from ...errors import TuningError
 from ..operator import Operator
 
-LIBRARY = {"attention": "Attention", "gemm": "Gemm", "grouped_gemm": "GroupedGemm", "skinny_gemm": "SkinnyGemm", "topk": "TopK"}
+LIBRARY = {"attention": "Attention", "attention_backward": "AttentionBackward", "gemm": "Gemm", "grouped_gemm": "GroupedGemm",
+           "norm": "Norm", "skinny_gemm": "SkinnyGemm", "topk": "TopK"}
 
 
 def find(name: str) -> Operator:
