@@ -37,8 +37,8 @@ class Case:
 CASES = {"4096x7168x16384": Case(4096, 7168, 16384, published=1484), "4096x4096x7168": Case(4096, 4096, 7168, published=1424),
          "4096x2112x7168": Case(4096, 2112, 7168, published=1296),
          "4x8192x4096x7168": Case(8192, 4096, 7168, 4, "contiguous", 1381), "32x256x4096x7168": Case(256, 4096, 7168, 32, "masked")}
-CANDIDATES = [Configuration(), Configuration(group_m=8), Configuration(pairs=True), Configuration(pairs=True, group_m=8),
-              Configuration(pairs=True, stages=6, staging=1), Configuration(bn=256, stages=4, staging=1)]
+CANDIDATES = [Configuration(), Configuration(group_m=16), Configuration(pairs=False), Configuration(pairs=False, group_m=16),
+              Configuration(stages=6, staging=1), Configuration(bn=256, stages=4, staging=1, pairs=False)]
 
 
 def problem(case: Case):

@@ -10,7 +10,8 @@ from mimw.kernels.block_scaled_gemm import Configuration
 from tests.lowering.assembly import assembled
 from tests.lowering.launches import ptx_of
 
-NARROW, WIDE, PAIRS = Configuration(stages=3), Configuration(bn=256, stages=3), Configuration(stages=3, pairs=True)
+NARROW, WIDE = (Configuration(bn=bn, stages=3, pairs=False) for bn in (128, 256))
+PAIRS = Configuration(stages=3)
 FP8, RANDOM = ml_dtypes.float8_e4m3fn, np.random.default_rng
 
 
@@ -50,9 +51,9 @@ def test_one_matrix(machine, shape, chosen):
 
 
 def test_results_in_fp32(machine):
-    """The product of a block is exact here, and so is all but the sum in fp32."""
+    """Of 128 products the tensor cores keep 14 bits of the sum; sums of these are fp32."""
     a, b, c, *both = problem((40, 272), 136, output=np.float32)
-    holds(machine, (a, b, c, *both), exact(a, b, *both), allowed=2e-4)
+    holds(machine, (a, b, c, *both), exact(a, b, *both), allowed=1e-3)
 
 
 @pytest.mark.parametrize("sizes, programs", [((70, 0, 130, 1), 3), ((0, 0), 1), ((128, 128), 132)])

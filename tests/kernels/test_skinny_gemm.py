@@ -79,7 +79,7 @@ def test_a_configuration_holds_all_rows():
 def test_tiles_are_whole_where_that_keeps_all_busy():
     """128 tiles and 132 programs: one each, of 64 weights, or of half of 256 rows."""
     chosen = [configuration(m, 8192, 132) for m in (1, 128, 256)]
-    assert [(one.tm, one.consumers) for one in chosen] == [(16, 1), (128, 1), (128, 2)]
+    assert [(one.tm, one.consumers) for one in chosen] == [(16, 1), (64, 2), (128, 2)]
     x, w, c, room, flags = problem((16, 8192, 64), 132)
     assert skinny_gemm.arguments(x, w, c, room, flags, 132)[0] == (128, )
 

@@ -71,7 +71,8 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
     tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // chosen.bn)
     rows = c.reshape(matrices * m, n) if matrices > 1 else c[0]
     args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK]),
-            ragged(rows, 64, BLOCK // meta["PIECES"]), described(lying, [1, 1, chosen.bm]), scale_b, next_group, next_column,
+            ragged(rows, 64, BLOCK // meta["PIECES"]), described(lying, [1, 1, chosen.bm * (2 if layout == "contiguous" else 1)]),
+            scale_b, next_group, next_column,
             next_step, ends, groups, m, n, k)
     return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
 

@@ -2,7 +2,7 @@
 
 Input: the bytes of an output element. Output: the kernel's compile-time arguments. For example:
 
-    Configuration().meta(2, "plain")        {"BM": 128, "BN": 128, "GROUP_M": 16, "STAGES": 5, "PIECES": 2, "STAGING": 2, ...}
+    Configuration().meta(2, "plain")        {"BM": 128, "BN": 128, "GROUP_M": 8, "STAGES": 5, "PIECES": 2, "STAGING": 2, ...}
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Configuration:
 
     bm: int = 128
     bn: int = 128
-    group_m: int = 16
+    group_m: int = 8
     stages: int = 5
     staging: int = 2
-    pairs: bool = False
+    pairs: bool = True
 
     def meta(self, out_bytes: int, layout: str) -> dict:
         """The kernel's compile-time arguments. Each part of a tile starts with the first staging tile, so their number divides that

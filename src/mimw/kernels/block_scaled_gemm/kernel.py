@@ -30,6 +30,7 @@ from ..gemm.kernel import columns, output_tiles, tile_origin
 from ..grouped_gemm.kernel import FAR
 
 BLOCK = tl.constexpr(128)       # of K, and of B's columns, that share a scale
+WHOLE = tl.constexpr(4)         # scales are 16 bytes: a TMA copy begins at a multiple, else it is an illegal instruction
 
 
 @mimw.jit
@@ -59,7 +60,8 @@ def load(inputs, a_desc, b_desc, scales_desc, ends, groups, M, N, K, BM: tl.cons
                 slot = inputs.acquire(chunk)
                 tle.gpu.copy(a_desc, slot.a, a_desc.block_shape, [matrix, row + m, step * BLOCK])
                 tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [group, n, step * BLOCK])
-                tle.gpu.copy(scales_desc, slot.scales, scales_desc.block_shape, [matrix, step, row + m])
+                at = (row + m) // WHOLE * WHOLE
+                tle.gpu.copy(scales_desc, slot.scales, scales_desc.block_shape, [matrix, step, at])
                 inputs.commit(chunk)
                 chunk += 1
             tile += tl.num_programs(0)
@@ -74,7 +76,18 @@ def part_product(slot, row: tl.constexpr, part: tl.constexpr):
 
 
 @mimw.jit
-def multiply(inputs, scale_b, next_column, next_step, first, steps, row: tl.constexpr, PARTS: tl.constexpr):
+def scales_of(slot, shift, row: tl.constexpr, LAYOUT: tl.constexpr):
+    """The scales of 64 rows from row `row` of the tile on, which begins at number `shift` of those that were copied. Only groups
+    that lie one behind the other begin anywhere."""
+    if LAYOUT == "contiguous":
+        return tl.load(tle.gpu.local_ptr(slot.scales, (shift + row + tl.arange(0, 64), )))
+    else:
+        return tlx.local_load(tlx.local_slice(slot.scales, [row], [64]))
+
+
+@mimw.jit
+def multiply(inputs, scale_b, next_column, next_step, first, steps, shift, row: tl.constexpr, PARTS: tl.constexpr,
+             LAYOUT: tl.constexpr):
     """64 rows of A, from row `row` of its tiles on, times PARTS of 128 columns of B, scaled: `steps` chunks from `first` on.
     `scale_b` points to the first part's first scale, the others lie `next_column` and `next_step` further on."""
     sums = tl.zeros((64, BLOCK), tl.float32)
@@ -85,7 +98,7 @@ def multiply(inputs, scale_b, next_column, next_step, first, steps, row: tl.cons
             other = tl.load(scale_b + step * next_step + next_column)
         slot = inputs.wait(first + step).slot
         part = part_product(slot, row, 0)
-        scales = tlx.local_load(tlx.local_slice(slot.scales, [row], [64]))
+        scales = scales_of(slot, shift, row, LAYOUT)
         part = tlx.async_dot_wait(0, part)
         if PARTS == 1:
             inputs.release(first + step)
@@ -99,7 +112,7 @@ def multiply(inputs, scale_b, next_column, next_step, first, steps, row: tl.cons
 
 
 @mimw.jit
-def multiply_pairs(inputs, scale_b, next_step, first, steps, row: tl.constexpr):
+def multiply_pairs(inputs, scale_b, next_step, first, steps, shift, row: tl.constexpr, LAYOUT: tl.constexpr):
     """As `multiply` of one part, two chunks at a time: the first one's sums are scaled while the second one is multiplied."""
     sums = tl.zeros((64, BLOCK), tl.float32)
     for pair in range(steps // 2):
@@ -108,10 +121,10 @@ def multiply_pairs(inputs, scale_b, next_step, first, steps, row: tl.constexpr):
         other = tl.load(scale_b + (2 * pair + 1) * next_step)
         slot = inputs.wait(chunk).slot
         part = part_product(slot, row, 0)
-        scales = tlx.local_load(tlx.local_slice(slot.scales, [row], [64]))
+        scales = scales_of(slot, shift, row, LAYOUT)
         second = inputs.wait(chunk + 1).slot
         more = part_product(second, row, 0)
-        others = tlx.local_load(tlx.local_slice(second.scales, [row], [64]))
+        others = scales_of(second, shift, row, LAYOUT)
         part = tlx.async_dot_wait(1, part)
         inputs.release(chunk)
         sums += part * (scales * scale)[:, None]
@@ -120,7 +133,8 @@ def multiply_pairs(inputs, scale_b, next_step, first, steps, row: tl.constexpr):
         inputs.release(chunk + 1)
         sums += more * (others * other)[:, None]
     if steps % 2 != 0:
-        last, _ = multiply(inputs, scale_b + (steps - 1) * next_step, 0, next_step, first + steps - 1, 1, row, 1)
+        last, _ = multiply(inputs, scale_b + (steps - 1) * next_step, 0, next_step, first + steps - 1, 1, shift, row, 1,
+                           LAYOUT)
         sums += last
     return sums, sums
 
@@ -153,10 +167,10 @@ def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step
             m, n = tile_origin(tile - before, rows, N, BM, BN, GROUP_M)
             scales = scale_b + group.to(tl.int64) * next_group + n // BLOCK * next_column
             if PAIRS:
-                sums, more = multiply_pairs(inputs, scales, next_step, chunk, steps, 64 * me)
+                sums, more = multiply_pairs(inputs, scales, next_step, chunk, steps, (row + m) % WHOLE, 64 * me, LAYOUT)
             else:
                 other = tl.where(n + BLOCK < N, next_column, 0)
-                sums, more = multiply(inputs, scales, other, next_step, chunk, steps, 64 * me, PARTS)
+                sums, more = multiply(inputs, scales, other, next_step, chunk, steps, (row + m) % WHOLE, 64 * me, PARTS, LAYOUT)
             store(c_desc, staging, STAGING * me, sums, first + m + 64 * me, first + rows, n, PIECES, STAGING)
             if PARTS == 2:
                 store(c_desc, staging, STAGING * me, more, first + m + 64 * me, first + rows, n + BLOCK, PIECES, STAGING)
@@ -176,7 +190,7 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, 
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
                       b=tle.gpu.alloc([STAGES, BN, BLOCK], tlx.dtype_of(b_desc)),
-                      scales=tle.gpu.alloc([STAGES, BM], tl.float32))
+                      scales=tle.gpu.alloc([STAGES, 2 * BM if LAYOUT == "contiguous" else BM], tl.float32))
     staging = tlx.local_alloc((64, BLOCK // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
 
     with tlx.async_tasks():

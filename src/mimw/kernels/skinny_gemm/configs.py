@@ -35,7 +35,7 @@ def configuration(m: int, n: int, programs: int) -> Configuration:
     """The configuration for M rows and N weights: the least tile that holds the rows, up to 256. If tiles of one size or another
     are about as many as programs, each program has a whole one, and no sums are handed on."""
     tm = min(MOST, max(16, 1 << (m - 1).bit_length()))
-    sizes = [(tm, consumers) for consumers in (2, 1)] + ([(tm // 2, 2)] if tm > 128 else [])
+    sizes = [(tm, consumers) for consumers in (2, 1)] + ([(tm // 2, 2)] if tm >= 128 else [])
     whole = [size for size in sizes if fits(tiles(m, n, *size), programs)]
     tm, consumers = whole[-1] if whole else sizes[0]
     return Configuration(tm, min(20, RING_BYTES // (LINE_BYTES * (64 * consumers + tm))), consumers)
