@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="operators need torch: make test TOR
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from mimw import ops  # noqa: E402
+from tests.kernels.attention_reference import reference  # noqa: E402
 
 MODULE = sys.modules["mimw.ops.attention"]
 
@@ -93,6 +94,53 @@ def test_refusals(q, k, v, error, text):
                                   (*(normal(1, 9, 2, 16).transpose(1, 2) for _ in range(3)), )])
 def test_opcheck(args):
     torch.library.opcheck(torch.ops.mimw.attention.default, args)
+
+
+CHANGES = {
+    "tma": ((1, 2, 64, 64), (1, 1, 64, 64), dict(window=(9, None), softcap=2.0, sinks=(2, ), alibi_slopes=(1, 2))),
+    "odd": ((2, 2, 5, 33), (2, 1, 7, 33), dict(causal=True, window=(2, None), softcap=0.5, sinks=(2, ), alibi_slopes=(2, 2))),
+    "first see nothing": ((1, 1, 9, 64), (1, 1, 5, 64), dict(window=(None, 1), sinks=(1, ))),
+    "no heads": ((5, 16), (7, 16), dict(alibi_slopes=(1, ), window=(None, 1))),
+    "no key": ((1, 2, 3, 64), (1, 2, 0, 64), dict(sinks=(2, ))),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_changed_scores(case):
+    """Windows, soft caps, sinks (of bf16) and slopes, by TMA and without."""
+    q, k, options = CHANGES[case]
+    q, k, v = normal(*q), normal(*k, seed=1), normal(*k, seed=2)
+    dtypes = {"sinks": torch.bfloat16, "alibi_slopes": torch.float32}
+    options = {name: normal(*x, dtype=dtypes[name]) if name in dtypes else x for name, x in options.items()}
+    o, lse = ops.attention(q, k, v, return_lse=True, **options)
+    if "alibi_slopes" in options:
+        options["slopes"] = options.pop("alibi_slopes").numpy()
+    if "sinks" in options:
+        options["sinks"] = options["sinks"].float().numpy()
+    four = [x.reshape(*(1, ) * (4 - x.dim()), *x.shape).float().numpy() for x in (q, k, v)]
+    expected, expected_lse = (torch.from_numpy(x) for x in reference(*four, **options))
+    assert (o.double() - expected.view(o.shape)).abs().max() < 1e-2
+    torch.testing.assert_close(lse.double(), expected_lse.view(lse.shape), rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("options, text", [
+    (dict(window=(-2, None)), "the left bound of the window is -2"), (dict(softcap=-1.0), "softcap is -1.0"),
+    (dict(sinks=normal(3)), r"sinks have the shape \(3,\); for q 1 x 2 x 4 x 8 it must be \(2,\)"),
+    (dict(alibi_slopes=normal(3, 2)), r"it must be \(2,\) or \(1, 2\)")])
+def test_refused_changes(options, text):
+    with pytest.raises(RuntimeError, match=text):
+        ops.attention(*(normal(1, 2, 4, 8) for _ in range(3)), **options)
+
+
+def test_changed_scores_have_no_derivative():
+    q = normal(1, 1, 4, 16).requires_grad_()
+    with pytest.raises(NotImplementedError, match="mimw::attention_with has no derivative"):
+        ops.attention(q, q, q, softcap=2.0).sum().backward()
+
+
+def test_opcheck_of_changed_scores():
+    q = normal(1, 2, 5, 16)
+    torch.library.opcheck(torch.ops.mimw.attention_with.default, (q, q, q, normal(2), None, False, None, 3, None, 2.0))
 
 
 def test_compiled_whole():

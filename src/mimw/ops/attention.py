@@ -5,6 +5,7 @@ Input: queries, keys and values. Output: o = softmax(scale q k^T) v and, if aske
     o = attention(q, k, v, causal=True)                     (batch, heads, length, dim)
     o, lse = attention(q, k, v, return_lse=True)
     torch.ops.mimw.attention(q, k, v, True)                 the operator itself: (o, lse)
+    o = attention(q, k, v, window=(128, 0), softcap=30., sinks=sinks)           by torch.ops.mimw.attention_with
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ TYPES = (torch.bfloat16, torch.float16, torch.float32)
 WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None,
-              return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None, return_lse: bool = False, *,
+              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks: Tensor | None = None,
+              alibi_slopes: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v, with fp32 scores and sums.
 
     args:      q           (..., heads, seq_q, dim): bf16, fp16 or fp32, any strides, any extents, also 0; (seq_q, dim) is one head
@@ -39,16 +41,29 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
                            scaled_dot_product_attention's `is_causal`; of others it is torch's `causal_lower_right`
                scale       of the scores, by default 1 / sqrt(dim)
                return_lse  also the natural logarithms of the softmax's denominators
+               window      (left, right): a query at position p = i + seq_k - seq_q sees keys p - left to p + right; None is no
+                           bound, causal a right bound of 0. Blocks of keys that no query near by sees cost nothing
+               softcap     more than 0: softcap tanh(score / softcap) in place of each score. On sm_90 by tanh.approx, whose
+                           relative error is up to 2^-11: a capped score s is off by up to |s| / 2048
+               sinks       (heads) of bf16, fp16 or fp32: a logit of each head that joins the sum of each row, with no value; lse
+                           has it
+               alibi_slopes   (heads) or (..., heads) with the dimensions in front of the heads, of these types: slope |p - key| is
+                           subtracted from scores, after the soft cap
     returns:   o, (..., heads, seq_q, value_dim) of q's type, in memory as q if q is (batch, length, heads, dim) transposed, else
-               contiguous; with lse, fp32 (..., heads, seq_q). A query that sees no key gets o = 0 and lse = -inf
+               contiguous; with lse, fp32 (..., heads, seq_q). A query that sees no key gets o = 0 and lse = -inf,
+               or the head's sink
     computed:  on sm_90 by `mimw.kernels.attention` for bf16 and fp16, where heads are as wide as it takes and TMA can read them or
                copies are worth making; else by `mimw.kernels.plain_attention`. fp32 obeys torch.get_float32_matmul_precision()
     gradients  of q, k and v, from those of o and lse, by `mimw.kernels.attention_backward` for bf16 and fp16 on sm_90 with heads of
                up to 128, else by torch's products; the same bits in every run under torch.use_deterministic_algorithms; no second
-               derivative
+               derivative; none with a window, soft cap, sinks or slopes: an error on `backward()`
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
     """
-    o, lse = ATTENTION(q, k, v, causal, scale)
+    left, right = window
+    if left is right is softcap is sinks is alibi_slopes is None:
+        o, lse = ATTENTION(q, k, v, causal, scale)
+    else:
+        o, lse = ATTENTION_WITH(q, k, v, sinks, alibi_slopes, causal, scale, left, right, softcap)
     return (o, lse) if return_lse else o
 
 
@@ -73,6 +88,29 @@ def _checked(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
     return tuple(torch.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3]))
 
 
+def _checked_with(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Tensor | None, left: int | None, right: int | None,
+                  softcap: float | None) -> tuple[int, ...]:
+    """The batch dimensions of the result, or an error."""
+    batch, heads = _checked(q, k, v), _heads(q)
+    for name, bound in (("left", left), ("right", right)):
+        if bound is not None and bound < 0:
+            raise RuntimeError(f"attention: the {name} bound of the window is {bound}; it must be 0 or more keys, or None for "
+                               "no bound")
+    if softcap is not None and not softcap > 0:
+        raise RuntimeError(f"attention: softcap is {softcap}; it must be more than 0, or None for none")
+    for name, x, shapes in (("sinks", sinks, [(heads, )]), ("alibi_slopes", slopes, [(heads, ), (*batch, heads)])):
+        if x is None:
+            continue
+        if x.device != q.device:
+            raise RuntimeError(f"attention: q is on {q.device} and {name} on {x.device}; all must be on one device")
+        if x.dtype not in TYPES:
+            raise NotImplementedError(f"attention: {name} are {x.dtype}; they may be {', '.join(map(str, TYPES))}")
+        torch._check(any(tuple(x.shape) == shape for shape in shapes),
+                     lambda: f"attention: {name} have the shape {tuple(x.shape)}; for q {_by(q)} it must be "
+                     f"{' or '.join(map(str, shapes))}")
+    return batch
+
+
 def _heads(x: Tensor) -> int:
     return x.shape[-3] if x.dim() > 2 else 1
 
@@ -94,38 +132,65 @@ def _fake(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | 
     return _results(q, k, v, _checked(q, k, v))
 
 
+def _fake_with(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Tensor | None, causal: bool = False,
+               scale: float | None = None, left: int | None = None, right: int | None = None,
+               softcap: float | None = None) -> tuple[Tensor, Tensor]:
+    return _results(q, k, v, _checked_with(q, k, v, sinks, slopes, left, right, softcap))
+
+
+def _run_with(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, slopes: Tensor | None, causal: bool = False,
+              scale: float | None = None, left: int | None = None, right: int | None = None,
+              softcap: float | None = None) -> tuple[Tensor, Tensor]:
+    exact = is_exact(q)
+    key = (look(q), look(k), look(v), sinks is not None and look(sinks), slopes is not None and look(slopes), causal, scale, exact,
+           left, right, softcap)
+    plan = _PLANS[key]
+    if plan is None:
+        _checked_with(q, k, v, sinks, slopes, left, right, softcap)
+        plan = _PLANS.made(key, q, k, v, causal, scale, exact, (left, right), softcap, sinks, slopes)
+    return plan(q, k, v, *(x.float().contiguous() for x in (sinks, slopes) if x is not None))
+
+
 def _run(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> tuple[Tensor, Tensor]:
     exact = is_exact(q)
     key = look(q), look(k), look(v), causal, scale, exact
     return (_PLANS[key] or _PLANS.made(key, q, k, v, causal, scale, exact))(q, k, v)
 
 
-def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, exact: bool) -> Callable:
+def _plan(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, exact: bool, window: tuple = (None, None),
+          softcap: float | None = None, sinks: Tensor | None = None, slopes: Tensor | None = None) -> Callable:
     batch = _checked(q, k, v)
     o, lse = _results(q, k, v, batch)
     if lse.numel() == 0 or k.shape[-2] == 0:
-        return lambda q, k, v: _of_no_keys(*_results(q, k, v, batch))
+        return lambda q, k, v, *more: _of_no_keys(*_results(q, k, v, batch), more[0] if sinks is not None else None)
     scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
     views = [_four(x, batch) for x in (q, k, v)]
-    if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and not (causal and k.shape[-2] < q.shape[-2]):
-        if (plan := _by_tma(q, k, v, views, batch, causal, scale)) is not None:
+    changes = dict(window=window, softcap=softcap, sinks=None if sinks is None else sinks.float().contiguous(),
+                   slopes=None if slopes is None else slopes.float().contiguous().view(-1, _heads(q)) if slopes.dim() > 1
+                   else slopes.float().contiguous())
+    reach = 0 if causal else window[1]      # from the first queries on: some of them may see no key
+    fits = (reach is None or k.shape[-2] + reach >= q.shape[-2]) and (
+        slopes is None or q.shape[-2] + k.shape[-2] <= hopper.LONGEST_WITH_SLOPES)
+    if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
+        if (plan := _by_tma(q, k, v, views, batch, causal, scale, changes)) is not None:
             return plan
     four = _four(o, batch)
-    grid, args, meta = plain_attention.arguments(*views, four, _four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact)
+    grid, args, meta = plain_attention.arguments(*views, four, _four(lse.unsqueeze(-1), batch).squeeze(-1), causal, scale, exact,
+                                             **changes)
     launch = Launch(q, plain_attention.kernel, grid, args, meta)
     as_is = [view.data_ptr() == x.data_ptr() for view, x in zip(views, (q, k, v))]
     shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
-    def plan(*qkv: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = qkv[0].new_empty_strided(shape, strides), qkv[0].new_empty_strided(rows, steps, dtype=torch.float32)
-        launch(*(x if same else _four(x, batch) for x, same in zip(qkv, as_is)), o, lse)
+    def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+        o, lse = q.new_empty_strided(shape, strides), q.new_empty_strided(rows, steps, dtype=torch.float32)
+        launch(*(x if same else _four(x, batch) for x, same in zip((q, k, v), as_is)), o, lse, *more)
         return o, lse
 
     return plan
 
 
-def _of_no_keys(o: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
-    return o.zero_(), lse.fill_(float("-inf"))
+def _of_no_keys(o: Tensor, lse: Tensor, sinks: Tensor | None) -> tuple[Tensor, Tensor]:
+    return o.zero_(), lse.fill_(float("-inf")) if sinks is None else lse.copy_(sinks[:, None] if lse.dim() > 1 else sinks)
 
 
 def _four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
@@ -140,7 +205,8 @@ def _tma_reads(x: Tensor) -> bool:
             and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:3]))
 
 
-def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, causal: bool, scale: float) -> Callable | None:
+def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, causal: bool, scale: float,
+            changes: dict) -> Callable | None:
     """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
     (all_, heads, seq_q, dim), seq_k, value_dim = views[0].shape, k.shape[-2], v.shape[-1]
     width = next((known for known in HEAD_DIMS if known >= max(dim, value_dim)), None)
@@ -154,14 +220,15 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, 
     wide = (all_, heads, seq_q, width)
     target = q.new_empty(wide) if copy_o else _four(o, batch)
     rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
-    grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale)
+    grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
     shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
-    def plan(*qkv: Tensor) -> tuple[Tensor, Tensor]:
-        o, lse = qkv[0].new_empty_strided(shape, strides), qkv[0].new_empty_strided(rows, steps, dtype=torch.float32)
+    def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+        o, lse = q.new_empty_strided(shape, strides), q.new_empty_strided(rows, steps, dtype=torch.float32)
         target = o.new_empty(wide) if copy_o else o
-        launch(*(_copied(_four(x, batch), width) if copy else x for x, copy in zip(qkv, copies)), target, lse, zeros(o))
+        launch(*(_copied(_four(x, batch), width) if copy else x for x, copy in zip((q, k, v), copies)), target, lse, zeros(o),
+               *more)
         if copy_o:
             o.copy_(target[..., :value_dim].reshape(o.shape))
         return o, lse
@@ -196,3 +263,6 @@ def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
 
 ATTENTION = Operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> (Tensor, Tensor)",
                      _run, _fake, _save, _gradients, autocast=LOWER)
+ATTENTION_WITH = Operator(
+    "attention_with(Tensor q, Tensor k, Tensor v, Tensor? sinks, Tensor? alibi_slopes, bool causal=False, float? scale=None, "
+    "int? left=None, int? right=None, float? softcap=None) -> (Tensor, Tensor)", _run_with, _fake_with, autocast=LOWER)

@@ -1,10 +1,16 @@
-"""Attention forward for Hopper: bf16 and fp16, head dims 64, 128 and 256, causal or not, grouped queries, any lengths.
+"""Attention forward for Hopper: bf16 and fp16, head dims 64, 128 and 256, any lengths, grouped queries, causal or with a sliding
+window, soft cap, attention sinks, ALiBi.
 
 Input: q, k and v as (batch, heads, length, dim), torch tensors, or numpy arrays for the simulator. Output: o =
 softmax(scale q k^T) v, and with it the logarithms of the softmax's denominators. For example:
 
     attention(q, k, v)                              on torch tensors of a GPU
     arguments(q, k, v, o, lse, counter, programs)   (grid, args, meta) of a launch or `mimw.simulate` of `kernel`
+
+With p = i + seq_k - seq_q the position of query i among the keys, a score is s = scale q_i k_j, with a soft cap
+softcap tanh(s / softcap), with ALiBi less slope |p - j| after that, and counts where p - left <= j <= p + right. A sink is
+one score more in the sum of a row, with no value. Soft caps take the chip's tanh.approx: its relative error is at most 2^-11 (PTX
+ISA), which changes a capped score s by up to |s| / 2048; the simulator computes a tanh of fp32.
 """
 
 from __future__ import annotations
@@ -14,14 +20,18 @@ from math import e, log2, sqrt
 import mimw
 
 from ..checks import of_rank, on_one_gpu, persistent
+from .changes import bounds, check_changes, slopes_step
 from .configs import HEAD_DIMS, Configuration, configuration, heads_in_band
 from .kernel import attention as kernel
 
 __all__ = ["Configuration", "arguments", "attention", "configuration", "kernel"]
 
+LONGEST_WITH_SLOPES = 1 << 22    # queries and keys: distances are floats of 22 bits
+
 
 def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, scale: float | None = None,
-              chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
+              chosen: Configuration | None = None, *, window: tuple[int | None, int | None] = (None, None),
+              softcap: float | None = None, sinks=None, slopes=None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute o = softmax(scale q k^T) v and the logarithms of the softmax's denominators.
 
     args:      q         (batch, heads, seq_q, dim) of bf16 or fp16, dim 64, 128 or 256, contiguous along dim; the other strides
@@ -34,6 +44,11 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
                causal    query i sees keys up to i + seq_k - seq_q: the last query sees all
                scale     of the scores, more than 0; by default 1 / sqrt(dim)
                chosen    by default the measured configuration of the head dim
+               window    (left, right): how many keys before and after its own position a query sees, 0 or more; None is no bound.
+                         With causal the right bound is 0. Blocks of keys that no query of a tile sees are not looked at
+               softcap   more than 0: scores become softcap tanh(score / softcap); None leaves them
+               sinks     (heads) fp32, contiguous: a logit of each head that joins the denominators, so that lse has it, too
+               slopes    (heads) or (batch, heads) fp32, contiguous: ALiBi, for up to 2^22 queries and keys together
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
     of_rank(4, q=q, k=k, v=v, o=o)
@@ -45,20 +60,30 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     _check_shapes(q, k, v, o, lse, counter)
     for name, x in (("q", q), ("k", k), ("v", v), ("o", o)):
         _check_strides(name, x)
-    if causal and seq_k < seq_q:
-        raise ValueError(f"causal: {seq_q} queries on {seq_k} keys; the first {seq_q - seq_k} would see none")
+    left, right = bounds(window)
+    causal = causal or right == 0
+    right = None if causal else right
+    if (causal or right is not None) and seq_k + (right or 0) < seq_q:
+        raise ValueError(f"{'causal' if causal else f'right bound {right}'}: {seq_q} queries on {seq_k} keys; the first "
+                         f"{seq_q - seq_k - (right or 0)} would see none")
     scale = 1 / sqrt(dim) if scale is None else scale
     if not scale > 0:
         raise ValueError(f"scale is {scale}, it must be more than 0")
-    chosen = chosen or configuration(dim, causal)
+    check_changes(batch, heads, softcap, sinks, slopes)
+    if slopes is not None and seq_q + seq_k > LONGEST_WITH_SLOPES:
+        raise ValueError(f"slopes: {seq_q} queries and {seq_k} keys; distances are exact for up to {LONGEST_WITH_SLOPES} of both")
+    windowed = left is not None or right is not None
+    chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)))
     group = heads // kv_heads
     describe = mimw.TensorDescriptor.from_tensor
     rows, keys = [1, 1, chosen.bm // chosen.consumers, dim], [1, 1, chosen.bn, dim]
-    band = heads_in_band(batch * heads, group, seq_k, dim, causal)
+    band = heads_in_band(batch * heads, group, seq_k, dim, causal and left is None)
+    inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
     args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(o, rows), lse, counter, scale * log2(e), batch, heads,
-            seq_q, seq_k, band)
+            seq_q, seq_k, band, left, right, inner, sinks, slopes,
+            slopes_step(slopes))
     tiles = -(-seq_q // chosen.bm) * batch * heads
-    return (min(programs, tiles), ), args, {**chosen.meta(dim, group, causal, seq_q, seq_k), "num_warps": 4}
+    return (min(programs, tiles), ), args, {**chosen.meta(dim, group, causal, seq_q, seq_k, windowed), "num_warps": 4}
 
 
 def _check_shapes(q, k, v, o, lse, counter) -> None:
@@ -88,8 +113,8 @@ def _by(x) -> str:
     return " x ".join(map(str, x.shape))
 
 
-def attention(q, k, v, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None):
-    """(o, lse) on the GPU that holds q, k and v; arguments and errors as `arguments`."""
+def attention(q, k, v, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None, **changes):
+    """(o, lse) on the GPU that holds q, k and v; arguments, `changes` (window, softcap, sinks, slopes), errors as `arguments`."""
     import torch
     on_one_gpu("attention", q=q, k=k, v=v)
     of_rank(4, q=q, k=k, v=v)
@@ -97,6 +122,6 @@ def attention(q, k, v, causal: bool = False, scale: float | None = None, chosen:
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     programs = torch.cuda.get_device_properties(q.device).multi_processor_count
-    grid, args, meta = arguments(q, k, v, o, lse, counter, programs, causal, scale, chosen)
+    grid, args, meta = arguments(q, k, v, o, lse, counter, programs, causal, scale, chosen, **changes)
     kernel[grid](*args, **meta)
     return o, lse

@@ -16,20 +16,21 @@ import mimw
 import mimw.tlx as tlx
 
 from ..consumers import begin_turn, open_turns, pass_turn
-from .schedule import next_tile, number_of_tiles, tile_at
-from .softmax import first_softmax, masked, softmax
-
-LN2 = tl.constexpr(0.6931471805599453)
+from .schedule import next_tile, number_of_tiles, tile_at, window_at
+from .softmax import changed, ended, first_softmax, masked, slope_at, softmax
 
 
 @mimw.jit
-def begin(queries, chunk, keys, block, query, count, scale, shape, BN: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
-    """(probabilities, highest scores, sums) of the first block of a tile of `count`, with nothing beside it."""
+def begin(queries, chunk, keys, block, query, count, low, slope, scale, shape, extras, BN: tl.constexpr, CAUSAL: tl.constexpr,
+          MASKED: tl.constexpr):
+    """(probabilities, highest scores, sums) of the first block of a tile of `count` from key `low` on, with nothing beside it."""
     q = queries.wait(chunk).slot.rows
     scores = tlx.async_dot(q, tlx.local_trans(keys.wait(block).slot.rows))
     scores = tlx.async_dot_wait(0, scores)
     keys.release(block)
-    p, highest, total = first_softmax(scores, query, (count - 1) * BN, scale, shape[2], shape[3], CAUSAL, MASKED)
+    key = low + (count - 1) * BN
+    scores = changed(scores, query, key, slope, shape, extras)
+    p, highest, total = first_softmax(scores, query, key, scale, shape, CAUSAL, MASKED)
     return p.to(q.dtype), highest, total
 
 
@@ -42,8 +43,8 @@ def weighed(values, block, acc):
 
 
 @mimw.jit
-def step(q, keys, values, block, state, query, key, scale, shape, awaited, chunk, me: tl.constexpr, CONSUMERS: tl.constexpr,
-         CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, NEW_TILE: tl.constexpr):
+def step(q, keys, values, block, state, query, key, slope, scale, shape, extras, awaited, chunk, me: tl.constexpr,
+         CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, NEW_TILE: tl.constexpr):
     """The softmax of block number `block` of keys, from `key` on, beside acc += p V of the block before; gives the new state.
 
     Where the block is the first of a NEW_TILE, acc gets the last product of the tile before, and the rest begins anew.
@@ -59,11 +60,12 @@ def step(q, keys, values, block, state, query, key, scale, shape, awaited, chunk
     scores = tlx.async_dot_wait(1, scores)
     keys.release(block)
 
+    scores = changed(scores, query, key, slope, shape, extras)
     if NEW_TILE:
-        new_p, highest, total = first_softmax(scores, query, key, scale, shape[2], shape[3], CAUSAL, MASKED)
+        new_p, highest, total = first_softmax(scores, query, key, scale, shape, CAUSAL, MASKED)
     else:
         if MASKED:
-            scores = masked(scores, query, key, shape[2], shape[3], CAUSAL)
+            scores = masked(scores, query, key, shape, CAUSAL)
         new_p, highest, total, shrink = softmax(scores, highest, total, scale, MASKED)
     if PING_PONG:
         # In turns the cast before the wait is 4 % faster (head dim 256, causal, an H200): with the cast behind it, the assembler
@@ -79,19 +81,19 @@ def step(q, keys, values, block, state, query, key, scale, shape, awaited, chunk
 
 
 @mimw.jit
-def steps(q, keys, values, start, stop, end, state, query, scale, shape, me: tl.constexpr, BN: tl.constexpr,
+def steps(q, keys, values, start, stop, end, state, query, low, slope, scale, shape, extras, me: tl.constexpr, BN: tl.constexpr,
           CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr):
-    """The state after the blocks from `start` to `stop` of a tile whose last block, at key 0, is number end - 1."""
+    """The state after the blocks from `start` to `stop` of a tile whose last block, from key `low` on, is number end - 1."""
     for block in range(start, stop):
-        state = step(q, keys, values, block, state, query, (end - 1 - block) * BN, scale, shape, values, block, me, CONSUMERS,
-                     CAUSAL, MASKED, PING_PONG, False)
+        state = step(q, keys, values, block, state, query, low + (end - 1 - block) * BN, slope, scale, shape, extras, values, block,
+                     me, CONSUMERS, CAUSAL, MASKED, PING_PONG, False)
     return state
 
 
 @mimw.jit
-def compute(queries, results, keys, values, order, lse, scale, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            D: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
-            AHEAD: tl.constexpr):
+def compute(queries, results, keys, values, order, lse, scale, shape, extras, me: tl.constexpr, BM: tl.constexpr,
+            BN: tl.constexpr, D: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+            PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
     """The rows of consumer `me` in each tile of this program."""
     ROWS: tl.constexpr = BM // CONSUMERS
     tile = tl.program_id(0)
@@ -99,35 +101,51 @@ def compute(queries, results, keys, values, order, lse, scale, shape, me: tl.con
     if PING_PONG:
         open_turns(me, CONSUMERS)
     if AHEAD:
-        _, _, query, count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
-        p, highest, total = begin(queries, turn, keys, first, query + me * ROWS, count, scale, shape, BN, CAUSAL, MASKED > 0)
+        first_batch, first_head, query, count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
+        first_low, _ = window_at(query, shape, BM, BN)
+        first_slope = slope_at(first_batch, first_head, scale, extras)
+        p, highest, total = begin(queries, turn, keys, first, query + me * ROWS, count, first_low, first_slope, scale, shape,
+                                  extras, BN, CAUSAL, MASKED > 0)
     while tile < number_of_tiles(shape, BM):
         batch, head, query, count, plain = tile_at(tile, shape, BM, BN, CAUSAL)
+        low, inside = window_at(query, shape, BM, BN)
+        slope = slope_at(batch, head, scale, extras)
         query += me * ROWS
         end = first + count
         if not AHEAD:
-            p, highest, total = begin(queries, turn, keys, first, query, count, scale, shape, BN, CAUSAL, MASKED > 0)
+            p, highest, total = begin(queries, turn, keys, first, query, count, low, slope, scale, shape, extras, BN, CAUSAL,
+                                      MASKED > 0)
         q = queries.held(turn).rows
         values.wait(first)
         state = p, highest, total, tl.zeros((ROWS, D), tl.float32)
         if MASKED > 1:
             first_plain = max(end - plain, first + 1)
-            state = steps(q, keys, values, first + 1, first_plain, end, state, query, scale, shape, me, BN, CONSUMERS, CAUSAL,
-                          True, PING_PONG)
+            state = steps(q, keys, values, first + 1, first_plain, end, state, query, low, slope, scale, shape, extras, me, BN,
+                          CONSUMERS, CAUSAL, True, PING_PONG)
         else:
             first_plain = first + 1
-        state = steps(q, keys, values, first_plain, end, end, state, query, scale, shape, me, BN, CONSUMERS, CAUSAL,
-                      False, PING_PONG)
+        if shape[5] is None:
+            state = steps(q, keys, values, first_plain, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
+                          CAUSAL, False, PING_PONG)
+        else:
+            first_left = max(end - inside, first_plain)
+            state = steps(q, keys, values, first_plain, first_left, end, state, query, low, slope, scale, shape, extras, me, BN,
+                          CONSUMERS, CAUSAL, False, PING_PONG)
+            state = steps(q, keys, values, first_left, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
+                          CAUSAL, True, PING_PONG)
         p, highest, total, acc = state
 
         tile = next_tile(order, turn)
         first = end
-        logarithm, inverse = (highest * scale + tl.log2(total)) * LN2, 1 / total
+        logarithm, inverse = ended(highest, total, head, scale, extras)
         if AHEAD and tile < number_of_tiles(shape, BM):
-            _, _, next_query, next_count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
+            next_batch, next_head, next_query, next_count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
+            next_low, _ = window_at(next_query, shape, BM, BN)
+            next_slope = slope_at(next_batch, next_head, scale, extras)
             next_q = queries.wait(turn + 1).slot.rows
-            p, highest, total, acc = step(next_q, keys, values, first, state, next_query + me * ROWS, (next_count - 1) * BN, scale,
-                                          shape, queries, turn + 1, me, CONSUMERS, CAUSAL, MASKED > 0, PING_PONG, True)
+            p, highest, total, acc = step(next_q, keys, values, first, state, next_query + me * ROWS,
+                                          next_low + (next_count - 1) * BN, next_slope, scale, shape, extras, queries, turn + 1, me,
+                                          CONSUMERS, CAUSAL, MASKED > 0, PING_PONG, True)
         else:
             acc = tlx.async_dot(p, values.held(first - 1).rows, acc)
             acc = weighed(values, first - 1, acc)

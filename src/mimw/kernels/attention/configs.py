@@ -30,11 +30,12 @@ class Configuration:
     ping_pong: bool = False
     ahead: bool = True
 
-    def meta(self, head_dim: int, group: int, causal: bool, seq_q: int, seq_k: int) -> dict:
-        """The kernel's compile-time arguments."""
+    def meta(self, head_dim: int, group: int, causal: bool, seq_q: int, seq_k: int, window: bool = False) -> dict:
+        """The kernel's compile-time arguments; `window` says that another bound than `causal` cuts off keys."""
         masked = int(seq_k % self.bn != 0)
         if causal:
             masked = 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
+        masked = 2 if window else masked
         return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, K_STAGES=self.k_stages, V_STAGES=self.v_stages, CAUSAL=causal,
                     MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead, CONSUMERS=self.consumers)
 
@@ -53,9 +54,10 @@ def _measured(rows: list[dict]) -> dict[tuple[int, bool], Configuration]:
     return {(row["head_dim"], row["causal"]): Configuration(**row["configuration"]) for row in rows}
 
 
-def configuration(head_dim: int, causal: bool) -> Configuration:
-    """The measured configuration for a head dim."""
-    return _measured()[head_dim, causal]
+def configuration(head_dim: int, causal: bool, changed: bool = False) -> Configuration:
+    """The measured configuration for a head dim. Where the scores are `changed` or a window cuts off keys it is that of causal
+    launches: three consumers of 160 registers, the best form of full ones of head dim 64, would spill more."""
+    return _measured()[head_dim, causal or changed]
 
 
 def as_row(head_dim: int, causal: bool, chosen: Configuration) -> dict:

@@ -32,7 +32,7 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import compute
-from .schedule import next_tile, number_of_tiles, schedule, tile_at
+from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 
 
 @mimw.jit
@@ -49,27 +49,28 @@ def load(queries, keys, values, order, q_desc, k_desc, v_desc, shape, BM: tl.con
     """Queries, keys and values in the order in which the consumers need them: a block's values after the next block's keys."""
     tile = tl.program_id(0)
     turn, first = 0, 0
-    last_batch, last_head = 0, 0  # of the tile before
+    last_batch, last_head, last_low = 0, 0, 0  # of the tile before; `low` is the first key that a tile looks at
     while tile < number_of_tiles(shape, BM):
         batch, head, query, count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
+        low, _ = window_at(query, shape, BM, BN)
         for c in tl.static_range(CONSUMERS):
             load_rows(q_desc, queries[c].writer(), turn, batch, head, query + c * (BM // CONSUMERS))
         head = head // GROUP
         end = first + count
-        load_rows(k_desc, keys, first, batch, head, (count - 1) * BN)
+        load_rows(k_desc, keys, first, batch, head, low + (count - 1) * BN)
         if AHEAD and first > 0:
-            load_rows(v_desc, values, first - 1, last_batch, last_head, 0)
+            load_rows(v_desc, values, first - 1, last_batch, last_head, last_low)
         for block in range(first + 1, end):
-            load_rows(k_desc, keys, block, batch, head, (end - 1 - block) * BN)
-            load_rows(v_desc, values, block - 1, batch, head, (end - block) * BN)
+            load_rows(k_desc, keys, block, batch, head, low + (end - 1 - block) * BN)
+            load_rows(v_desc, values, block - 1, batch, head, low + (end - block) * BN)
         if not AHEAD:
-            load_rows(v_desc, values, end - 1, batch, head, 0)
-        last_batch, last_head = batch, head
+            load_rows(v_desc, values, end - 1, batch, head, low)
+        last_batch, last_head, last_low = batch, head, low
         first = end
         tile = next_tile(order, turn)
         turn += 1
     if AHEAD:
-        load_rows(v_desc, values, first - 1, last_batch, last_head, 0)
+        load_rows(v_desc, values, first - 1, last_batch, last_head, last_low)
 
 
 @mimw.jit
@@ -90,14 +91,17 @@ def store(results, order, o_desc, shape, BM: tl.constexpr, BN: tl.constexpr, CON
 
 
 @mimw.jit
-def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, heads, seq_q, seq_k, band, BM: tl.constexpr,
-              BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr,
-              CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, heads, seq_q, seq_k, band, left, right, inner, sinks,
+              slopes, slopes_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr,
+              V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
+              AHEAD: tl.constexpr):
     """O (batches, heads, seq_q, D) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      counter int32, 0 before and after a launch; one launch at a time may use it
-               scale   of the scores, times log2(e)
+               scale   of the scores, times log2(e); with a soft cap that cap times log2(e)
                band    heads whose tiles are drawn together
+               left, right   how many keys before and after its own position a query sees, None for all; with CAUSAL right is None
+               inner, sinks, slopes, slopes_step   what changes the scores, each None for a launch without it: see softmax.py
                GROUP   query heads to a head of K and V
                MASKED  how many blocks of keys of a tile may need a mask: 0, 1, or 2 for any number
                AHEAD   start a tile before the last one is finished; takes two slots of queries
@@ -106,7 +110,8 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     SLOTS: tl.constexpr = 2 if AHEAD else 1
-    shape = batches, heads, seq_q, seq_k, band
+    shape = batches, heads, seq_q, seq_k, band, left, right
+    extras = inner, sinks, slopes, slopes_step
 
     queries, results = (), ()
     for c in tl.static_range(CONSUMERS):
@@ -122,7 +127,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
-                    scale, shape, me, BM, BN, D, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
+                    scale, shape, extras, me, BM, BN, D, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), q_desc, k_desc, v_desc, shape, BM, BN,
                  GROUP, CONSUMERS, CAUSAL, AHEAD)

@@ -1,4 +1,5 @@
-"""Attention forward that takes any strides, head dims and lengths and runs on any GPU, in bf16, fp16 and fp32.
+"""Attention forward that takes any strides, head dims and lengths and runs on any GPU, in bf16, fp16 and fp32, with a window,
+soft cap, sinks and ALiBi.
 
 Input: q, k and v as (batch, heads, length, dim). Output: o = softmax(scale q k^T) v, and the logarithms of the softmax's
 denominators. For example:
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 from math import sqrt
 
-from ..checks import of_rank
+from ..attention.changes import bounds, check_changes, slopes_step
+from ..checks import of_rank, strides
 from .configs import meta as compile_time
 from .kernel import plain_attention as kernel
 
@@ -19,8 +21,9 @@ __all__ = ["arguments", "kernel"]
 TYPES = ("bfloat16", "float16", "float32")
 
 
-def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
-              exact: bool = False) -> tuple[tuple[int, int], tuple, dict]:
+def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None, exact: bool = False, *,
+              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, sinks=None,
+              slopes=None) -> tuple[tuple[int, int], tuple, dict]:
     """(grid, args, meta) that compute o = softmax(scale q k^T) v and lse.
 
     args:      q         (batch, heads, seq_q, dim) of bf16, fp16 or fp32, any strides
@@ -32,6 +35,7 @@ def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
                          become 0, with lse -inf
                scale     of the scores, any number; by default 1 / sqrt(dim)
                exact     fp32 products as fp32 has them; else as tf32
+               window, softcap, sinks, slopes    as `mimw.kernels.attention.arguments` has them; a window may leave a query no key
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     of_rank(4, o=o)
@@ -45,14 +49,10 @@ def arguments(q, k, v, o, lse, causal: bool = False, scale: float | None = None,
     if str(q.dtype).removeprefix("torch.") not in TYPES or any(x.dtype != q.dtype for x in (k, v, o)):
         raise ValueError(f"q, k, v and o are {q.dtype}, {k.dtype}, {v.dtype} and {o.dtype}: all must be of one type of "
                          f"{', '.join(TYPES)}")
+    left, right = bounds(window)
+    check_changes(batch, heads, softcap, sinks, slopes)
     meta = compile_time(seq_q, seq_k, dim, value_dim, q.dtype.itemsize)
-    strides = [step for x in (q, k, v, o) for step in _strides(x)]
-    args = (q, k, v, o, lse, 1 / sqrt(dim) if scale is None else float(scale), heads, heads // kv_heads, seq_q, seq_k, *strides)
+    steps = [step for x in (q, k, v, o) for step in strides(x)]
+    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes),
+            1 / sqrt(dim) if scale is None else float(scale), heads, heads // kv_heads, seq_q, seq_k, *steps)
     return (-(-seq_q // meta["BM"]), batch * heads), args, {**meta, "CAUSAL": causal, "EXACT": exact and q.dtype.itemsize == 4}
-
-
-def _strides(array) -> tuple[int, ...]:
-    """Strides in elements of a numpy or torch array."""
-    if hasattr(array, "strides"):
-        return tuple(step // array.itemsize for step in array.strides)
-    return tuple(array.stride())

@@ -1,12 +1,14 @@
-"""Attention forward for every stride, head dim and GPU: plain Triton, an online softmax, masks at the edges.
+"""Attention forward for every stride, head dim and GPU: plain Triton, an online softmax, masks at the edges, and what
+changes scores.
 
 Input: pointers of q, k, v, o with four strides each, and of lse. Output: o and lse are written. For example:
 
     grid, args, meta = arguments(q, k, v, o, lse)
     plain_attention[grid](*args, **meta)
 
-Program (i, j) computes BM queries of one head of one batch. Rows that see no key become 0, and their lse -inf. With EXACT
-fp32 products are fp32's own.
+Program (i, j) computes BM queries of one head of one batch. Rows that see no key become 0, and their lse -inf, or the head's sink.
+With EXACT fp32 products are fp32's own. Windows, soft caps, sinks and slopes are what `mimw.kernels.attention` says of them; each
+is None for a launch without it.
 """
 
 import triton.language as tl
@@ -25,8 +27,9 @@ def tile(base, rows, row_stride, most, columns, column_stride, WIDTH: tl.constex
 
 
 @mimw.jit
-def plain_attention(q, k, v, o, lse, scale, heads, group, seq_q, seq_k, q_b, q_h, q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
-                    o_b, o_h, o_s, o_d, D: tl.constexpr, DV: tl.constexpr, D_TILE: tl.constexpr, DV_TILE: tl.constexpr,
+def plain_attention(q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step, scale, heads, group, seq_q, seq_k, q_b, q_h,
+                    q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d, o_b, o_h, o_s, o_d, D: tl.constexpr, DV: tl.constexpr,
+                    D_TILE: tl.constexpr, DV_TILE: tl.constexpr,
                     BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, EXACT: tl.constexpr):
     """o = softmax(scale q k^T) v for queries from program_id(0) * BM on, of head program_id(1) of all batches' heads."""
     PRECISION: tl.constexpr = "ieee" if EXACT else "tf32"
@@ -37,14 +40,29 @@ def plain_attention(q, k, v, o, lse, scale, heads, group, seq_q, seq_k, q_b, q_h
     queries = tile(q + batch * q_b + head * q_h, rows, q_s, seq_q, columns, q_d, D)
     highest, total = tl.full((BM, ), float("-inf"), tl.float32), tl.zeros((BM, ), tl.float32)
     acc = tl.zeros((BM, DV_TILE), tl.float32)
-    end = seq_k
+    begin, end = 0, seq_k
     if CAUSAL:
         end = min(seq_k, first + BM + seq_k - seq_q)
-    for start in range(0, end, BN):
+    if right is not None:
+        end = min(seq_k, first + BM + seq_k - seq_q + right)
+    if left is not None:
+        begin = max(0, first + seq_k - seq_q - left) // BN * BN
+    if slopes is not None:
+        slope = tl.load(slopes + batch * slopes_step + head) * LOG2_E
+    for start in range(begin, end, BN):
         keys = start + tl.arange(0, BN)
         block = tile(k + batch * k_b + shared * k_h, keys, k_s, seq_k, columns, k_d, D)
         scores = tl.dot(queries, tl.trans(block), input_precision=PRECISION) * (scale * LOG2_E)
+        position = rows + (seq_k - seq_q)
+        if softcap is not None:     # tanh(x) as 1 - 2 / (1 + exp(2 x)), which any GPU has: wrong by an fp32 rounding of the cap
+            scores = softcap * LOG2_E * (1 - 2 / (1 + tl.exp2(scores * (2 / softcap))))
+        if slopes is not None:
+            scores -= slope * tl.abs((position[:, None] - keys[None, :]).to(tl.float32))
         seen = (keys < seq_k)[None, :]
+        if left is not None:
+            seen = seen & (keys[None, :] >= position[:, None] - left)
+        if right is not None:
+            seen = seen & (keys[None, :] <= position[:, None] + right)
         if CAUSAL:
             seen = seen & (keys[None, :] <= rows[:, None] + (seq_k - seq_q))
         scores = tl.where(seen, scores, float("-inf"))
@@ -54,6 +72,12 @@ def plain_attention(q, k, v, o, lse, scale, heads, group, seq_q, seq_k, q_b, q_h
         total = total * shrink + tl.sum(p, 1)
         block = tile(v + batch * v_b + shared * v_h, keys, v_s, seq_k, values, v_d, DV)
         acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], input_precision=PRECISION)
+    if sinks is not None:
+        sink = tl.load(sinks + head).to(tl.float32) * LOG2_E
+        before, highest = highest, tl.maximum(highest, sink)
+        shrink = tl.where(before == float("-inf"), 0.0, tl.exp2(before - highest))
+        total = total * shrink + tl.where(sink == float("-inf"), 0.0, tl.exp2(sink - highest))
+        acc = acc * shrink[:, None]
     acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]
     at = o + batch * o_b + head * o_h + rows.to(tl.int64)[:, None] * o_s + values.to(tl.int64)[None, :] * o_d
     tl.store(at, acc.to(o.dtype.element_ty), mask=(rows < seq_q)[:, None] & (values < DV)[None, :])
