@@ -21,6 +21,8 @@ from pathlib import Path
 import numpy as np
 import triton
 
+from mimw.cli import main as mimw
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -66,6 +68,14 @@ def in_turn(candidates: Mapping[str, Callable[[], float]], rounds: int) -> dict[
         for name in names[first:] + names[:first]:
             found[name].append(candidates[name]())
     return found
+
+
+def search(operator: str, shapes: list[str], dtype: str, folder: Path, *words: str) -> int:
+    """`mimw tune` for the shapes, with further words of its command line; its journal and the configurations found are kept in the
+    folder. The exit status. Nothing may have asked for the GPU yet: the search forks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    journal, found = (str(folder / name) for name in (f"tune-{operator}-{dtype}.jsonl", f"configs-{operator}-{dtype}.json"))
+    return mimw(["tune", operator, "--shapes", *shapes, "--dtype", dtype, "--journal", journal, "--write", found, *words])
 
 
 def append(row: Mapping, file: Path, sort_keys: bool = True) -> str:

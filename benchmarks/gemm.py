@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from math import prod
 
-from mimw.cli import main as mimw
 from mimw.kernels import gemm
 from mimw.kernels.gemm.configs import Configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.arrays import TORCH
 from mimw.tuning.operators.gemm import Gemm, check, launcher, tensors
 
-from .driver import RESULTS, command, some_of
+from .driver import RESULTS, command, search, some_of
 from .gpu import keep, parsed, row_of, summary, torch
 
 SHAPES = {"GH1": (8192, 8192, 1024), "GH2": (8192, 8192, 2048), "GH3": (8192, 8192, 4096), "GH4": (8192, 8192, 8192),
@@ -53,20 +52,14 @@ def line(row: Row) -> str:
             f"ratio {row.ratios()['cuBLAS']:.3f}  error {row.error:.1e}  {schedule} {tile}")
 
 
-def search(shapes: list[tuple[int, int, int]], dtype: str, results) -> int:
-    """`mimw tune gemm` for the shapes; its journal and the configurations found are kept in the folder `results`."""
-    results.mkdir(parents=True, exist_ok=True)
-    return mimw(["tune", "gemm", "--shapes", *("x".join(map(str, shape)) for shape in shapes), "--dtype", dtype,
-                 "--journal", str(results / f"tune-gemm-{dtype}.jsonl"), "--write", str(results / f"configs-{dtype}.json")])
-
-
 def main() -> None:
     parser = command(__doc__, results=RESULTS, tune=True)
     some_of(parser, "shapes", SHAPES)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     if parser.parse_known_args()[0].tune:       # before anything asks for the GPU: the search forks
         options = parser.parse_args()
-        raise SystemExit(search([SHAPES[name] for name in options.shapes or SHAPES], options.dtype, options.results))
+        shapes = ["x".join(map(str, SHAPES[name])) for name in options.shapes or SHAPES]
+        raise SystemExit(search("gemm", shapes, options.dtype, options.results))
     options, ratios = parsed(parser), []
     for name in options.shapes or SHAPES:
         row = measure(name, SHAPES[name], options.dtype)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.grouped_gemm                       equal groups in bf16: 8 x 1024 rows and so on
     python -m benchmarks.grouped_gemm 64x256 --ms 50        one of them
-    python -m benchmarks.grouped_gemm --tune                every candidate configuration
+    python -m benchmarks.grouped_gemm --tune                search configurations, by `mimw tune`
 
 Inputs are standard normal; b is (G, N, K), as weights of linear layers are. Ours and torch's alternate with a cold L2
 (`mimw.testing.benchmark.alternate`); the result is checked against torch's, and on some rows against fp64. `ragged` has groups of
@@ -17,15 +17,12 @@ from mimw.kernels import grouped_gemm
 from mimw.kernels.grouped_gemm import Configuration
 from mimw.testing.benchmark import Row, alternate
 
-from .driver import RESULTS, command, some_of
+from .driver import RESULTS, command, search, some_of
 from .gemm_error import allowed
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
 
 CASES = {"8x1024": (8, 1024, 4096, 4096), "64x256": (64, 256, 2048, 7168), "128x128": (128, 128, 2048, 7168),
          "256x64": (256, 64, 4096, 7168), "ragged": (64, 256, 2048, 7168)}     # groups, rows of a group, N, K
-CANDIDATES = [Configuration(bm=128, bn=128, stages=6, staging=1, ping_pong=True, group_m=group) for group in (4, 16)] + [
-    Configuration(bm=64, bn=256, stages=5, staging=1, ping_pong=True), Configuration(bm=128, bn=256, stages=4, staging=1),
-    Configuration(bm=256, bn=128, stages=4, staging=1), Configuration(bm=128, bn=128, stages=5, ping_pong=True, group_m=2)]
 
 
 def problem(name: str):
@@ -76,19 +73,25 @@ def line(row: Row) -> str:
             f"error {row.error:.1e}  {schedule} {used['bm']}x{used['bn']}, {used['stages']} stages, band {used['group_m']}")
 
 
+def shape_of(name: str) -> str:
+    """A case as `mimw tune` takes it."""
+    return "x".join(map(str, CASES[name])) + (":ragged" if name == "ragged" else "")
+
+
 def main() -> None:
     parser = command(__doc__, results=RESULTS / "grouped_gemm.jsonl", tune=True, ms=200.0)
     some_of(parser, "cases", CASES)
+    if parser.parse_known_args()[0].tune:       # before anything asks for the GPU: the search forks
+        options = parser.parse_args()
+        shapes = [shape_of(name) for name in options.cases or CASES]
+        raise SystemExit(search("grouped_gemm", shapes, "bf16", options.results.parent, "--ms", str(options.ms)))
     options = parsed(parser)
     ratios = []
     for name in options.cases or CASES:
-        rows = []
-        for row in tried(name, CANDIDATES if options.tune else [None],
-                         lambda chosen: measure(name, chosen, options.ms), options.tune):
-            rows.append(row)
-            keep(row, options.results)
-            print(line(row), flush=True)
-        ratios.append(max(row.ratios()["torch"] for row in rows))
+        row = measure(name, None, options.ms)
+        keep(row, options.results)
+        print(line(row), flush=True)
+        ratios.append(row.ratios()["torch"])
     print(summary(ratios, "torch._grouped_mm"))
 
 

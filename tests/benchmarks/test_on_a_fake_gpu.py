@@ -15,6 +15,7 @@ from benchmarks import (
     bank_conflicts,
     batched_gemm,
     block_scaled_gemm,
+    driver,
     gather,
     gather_matmul_scatter,
     gemm,
@@ -102,14 +103,21 @@ def test_gemm(tmp_path, monkeypatch, capsys):
     assert printed[-1] == "geometric mean of 2 ratios to cuBLAS: 1.250, lowest 1.250" and len(printed) == 3
 
 
-def test_a_search_of_gemm_is_the_tuners(tmp_path, monkeypatch, capsys):
-    given = []
-    monkeypatch.setattr(gemm, "mimw", lambda words: given.append(words) or 0)
+@pytest.mark.parametrize("module, words, given", [
+    (gemm, ("GH2", "GH4", "--dtype", "fp8"), ["gemm", "--shapes", "8192x8192x2048", "8192x8192x8192", "--dtype", "fp8"]),
+    (grouped_gemm, ("8x1024", "ragged", "--ms", "20"), ["grouped_gemm", "--shapes", "8x1024x4096x4096", "64x256x2048x7168:ragged",
+                                                        "--dtype", "bf16"])])
+def test_a_search_is_the_tuners(tmp_path, monkeypatch, capsys, module, words, given):
+    said = []
+    monkeypatch.setattr(driver, "mimw", lambda words: said.append(words) or 0)
+    results = tmp_path / "new" / ("rows.jsonl" if module is grouped_gemm else "")
     with pytest.raises(SystemExit) as ended:
-        run(gemm, monkeypatch, capsys, "GH2", "GH4", "--tune", "--dtype", "fp8", "--results", tmp_path / "new")
-    assert ended.value.code == 0 and given == [[
-        "tune", "gemm", "--shapes", "8192x8192x2048", "8192x8192x8192", "--dtype", "fp8",
-        "--journal", str(tmp_path / "new" / "tune-gemm-fp8.jsonl"), "--write", str(tmp_path / "new" / "configs-fp8.json")]]
+        run(module, monkeypatch, capsys, *words, "--tune", "--results", results)
+    (operator, *_, dtype), (found, ) = given, said
+    assert ended.value.code == 0 and found[:len(given) + 1] == ["tune", *given]
+    assert found[len(given) + 1:][:4] == ["--journal", str(tmp_path / "new" / f"tune-{operator}-{dtype}.jsonl"),
+                                          "--write", str(tmp_path / "new" / f"configs-{operator}-{dtype}.json")]
+    assert found[len(given) + 5:] == (["--ms", "20.0"] if module is grouped_gemm else [])
 
 
 def test_what_the_gemm_does_on_the_way_out(tmp_path, monkeypatch, capsys):
@@ -127,15 +135,13 @@ def test_what_the_gemm_does_on_the_way_out(tmp_path, monkeypatch, capsys):
 
 def test_groups(tmp_path, monkeypatch, capsys):
     def measured(name, chosen=None, at_least_ms=200.0):
-        used, shape = chosen or grouped_gemm.CANDIDATES[0], dict(zip("GMNK", grouped_gemm.CASES[name]))
+        used, shape = grouped_gemm.grouped_gemm.configuration(8192, 8), dict(zip("GMNK", grouped_gemm.CASES[name]))
         return gpu.row_of(f"grouped_gemm-{name}", shape, vars(used), {"mimw": 900.0 + used.bm, "torch": 1028.0}, 0.001, "normal")
 
     monkeypatch.setattr(grouped_gemm, "measure", measured)
     file = tmp_path / "rows.jsonl"
     printed = run(grouped_gemm, monkeypatch, capsys, "8x1024", "--ms", 8, "--results", file)
     assert set(rows(file)[0]) == ROW and "267 TFLOP/s" in printed[0] and "ratio 1.000" in printed[0]
-    tuned = run(grouped_gemm, monkeypatch, capsys, "64x256", "--tune", "--results", file)
-    assert len(tuned) == len(grouped_gemm.CANDIDATES) + 1 and tuned[-1].endswith("1.066, lowest 1.066")
 
 
 def test_batches(tmp_path, monkeypatch, capsys):
