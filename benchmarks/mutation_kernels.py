@@ -262,6 +262,16 @@ def _library_norm_backward() -> tuple:
     return norm_backward.arguments(x, dy, w, mean, rstd, np.zeros_like(x), w.copy(), w.copy(), parts, more, chosen, 1)[0]
 
 
+def _gradients_of_queries() -> tuple:
+    """128 of 150 queries, four blocks of keys, of which the last two need a mask."""
+    q, do, dq, k, v = _numbers(*[(1, 1, 150, 64)] * 3, *[(1, 1, 500, 64)] * 2)
+    lse, rows = np.zeros(q.shape[:3], np.float32), np.zeros((2, 1, 192), np.float32)
+    chosen = attention_backward.Configuration(bm=64)
+    *_, (kernel, _, args, meta) = attention_backward.launches(q, k, v, q, lse, do, dq, k, v, rows, None, True, chosen=chosen,
+                                                              one_order=True)
+    return kernel, (1, 1, 1), args, meta
+
+
 def _gradients() -> tuple:
     """128 of 300 keys, five blocks of queries, two of which need the mask: with one program the sums of dQ have one order."""
     q, do, k, v, dk, dv = _numbers(*[(1, 1, 298, 64)] * 2, *[(1, 1, 300, 64)] * 4)
@@ -300,6 +310,7 @@ CASES = (
          target="sm_100a"),
     Case("Attention", "src/mimw/kernels/attention/kernel.py", _attention),
     Case("Attention, backward", "src/mimw/kernels/attention_backward/kernel.py", _gradients),
+    Case("Attention, backward, one order", "src/mimw/kernels/attention_backward/kernel.py", _gradients_of_queries),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
     Case("MoE align, grid", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "grid"), _experts_lists),

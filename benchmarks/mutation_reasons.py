@@ -36,6 +36,11 @@ def _meets(mutant: Mutant) -> bool:
     return mutant.site.file.endswith("kernels/attention_backward/compute.py")
 
 
+def _of_gradients(mutant: Mutant) -> bool:
+    """Whether the changed line is a consumer's of the two kernels for the gradients of attention."""
+    return _meets(mutant) or mutant.site.file.endswith("kernels/attention_backward/queries.py")
+
+
 REASONS = (
     (lambda m: _one_task_counts(m) and m.change.startswith(("order ", "scope cta")),
      "All who reach these elements by atomics are of one task of one CTA, which holds the scope; and nobody learns by them that "
@@ -78,9 +83,9 @@ REASONS = (
      "dV goes over V later than it could, and nobody else uses these rows."),
     (lambda m: _meets(m) and _swapped(m, ("fence", ), ("barrier_wait", "named_barrier_wait")),
      "Each consumer still fences before it starts the product that reads, behind a wait for something else or behind the barrier."),
-    (lambda m: _meets(m) and _swapped(m, ("barrier_wait", ), ("async_dot", "local_store")),
+    (lambda m: _of_gradients(m) and _swapped(m, ("barrier_wait", ), ("async_dot", "local_store")),
      "What it waits for is over without it: the slot is fresh, or the step before has waited for the same chunk."),
-    (lambda m: _meets(m) and _swapped(m, ARRIVALS, ("async_dot", "local_store")),
+    (lambda m: _of_gradients(m) and _swapped(m, ARRIVALS, ("async_dot", "local_store")),
      "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
     (lambda m: _meets(m) and (_swapped(m, ("async_dot_wait", ), ("local_load", ))
                               or _swapped(m, ("local_load", ), ("async_dot_wait", ))),
