@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mimw import tuning
 from mimw.cli import main
 from mimw.testing import gpu_available
 
@@ -31,6 +32,16 @@ def test_without_a_gpu_it_compiles_ranks_and_says_so(capsys, tmp_path, monkeypat
     assert main(["tune", OWN, "--shapes", "1024"]) == 0
     said = capsys.readouterr()
     assert "2 candidates, 2 of them known from mimw-tune-named.jsonl" in said.err and "nothing was measured" in said.out
+
+
+def test_an_interrupted_search_says_how_to_go_on(capsys, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "tune", interrupted)
+    monkeypatch.chdir(tmp_path)
+    assert main(["tune", OWN, "--shapes", "1024"]) == 130
+    assert "the same command goes on from mimw-tune-named.jsonl" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words, said, status", [

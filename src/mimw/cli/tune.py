@@ -23,6 +23,7 @@ from pathlib import Path
 from .errors import CommandError
 from .output import check_output
 
+INTERRUPTED = 130       # what a shell says of a program that the keyboard has ended: 128 + SIGINT
 HELP = "search for an operator's fastest configurations"
 EXAMPLES = """\
   mimw tune --list                                           the operators, their shapes, types and fields
@@ -61,7 +62,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
-    from ..tuning import find, tune, write
+    from ..tuning import find, write
 
     if options.list:
         print(_listed())
@@ -72,10 +73,11 @@ def execute(options: Namespace) -> int:
     file = _written(options.write, operator)
     journal = options.journal or Path(f"mimw-tune-{operator.name}.jsonl")
     check_output(journal)
-    report = tune(operator, options.shapes, options.dtype, fields=dict(options.fields), keep=options.keep, least=options.least,
-                  jobs=options.jobs, time_limit=options.time_limit, compile_limit=options.compile_limit, at_least_ms=options.ms,
-                  spills=options.spills, journal=journal, restart=options.restart, target=options.target,
-                  measure=not options.no_measure, tell=lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
+    try:
+        report = _search(options, operator, journal)
+    except KeyboardInterrupt:
+        print(f"mimw: interrupted; the same command goes on from {journal}", file=sys.stderr)
+        return INTERRUPTED
     print(json.dumps(report.as_json(), indent=2) if options.json else report)
     if file is None:
         return 0
@@ -84,6 +86,15 @@ def execute(options: Namespace) -> int:
     write(file, report.device, _command(options), rows)
     print(f"mimw: {len(rows)} rows for {report.device} in {file}", file=sys.stderr)
     return 0
+
+
+def _search(options: Namespace, operator, journal: Path):
+    from ..tuning import tune
+
+    return tune(operator, options.shapes, options.dtype, fields=dict(options.fields), keep=options.keep, least=options.least,
+                jobs=options.jobs, time_limit=options.time_limit, compile_limit=options.compile_limit, at_least_ms=options.ms,
+                spills=options.spills, journal=journal, restart=options.restart, target=options.target,
+                measure=not options.no_measure, tell=lambda text: print(f"mimw: {text}", file=sys.stderr, flush=True))
 
 
 def _written(asked: Path | None, operator) -> Path | None:

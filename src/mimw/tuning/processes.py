@@ -162,9 +162,9 @@ def _last_words(one: _Running) -> str:
 
 def _kill(one: _Running) -> None:
     """The process and those that it has started are gone, unless the system cannot end them."""
-    for end, number in ((os.killpg, one.process.pid), (os.kill, one.process.pid)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            end(number, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(one.process.pid, signal.SIGKILL)
+    one.process.kill()      # one that has not come to lead its group yet; nothing if it has ended
     one.process.join(PATIENCE)
     one.results.close()
     one.said.close()
