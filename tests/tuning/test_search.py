@@ -74,6 +74,7 @@ def test_the_report_and_its_best(found):
     text = str(report)
     assert "fake 8:causal fp16 on a chip: 14 candidates, 4 measured" in text and "kind=used *" in text
     assert "best: kind=better (1.250 x the library's own choice, by their ratios to baseline)" in text
+    assert "not predicted: kind=unpredicted: the bounds of a loop depend on data" in text
     assert "left out, hung: kind=hangs: not done after 0.5 seconds" in text
     assert report.rows() == [{"n": 8, "configuration": {"kind": "better", "n": 0}}]
     assert told[0] == "fake 8:causal fp16 on a chip: 14 candidates"

@@ -105,6 +105,8 @@ class Report:
             lines.append(_table(self.operator, problem, here[:SHOWN], name))
         if best:
             tail.append(f"best: {name(best)}{_against(best, found)}")
+        for why in dict.fromkeys(one.text for one in here if one.text):
+            tail.append(f"not predicted: {', '.join(name(one) for one in here if one.text == why)}: {why}")
         left = [one for one in found if one not in here]
         tail += [f"left out, {one.state}: {name(one)}: {one.text}" for one in sorted(left, key=lambda one: (one.state, rank(one)))]
         return "\n".join(lines + tail)

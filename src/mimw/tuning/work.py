@@ -31,6 +31,7 @@ from .binary import resources
 from .operator import Operator, Problem
 
 MOST_REGISTERS = 255        # of a thread
+MOST_WORDS = 60             # of an error
 
 
 def imported() -> None:
@@ -125,7 +126,8 @@ def reason(error: Exception) -> str:
     if isinstance(cause, ResourceError) and getattr(cause, "required", None) and getattr(cause, "limit", None):
         what = "bytes of shared memory" if isinstance(cause, OutOfSharedMemory) else type(cause).__name__
         return f"{cause.required} {what}, {cause.required - cause.limit} more than the {cause.limit} that there are"
-    return f"{type(cause).__name__}: {' '.join(str(cause).split(maxsplit=60)[:60])}"
+    said = getattr(cause, "message", None) or str(cause)
+    return f"{type(cause).__name__}: {' '.join(str(said).split()[:MOST_WORDS])}"
 
 
 def _ops(block: Block) -> Iterator[Op]:
