@@ -105,13 +105,18 @@ CHANGES = {
 }
 
 
+def changed(case):
+    """q, k, v and the options of a case."""
+    q, k, options = CHANGES[case]
+    dtypes = {"sinks": torch.bfloat16, "alibi_slopes": torch.float32}
+    options = {name: normal(*x, dtype=dtypes[name]) if name in dtypes else x for name, x in options.items()}
+    return normal(*q), normal(*k, seed=1), normal(*k, seed=2), options
+
+
 @pytest.mark.parametrize("case", CHANGES)
 def test_changed_scores(case):
     """Windows, soft caps, sinks (of bf16) and slopes, by TMA and without."""
-    q, k, options = CHANGES[case]
-    q, k, v = normal(*q), normal(*k, seed=1), normal(*k, seed=2)
-    dtypes = {"sinks": torch.bfloat16, "alibi_slopes": torch.float32}
-    options = {name: normal(*x, dtype=dtypes[name]) if name in dtypes else x for name, x in options.items()}
+    q, k, v, options = changed(case)
     o, lse = ops.attention(q, k, v, return_lse=True, **options)
     if "alibi_slopes" in options:
         options["slopes"] = options.pop("alibi_slopes").numpy()

@@ -93,6 +93,16 @@ def test_attention_of_all_shapes(case, dtype):
     assert found.shape[:-1] == lse.shape
 
 
+@pytest.mark.parametrize("case", test_attention.CHANGES)
+def test_attention_of_changed_scores(case):
+    *given, options = test_attention.changed(case)
+    expected = ops.attention(*given, return_lse=True, **options)
+    on_gpu = {name: x.cuda() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    found = ops.attention(*(x.cuda() for x in given), return_lse=True, **on_gpu)
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one.cpu().float(), other.float(), rtol=0, atol=2e-2)
+
+
 @pytest.mark.parametrize("dims", [(64, 64), (80, 80), (128, 128), (192, 128), (256, 256), (40, 72)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_of_head_dims(dims, causal):
