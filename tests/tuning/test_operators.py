@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mimw.tuning import LIBRARY, find
+from mimw.tuning import LIBRARY, TuningError, find, tune
 from mimw.tuning.operators.grouped_gemm import ends_of
 
 SHAPES = {"attention": ("1x2x256x128", "1x2x256x64:causal", "1x1x256x256"), "gemm": ("512x512x256", ), "topk": ("2x8192x8", ),
@@ -29,6 +29,12 @@ def test_candidates_launch(name):
                 kernel.signature.bind(*args, **{key: value for key, value in meta.items() if key in kernel.arg_names})
         if operator.file is not None:
             assert operator.row(problem, found[0])["configuration"] == vars(found[0])
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_backward"])
+def test_a_head_dim_that_the_kernel_does_not_take(name):
+    with pytest.raises(TuningError, match="has no candidates for 1x2x256x80 bf16"):
+        tune(name, ["1x2x256x80"], measure=False)
 
 
 def test_sizes_of_groups():

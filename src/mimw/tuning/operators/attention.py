@@ -31,8 +31,9 @@ class Attention(Operator):
     configuration_type = Configuration
     file = Path(attention.__file__).parent / "configs.json"
 
-    def used(self, problem: Problem, sms: int) -> Configuration:
-        return attention.configuration(problem.extents[3], "causal" in problem.words)
+    def used(self, problem: Problem, sms: int) -> Configuration | None:
+        dim = problem.extents[3]
+        return attention.configuration(dim, "causal" in problem.words) if dim in CUTS else None
 
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         dim, found = problem.extents[3], []

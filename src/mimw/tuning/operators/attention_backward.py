@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ...kernels import attention, attention_backward
-from ...kernels.attention_backward.configs import Configuration, as_row
+from ...kernels.attention_backward.configs import HEAD_DIMS, Configuration, as_row
 from ..arrays import blank, empty, normal, relative_error
 from ..operator import Operator, Problem, Trial
 
@@ -28,11 +28,13 @@ class AttentionBackward(Operator):
     configuration_type = Configuration
     file = Path(attention_backward.__file__).parent / "configs.json"
 
-    def used(self, problem: Problem, sms: int) -> Configuration:
-        return attention_backward.configuration(problem.extents[3], "causal" in problem.words)
+    def used(self, problem: Problem, sms: int) -> Configuration | None:
+        dim = problem.extents[3]
+        return attention_backward.configuration(dim, "causal" in problem.words) if dim in HEAD_DIMS else None
 
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
-        used = self.used(problem, sms)
+        if (used := self.used(problem, sms)) is None:
+            return []
         return [replace(used, bm=bm, q_stages=q, do_stages=do) for bm, q, do in product((64, 128), (1, 2, 3), (1, 2, 3))
                 if abs(q - do) < 2]
 
