@@ -51,7 +51,7 @@ _ROOMS = {
                "triton_port", "target", "errors"),
     "trace": ("ir", ),
     "memory_model": ("ir", "analysis", "errors"),
-    "simulator": ("ir", "analysis", "collector", "costs", "memory_model", "target", "trace", "triton_port", "errors"),
+    "simulator": ("ir", "analysis", "collector", "costs", "memory_model", "target", "tensor_map", "trace", "triton_port", "errors"),
     "report": ("ir", "analysis", "storage", "target", "trace", "errors"),
     "testing": ("check", "findings", "simulator", "triton_port"),
     "cli": ("*",),

@@ -77,5 +77,15 @@ def stride_problem(dim: int, stride: int, element_bytes: int) -> Problem:
     return None
 
 
+def begin_problem(coordinate: int, element_bytes: int) -> Problem:
+    """What is wrong with the last coordinate of a copy. No manual says so: an H200 calls a copy that begins elsewhere in a row an
+    illegal instruction, of whole blocks as of picked rows."""
+    begin = coordinate * element_bytes
+    if begin % ROW_BYTES == 0:
+        return None
+    return (f"it begins at element {coordinate} of a row: {coordinate} elements x {element_bytes} bytes = {begin} bytes, and TMA "
+            f"copies from multiples of {ROW_BYTES} bytes on", f"begin at a multiple of {ROW_BYTES // element_bytes} elements")
+
+
 def _rank(rank: int) -> Problem:
     return f"it has {rank} dimensions, and TMA has {RANKS[0]} to {RANKS[1]}", "merge dimensions that lie one behind the other"

@@ -59,6 +59,13 @@ def test_a_demand_on_one_decides_for_the_other():
     assert wanted_alignments(program)[named(program, "tile")] == 1024
 
 
+def test_plain_rows_that_tma_fills_start_where_tma_begins():
+    """A slot of one row of numbers, seen as a block, after whatever else lies in shared memory."""
+    program = retyped(Kernel(), Buffer(BF16, (64, 128)), NvmmaShared(0, 16, 2))
+    tile = named(program, "tile")
+    assert solve_layouts(program).shared[tile] == PLAIN2 and wanted_alignments(program)[tile] == 128
+
+
 def test_a_demand_that_nobody_can_follow():
     with pytest.raises(LayoutConflict, match="'other' sees the bytes of 'tile'.*\\n.*k.py:4 buffer_reinterpret wants nvmma"):
         solve_layouts(retyped(Kernel(), Buffer(BF16, (128, 64)), NvmmaShared(128, 16, 2)))

@@ -25,7 +25,7 @@ def load_tile(offsets=(0, 0), padding="zero", shape=(4, 8), expect=None, wait=Tr
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("offsets", [(0, 0), (2, 4), (-1, -3), (5, 9), (100, 0)])
+@pytest.mark.parametrize("offsets", [(0, 0), (2, 4), (-1, -4), (5, 8), (100, 0)])
 @pytest.mark.parametrize("padding", ["zero", "nan"])
 def test_blocks_beyond_the_edge_are_padded_and_their_bytes_still_count(offsets, padding, seed):
     x, y = np.arange(60, dtype=np.float32).reshape(6, 10), np.zeros((4, 8), np.float32)
@@ -33,6 +33,13 @@ def test_blocks_beyond_the_edge_are_padded_and_their_bytes_still_count(offsets, 
     padded = np.full((120, 40), np.nan if padding == "nan" else 0, np.float32)
     padded[10:16, 10:20] = x
     np.testing.assert_array_equal(y, padded[10 + offsets[0]:, 10 + offsets[1]:][:4, :8])
+
+
+@pytest.mark.parametrize("offsets", [(0, 1), (2, -3)])
+def test_a_block_begins_at_a_multiple_of_16_bytes(offsets):
+    """An H200 calls another one an illegal instruction."""
+    with pytest.raises(SimulatorMisuse, match=f"begins at element {offsets[1]} of a row: .* from multiples of 16 bytes on"):
+        load_tile(offsets).run(HostTensor(np.ones((6, 12), np.float32)), np.zeros((4, 8), np.float32))
 
 
 def test_a_read_before_the_landing_names_barrier_and_both_lines():

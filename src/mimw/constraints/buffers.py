@@ -50,7 +50,8 @@ def _has_layout(op: Op) -> bool:
 
 
 def wanted_alignments(program: Program) -> dict[Value, int]:
-    """The boundary in bytes on which a buffer must start for the tensor cores or TMA to read its swizzle: 8 of its rows."""
+    """The boundary in bytes on which a buffer must start: 8 rows of a swizzle, for the tensor cores and TMA to read it; 128 for a
+    copy of TMA, on which a buffer of plain rows that is seen as a block would start by luck alone."""
     wanted: dict[Value, int] = {}
     views = find_views(program)
     for demand in find_requirements(program, views):
@@ -58,7 +59,7 @@ def wanted_alignments(program: Program) -> dict[Value, int]:
         if isinstance(demand.layouts, AnyNvmma):
             layout = nvmma_shared(demand.alloc.type.shape[-demand.layouts.rank:], demand.alloc.type.element)
         if isinstance(layout, NvmmaShared):
-            wanted[demand.alloc] = max(wanted.get(demand.alloc, 0), layout.boundary)
+            wanted[demand.alloc] = max(wanted.get(demand.alloc, 0), layout.begins)
     for link in reversed(find_links(program, views)):
         if link.binding and link.other in wanted:
             wanted[link.one] = max(wanted.get(link.one, 0), wanted[link.other])

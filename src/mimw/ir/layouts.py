@@ -84,6 +84,12 @@ class NvmmaShared(SharedLayout):
         """Bytes of which a buffer's start must be a multiple: the swizzle repeats every 8 rows (PTX ISA, matrix descriptor)."""
         return 8 * self.swizzle
 
+    @property
+    def begins(self) -> int:
+        """Bytes on a multiple of which such a buffer starts: its boundary, and 128 for TMA (PTX ISA, cp.async.bulk.tensor). Triton
+        starts every buffer of this layout there."""
+        return max(128, self.boundary)
+
     def __str__(self) -> str:
         return f"nvmma({self.swizzle}-byte swizzle, {self.element_bits}-bit{', transposed' if self.transposed else ''})"
 

@@ -1,12 +1,12 @@
-"""Tensor descriptors made in a kernel whose extents or strides are known and cannot be.
+"""Tensor descriptors made in a kernel whose extents or strides are known and cannot be, and copies that begin where none can.
 
 Input: a program and its target. Output: nothing, or a `KernelError` with the line and the extent or stride. For
 example:
 
     tl.make_tensor_descriptor(p, [m, n], [n + 1, 1], ..)      refused for n = 64 and bf16: 130 bytes are no multiple of 16
 
-On the GPU nothing checks them: a stride that is no multiple of 16 bytes makes TMA fault, or read elsewhere. A number
-that is known only at run time is left to the simulator and the author.
+On the GPU nothing checks them: a stride that is no multiple of 16 bytes makes TMA fault, or read elsewhere, and so does a last
+offset. A number that is known only at run time is left to the simulator and the author.
 """
 
 from __future__ import annotations
@@ -15,14 +15,21 @@ from ..analysis import Uses, constant_of, uses_of
 from ..errors import KernelError
 from ..ir import Op, Program
 from ..target import Target
-from ..tensor_map import extent_problem, stride_problem
+from ..tensor_map import begin_problem, extent_problem, stride_problem
 
 
 def check_descriptors(program: Program, target: Target) -> None:
-    """Raise `KernelError` for the first descriptor with a constant that TMA cannot take."""
+    """Raise `KernelError` for the first descriptor with a constant that TMA cannot take, and for the first copy."""
+    if not target.has("tma"):
+        return
     uses = uses_of(program)
-    for op in program.where(lambda row: {"base", "shape", "strides"} <= row.places.keys()) if target.has("tma") else ():
+    for op in program.where(lambda row: {"base", "shape", "strides"} <= row.places.keys()):
         _check(uses, op, op.base, op.shape, op.strides)
+    for op in program.where(lambda row: {"descriptor", "offsets"} <= row.places.keys()):
+        begin = constant_of(uses, op.offsets[-1])
+        problem = begin_problem(begin, op.descriptor.type.element.bytes) if begin is not None else None
+        if problem:
+            raise KernelError(f"{op.row.word or op.name}: {problem[0]}.", op.site, hint=f"{problem[1]}.")
 
 
 def _check(uses: Uses, op: Op, base, shape, strides) -> None:

@@ -28,7 +28,7 @@ def local_alloc(emitter: Emitter, op: Op):
     shape = (type_.count, *type_.shape) if type_.count else type_.shape
     array = emitter.types.buffer(type_.element, shape, lifted(layout, len(type_.shape)))
     alignment = emitter.layouts.alignments.get(op.result, 0)
-    if alignment > getattr(layout, "boundary", 0):
+    if alignment > getattr(layout, "begins", 0):
         return emitter.builder.create_memdesc_reinterpret(array, bytes_for(emitter, type_.bytes, alignment))
     return emitter.allocate(array)
 

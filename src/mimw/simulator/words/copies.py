@@ -18,6 +18,7 @@ from ...costs.abstract import COPY_LATENCY, TMA_LATENCY, transfer
 from ...errors import SimulatorMisuse, fail
 from ...ir import Op
 from ...memory_model import ASYNC
+from ...tensor_map import begin_problem
 from ..machine.operands import enabled, offsets_of
 from ..machine.table import handles
 from ..machine.tasks import InFlight, Task, Wait
@@ -34,7 +35,10 @@ def issue(task: Task, op: Op, kind: str, unit: str, size: int, latency: float, l
     return machine.start(InFlight(kind, task, op, start + duration + latency, land, **fields))
 
 
-def check_shape(task: Task, op: Op, descriptor, view) -> None:
+def check_block(task: Task, op: Op, descriptor, offsets: list[int], view) -> None:
+    """Refuse a block that is not the view's, and one that begins where TMA cannot."""
+    if problem := begin_problem(offsets[-1], descriptor.dtype.itemsize):
+        raise fail(SimulatorMisuse, task, op, f"{op.row.word or op.name}: {problem[0]}", hint=problem[1])
     block, shape = tuple(descriptor.block), tuple(view.data.shape)
     if block[len(block) - len(shape):] != shape or prod(block) != prod(shape):
         raise fail(SimulatorMisuse, task, op, f"the descriptor's block is {tuple(descriptor.block)} and {view.name} is "
@@ -47,7 +51,7 @@ def tma_load(task, op):
         return
     descriptor, offsets, view = task.env[op.descriptor], offsets_of(task, op, op.offsets), task.env[op.buffer]
     barrier = single(task, op, op.barrier)
-    check_shape(task, op, descriptor, view)
+    check_block(task, op, descriptor, offsets, view)
     size = view.data.nbytes
 
     def land(copy: InFlight) -> None:
@@ -65,7 +69,7 @@ def tma_load(task, op):
 @handles("tma_fetch", switches=True)
 def tma_fetch(task, op):
     descriptor, offsets, view = task.env[op.descriptor], offsets_of(task, op, op.offsets), task.env[op.buffer]
-    check_shape(task, op, descriptor, view)
+    check_block(task, op, descriptor, offsets, view)
     descriptor.touch(task, op, task.machine.memory, offsets, write=False)
     view.touch(task, op, write=True, proxy=ASYNC)
     view.write(descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
@@ -75,7 +79,7 @@ def tma_fetch(task, op):
 def tma_store(task, op):
     descriptor, offsets, view = task.env[op.descriptor], offsets_of(task, op, op.offsets), task.env[op.buffer]
     reduce = op.reduce or ""
-    check_shape(task, op, descriptor, view)
+    check_block(task, op, descriptor, offsets, view)
 
     def land(copy: InFlight) -> None:
         descriptor.write(task.machine.memory, offsets, view.data.reshape(descriptor.block), reduce, task, op)

@@ -25,7 +25,7 @@ from ..memory.mbarriers import single
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.values import numpy_type
 from ..memory.views import View
-from .copies import check_shape, issue
+from .copies import check_block, issue
 from .tensor_memory import GROUP, by_its_barriers, check_queued, last, left_of, queued
 
 
@@ -114,7 +114,7 @@ def tma_load_pair_multicast(task, op):
 def _load(task, op, kind: str, into: list[tuple[Cta | None, View]]) -> None:
     """A copy into each view, of other CTAs if they are named, that completes its bytes on the barrier of its pair's even CTA."""
     descriptor, offsets, barrier = task.env[op.descriptor], offsets_of(task, op, op.offsets), single(task, op, op.barrier)
-    check_shape(task, op, descriptor, task.env[op.buffer])
+    check_block(task, op, descriptor, offsets, task.env[op.buffer])
     for cta, view in into:
         rank = task.cta.rank if cta is None else cta.rank
         leader = peer(task, op, rank - rank % 2)

@@ -23,7 +23,7 @@ from ..machine.tasks import Cta, InFlight, Task
 from ..memory.mbarriers import Mbarrier, single
 from ..memory.peers import barrier_of, check_there, peer, view_of
 from ..memory.views import View
-from .copies import check_shape, issue
+from .copies import check_block, issue
 
 
 def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view: View, barrier: Mbarrier, tile,
@@ -103,7 +103,7 @@ def tma_load_multicast(task, op):
         return
     descriptor, offsets = task.env[op.descriptor], offsets_of(task, op, op.offsets)
     barrier, view = single(task, op, op.barrier), task.env[op.buffer]
-    check_shape(task, op, descriptor, view)
+    check_block(task, op, descriptor, offsets, view)
     for rank in sorted({position(task, op, target) for target in op.targets}):
         cta = peer(task, op, rank)
         copy = _start(task, op, "multicast TMA load", "TMA", TMA_LATENCY, cta, view_of(cta, view, task, op),
