@@ -4,7 +4,7 @@ them.
 Input: M, N, K and the bytes of an input element. Output: a `Configuration`, whose `meta` gives the kernel's
 compile-time arguments. For example:
 
-    chosen = configuration(4096, 4096, 4096)    Configuration(bm=128, bn=128, group_m=16, stages=6, ping_pong=True, ...)
+    chosen = configuration(4096, 4096, 4096)    Configuration(bm=128, bn=128, group_m=8, stages=6, ping_pong=True, ...)
     chosen.meta(2, 2, False)                    {"BM": 128, "BN": 128, "BK": 64, "STAGES": 6, "PIECES": 2, ...}
 """
 
