@@ -22,28 +22,14 @@ from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm import Configuration
 from mimw.kernels.norm.configs import as_row
 from mimw.testing.benchmark import Row, alternate
+from mimw.tuning.graphs import CALLS, graphed
 
 from .driver import RESULTS, command, some_of
 from .gpu import keep, parsed, row_of, summary, torch, tried, write_configurations
 
 SHAPES = {"LN1": (4, 16384), "LN2": (4, 32768), "LN3": (4, 65536), "LN4": (1152, 16384), "LN5": (1152, 32768),
           "LN6": (1152, 65536), "LN7": (1152, 131072)}
-CALLS = 10
 EPS = 1e-5
-
-
-def graphed(run):
-    """CALLS calls as a graph: its replay."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(CALLS):
-            run()
-    return graph.replay
 
 
 def by_torch(kind: str, x, w, b):

@@ -16,6 +16,7 @@ from itertools import product
 from mimw.kernels import topk
 from mimw.kernels.topk import Configuration
 from mimw.testing.benchmark import Row, alternate
+from mimw.tuning.graphs import graphed
 
 from .driver import RESULTS, command, some_of
 from .gpu import keep, parsed, row_of, summary, torch, tried
@@ -41,20 +42,6 @@ def check(x, values, indices) -> None:
         raise AssertionError(f"wrong top {values.shape[1]} of {tuple(x.shape)} {x.dtype}")
 
 
-def graphed(run) -> torch.cuda.CUDAGraph:
-    """CALLS calls as a graph."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(CALLS):
-            run()
-    return graph
-
-
 def measure(size, chosen: Configuration | None = None, at_least_ms: float = 200.0) -> Row:
     """One row, checked."""
     dtype, m, n, k = size
@@ -63,12 +50,12 @@ def measure(size, chosen: Configuration | None = None, at_least_ms: float = 200.
     sorted_values, sorted_indices = torch.empty_like(values), indices.long()
     grid, args, meta = topk.arguments(x, values, indices, chosen)
     launch = topk.kernel[grid]
-    ours = graphed(lambda: launch(*args, **meta))
-    baseline = graphed(lambda: torch.topk(x, k, out=(sorted_values, sorted_indices)))
+    ours = graphed(lambda: launch(*args, **meta), CALLS)
+    baseline = graphed(lambda: torch.topk(x, k, out=(sorted_values, sorted_indices)), CALLS)
     values.fill_(float("nan")), indices.fill_(-1)
-    ours.replay()
+    ours()
     check(x, values, indices)
-    times = {name: time / CALLS for name, time in alternate({"mimw": ours.replay, "torch": baseline.replay}, at_least_ms).items()}
+    times = {name: time / CALLS for name, time in alternate({"mimw": ours, "torch": baseline}, at_least_ms).items()}
     return row_of(f"topk-{dtype}", dict(M=m, N=n, K=k), vars(chosen or topk.configuration(n)), times, 0.0,
                   "uniform" if dtype == "fp16" else "standard normal")
 

@@ -13,8 +13,7 @@ from ..analysis import constant_of, uses_of
 from ..errors import KernelError
 from ..ir import Op, Program
 from ..target import Target
-
-_UNIT = 16  # bytes: of the first column in a copy of picked rows
+from ..tensor_map import ROW_BYTES
 
 
 def check_rows(program: Program, target: Target) -> None:
@@ -28,10 +27,10 @@ def check_rows(program: Program, target: Target) -> None:
 
 def _check(op: Op, column: int) -> None:
     size = op.descriptor.type.element.bytes
-    if column * size % _UNIT:
+    if column * size % ROW_BYTES:
         raise KernelError(f"{op.row.word} begins at column {column}: {column} elements x {size} bytes = {column * size} bytes, and "
-                          f"TMA copies picked rows from multiples of {_UNIT} bytes on.", op.site,
-                          hint=f"begin at a multiple of {_UNIT // size} columns.")
+                          f"TMA copies picked rows from multiples of {ROW_BYTES} bytes on.", op.site,
+                          hint=f"begin at a multiple of {ROW_BYTES // size} columns.")
     if column < 0 and op.row.copy == "out":
         raise KernelError(f"{op.row.word} begins at column {column}, and TMA scatters to no negative columns.", op.site,
                           hint="begin inside of the tensor.")

@@ -13,8 +13,8 @@ from collections.abc import Callable
 CALLS = 10
 
 
-def graphed(run: Callable) -> Callable[[], None]:
-    """CALLS calls as a graph: its replay."""
+def graphed(run: Callable, calls: int = CALLS) -> Callable[[], None]:
+    """So many calls as a graph: its replay."""
     import torch
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -23,6 +23,6 @@ def graphed(run: Callable) -> Callable[[], None]:
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(CALLS):
+        for _ in range(calls):
             run()
     return graph.replay

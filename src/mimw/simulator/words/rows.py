@@ -14,13 +14,12 @@ import numpy as np
 from ...costs.abstract import TMA_LATENCY
 from ...errors import DataRace, OutOfBounds, SimulatorMisuse, fail
 from ...memory_model import ASYNC
+from ...tensor_map import ROW_BYTES
 from ..machine.operands import enabled
 from ..machine.table import handles
 from ..machine.tasks import InFlight
 from ..memory.mbarriers import single
 from .copies import issue
-
-_UNIT = 16      # bytes of which the first column is a multiple: a copy of picked rows with another one is an illegal instruction
 
 
 class Picked:
@@ -32,10 +31,10 @@ class Picked:
         self.numbers = [int(row) for row in task.read(op.rows, op)]
         self.block = (1, self.descriptor.block[-1])
         size = self.descriptor.dtype.itemsize
-        if self.column * size % _UNIT:
+        if self.column * size % ROW_BYTES:
             raise fail(SimulatorMisuse, task, op, f"the first column is {self.column}, {self.column} elements x {size} bytes = "
-                       f"{self.column * size} bytes, and TMA copies picked rows from multiples of {_UNIT} bytes on",
-                       hint=f"begin at a multiple of {_UNIT // size} columns")
+                       f"{self.column * size} bytes, and TMA copies picked rows from multiples of {ROW_BYTES} bytes on",
+                       hint=f"begin at a multiple of {ROW_BYTES // size} columns")
 
     @property
     def shape(self) -> tuple[int, int]:
