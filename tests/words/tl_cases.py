@@ -208,7 +208,7 @@ def reshape_permute_trans(x, y, z, w):
     tile = tl.load(x + tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :])
     at = tl.arange(0, 512)
     tl.store(y + at, tile.reshape(2, 8, 32).permute(1, 2, 0).reshape(512))
-    tl.store(z + at, tl.ravel(tl.trans(tile)))
+    tl.store(z + at, tl.ravel(tl.permute(tl.trans(tl.trans(tile)), (1, 0))))
     tl.store(w + at, tl.view(tile, [512]))
 
 

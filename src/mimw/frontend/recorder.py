@@ -18,6 +18,7 @@ import re
 from ..ir import OPS, UNKNOWN, Descriptor, LaunchFacts, Pointer, Program, Scalar, Site, Task, Tensor, Type
 from ..ir.ops import result_types
 from ..ir.recording import Recording
+from ..triton_port.codegen import triton_tuple
 from .drafts import DraftBlock, DraftOp, DraftRegion, Handle, Location
 from .freeze import Freezer
 
@@ -129,7 +130,7 @@ class Recorder(Recording):
 
     def record(self, name: str, *args, regions: int = 0, **attrs) -> DraftOp:
         """Record one op of the table, with None for the operands that are left out; the type rule gives its results."""
-        args = tuple(tuple(arg) if isinstance(arg, list) else arg for arg in args)
+        args = tuple(_row(arg) if isinstance(arg, _ROWS) else arg for arg in args)
         args += (None, ) * (len(OPS[name].operands) - len(args))
         return self.insert(DraftOp(name, args, result_types(name, args, attrs), self.site, attrs, regions))
 
@@ -269,6 +270,14 @@ class Recorder(Recording):
 
 def _element(type_: Type) -> Type:
     return type_.element if isinstance(type_, Tensor) else type_
+
+
+_ROWS = (list, triton_tuple)
+
+
+def _row(values) -> tuple:
+    """A list of Triton's semantic, or the tuple that the author wrote (`tl.permute(x, (1, 0))`), whose numbers are constexprs."""
+    return tuple(map(_plain, values))
 
 
 def _plain(value):
