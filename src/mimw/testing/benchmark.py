@@ -22,6 +22,7 @@ from typing import Any
 _WARM_UPS = 2
 _AT_LEAST_MS = 200.0
 _FLUSH_BYTES = 256 << 20
+_AHEAD = 4      # rounds that are launched before the GPU is waited for: so the host is ahead of it, and its time is in no figure
 _PACKAGES = ("mimw", "triton", "torch")
 
 
@@ -53,7 +54,8 @@ class Row:
 def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = _AT_LEAST_MS) -> dict[str, float]:
     """Median microseconds of each candidate, called in turn until each has run for `at_least_ms`.
 
-    Every call starts with a cold L2 and is timed by CUDA events on the current stream; two warm-up rounds come first.
+    Every call starts with a cold L2 and is timed by CUDA events on the current stream; two warm-up rounds come first. A round
+    begins with another candidate than the one before it: the first call after a wait shows what its launch takes on the host.
     """
     import torch
 
@@ -62,15 +64,18 @@ def alternate(candidates: Mapping[str, Callable[[], Any]], at_least_ms: float = 
     for _ in range(_WARM_UPS):
         for run in candidates.values():
             run()
+    order = list(candidates.items())
     while min(map(sum, times.values())) < at_least_ms:
         events = []
-        for name, run in candidates.items():
-            flush.zero_()
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            run()
-            end.record()
-            events.append((name, start, end))
+        for _ in range(_AHEAD):
+            for name, run in order:
+                flush.zero_()
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start.record()
+                run()
+                end.record()
+                events.append((name, start, end))
+            order.append(order.pop(0))
         torch.cuda.synchronize()
         for name, start, end in events:
             times[name].append(start.elapsed_time(end))
