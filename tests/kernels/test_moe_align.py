@@ -93,7 +93,7 @@ def test_machine_code(form):
     launched = kernel.grid_form if form == "grid" else kernel.cluster_form
     pointers = ["ids_ptr", "sorted_ptr", "experts_ptr", "total_ptr"] + ["counters_ptr"] * (form == "grid")
     signature = {name: "*i32" for name in pointers} | {"numel": "i32", "length": "i32"}
-    constants = dict(E=64, BS=16, BLOCK=1024, ONE_TILE=True)
+    constants = dict(E=64, BS=16, BLOCK=1024, ONE_TILE=True, places_ptr=None)
     constants |= dict(mesh=kernel.GRID) if form == "grid" else dict(mesh=kernel.CLUSTER, PULL=form == "pull")
     stages = compile_kernel(launched, signature, constants, target="sm_90a", options={"num_warps": 8}).stages
     ptx = stages["ptx"]
@@ -107,7 +107,7 @@ def test_machine_code(form):
 @pytest.mark.parametrize("change, text", [
     (dict(num_experts=1025), "num_experts is 1025"),
     (dict(block_size=0), "block_size is 0"),
-    (dict(topk_ids=np.zeros(10, np.int64)), "topk_ids is int64"),
+    (dict(topk_ids=np.zeros(10, np.int16)), "topk_ids is int16"),
     (dict(topk_ids=np.zeros(20, np.int32)[::2]), "topk_ids is not contiguous"),
     (dict(sorted_token_ids=np.zeros(10, np.int32)), r"sorted_token_ids has the shape \(10,\)"),
     (dict(expert_ids=np.zeros(10, np.uint32)), "expert_ids is uint32"),

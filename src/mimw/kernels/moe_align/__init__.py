@@ -10,7 +10,7 @@ use:
 
 from __future__ import annotations
 
-from ..checks import of_rank, on_one_gpu, persistent
+from ..checks import of_rank, on_one_gpu, persistent, type_name
 from .configs import Configuration, configuration
 from .kernel import CLUSTER, GRID, cluster_form, grid_form
 
@@ -26,10 +26,10 @@ def outputs(numel: int, num_experts: int, block_size: int) -> tuple[int, int, in
 
 
 def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, counters, num_experts: int, block_size: int,
-              sms: int, chosen: Configuration | None = None):
+              sms: int, chosen: Configuration | None = None, places=None):
     """(kernel, grid, args, meta) of the one launch that fills the three outputs.
 
-    args:      topk_ids             int32, contiguous, values in [0, num_experts); seen as one list of tokens
+    args:      topk_ids             int32 or int64, contiguous, values in [0, num_experts); seen as one list of tokens
                sorted_token_ids     int32; becomes, expert after expert, the numbers of its tokens (in any order), filled up to
                                     whole blocks, and to its end, with the number of tokens
                expert_ids           int32; becomes the expert of each block, 0 behind the last
@@ -37,6 +37,7 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
                counters             int32[num_experts], scratch, with any contents; the grid form's
                sms                  how many SMs the grid form may fill
                chosen               by default the measured configuration of the nearest problem
+               places               (opt) int32, of as many elements as topk_ids; becomes where in sorted_token_ids each token is
     errors:    ValueError where a size or type does not fit, with the numbers
     """
     numel = 1
@@ -49,9 +50,11 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
     needed = dict(zip(("sorted_token_ids", "expert_ids", "num_tokens_post_pad"), outputs(numel, num_experts, block_size)))
     given = dict(topk_ids=topk_ids, sorted_token_ids=sorted_token_ids, expert_ids=expert_ids,
                  num_tokens_post_pad=num_tokens_post_pad, counters=counters)
+    if places is not None:
+        needed["places"], given["places"] = numel, places
     for name, array in given.items():
-        if not str(array.dtype).endswith("int32") or "uint" in str(array.dtype):
-            raise ValueError(f"{name} is {array.dtype}; all arrays are int32")
+        if type_name(array) != "int32" and (name, type_name(array)) != ("topk_ids", "int64"):
+            raise ValueError(f"{name} is {array.dtype}; all arrays are int32, and topk_ids may be int64")
         if not _contiguous(array):
             raise ValueError(f"{name} is not contiguous")
         if name in needed and tuple(array.shape) != (needed[name], ):
@@ -66,8 +69,8 @@ def arguments(topk_ids, sorted_token_ids, expert_ids, num_tokens_post_pad, count
                 num_warps=chosen.num_warps)
     outs, length = (sorted_token_ids, expert_ids, num_tokens_post_pad), needed["sorted_token_ids"]
     if chosen.form == "cluster":
-        return cluster_form, (1, ), (topk_ids, *outs, numel, length), {**meta, "PULL": chosen.pull, "mesh": CLUSTER}
-    return grid_form, (programs, ), (topk_ids, *outs, counters, numel, length), {**meta, "mesh": GRID}
+        return cluster_form, (1, ), (topk_ids, *outs, numel, length, places), {**meta, "PULL": chosen.pull, "mesh": CLUSTER}
+    return grid_form, (programs, ), (topk_ids, *outs, counters, numel, length, places), {**meta, "mesh": GRID}
 
 
 def _check_numbers(num_experts, block_size) -> None:

@@ -1,8 +1,8 @@
 """Sort the tokens of a mixture of experts by expert, each expert's list padded to whole blocks: one launch, in two
 forms.
 
-Input: the expert of each token. Output: sorted token numbers, the expert of each block, and the length in use. For
-example, for three tokens and BS = 2:
+Input: the expert of each token. Output: sorted token numbers, the expert of each block, the length in use, and, where
+`places_ptr` is given, the place of each token among the sorted. For example, for three tokens and BS = 2:
 
     ids 0 2 0          tokens 0 2 1 3 (3 is the sentinel), the blocks' experts 0 2, and 4, the length in use
 
@@ -33,15 +33,18 @@ CLUSTER = tle.device_mesh({"cluster": 8})
 def count(ids_ptr, numel, counts, first, BLOCK: tl.constexpr):
     """Add one tile of tokens to `counts`; (their experts, what each token found counted of its own expert)."""
     at = first + tl.arange(0, BLOCK)
-    ids = tl.load(ids_ptr + at, mask=at < numel, other=0)
+    ids = tl.load(ids_ptr + at, mask=at < numel, other=0).to(tl.int32)
     return ids, tl.atomic_add(tle.gpu.local_ptr(counts, (ids, )), 1, mask=at < numel)
 
 
 @mimw.jit
-def place(ids, position, first, numel, sorted_ptr, experts_ptr, BS: tl.constexpr, BLOCK: tl.constexpr):
-    """Write one tile of tokens to its positions, and the expert of each block that one of them begins."""
+def place(ids, position, first, numel, sorted_ptr, experts_ptr, places_ptr, BS: tl.constexpr, BLOCK: tl.constexpr):
+    """Write one tile of tokens to its positions, its positions if somebody wants them, and the expert of each block that one of
+    the tokens begins."""
     at = first + tl.arange(0, BLOCK)
     tl.store(sorted_ptr + position, at, mask=at < numel)
+    if places_ptr is not None:
+        tl.store(places_ptr + at, position, mask=at < numel)
     tl.store(experts_ptr + position // BS, ids, mask=(at < numel) & (position % BS == 0))
 
 
@@ -70,8 +73,8 @@ def count_all(ids_ptr, numel, counts, me, programs, BLOCK: tl.constexpr, ONE_TIL
 
 
 @mimw.jit
-def write_all(ids, rank, counts, before, places, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length,
-              BS: tl.constexpr, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr):
+def write_all(ids, rank, counts, before, places, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, places_ptr, numel,
+              length, BS: tl.constexpr, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr):
     """All outputs, from `counts` of all programs and `before` of those before this one; `places` is room in shared memory."""
     padded = tl.cdiv(counts, BS) * BS
     starts, total = tle.cumsum(padded)
@@ -80,19 +83,19 @@ def write_all(ids, rank, counts, before, places, me, programs, ids_ptr, sorted_p
         first = me * BLOCK
         inside = first + tl.arange(0, BLOCK) < numel
         position = tl.load(tle.gpu.local_ptr(places, (ids, )), mask=inside, other=0) + rank
-        place(ids, position, first, numel, sorted_ptr, experts_ptr, BS, BLOCK)
+        place(ids, position, first, numel, sorted_ptr, experts_ptr, places_ptr, BS, BLOCK)
     else:
         for first in range(me * BLOCK, numel, programs * BLOCK):
             tile, position = count(ids_ptr, numel, places, first, BLOCK)
-            place(tile, position, first, numel, sorted_ptr, experts_ptr, BS, BLOCK)
+            place(tile, position, first, numel, sorted_ptr, experts_ptr, places_ptr, BS, BLOCK)
     pad(starts, counts, padded, total, me, programs, numel, sorted_ptr, experts_ptr, length, BS, BLOCK)
     if me == 0:
         tl.store(total_ptr, total)
 
 
 @mimw.jit
-def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, length, E: tl.constexpr, BS: tl.constexpr,
-              BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, mesh: tl.constexpr):
+def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, length, places_ptr, E: tl.constexpr,
+              BS: tl.constexpr, BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, mesh: tl.constexpr):
     """Program p takes the tiles p, p + programs, ...; `counters_ptr` is room for E numbers, whatever they are."""
     BINS: tl.constexpr = triton.next_power_of_2(E)
     me, programs = tl.program_id(0), tl.num_programs(0)
@@ -106,12 +109,12 @@ def grid_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, counters_ptr, numel, 
     before = tl.atomic_add(counters_ptr + expert, tl.load(tle.gpu.local_ptr(mine)), mask=expert < E, sem="relaxed")
     tle.distributed_barrier(mesh)  # the counters are complete
     counts = tl.load(counters_ptr + expert, mask=expert < E, other=0, cache_modifier=".cg")
-    write_all(ids, rank, counts, before, mine, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, BS, BLOCK,
-              ONE_TILE)
+    write_all(ids, rank, counts, before, mine, me, programs, ids_ptr, sorted_ptr, experts_ptr, total_ptr, places_ptr, numel, length,
+              BS, BLOCK, ONE_TILE)
 
 
 @mimw.jit
-def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, E: tl.constexpr, BS: tl.constexpr,
+def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, places_ptr, E: tl.constexpr, BS: tl.constexpr,
                  BLOCK: tl.constexpr, ONE_TILE: tl.constexpr, PULL: tl.constexpr, mesh: tl.constexpr):
     """The same by one cluster, through each other's shared memory."""
     BINS: tl.constexpr = triton.next_power_of_2(E)
@@ -136,5 +139,5 @@ def cluster_form(ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, E: 
         tle.distributed_barrier(mesh)
         counts = tl.load(counters)
         places = mine
-    write_all(ids, rank, counts, before, places, me, SIZE, ids_ptr, sorted_ptr, experts_ptr, total_ptr, numel, length, BS, BLOCK,
-              ONE_TILE)
+    write_all(ids, rank, counts, before, places, me, SIZE, ids_ptr, sorted_ptr, experts_ptr, total_ptr, places_ptr, numel, length,
+              BS, BLOCK, ONE_TILE)

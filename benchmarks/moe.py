@@ -1,0 +1,167 @@
+"""A mixture of experts forward, as one call, against the best of torch and of stock Triton, on one GPU.
+
+    python -m benchmarks.moe                            three models, 1 to 16384 tokens, bf16
+    python -m benchmarks.moe qwen-1 mixtral-4096        some of them
+    python -m benchmarks.moe qwen-64 --set bm=32 load_warps=0        another configuration than the library's
+    python -m benchmarks.moe qwen-64 --tune             search configurations, by `mimw tune`
+
+Tokens, weights and a router's scores are standard normal; experts are the top k of the scores, and weights their softmax. Each side
+is a CUDA graph of one call, replayed in turn with a cold L2 (`mimw.testing.benchmark.alternate`). The best of each kind counts:
+
+    torch    sort, index_select, torch._grouped_mm, silu and mul, torch._grouped_mm, then index_add or a gather and a sum
+    triton   a stock Triton mixture (plain_moe.py) with the best of its usual cuts; its four launches of alignment included
+
+The result is checked against fp64 on some tokens, and the baselines' against it on all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mimw.kernels import moe
+from mimw.kernels.moe import Configuration
+from mimw.testing.benchmark import Row, alternate
+from mimw.tuning.graphs import graphed
+
+from . import plain_moe
+from .driver import RESULTS, command, search, some_of
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
+
+# experts, k, hidden, inner
+MODELS = {"mixtral": (8, 2, 4096, 14336), "deepseek": (256, 8, 7168, 2048), "qwen": (128, 8, 2048, 768)}
+TOKENS = (1, 16, 64, 512, 4096, 16384)
+CASES = {f"{model}-{tokens}": (tokens, *MODELS[model]) for model in MODELS for tokens in TOKENS}
+ALLOWED = 8e-3      # relative to the norm: three roundings to bf16 of 2^-9 each, two of them inside of sums
+
+
+def weights_of(model: str):
+    """(gate_up, down), such that outputs are about 1."""
+    experts, _, hidden, inner = MODELS[model]
+    torch.manual_seed(1)
+    draw = lambda *shape: torch.randn(shape, device="cuda", dtype=torch.bfloat16).mul_(shape[-1] ** -0.5)  # noqa: E731
+    return draw(experts, 2 * inner, hidden), draw(experts, hidden, inner)
+
+
+def tokens_of(tokens: int, experts: int, k: int, hidden: int):
+    """(x, ids, weights) of the top k of random scores."""
+    torch.manual_seed(0)
+    scores = torch.randn(tokens, experts, device="cuda")
+    best = scores.topk(k)
+    return torch.randn(tokens, hidden, device="cuda", dtype=torch.bfloat16), best.indices.int(), best.values.softmax(1)
+
+
+def by_torch(x, gate_up, down, ids, weights, adds: bool):
+    """The mixture by torch's grouped products; nothing waits for the device."""
+    experts, k = gate_up.shape[0], ids.shape[1]
+    found, order = ids.flatten().long().sort()
+    ends = torch.zeros(experts, dtype=torch.int64, device="cuda").scatter_add_(0, found, torch.ones_like(found)).cumsum(0).int()
+    tokens = order // k
+    gate, up = torch._grouped_mm(x.index_select(0, tokens), gate_up.mT, offs=ends).chunk(2, 1)
+    y = torch._grouped_mm(torch.nn.functional.silu(gate) * up, down.mT, offs=ends)
+    if adds:
+        return torch.zeros_like(x).index_add_(0, tokens, y * weights.flatten()[order].to(y.dtype)[:, None])
+    back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device="cuda"))
+    return torch.bmm(weights.to(y.dtype)[:, None], y.index_select(0, back).view(*ids.shape, -1))[:, 0]
+
+
+def check(out, x, gate_up, down, ids, weights) -> float:
+    """The error of `out` on some tokens against fp64; an AssertionError if it is too large."""
+    some = torch.randperm(x.shape[0], device="cuda")[:4].tolist()
+    exact = torch.zeros(len(some), x.shape[1], dtype=torch.float64, device="cuda")
+    for row, token in enumerate(some):
+        for expert, weight in zip(ids[token].tolist(), weights[token].double()):
+            gate, up = (gate_up[expert].double() @ x[token].double()).chunk(2)
+            exact[row] += weight * (down[expert].double() @ (torch.nn.functional.silu(gate) * up))
+    error = ((out[some].double() - exact).norm() / exact.norm()).item()
+    if not error < ALLOWED:
+        raise AssertionError(f"wrong: error {error:.2e} against fp64 on tokens {some} ({ALLOWED:.1e})")
+    return error
+
+
+def ours(x, gate_up, down, ids, weights, chosen: Configuration | None):
+    """(a call without arguments that fills `out`, out)."""
+    out = torch.empty_like(x)
+    shapes = moe.room_for(*ids.shape, gate_up.shape[0], down.shape[2], x.shape[1], chosen)
+    room = {name: torch.empty(shape, dtype=x.dtype if name in ("inner", "rows") else torch.int32, device="cuda")
+            for name, shape in shapes.items()}
+    ready = [(kernel[grid], args, meta) for kernel, grid, args, meta in
+             moe.launches(x, gate_up, down, ids, weights, out, room, multiprocessors(), chosen)]
+
+    def run():
+        for launch, args, meta in ready:
+            launch(*args, **meta)
+        return out
+
+    return run, out
+
+
+def measure(name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, matrices=None) -> Row:
+    """One row, checked."""
+    tokens, experts, k, hidden, inner = CASES[name]
+    x, ids, weights = tokens_of(tokens, experts, k, hidden)
+    given = x, *(matrices or weights_of(name.partition("-")[0])), ids, weights
+    run, out = ours(*given, chosen)
+    run()
+    error = check(out, *given)
+    calls = {"torch, index_add": lambda: by_torch(*given, True), "torch, gather": lambda: by_torch(*given, False)}
+    calls |= {f"triton {cut}": plain_moe.launcher(*given, cut) for cut in plain_moe.cuts(tokens * k, experts)}
+    for call, baseline in list(calls.items()):
+        far = ((baseline() - out).float().norm() / out.float().norm()).item()
+        if not far < 2 * ALLOWED:
+            raise AssertionError(f"{call} is {far:.2e} away from ours")
+    times = alternate({"mimw": graphed(run, 1), **{call: graphed(one, 1) for call, one in calls.items()}}, at_least_ms)
+    best = {kind: min(time for call, time in times.items() if call.startswith(kind)) for kind in ("mimw", "torch", "triton")}
+    shape = dict(tokens=tokens, experts=experts, k=k, hidden=hidden, inner=inner)
+    return row_of(f"moe-{name}", shape, vars(chosen or moe.configuration(tokens * k, experts)), best, error, "standard normal")
+
+
+def line(row: Row) -> str:
+    """A row for people: rates count the products, and the bytes of all weights that are read, each once."""
+    shape, used = row.shape, row.configuration
+    rows, matrix = shape["tokens"] * shape["k"], 3 * shape["hidden"] * shape["inner"]
+    read = shape["experts"] * (1 - (1 - shape["k"] / shape["experts"]) ** shape["tokens"])
+    ratios = row.ratios()
+    return (f"{row.name:<20} {row.microseconds:9.1f} us {2 * rows * matrix / row.microseconds / 1e6:5.0f} TFLOP/s "
+            f"{2 * read * matrix / row.microseconds / 1e3:5.0f} GB/s  "
+            f"torch {ratios['torch']:5.2f}  triton {ratios['triton']:5.2f}  error {row.error:.1e}  "
+            f"{used['bm']}x{used['bn']}, band {used['group_m']}, {'ping-pong' if used['ping_pong'] else 'cooperative'}, "
+            f"{'rows picked' if used['load_warps'] else 'rows copied'}")
+
+
+def shape_of(name: str) -> str:
+    """A case as `mimw tune` takes it."""
+    return "x".join(map(str, CASES[name]))
+
+
+def chosen_by(words: list[str], name: str) -> Configuration | None:
+    """The library's configuration with the fields that --set names changed."""
+    tokens, experts, k, *_ = CASES[name]
+    changes = {field: int(value) for field, value in (word.split("=") for word in words)}
+    return replace(moe.configuration(tokens * k, experts), **changes) if changes else None
+
+
+def main() -> None:
+    parser = command(__doc__, results=RESULTS / "moe.jsonl", tune=True, ms=200.0)
+    parser.add_argument("--set", nargs="*", default=[], help="fields of the configuration, as bm=64")
+    some_of(parser, "cases", CASES)
+    if parser.parse_known_args()[0].tune:       # before anything asks for the GPU: the search forks
+        options = parser.parse_args()
+        shapes = [shape_of(name) for name in options.cases or CASES]
+        raise SystemExit(search("moe", shapes, "bf16", options.results.parent, "--ms", str(options.ms)))
+    options = parsed(parser)
+    ratios, matrices, model = {"torch": [], "triton": []}, None, None
+    for name in options.cases or CASES:
+        if name.partition("-")[0] != model:
+            matrices, model = None, name.partition("-")[0]      # those of the last model go first
+            matrices = weights_of(model)
+        row = measure(name, chosen_by(options.set, name), options.ms, matrices)
+        keep(row, options.results)
+        print(line(row), flush=True)
+        for kind, found in ratios.items():
+            found.append(row.ratios()[kind])
+    for kind, found in ratios.items():
+        print(summary(found, {"torch": "the best of torch", "triton": "stock Triton"}[kind]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""A mixture of experts on Hopper: tokens sorted by expert, two products with SwiGLU between, a weighted sum; bf16, fp16, tf32.
+
+Input: tokens, the experts' weights, and the experts and weights of each token. Output: out (tokens, hidden). For example:
+
+    moe(x, gate_up, down, ids, weights)             on torch tensors of a GPU
+    launches(x, gate_up, down, ids, weights, out, room, programs)       [(kernel, grid, args, meta), ...] to launch or simulate
+    room_for(tokens, k, experts, inner, hidden)     (shape, type) of each array of `room`
+
+Nothing waits for the device: grids and rooms are those of the worst case, and the device says how many rows there are.
+"""
+
+from __future__ import annotations
+
+from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides, type_name
+from ..descriptors import described
+from ..moe_align import arguments as align_arguments
+from ..moe_align import outputs
+from .configs import Configuration, columns_of, configuration, product_meta
+from .kernel import expert_gemm as kernel
+from .rows import combine, spread
+
+TYPES = ("bfloat16", "float16", "float32")
+BLOCK = 1024                # columns of a token that one program spreads or sums
+
+__all__ = ["Configuration", "combine", "configuration", "kernel", "launches", "moe", "product", "room_for", "spread"]
+
+
+def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen: Configuration | None = None) -> dict:
+    """Name -> shape of what `launches` needs for work: the first five int32, the last two of x's type. What is in them does not
+    matter."""
+    bm, numel = (chosen or configuration(tokens * k, experts)).bm, tokens * k
+    length, blocks, total = outputs(numel, experts, bm)
+    rows = -(-min(numel * bm, length) // bm) * bm
+    return dict(tokens=(length, ), experts=(blocks, ), total=(total, ), places=(numel, ), counters=(experts, ),
+                inner=(rows, inner), rows=(rows, hidden))
+
+
+def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs: int, chosen: Configuration, gated: bool) -> tuple:
+    """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T). With `tokens` the rows of a are
+    picked: row tokens[r] // k. About `rows` rows are expected."""
+    count, picked = b.shape[0], tokens is not None
+    bn = columns_of(chosen, n, rows, count, programs, gated)
+    meta = product_meta(chosen, bn, a.dtype.itemsize, c.dtype.itemsize, gated, picked)
+    width = bn // 2 if gated else bn
+    share = chosen.bm if chosen.ping_pong else chosen.bm // chosen.consumers
+    args = (described(a, [1 if picked else chosen.bm, meta["BK"]]), described(b, [1, width, meta["BK"]]),
+            described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k)
+    tiles = c.shape[0] // chosen.bm * -(-n // width)
+    return kernel, (min(programs, tiles), ), args, {**meta, "num_warps": 4}
+
+
+def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, chosen: Configuration | None = None) -> list[tuple]:
+    """[(kernel, grid, args, meta), ...], one after the other, that compute
+    out[t] = sum over j of weights[t, j] down[e] (silu(gate[e] x[t]) up[e] x[t]), e = ids[t, j].
+
+    args:      x         (tokens, hidden), rows contiguous; bf16, fp16, or fp32, computed as tf32
+               gate_up   (experts, 2 inner, hidden) of x's type, rows contiguous: each expert's gate, then its up
+               down      (experts, hidden, inner) of x's type, rows contiguous
+               ids       (tokens, k), contiguous, int32 or int64, from 0 to experts - 1
+               weights   (tokens, k) of any type, any strides
+               out       (tokens, hidden) of any of x's types, contiguous
+               room      arrays as `room_for` says, by name
+               programs  one a multiprocessor
+    errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
+    """
+    of_rank(2, x=x, ids=ids, weights=weights, out=out)
+    of_rank(3, gate_up=gate_up, down=down)
+    programs = persistent(programs)
+    one_of(TYPES, x=x, gate_up=gate_up, down=down, out=out)
+    (tokens, hidden), (_, k), (experts, twice, _) = x.shape, ids.shape, gate_up.shape
+    inner = twice // 2
+    wanted = dict(gate_up=(experts, 2 * inner, hidden), down=(experts, hidden, inner), ids=(tokens, k), weights=(tokens, k),
+                  out=(tokens, hidden))
+    for (name, shape), array in zip(wanted.items(), (gate_up, down, ids, weights, out)):
+        if tuple(array.shape) != shape:
+            raise ValueError(f"x is {_by(x.shape)} and gate_up {_by(gate_up.shape)}, so {name} should be {_by(shape)}; it is "
+                             f"{_by(array.shape)}")
+        if name in ("gate_up", "down") and array.dtype != x.dtype:
+            raise ValueError(f"x is {x.dtype} and {name} {array.dtype}; both must be one type")
+    chosen = chosen or configuration(tokens * k, experts)
+    for name, shape in room_for(tokens, k, experts, inner, hidden, chosen).items():
+        if tuple(room[name].shape) != shape:
+            raise ValueError(f"room[{name!r}] is {_by(room[name].shape)}; it must be {_by(shape)}")
+    if any(type_name(room[name]) != type_name(x) for name in ("inner", "rows")):
+        raise ValueError(f"room['inner'] and room['rows'] must be of x's type, {x.dtype}")
+    rows_for_tma(x=x, gate_up=gate_up, down=down, **{"room['inner']": room["inner"], "out": out})
+    if strides(out)[0] != hidden and tokens > 1:
+        raise ValueError(f"out must be contiguous; its rows are {strides(out)[0]} elements apart for {hidden}")
+    lists, columns = [room[name] for name in ("tokens", "experts", "total")], -(-hidden // BLOCK)
+    align = align_arguments(ids, *lists, room["counters"], experts, chosen.bm, programs, places=room["places"])
+    before, given, picked = [], x, lists[0]
+    if not chosen.load_warps:
+        args = (x, room["places"], room["rows"], hidden, strides(x)[0])
+        before, given, picked = [(spread, (tokens, columns), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))], room["rows"], None
+    first = product(given, gate_up, room["inner"], picked, *lists[1:], k, inner, tokens * k, programs, chosen, True)
+    second = product(room["inner"], down, room["rows"], None, *lists[1:], k, hidden, tokens * k, programs, chosen, False)
+    args = (room["rows"], room["places"], weights, out, hidden, *strides(weights))
+    return [align, *before, first, second, (combine, (tokens, columns), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))]
+
+
+def _by(shape) -> str:
+    return " x ".join(map(str, shape))
+
+
+def moe(x, gate_up, down, ids, weights, out=None, chosen: Configuration | None = None):
+    """The mixture on the GPU that holds its tensors; arguments and errors as `launches`. `mimw.ops.moe` is its operator."""
+    import torch
+    on_one_gpu("moe", x=x, gate_up=gate_up, down=down, ids=ids, weights=weights, **({} if out is None else {"out": out}))
+    out = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
+    shapes = room_for(*ids.shape, gate_up.shape[0], gate_up.shape[1] // 2, x.shape[1], chosen)
+    room = {name: torch.empty(shape, dtype=x.dtype if name in ("inner", "rows") else torch.int32, device=x.device)
+            for name, shape in shapes.items()}
+    programs = torch.cuda.get_device_properties(x.device).multi_processor_count
+    for launched, grid, args, meta in launches(x, gate_up, down, ids, weights, out, room, programs, chosen):
+        launched[grid](*args, **meta)
+    return out

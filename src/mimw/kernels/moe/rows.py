@@ -1,0 +1,36 @@
+"""What goes before and behind the products of a mixture of experts: rows of tokens to their places, and back, weighted and summed.
+
+Input: rows, and the place of each of a token's TOP_K rows among those sorted by expert. Output: rows are written. For example:
+
+    spread[grid](x, places, rows, ...)              rows[places[t, j]] = x[t]
+    combine[grid](rows, places, weights, out, ...)  out[t] = sum over j of weights[t, j] rows[places[t, j]], in the order of j
+
+Both are plain Triton: a program has BLOCK columns of one token. Padding between the experts' rows is neither written nor read.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+
+@mimw.jit
+def spread(x_ptr, places_ptr, rows_ptr, WIDTH, x_row, TOP_K: tl.constexpr, BLOCK: tl.constexpr):
+    """Each token's row is read once, and written for each of its experts."""
+    token, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(x_ptr + token * x_row + at, mask=at < WIDTH)
+    for j in tl.static_range(TOP_K):
+        place = tl.load(places_ptr + token * TOP_K + j).to(tl.int64)
+        tl.store(rows_ptr + place * WIDTH + at, row, mask=at < WIDTH)
+
+
+@mimw.jit
+def combine(rows_ptr, places_ptr, weights_ptr, out_ptr, WIDTH, weights_row, weights_step, TOP_K: tl.constexpr, BLOCK: tl.constexpr):
+    """Sums in fp32, in one order: the result is the same, to the bit, every time."""
+    token, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    sums = tl.zeros([BLOCK], tl.float32)
+    for j in tl.static_range(TOP_K):
+        place = tl.load(places_ptr + token * TOP_K + j).to(tl.int64)
+        weight = tl.load(weights_ptr + token * weights_row + j * weights_step).to(tl.float32)
+        sums += weight * tl.load(rows_ptr + place * WIDTH + at, mask=at < WIDTH, other=0.0).to(tl.float32)
+    tl.store(out_ptr + token * WIDTH + at, sums.to(tlx.dtype_of(out_ptr)), mask=at < WIDTH)

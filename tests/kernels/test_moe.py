@@ -1,0 +1,134 @@
+"""The mixture of experts: blocks of all sizes, both schedules, rows picked and copied, types, and routing of all kinds."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mimw
+from mimw.kernels import moe
+from mimw.kernels.moe import Configuration
+from mimw.kernels.moe.configs import SHARED_BYTES, columns_of, configuration, product_meta
+
+TYPES = {"bf16": (ml_dtypes.bfloat16, 1e-2), "fp16": (np.float16, 2e-3), "tf32": (np.float32, 3e-3)}    # type, allowed error
+CUTS = {
+    "decoding": Configuration(bm=16, bn=128, ping_pong=True, load_warps=4),
+    "decoding, one consumer": Configuration(bm=32, bn=64, consumers=1, load_warps=1),
+    "ping-pong": Configuration(bm=64, bn=128, ping_pong=True),
+    "cooperative": Configuration(bm=128, bn=256, load_warps=4),
+    "cooperative, rows copied": Configuration(bm=128, bn=128, staging=2),
+}
+
+
+def problem(tokens, k, experts, inner, hidden, dtype="bf16", ids=None):
+    """(x, gate_up, down, ids, weights)."""
+    random, type_ = np.random.default_rng(0), TYPES[dtype][0]
+    draw = lambda *shape: (random.standard_normal(shape) * shape[-1]**-0.5).astype(type_)  # noqa: E731
+    ids = random.integers(0, experts, (tokens, k)) if ids is None else ids
+    return (random.standard_normal((tokens, hidden)).astype(type_), draw(experts, 2 * inner, hidden), draw(experts, hidden, inner),
+            ids, random.random((tokens, k)).astype(np.float32))
+
+
+def reference(x, gate_up, down, ids, weights):
+    x, gate_up, down = (array.astype(np.float64) for array in (x, gate_up, down))
+    out = np.zeros_like(x)
+    for token, slot in np.ndindex(ids.shape):
+        gate, up = np.split(gate_up[ids[token, slot]] @ x[token], 2)
+        out[token] += weights[token, slot] * (down[ids[token, slot]] @ (gate / (1 + np.exp(-gate)) * up))
+    return out
+
+
+def made(arrays, chosen, programs=3):
+    """(the launches, out)."""
+    x, gate_up, down, ids, _ = arrays
+    out, shapes = np.full_like(x, 7), moe.room_for(*ids.shape, *down.shape[::2], x.shape[1], chosen)
+    room = {name: np.full(shape, -7, x.dtype if name in ("inner", "rows") else np.int32) for name, shape in shapes.items()}
+    return moe.launches(*arrays, out, room, programs, chosen), out
+
+
+def holds(machine, arrays, chosen, dtype="bf16", programs=3):
+    launches, out = made(arrays, chosen, programs)
+    for kernel, grid, args, meta in launches:
+        machine.launch(kernel, grid, *args, **meta)
+    wanted = reference(*arrays)
+    np.testing.assert_allclose(out.astype(np.float64), wanted, rtol=0, atol=TYPES[dtype][1] * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_cuts(machine, cut):
+    """Extents that no tile divides, and more blocks than one for some experts."""
+    holds(machine, problem(70, 2, 3, 72, 136), CUTS[cut])
+
+
+@pytest.mark.parametrize("dtype, cut", [("fp16", "decoding"), ("tf32", "ping-pong")])
+def test_types(machine, dtype, cut):
+    holds(machine, problem(20, 2, 3, 40, 72, dtype), CUTS[cut], dtype)
+
+
+@pytest.mark.parametrize("ids", [np.full((20, 2), 3), np.zeros((1, 1), np.int32), np.tile([1, 4], (20, 1)), np.arange(6)[:, None]],
+                         ids=["all to one, twice", "one token", "experts without tokens", "one each"])
+def test_routing(machine, ids):
+    holds(machine, problem(*ids.shape, 6, 64, 64, ids=ids), CUTS["decoding"], programs=132)
+
+
+def test_strides(machine):
+    """Rows of wider arrays, weights that lie the other way round."""
+    x, gate_up, down, ids, weights = problem(20, 2, 3, 64, 64)
+    wide = [np.concatenate([array, array], -1)[..., :array.shape[-1]] for array in (x, gate_up, down)]
+    holds(machine, (*wide, ids, np.asfortranarray(weights)), CUTS["decoding"])
+    holds(machine, (*wide, ids, weights), CUTS["ping-pong"])
+
+
+@pytest.mark.parametrize("cut", ["decoding", "cooperative"])
+def test_no_interleaving_is_wrong(cut):
+    launches, _ = made(problem(20, 2, 3, 72, 72), CUTS[cut], 2)
+    for kernel, grid, args, meta in launches:
+        if kernel is moe.kernel:
+            assert mimw.check(kernel, grid, *args, seeds=3, **meta).ok
+        mimw.simulate(kernel, grid, *args, **meta)
+
+
+def test_a_block_too_few_is_a_race():
+    """Blocks that overlap are written twice: what moe_align pads to must be what the products take for a block."""
+    launches, _ = made(problem(20, 2, 3, 64, 64), CUTS["decoding"], 2)
+    for kernel, grid, args, meta in launches:
+        if kernel is moe.kernel:
+            descriptor = args[2]
+            args = *args[:2], mimw.TensorDescriptor(descriptor.base, descriptor.shape, [8, 1], descriptor.block_shape), *args[3:]
+            report = mimw.check(kernel, grid, *args, seeds=2, **meta)
+            assert report.findings[0].kind == "DataRace"
+            break
+        mimw.simulate(kernel, grid, *args, **meta)
+
+
+def test_configurations():
+    """Blocks grow with the rows that an expert has; tiles are narrower where few blocks are; all fit into shared memory."""
+    assert [configuration(*sizes).bm for sizes in ((8, 256), (4096, 256), (32768, 256), (2, 8))][::3] == [16, 16]
+    assert configuration(1 << 17, 8).bm >= 128
+    chosen = Configuration(bm=16, ping_pong=True)
+    assert [columns_of(chosen, n, rows, 8, 132, gated) for n, rows, gated in ((4096, 2, False), (14336, 2, True), (4096, 64, False))
+            ] == [64, 256, 256]
+    for cut in CUTS.values():
+        for gated in (True, False):
+            meta = product_meta(cut, cut.bn, 2, 2, gated, bool(cut.load_warps))
+            staging = meta["STAGING"] * cut.consumers * max(64, cut.bm if cut.ping_pong else cut.bm // cut.consumers) * 128
+            assert meta["STAGES"] >= 4 and meta["STAGES"] * (max(64, cut.bm) + cut.bn) * 128 + staging <= SHARED_BYTES
+
+
+@pytest.mark.parametrize("change, text", [
+    (dict(down=np.zeros((2, 64, 72), np.float16)), "x is 8 x 64 and gate_up 2 x 128 x 64, so down should be 2 x 64 x 64"),
+    (dict(gate_up=np.zeros((2, 128, 64), np.float32)), "x is float16 and gate_up float32"),
+    (dict(ids=np.zeros((8, 2), np.int16)), "topk_ids is int16"),
+    (dict(x=np.zeros((8, 128), np.float16)[:, ::2]), "strides are 256 and 4 bytes"),
+])
+def test_refusals(change, text):
+    arrays = dict(x=np.zeros((8, 64), np.float16), gate_up=np.zeros((2, 128, 64), np.float16),
+                  down=np.zeros((2, 64, 64), np.float16), ids=np.zeros((8, 2), np.int32), weights=np.zeros((8, 2))) | change
+    with pytest.raises(ValueError, match=text):
+        made(tuple(arrays.values()), None)
+
+
+def test_refuses_room_of_another_size():
+    arrays = problem(8, 2, 2, 64, 64)
+    room = {name: np.zeros(1, np.int32) for name in moe.room_for(8, 2, 2, 64, 64)}
+    with pytest.raises(ValueError, match=r"room\['tokens'\] is 1; it must be 46"):
+        moe.launches(*arrays, np.zeros_like(arrays[0]), room, 1)
