@@ -92,8 +92,9 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
         threads = 32 * (chosen.warps * chosen.consumers + 4)
         meta["maxnreg"] = REGISTERS // (threads * chosen.resident) // 8 * 8
     units = (step // unit for step in (n, x_row, residual_row, y_row, total_row))
-    drawn = counter if chosen.drawn and chosen.stages % chosen.consumers == 0 else None
-    return kernel, (chosen.ctas * chosen.clusters(rows, room), ), (*arrays, drawn, rows, *units, eps), meta
+    drawn, clusters = counter if chosen.drawn and chosen.stages % chosen.consumers == 0 else None, chosen.clusters(rows, room)
+    meta["HEAD"] = 0 if drawn is None else min(chosen.stages, rows // clusters)
+    return kernel, (chosen.ctas * clusters, ), (*arrays, drawn, rows, *units, eps), meta
 
 
 def type_of(array) -> str:

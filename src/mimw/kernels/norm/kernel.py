@@ -20,7 +20,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .rows import row_of, schedule, took
+from .rows import ask_for_row, draw_rows, drawn_row, hand_on, row_in
 from .statistics import part_statistics, row_statistics, send_statistics
 
 
@@ -60,18 +60,20 @@ def bytes_of(*pointers):
 
 
 @mimw.jit
-def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, order, drawn, ROWS,
-         units, x_row, residual_row, rank, cluster, clusters, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
-         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, EVEN: tl.constexpr, DRAWN: tl.constexpr):
+def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, order, drawn, taken,
+         numbers, ROWS, units, x_row, residual_row, rank, cluster, clusters, UNIT: tl.constexpr, CHUNK: tl.constexpr,
+         CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, EVEN: tl.constexpr,
+         HEAD: tl.constexpr):
     """This CTA's parts of its rows, in order; w and b behind the first one, since they are wanted later."""
     W_BYTES: tl.constexpr = CHUNK * CHUNKS * bytes_of(w_ptr, b_ptr)
     row, step = cluster, 0
-    if DRAWN:
-        tlx.barrier_expect_bytes(drawn[0], 4)
-        row = row_of(order, drawn, 0, STAGES)
     while row < ROWS:
         slot = step % STAGES
         tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
+        if HEAD > 0:
+            hand_on(numbers, slot, row)
+            if step >= HEAD - 1:
+                ask_for_row(drawn, taken, CLUSTER)  # on its way while this row's copies are started
         tlx.barrier_expect_bytes(full[slot], CHUNK * CHUNKS * bytes_of(x_ptr, residual_ptr))
         start_part(x_ptr + row.to(tl.int64) * x_row, x_tiles, slot * CHUNKS, full[slot], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
         if residual_ptr is not None:
@@ -85,15 +87,16 @@ def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_
                 if b_ptr is not None:
                     start_part(b_ptr, b_tiles, 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
         step += 1
-        if DRAWN:
-            tlx.barrier_expect_bytes(drawn[step % STAGES], 4)
-            row = row_of(order, drawn, step, STAGES)
-        else:
-            row += clusters
-    if DRAWN:
-        for end in tl.static_range(1, CONSUMERS):  # the other consumers' ends
-            tlx.barrier_expect_bytes(drawn[(step + end) % STAGES], 4)
-            row_of(order, drawn, step + end, STAGES)
+        row += clusters
+        if HEAD > 0:
+            if step >= HEAD:
+                row = drawn_row(order, drawn, step - HEAD)
+    if HEAD > 0:
+        for end in tl.static_range(CONSUMERS):  # each of them reads that there is no more
+            slot = (step + end) % STAGES
+            tlx.barrier_wait(free[slot], ((step + end) // STAGES & 1) ^ 1)
+            hand_on(numbers, slot, ROWS)
+            tlx.barrier_arrive(full[slot])
 
 
 @mimw.jit
@@ -119,17 +122,17 @@ def read_part(x_tiles, residual_tiles, slot, total_ptr, inside, rank, units, UNI
 
 
 @mimw.jit
-def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, order, drawn, taken, parts, arrived, y_ptr, total_ptr,
+def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, numbers, parts, arrived, y_ptr, total_ptr,
             mean_ptr, rstd_ptr, ROWS, units, eps, y_row, total_row, rank, cluster, clusters, me: tl.constexpr, UNIT: tl.constexpr,
             CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-            CENTRED: tl.constexpr, KEEP: tl.constexpr, EVEN: tl.constexpr, DRAWN: tl.constexpr):
-    """Every CONSUMERS-th row of this cluster's, from number `me` on."""
+            CENTRED: tl.constexpr, KEEP: tl.constexpr, EVEN: tl.constexpr):
+    """Every CONSUMERS-th row of this cluster's, from number `me` on; `numbers` says which they are, None: equal shares."""
     BLOCK: tl.constexpr = CHUNK * CHUNKS
     N = CLUSTER * BLOCK if EVEN else units * UNIT
     inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
     count = BLOCK if EVEN else tl.maximum(tl.minimum(N - rank * BLOCK, BLOCK), 0)
     turn = 0
-    row = row_of(order, drawn, me, STAGES) if DRAWN else cluster + me * clusters
+    row = cluster + me * clusters if numbers is None else row_in(numbers, full, me, 0)
     while row < ROWS:
         step = turn * CONSUMERS + me
         slot = step % STAGES
@@ -137,9 +140,8 @@ def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, orde
             # The slot is not always this consumer's. Copies land in any order, so its last row, another consumer's, may still be on
             # its way; then a wait for the row that comes next, two phases later, would return at once.
             tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
-        tlx.barrier_wait(full[slot], step // STAGES & 1)
-        if DRAWN:
-            took(taken, step, CLUSTER, STAGES)
+        if numbers is None:
+            tlx.barrier_wait(full[slot], step // STAGES & 1)
         total_at = None
         if total_ptr is not None:
             total_at = total_ptr + row.to(tl.int64) * total_row
@@ -176,10 +178,11 @@ def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, orde
         if not KEEP:
             tlx.barrier_arrive(free[slot])
         turn += 1
-        if DRAWN:
-            row = row_of(order, drawn, turn * CONSUMERS + me, STAGES)
-        else:
+        step += CONSUMERS
+        if numbers is None:
             row += CONSUMERS * clusters
+        else:
+            row = row_in(numbers, full, step % STAGES, step // STAGES & 1)
 
 
 @mimw.jit
@@ -191,11 +194,13 @@ def tiles_for(pointer, COUNT: tl.constexpr, CHUNK: tl.constexpr):
 @mimw.jit
 def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr, counter_ptr, ROWS, units, x_units, residual_units,
          y_units, total_units, eps, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr,
-         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, KEEP: tl.constexpr, EVEN: tl.constexpr):
+         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, KEEP: tl.constexpr, EVEN: tl.constexpr, HEAD: tl.constexpr):
     """y = (x - mean) / sqrt(variance + eps) w + b of each row of x + residual; not CENTRED: x / sqrt(mean square + eps) w + b.
 
     args:      residual, w, b, total, mean, rstd   may be None
-               counter  int32, 0 before and after a launch: rows are drawn, one launch at a time may use it; None: equal shares
+               counter  int32, 0 before and after a launch, which one launch at a time may use: rows are drawn from it; None: equal
+                        shares
+               HEAD     rows of each cluster that are not drawn, at most ROWS // clusters; 0: none is drawn
                units, x_units, ...  columns, and the distances of rows, in units of UNIT elements, all of 16 bytes at least
                KEEP  a row stays in registers between its statistics and y, so that its slot is free the earlier
                EVEN  all parts are whole
@@ -207,11 +212,10 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
     residual_tiles = tiles_for(residual_ptr, STAGES * CHUNKS, CHUNK)
     w_tiles, b_tiles = tiles_for(w_ptr, CHUNKS, CHUNK), tiles_for(b_ptr, CHUNKS, CHUNK)
     full, free, weights = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES), tlx.alloc_barriers(1)
-    DRAWN: tl.constexpr = counter_ptr is not None
-    order, drawn, taken = None, None, None
-    if DRAWN:
-        order = tlx.local_alloc((1, ), tl.int32, STAGES)
-        drawn, taken = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES, CLUSTER)
+    order, drawn, taken, numbers = None, None, None, None
+    if HEAD > 0:
+        order, drawn, taken = tlx.local_alloc((1, ), tl.int32, 1), tlx.alloc_barriers(1), tlx.alloc_barriers(1, CLUSTER)
+        numbers = tlx.local_alloc((1, ), tl.int32, STAGES)
     parts, arrived = None, None
     if CLUSTER > 1:
         parts = tlx.local_alloc((CLUSTER, 2), tl.float32, 2 * CONSUMERS)
@@ -220,13 +224,13 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112 if CONSUMERS > 1 else None, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, order, drawn, taken, parts, arrived, y_ptr,
-                    total_ptr, mean_ptr, rstd_ptr, ROWS, units, eps, y_units * UNIT, total_units * UNIT, rank, cluster, clusters,
-                    me, UNIT, CHUNK, CHUNKS, CLUSTER, STAGES, CONSUMERS, CENTRED, KEEP, EVEN, DRAWN)
+            compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, numbers, parts, arrived, y_ptr, total_ptr,
+                    mean_ptr, rstd_ptr, ROWS, units, eps, y_units * UNIT, total_units * UNIT, rank, cluster, clusters, me, UNIT,
+                    CHUNK, CHUNKS, CLUSTER, STAGES, CONSUMERS, CENTRED, KEEP, EVEN)
         with tlx.async_task(num_warps=1, num_regs=24 if CONSUMERS > 1 else None):  # producer
             load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, order, drawn,
-                 ROWS, units, x_units * UNIT, residual_units * UNIT, rank, cluster, clusters, UNIT, CHUNK, CHUNKS, STAGES,
-                 CONSUMERS, EVEN, DRAWN)
-        if DRAWN:
+                 taken, numbers, ROWS, units, x_units * UNIT, residual_units * UNIT, rank, cluster, clusters, UNIT, CHUNK, CHUNKS,
+                 CLUSTER, STAGES, CONSUMERS, EVEN, HEAD)
+        if HEAD > 0:
             with tlx.async_task(num_warps=1, num_regs=24 if CONSUMERS > 1 else None):  # scheduler
-                schedule(order, drawn, taken, counter_ptr, ROWS, rank, cluster, clusters, CLUSTER, STAGES, CONSUMERS)
+                draw_rows(order, drawn, taken, counter_ptr, ROWS, rank, clusters, HEAD, CLUSTER)
