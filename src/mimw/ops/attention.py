@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mimw.kernels import attention as hopper
 from mimw.kernels import plain_attention
-from mimw.kernels.attention.configs import HEAD_DIMS
+from mimw.kernels.attention.configs import HEAD_DIMS, value_dim
 
 from .attention_backward import ATTENTION_BACKWARD
 from .launching import Launch, is_exact, is_hopper, programs, zeros
@@ -208,20 +208,24 @@ def _tma_reads(x: Tensor) -> bool:
 def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, causal: bool, scale: float,
             changes: dict) -> Callable | None:
     """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
-    (all_, heads, seq_q, dim), seq_k, value_dim = views[0].shape, k.shape[-2], v.shape[-1]
-    width = next((known for known in HEAD_DIMS if known >= max(dim, value_dim)), None)
-    copies = [x.shape[-1] != width or view.data_ptr() != x.data_ptr() or not _tma_reads(view)
-              for x, view in zip((q, k, v), views)]
-    o, lse = _results(q, k, v, batch)
-    copy_o = value_dim != width or not _tma_reads(_four(o, batch))
-    if width is None or (any(copies) or copy_o) and all_ * heads * seq_q * seq_k * width < WORTH_A_COPY:
+    (all_, heads, seq_q, dim), seq_k, of_values = views[0].shape, k.shape[-2], v.shape[-1]
+    width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
+    if width is None:
         return None
-    prepared = [_copied(view, width) if copy else view for view, copy in zip(views, copies)]
-    wide = (all_, heads, seq_q, width)
+    widths = width, width, value_dim(width)
+    copies = [x.shape[-1] != wanted or view.data_ptr() != x.data_ptr() or not _tma_reads(view)
+              for x, view, wanted in zip((q, k, v), views, widths)]
+    o, lse = _results(q, k, v, batch)
+    copy_o = of_values != widths[2] or not _tma_reads(_four(o, batch))
+    if (any(copies) or copy_o) and all_ * heads * seq_q * seq_k * width < WORTH_A_COPY:
+        return None
+    prepared = [_copied(view, wanted) if copy else view for view, copy, wanted in zip(views, copies, widths)]
+    wide = (all_, heads, seq_q, widths[2])
     target = q.new_empty(wide) if copy_o else _four(o, batch)
     rows = _four(lse.unsqueeze(-1), batch).squeeze(-1)
     grid, args, meta = hopper.arguments(*prepared, target, rows, zeros(q), programs(q), causal, scale, **changes)
     launch = Launch(q, hopper.kernel, grid, args, meta)
+    rests = [at for at, rest in enumerate(args[-4:]) if rest is not None]   # q, k, v, o once more, by their second descriptors
     shape, strides, rows, steps = o.shape, o.stride(), lse.shape, lse.stride()
 
     def as_it_is(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
@@ -235,10 +239,10 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, 
     def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         o, lse = q.new_empty_strided(shape, strides), q.new_empty_strided(rows, steps, dtype=torch.float32)
         target = o.new_empty(wide) if copy_o else o
-        launch(*(_copied(_four(x, batch), width) if copy else x for x, copy in zip((q, k, v), copies)), target, lse, zeros(o),
-               *more)
+        four = *(_copied(_four(x, batch), wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)), target
+        launch(*four, lse, zeros(o), *more, *(four[at] for at in rests))
         if copy_o:
-            o.copy_(target[..., :value_dim].reshape(o.shape))
+            o.copy_(target[..., :of_values].reshape(o.shape))
         return o, lse
 
     return plan

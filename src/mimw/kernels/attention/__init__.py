@@ -1,5 +1,5 @@
-"""Attention forward for Hopper: bf16 and fp16, head dims 64, 128 and 256, any lengths, grouped queries, causal or with a sliding
-window, soft cap, attention sinks, ALiBi.
+"""Attention forward for Hopper: bf16 and fp16, head dims 64, 96, 128, 192 (with values of 128) and 256, any lengths, grouped
+queries, causal or with a sliding window, soft cap, attention sinks, ALiBi.
 
 Input: q, k and v as (batch, heads, length, dim), torch tensors, or numpy arrays for the simulator. Output: o =
 softmax(scale q k^T) v, and with it the logarithms of the softmax's denominators. For example:
@@ -21,7 +21,7 @@ import mimw
 
 from ..checks import of_rank, on_one_gpu, persistent
 from .changes import bounds, check_changes, slopes_step
-from .configs import HEAD_DIMS, Configuration, configuration, heads_in_band
+from .configs import HEAD_DIMS, PARTS, VALUES, Configuration, configuration, heads_in_band, value_dim
 from .kernel import attention as kernel
 
 __all__ = ["Configuration", "arguments", "attention", "configuration", "kernel"]
@@ -34,10 +34,11 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
               softcap: float | None = None, sinks=None, slopes=None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute o = softmax(scale q k^T) v and the logarithms of the softmax's denominators.
 
-    args:      q         (batch, heads, seq_q, dim) of bf16 or fp16, dim 64, 128 or 256, contiguous along dim; the other strides
-                         are multiples of 16 bytes
-               k, v      (batch, kv_heads, seq_k, dim); kv_heads divides heads, and head h reads kv head h * kv_heads // heads
-               o         like q
+    args:      q         (batch, heads, seq_q, dim) of bf16 or fp16, dim 64, 96, 128, 192 or 256, contiguous along dim; the other
+                         strides are multiples of 16 bytes
+               k, v      (batch, kv_heads, seq_k, dim), but v's dim is 128 where that of q and k is 192; kv_heads divides heads, and
+                         head h reads kv head h * kv_heads // heads
+               o         (batch, heads, seq_q, dim of v)
                lse       (batch, heads, seq_q) fp32, contiguous
                counter   one int32, 0 before and after a launch, for one launch at a time
                programs  how many persistent programs: one per SM, never more than output tiles
@@ -75,24 +76,32 @@ def arguments(q, k, v, o, lse, counter, programs: int, causal: bool = False, sca
     windowed = left is not None or right is not None
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)))
     group = heads // kv_heads
-    describe = mimw.TensorDescriptor.from_tensor
-    rows, keys = [1, 1, chosen.bm // chosen.consumers, dim], [1, 1, chosen.bn, dim]
+    rows = chosen.bm // chosen.consumers
+    descs, rests = zip(*(_described(x, of) for x, of in ((q, rows), (k, chosen.bn), (v, chosen.bn), (o, rows))))
     band = heads_in_band(batch * heads, group, seq_k, dim, causal and left is None)
     inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
-    args = (describe(q, rows), describe(k, keys), describe(v, keys), describe(o, rows), lse, counter, scale * log2(e), batch, heads,
-            seq_q, seq_k, band, left, right, inner, sinks, slopes,
-            slopes_step(slopes))
+    args = (*descs, lse, counter, scale * log2(e), batch, heads, seq_q, seq_k, band, left, right, inner, sinks, slopes,
+            slopes_step(slopes), *rests)
     tiles = -(-seq_q // chosen.bm) * batch * heads
     return (min(programs, tiles), ), args, {**chosen.meta(dim, group, causal, seq_q, seq_k, windowed), "num_warps": 4}
 
 
+def _described(x, rows: int) -> tuple[mimw.TensorDescriptor, mimw.TensorDescriptor | None]:
+    """Descriptors of `rows` rows of a head at a time, and of what is left of them where a head is two tiles."""
+    first, rest = (mimw.TensorDescriptor.from_tensor(x, [1, 1, rows, width]) if width else None for width in PARTS[x.shape[3]])
+    return first, rest
+
+
 def _check_shapes(q, k, v, o, lse, counter) -> None:
     batch, heads, seq_q, dim = q.shape
-    if tuple(k.shape) != tuple(v.shape) or (k.shape[0], k.shape[3]) != (batch, dim) or heads % k.shape[1]:
-        raise ValueError(f"q is {_by(q)}, k {_by(k)} and v {_by(v)}: k and v must be alike, of q's batch and head dim, and their "
-                         "heads must divide q's")
-    if tuple(o.shape) != tuple(q.shape) or tuple(lse.shape) != (batch, heads, seq_q):
-        raise ValueError(f"o is {_by(o)} and lse {_by(lse)}; for q {_by(q)} they must be that and {batch} x {heads} x {seq_q}")
+    alike = *tuple(k.shape)[:3], value_dim(dim)
+    if tuple(v.shape) != alike or (k.shape[0], k.shape[3]) != (batch, dim) or heads % k.shape[1]:
+        raise ValueError(f"q is {_by(q)}, k {_by(k)} and v {_by(v)}: k and v must be alike, of q's batch and head dim (v of "
+                         f"{VALUES[192]} where that is 192), and their heads must divide q's")
+    shape = batch, heads, seq_q, value_dim(dim)
+    if tuple(o.shape) != shape or tuple(lse.shape) != (batch, heads, seq_q):
+        raise ValueError(f"o is {_by(o)} and lse {_by(lse)}; for q {_by(q)} they must be {' x '.join(map(str, shape))} and "
+                         f"{batch} x {heads} x {seq_q}")
     for name, array, wanted in (("lse", lse, "float32"), ("counter", counter, "int32")):
         if str(array.dtype).removeprefix("torch.") != wanted:
             raise ValueError(f"{name} is {array.dtype}; it must be {wanted}")
@@ -118,7 +127,7 @@ def attention(q, k, v, causal: bool = False, scale: float | None = None, chosen:
     import torch
     on_one_gpu("attention", q=q, k=k, v=v)
     of_rank(4, q=q, k=k, v=v)
-    o = torch.empty_like(q)
+    o = q.new_empty(*q.shape[:3], VALUES[q.shape[3]]) if q.shape[3] in VALUES else torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     programs = torch.cuda.get_device_properties(q.device).multi_processor_count

@@ -16,6 +16,7 @@ import mimw
 import mimw.tlx as tlx
 
 from ..consumers import begin_turn, open_turns, pass_turn
+from .heads import dots, nothing, scores_of, shrunk, waited, weigh, write
 from .schedule import next_tile, number_of_tiles, tile_at, window_at
 from .softmax import changed, ended, first_softmax, masked, slope_at, softmax
 
@@ -24,20 +25,20 @@ from .softmax import changed, ended, first_softmax, masked, slope_at, softmax
 def begin(queries, chunk, keys, block, query, count, low, slope, scale, shape, extras, BN: tl.constexpr, CAUSAL: tl.constexpr,
           MASKED: tl.constexpr):
     """(probabilities, highest scores, sums) of the first block of a tile of `count` from key `low` on, with nothing beside it."""
-    q = queries.wait(chunk).slot.rows
-    scores = tlx.async_dot(q, tlx.local_trans(keys.wait(block).slot.rows))
+    q = queries.wait(chunk).slot
+    scores = scores_of(q, keys.wait(block).slot)
     scores = tlx.async_dot_wait(0, scores)
     keys.release(block)
     key = low + (count - 1) * BN
     scores = changed(scores, query, key, slope, shape, extras)
     p, highest, total = first_softmax(scores, query, key, scale, shape, CAUSAL, MASKED)
-    return p.to(q.dtype), highest, total
+    return p.to(q.rows.dtype), highest, total
 
 
 @mimw.jit
 def weighed(values, block, acc):
     """acc when the product with the values of block number `block` is over."""
-    acc = tlx.async_dot_wait(0, acc)
+    acc = waited(acc)
     values.release(block)
     return acc
 
@@ -50,14 +51,14 @@ def step(q, keys, values, block, state, query, key, slope, scale, shape, extras,
     Where the block is the first of a NEW_TILE, acc gets the last product of the tile before, and the rest begins anew.
     """
     p, highest, total, acc = state
-    k = keys.wait(block).slot.rows
+    k = keys.wait(block).slot
     if PING_PONG:
         begin_turn(me)
-    scores = tlx.async_dot(q, tlx.local_trans(k))
-    acc = tlx.async_dot(p, values.held(block - 1).rows, acc)
+    scores = scores_of(q, k)
+    acc = weigh(p, values.held(block - 1), acc)
     if PING_PONG:
         pass_turn(me, CONSUMERS)
-    scores = tlx.async_dot_wait(1, scores)
+    scores = tlx.async_dot_wait(dots(acc), scores)
     keys.release(block)
 
     scores = changed(scores, query, key, slope, shape, extras)
@@ -76,7 +77,7 @@ def step(q, keys, values, block, state, query, key, slope, scale, shape, extras,
     awaited.wait(chunk)
     acc = weighed(values, block - 1, acc)
     if not NEW_TILE:
-        acc = acc * shrink[:, None]
+        acc = shrunk(acc, shrink[:, None])
     return new_p.to(p.dtype), highest, total, acc
 
 
@@ -91,9 +92,32 @@ def steps(q, keys, values, start, stop, end, state, query, low, slope, scale, sh
 
 
 @mimw.jit
+def blocks(q, keys, values, first, end, plain, inside, state, query, low, slope, scale, shape, extras, me: tl.constexpr,
+           BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr):
+    """The state after all blocks of a tile but number `first`, the first one: those that a right bound may cut, then the last
+    `plain` ones; a left bound may cut those of them that begin in front of block number `inside`, counted from key `low` on."""
+    if MASKED > 1:
+        first_plain = max(end - plain, first + 1)
+        state = steps(q, keys, values, first + 1, first_plain, end, state, query, low, slope, scale, shape, extras, me, BN,
+                      CONSUMERS, CAUSAL, True, PING_PONG)
+    else:
+        first_plain = first + 1
+    if shape[5] is None:
+        state = steps(q, keys, values, first_plain, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
+                      CAUSAL, False, PING_PONG)
+    else:
+        first_left = max(end - inside, first_plain)
+        state = steps(q, keys, values, first_plain, first_left, end, state, query, low, slope, scale, shape, extras, me, BN,
+                      CONSUMERS, CAUSAL, False, PING_PONG)
+        state = steps(q, keys, values, first_left, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
+                      CAUSAL, True, PING_PONG)
+    return state
+
+
+@mimw.jit
 def compute(queries, results, keys, values, order, lse, scale, shape, extras, me: tl.constexpr, BM: tl.constexpr,
-            BN: tl.constexpr, D: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
-            PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+            BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
+            AHEAD: tl.constexpr):
     """The rows of consumer `me` in each tile of this program."""
     ROWS: tl.constexpr = BM // CONSUMERS
     tile = tl.program_id(0)
@@ -115,24 +139,10 @@ def compute(queries, results, keys, values, order, lse, scale, shape, extras, me
         if not AHEAD:
             p, highest, total = begin(queries, turn, keys, first, query, count, low, slope, scale, shape, extras, BN, CAUSAL,
                                       MASKED > 0)
-        q = queries.held(turn).rows
-        values.wait(first)
-        state = p, highest, total, tl.zeros((ROWS, D), tl.float32)
-        if MASKED > 1:
-            first_plain = max(end - plain, first + 1)
-            state = steps(q, keys, values, first + 1, first_plain, end, state, query, low, slope, scale, shape, extras, me, BN,
-                          CONSUMERS, CAUSAL, True, PING_PONG)
-        else:
-            first_plain = first + 1
-        if shape[5] is None:
-            state = steps(q, keys, values, first_plain, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
-                          CAUSAL, False, PING_PONG)
-        else:
-            first_left = max(end - inside, first_plain)
-            state = steps(q, keys, values, first_plain, first_left, end, state, query, low, slope, scale, shape, extras, me, BN,
-                          CONSUMERS, CAUSAL, False, PING_PONG)
-            state = steps(q, keys, values, first_left, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
-                          CAUSAL, True, PING_PONG)
+        q = queries.held(turn)
+        state = p, highest, total, nothing(ROWS, values.wait(first).slot)
+        state = blocks(q, keys, values, first, end, plain, inside, state, query, low, slope, scale, shape, extras, me, BN,
+                       CONSUMERS, CAUSAL, MASKED, PING_PONG)
         p, highest, total, acc = state
 
         tile = next_tile(order, turn)
@@ -142,16 +152,16 @@ def compute(queries, results, keys, values, order, lse, scale, shape, extras, me
             next_batch, next_head, next_query, next_count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
             next_low, _ = window_at(next_query, shape, BM, BN)
             next_slope = slope_at(next_batch, next_head, scale, extras)
-            next_q = queries.wait(turn + 1).slot.rows
+            next_q = queries.wait(turn + 1).slot
             p, highest, total, acc = step(next_q, keys, values, first, state, next_query + me * ROWS,
                                           next_low + (next_count - 1) * BN, next_slope, scale, shape, extras, queries, turn + 1, me,
                                           CONSUMERS, CAUSAL, MASKED > 0, PING_PONG, True)
         else:
-            acc = tlx.async_dot(p, values.held(first - 1).rows, acc)
+            acc = weigh(p, values.held(first - 1), acc)
             acc = weighed(values, first - 1, acc)
         rows = query + tl.arange(0, ROWS)
         tl.store(lse + (batch * shape[1] + head).to(tl.int64) * shape[2] + rows, logarithm, mask=rows < shape[2])
         slot = results.acquire(turn)
-        tlx.local_store(slot.rows, (acc * inverse[:, None]).to(p.dtype))
+        write(slot, acc, inverse[:, None], p.dtype)
         results.commit(turn)
         turn += 1

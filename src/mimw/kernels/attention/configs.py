@@ -14,7 +14,9 @@ from pathlib import Path
 
 from ..measured import by_chip
 
-HEAD_DIMS = (64, 128, 256)
+PARTS = {64: (64, 0), 96: (64, 32), 128: (128, 0), 192: (128, 64), 256: (256, 0)}    # of a head: `rows` and `rest` of heads.py
+VALUES = {192: 128}                 # head dim of values where it is another than that of queries and keys
+HEAD_DIMS = tuple(PARTS)
 L2_BYTES = 32 << 20  # of keys and values that the programs work on at a time; an H200 has 50 MB
 
 
@@ -36,8 +38,15 @@ class Configuration:
         if causal:
             masked = 1 if self.bn % self.bm == 0 and (seq_k - seq_q) % self.bn == 0 else 2
         masked = 2 if window else masked
-        return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, K_STAGES=self.k_stages, V_STAGES=self.v_stages, CAUSAL=causal,
-                    MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead, CONSUMERS=self.consumers)
+        (rows, rest), (v_rows, v_rest) = PARTS[head_dim], PARTS[value_dim(head_dim)]
+        return dict(BM=self.bm, BN=self.bn, D=rows, REST=rest, V_D=v_rows, V_REST=v_rest, GROUP=group, K_STAGES=self.k_stages,
+                    V_STAGES=self.v_stages, CAUSAL=causal, MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead,
+                    CONSUMERS=self.consumers)
+
+
+def value_dim(head_dim: int) -> int:
+    """The head dim of values for that of queries and keys."""
+    return VALUES.get(head_dim, head_dim)
 
 
 def heads_in_band(all_heads: int, group: int, seq_k: int, head_dim: int, causal: bool) -> int:

@@ -7,7 +7,7 @@ example:
     grid, args, meta = arguments(q, k, v, o, lse, counter, programs)
     attention[grid](*args, **meta)
 
-Nouns, all pipes of (rows, D) tiles but the last:
+Nouns, all pipes of rows of heads but the last (heads of 96 and 192 are two tiles: heads.py):
 
     queries, results   load -> compute -> store: a consumer writes the results over the queries that they are made of
     keys, values       load -> every consumer, BN rows at a time
@@ -32,19 +32,23 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .compute import compute
+from .heads import has_rest, pipes
 from .schedule import next_tile, number_of_tiles, schedule, tile_at, window_at
 
 
 @mimw.jit
-def load_rows(desc, pipe, chunk, batch, head, row):
+def load_rows(descs, pipe, chunk, batch, head, row):
     """Chunk number `chunk`: the rows of a head from `row` on."""
     slot = pipe.acquire(chunk)
-    tle.gpu.copy(desc, tlx.local_reshape(slot.rows, desc.block_shape), desc.block_shape, [batch, head, row, 0])
+    tle.gpu.copy(descs[0], tlx.local_reshape(slot.rows, descs[0].block_shape), descs[0].block_shape, [batch, head, row, 0])
+    if has_rest(slot):
+        tle.gpu.copy(descs[1], tlx.local_reshape(slot.rest, descs[1].block_shape), descs[1].block_shape,
+                     [batch, head, row, slot.rows.shape[1]])
     pipe.commit(chunk)
 
 
 @mimw.jit
-def load(queries, keys, values, order, q_desc, k_desc, v_desc, shape, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
+def load(queries, keys, values, order, q_descs, k_descs, v_descs, shape, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
          CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, AHEAD: tl.constexpr):
     """Queries, keys and values in the order in which the consumers need them: a block's values after the next block's keys."""
     tile = tl.program_id(0)
@@ -54,27 +58,27 @@ def load(queries, keys, values, order, q_desc, k_desc, v_desc, shape, BM: tl.con
         batch, head, query, count, _ = tile_at(tile, shape, BM, BN, CAUSAL)
         low, _ = window_at(query, shape, BM, BN)
         for c in tl.static_range(CONSUMERS):
-            load_rows(q_desc, queries[c].writer(), turn, batch, head, query + c * (BM // CONSUMERS))
+            load_rows(q_descs, queries[c].writer(), turn, batch, head, query + c * (BM // CONSUMERS))
         head = head // GROUP
         end = first + count
-        load_rows(k_desc, keys, first, batch, head, low + (count - 1) * BN)
+        load_rows(k_descs, keys, first, batch, head, low + (count - 1) * BN)
         if AHEAD and first > 0:
-            load_rows(v_desc, values, first - 1, last_batch, last_head, last_low)
+            load_rows(v_descs, values, first - 1, last_batch, last_head, last_low)
         for block in range(first + 1, end):
-            load_rows(k_desc, keys, block, batch, head, low + (end - 1 - block) * BN)
-            load_rows(v_desc, values, block - 1, batch, head, low + (end - block) * BN)
+            load_rows(k_descs, keys, block, batch, head, low + (end - 1 - block) * BN)
+            load_rows(v_descs, values, block - 1, batch, head, low + (end - block) * BN)
         if not AHEAD:
-            load_rows(v_desc, values, end - 1, batch, head, low)
+            load_rows(v_descs, values, end - 1, batch, head, low)
         last_batch, last_head, last_low = batch, head, low
         first = end
         tile = next_tile(order, turn)
         turn += 1
     if AHEAD:
-        load_rows(v_desc, values, first - 1, last_batch, last_head, last_low)
+        load_rows(v_descs, values, first - 1, last_batch, last_head, last_low)
 
 
 @mimw.jit
-def store(results, order, o_desc, shape, BM: tl.constexpr, BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr):
+def store(results, order, o_descs, shape, BM: tl.constexpr, BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr):
     """Results to O; a slot is free for the next queries when TMA has read it."""
     tile = tl.program_id(0)
     turn = 0
@@ -83,8 +87,12 @@ def store(results, order, o_desc, shape, BM: tl.constexpr, BN: tl.constexpr, CON
         tile = next_tile(order, turn)  # before the waits: the scheduler goes on only when all know
         for c in tl.static_range(CONSUMERS):
             result = results[c].reader()
-            rows = tlx.local_reshape(result.wait(turn).slot.rows, o_desc.block_shape)
-            tlx.async_descriptor_store(o_desc, rows, [batch, head, query + c * (BM // CONSUMERS), 0])
+            slot = result.wait(turn).slot
+            row = query + c * (BM // CONSUMERS)
+            tlx.async_descriptor_store(o_descs[0], tlx.local_reshape(slot.rows, o_descs[0].block_shape), [batch, head, row, 0])
+            if has_rest(slot):
+                tlx.async_descriptor_store(o_descs[1], tlx.local_reshape(slot.rest, o_descs[1].block_shape),
+                                           [batch, head, row, slot.rows.shape[1]])
             tlx.async_descriptor_store_wait(0)
             result.release(turn)
         turn += 1
@@ -92,16 +100,19 @@ def store(results, order, o_desc, shape, BM: tl.constexpr, BN: tl.constexpr, CON
 
 @mimw.jit
 def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, heads, seq_q, seq_k, band, left, right, inner, sinks,
-              slopes, slopes_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr,
+              slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+              REST: tl.constexpr, V_D: tl.constexpr, V_REST: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr,
               V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
               AHEAD: tl.constexpr):
-    """O (batches, heads, seq_q, D) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
+    """O (batches, heads, seq_q, V_D + V_REST) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      counter int32, 0 before and after a launch; one launch at a time may use it
                scale   of the scores, times log2(e); with a soft cap that cap times log2(e)
                band    heads whose tiles are drawn together
                left, right   how many keys before and after its own position a query sees, None for all; with CAUSAL right is None
                inner, sinks, slopes, slopes_step   what changes the scores, each None for a launch without it: see softmax.py
+               q_rest, k_rest, v_rest, o_rest   the same tensors, by blocks of the REST or V_REST columns behind the D or V_D
+                       first ones of a head; None where these are 0
                GROUP   query heads to a head of K and V
                MASKED  how many blocks of keys of a tile may need a mask: 0, 1, or 2 for any number
                AHEAD   start a tile before the last one is finished; takes two slots of queries
@@ -113,13 +124,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
     shape = batches, heads, seq_q, seq_k, band, left, right
     extras = inner, sinks, slopes, slopes_step
 
-    queries, results = (), ()
-    for c in tl.static_range(CONSUMERS):
-        tiles = tle.gpu.alloc([SLOTS, BM // CONSUMERS, D], DTYPE)
-        queries = queries + (tle.pipe(capacity=SLOTS, name="queries", rows=tiles), )
-        results = results + (tle.pipe(capacity=SLOTS, over=queries[c], name="results", rows=tiles), )
-    keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
-    values = tle.pipe(capacity=V_STAGES, readers=consumers(CONSUMERS), name="values", rows=tle.gpu.alloc([V_STAGES, BN, D], DTYPE))
+    queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, SLOTS, K_STAGES, V_STAGES, CONSUMERS)
     order = tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", tile=tle.gpu.alloc([1, 1], tl.int32))
 
     with tlx.async_tasks():
@@ -127,11 +132,11 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
-                    scale, shape, extras, me, BM, BN, D, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
+                    scale, shape, extras, me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
-            load(queries, keys.writer(), values.writer(), order.reader("load"), q_desc, k_desc, v_desc, shape, BM, BN,
-                 GROUP, CONSUMERS, CAUSAL, AHEAD)
+            load(queries, keys.writer(), values.writer(), order.reader("load"), (q_desc, q_rest), (k_desc, k_rest),
+                 (v_desc, v_rest), shape, BM, BN, GROUP, CONSUMERS, CAUSAL, AHEAD)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
             schedule(order.writer(), counter, shape, BM)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
-            store(results, order.reader("store"), o_desc, shape, BM, BN, CONSUMERS, CAUSAL)
+            store(results, order.reader("store"), (o_desc, o_rest), shape, BM, BN, CONSUMERS, CAUSAL)

@@ -1,4 +1,5 @@
-"""Attention forward against cuDNN: shapes BxHxSxD of queries, keys and values alike, `:causal` with the mask.
+"""Attention forward against cuDNN: shapes BxHxSxD of queries, keys and values alike (values of 128 with D = 192), `:causal` with
+the mask.
 
 Input: shapes. Output: candidates of `mimw.kernels.attention`. For example:
 
@@ -13,12 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from ...kernels import attention
-from ...kernels.attention.configs import Configuration, as_row
+from ...kernels.attention.configs import Configuration, as_row, value_dim
 from ...target import target
 from ..arrays import blank, empty, normal, relative_error
 from ..operator import Operator, Problem, Trial
 
-CUTS = {64: ((128, 128, 2), (192, 128, 3)), 128: ((128, 128, 2), (192, 128, 3), (128, 64, 2)), 256: ((128, 64, 2), )}
+CUTS = {64: ((128, 128, 2), (192, 128, 3)), 96: ((128, 128, 2), (192, 64, 3)),
+        128: ((128, 128, 2), (192, 128, 3), (128, 64, 2)), 192: ((128, 128, 2), (128, 64, 2)), 256: ((128, 64, 2), )}
 BESIDES = 2048              # bytes of barriers, and of what Triton's ops take besides
 QUERIES = 16                # of every head that are compared with fp64
 ALLOWED, ALLOWED_LSE = 5e-3, 1e-3
@@ -38,14 +40,17 @@ class Attention(Operator):
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         dim, found = problem.extents[3], []
         for (bm, bn, consumers), turns, ahead in product(CUTS.get(dim, ()), (False, True), (True, False)):
-            slots = (target("sm_90a").shared_bytes - BESIDES - 2 * bm * dim) // (2 * bn * dim)
+            room = target("sm_90a").shared_bytes - BESIDES - 2 * bm * dim * (1 + ahead)
+            slots = 2 * room // (2 * bn * (dim + value_dim(dim)))
             found += [Configuration(bm=bm, bn=bn, k_stages=k, v_stages=v, consumers=consumers, ping_pong=turns, ahead=ahead)
-                      for k, v in product((2, 3, 4), (2, 3, 4)) if k + v <= slots and abs(k - v) < 2 and k + v >= min(slots, 8) - 1]
+                      for k, v in product((2, 3, 4), (2, 3, 4)) if 2 * bn * (k * dim + v * value_dim(dim)) <= room
+                      and abs(k - v) < 2 and k + v >= min(slots, 8) - 1]
         return found
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
         shape = problem.extents
-        q, k, v, o = (empty(shape, problem.dtype) for _ in range(4))
+        q, k = (empty(shape, problem.dtype) for _ in range(2))
+        v, o = (empty((*shape[:3], value_dim(shape[3])), problem.dtype) for _ in range(2))
         arrays = q, k, v, o, np.empty(shape[:3], np.float32), np.zeros(1, np.int32)
         return [(attention.kernel, *attention.arguments(*arrays, sms, causal="causal" in problem.words, chosen=chosen))]
 
@@ -55,8 +60,9 @@ class Attention(Operator):
         from torch.nn.functional import scaled_dot_product_attention
         causal = "causal" in problem.words
         torch.manual_seed(0)
-        q, k, v = (normal(problem.extents, problem.dtype) for _ in range(3))
-        o, lse = blank(problem.extents, problem.dtype), torch.empty(problem.extents[:3], device="cuda")
+        of_values = *problem.extents[:3], value_dim(problem.extents[3])
+        q, k, v = (normal(extents, problem.dtype) for extents in (problem.extents, problem.extents, of_values))
+        o, lse = blank(of_values, problem.dtype), torch.empty(problem.extents[:3], device="cuda")
         counter = torch.zeros(1, dtype=torch.int32, device="cuda")
         sms = torch.cuda.get_device_properties(0).multi_processor_count
         grid, args, meta = attention.arguments(q, k, v, o, lse, counter, sms, causal=causal, chosen=chosen)
@@ -70,7 +76,8 @@ class Attention(Operator):
 
     def rate(self, problem: Problem, microseconds: float) -> str:
         batch, heads, seq, dim = problem.extents
-        return f"{4 * batch * heads * seq * seq * dim / (2 if problem.words else 1) / microseconds / 1e6:.0f} TFLOP/s"
+        flops = 2 * batch * heads * seq * seq * (dim + value_dim(dim)) / (2 if problem.words else 1)
+        return f"{flops / microseconds / 1e6:.0f} TFLOP/s"
 
     def row(self, problem: Problem, chosen: Configuration) -> dict:
         return as_row(problem.extents[3], "causal" in problem.words, chosen)

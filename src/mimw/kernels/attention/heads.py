@@ -1,0 +1,118 @@
+"""Heads whose width is no power of two, as Triton's tiles are: 96 = 64 + 32 and 192 = 128 + 64, as two tiles of a slot.
+
+Input: slots of pipes with the field `rows`, and `rest` where heads have a rest; sums of p V as a tuple with a tile for each of the
+two. Output: the products of whole heads. For example, with heads of 96:
+
+    scores_of(q, k)                 q.rows k.rows^T + q.rest k.rest^T
+    weigh(p, v, (first, second))    (first + p v.rows, second + p v.rest)
+"""
+
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..consumers import consumers
+
+
+@triton.constexpr_function
+def has_rest(slot):
+    """Whether the heads of a slot, or of a pipe, have a rest."""
+    return "rest" in slot.fields
+
+
+@triton.constexpr_function
+def dots(acc):
+    """How many products add to the sums."""
+    return len(acc)
+
+
+@mimw.jit
+def pipe_of(capacity: tl.constexpr, readers: tl.constexpr, name: tl.constexpr, rows, rest):
+    """A pipe of heads: `rest` is None for those without one."""
+    if rest is None:
+        return tle.pipe(capacity=capacity, readers=readers, name=name, rows=rows)
+    else:
+        return tle.pipe(capacity=capacity, readers=readers, name=name, rows=rows, rest=rest)
+
+
+@mimw.jit
+def alloc(COUNT: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, DTYPE: tl.constexpr):
+    """An array of tiles, or None for those of no width."""
+    if WIDTH == 0:
+        return None
+    else:
+        return tle.gpu.alloc([COUNT, ROWS, WIDTH], DTYPE)
+
+
+@mimw.jit
+def pipes(DTYPE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, REST: tl.constexpr, V_D: tl.constexpr,
+          V_REST: tl.constexpr, SLOTS: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr):
+    """(queries, results, keys, values): the first two have a pipe for each consumer, one over the other."""
+    ROWS: tl.constexpr = BM // CONSUMERS
+    queries, results = (), ()
+    for c in tl.static_range(CONSUMERS):
+        tiles, rest = alloc(SLOTS, ROWS, D, DTYPE), alloc(SLOTS, ROWS, REST, DTYPE)
+        queries = queries + (pipe_of(SLOTS, None, "queries", tiles, rest), )
+        if V_REST == 0:
+            results = results + (tle.pipe(capacity=SLOTS, over=queries[c], name="results", rows=tiles), )
+        else:
+            results = results + (tle.pipe(capacity=SLOTS, over=queries[c], name="results", rows=tiles, rest=rest), )
+    keys = pipe_of(K_STAGES, consumers(CONSUMERS), "keys", alloc(K_STAGES, BN, D, DTYPE), alloc(K_STAGES, BN, REST, DTYPE))
+    values = pipe_of(V_STAGES, consumers(CONSUMERS), "values", alloc(V_STAGES, BN, V_D, DTYPE), alloc(V_STAGES, BN, V_REST, DTYPE))
+    return queries, results, keys, values
+
+
+@mimw.jit
+def scores_of(q, k):
+    """The product of queries and keys, begun."""
+    scores = tlx.async_dot(q.rows, tlx.local_trans(k.rows))
+    if has_rest(q):
+        scores = tlx.async_dot(q.rest, tlx.local_trans(k.rest), scores)
+    return scores
+
+
+@mimw.jit
+def weigh(p, v, acc):
+    """acc + p v, begun."""
+    if has_rest(v):
+        return tlx.async_dot(p, v.rows, acc[0]), tlx.async_dot(p, v.rest, acc[1])
+    else:
+        return (tlx.async_dot(p, v.rows, acc[0]), )
+
+
+@mimw.jit
+def waited(acc):
+    """The sums when all products are over."""
+    if dots(acc) == 2:
+        return tlx.async_dot_wait(0, acc[0]), tlx.async_dot_wait(0, acc[1])
+    else:
+        return (tlx.async_dot_wait(0, acc[0]), )
+
+
+@mimw.jit
+def shrunk(acc, factor):
+    """The sums times a factor for each row."""
+    if dots(acc) == 2:
+        return acc[0] * factor, acc[1] * factor
+    else:
+        return (acc[0] * factor, )
+
+
+@mimw.jit
+def nothing(ROWS: tl.constexpr, v):
+    """Sums of nothing, for values like those of slot `v`."""
+    if has_rest(v):
+        return tl.zeros((ROWS, v.rows.shape[1]), tl.float32), tl.zeros((ROWS, v.rest.shape[1]), tl.float32)
+    else:
+        return (tl.zeros((ROWS, v.rows.shape[1]), tl.float32), )
+
+
+@mimw.jit
+def write(slot, acc, factor, dtype: tl.constexpr):
+    """The sums times a factor for each row, rounded, to a slot."""
+    tlx.local_store(slot.rows, (acc[0] * factor).to(dtype))
+    if has_rest(slot):
+        tlx.local_store(slot.rest, (acc[1] * factor).to(dtype))
