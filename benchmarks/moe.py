@@ -22,6 +22,7 @@ from mimw.kernels import moe
 from mimw.kernels.moe import Configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
+from mimw.tuning.operators.moe import ALLOWED, by_torch, check
 
 from . import plain_moe
 from .driver import RESULTS, command, search, some_of
@@ -31,7 +32,6 @@ from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
 MODELS = {"mixtral": (8, 2, 4096, 14336), "deepseek": (256, 8, 7168, 2048), "qwen": (128, 8, 2048, 768)}
 TOKENS = (1, 16, 64, 512, 4096, 16384)
 CASES = {f"{model}-{tokens}": (tokens, *MODELS[model]) for model in MODELS for tokens in TOKENS}
-ALLOWED = 8e-3      # relative to the norm: three roundings to bf16 of 2^-9 each, two of them inside of sums
 
 
 def weights_of(model: str):
@@ -48,34 +48,6 @@ def tokens_of(tokens: int, experts: int, k: int, hidden: int):
     scores = torch.randn(tokens, experts, device="cuda")
     best = scores.topk(k)
     return torch.randn(tokens, hidden, device="cuda", dtype=torch.bfloat16), best.indices.int(), best.values.softmax(1)
-
-
-def by_torch(x, gate_up, down, ids, weights, adds: bool):
-    """The mixture by torch's grouped products; nothing waits for the device."""
-    experts, k = gate_up.shape[0], ids.shape[1]
-    found, order = ids.flatten().long().sort()
-    ends = torch.zeros(experts, dtype=torch.int64, device="cuda").scatter_add_(0, found, torch.ones_like(found)).cumsum(0).int()
-    tokens = order // k
-    gate, up = torch._grouped_mm(x.index_select(0, tokens), gate_up.mT, offs=ends).chunk(2, 1)
-    y = torch._grouped_mm(torch.nn.functional.silu(gate) * up, down.mT, offs=ends)
-    if adds:
-        return torch.zeros_like(x).index_add_(0, tokens, y * weights.flatten()[order].to(y.dtype)[:, None])
-    back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device="cuda"))
-    return torch.bmm(weights.to(y.dtype)[:, None], y.index_select(0, back).view(*ids.shape, -1))[:, 0]
-
-
-def check(out, x, gate_up, down, ids, weights) -> float:
-    """The error of `out` on some tokens against fp64; an AssertionError if it is too large."""
-    some = torch.randperm(x.shape[0], device="cuda")[:4].tolist()
-    exact = torch.zeros(len(some), x.shape[1], dtype=torch.float64, device="cuda")
-    for row, token in enumerate(some):
-        for expert, weight in zip(ids[token].tolist(), weights[token].double()):
-            gate, up = (gate_up[expert].double() @ x[token].double()).chunk(2)
-            exact[row] += weight * (down[expert].double() @ (torch.nn.functional.silu(gate) * up))
-    error = ((out[some].double() - exact).norm() / exact.norm()).item()
-    if not error < ALLOWED:
-        raise AssertionError(f"wrong: error {error:.2e} against fp64 on tokens {some} ({ALLOWED:.1e})")
-    return error
 
 
 def ours(x, gate_up, down, ids, weights, chosen: Configuration | None):

@@ -24,6 +24,7 @@ from benchmarks import (
     grouped_gemm,
     launch_time,
     microbench,
+    moe,
     moe_align,
     norm,
     skinny_gemm,
@@ -33,7 +34,7 @@ from benchmarks import (
 from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "gather", "gather_matmul_scatter",
-         "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe_align", "norm",
+         "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
          "pipes_before_after", "proxy_fence", "skinny_gemm",
          "timing", "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
@@ -47,8 +48,8 @@ def fake_gpu(monkeypatch):
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
     for module in (attention, bank_conflicts, batched_gemm, block_scaled_gemm, gather, gather_matmul_scatter, gemm,
-                   gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe_align, norm, skinny_gemm, timing,
-                   topk):
+                   gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe, moe_align, norm, skinny_gemm,
+                   timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -142,6 +143,20 @@ def test_groups(tmp_path, monkeypatch, capsys):
     file = tmp_path / "rows.jsonl"
     printed = run(grouped_gemm, monkeypatch, capsys, "8x1024", "--ms", 8, "--results", file)
     assert set(rows(file)[0]) == ROW and "267 TFLOP/s" in printed[0] and "ratio 1.000" in printed[0]
+
+
+def test_mixtures_of_experts(tmp_path, monkeypatch, capsys):
+    def measured(name, chosen=None, at_least_ms=200.0, matrices=None):
+        shape = dict(zip(("tokens", "experts", "k", "hidden", "inner"), moe.CASES[name]))
+        assert matrices == name.partition("-")[0] and chosen.bm == 32
+        return gpu.row_of(f"moe-{name}", shape, vars(chosen), {"mimw": 100.0, "torch": 300.0, "triton": 110.0}, 0.001, "normal")
+
+    monkeypatch.setattr(moe, "measure", measured)
+    monkeypatch.setattr(moe, "weights_of", lambda model: model)
+    file = tmp_path / "rows.jsonl"
+    printed = run(moe, monkeypatch, capsys, "qwen-1", "mixtral-1", "--set", "bm=32", "--results", file)
+    assert set(rows(file)[0]) == ROW and len(printed) == 4 and "torch  3.00  triton  1.10" in printed[0] and "32x256" in printed[0]
+    assert printed[1].split()[3:7] == ["7", "TFLOP/s", "7046", "GB/s"] and "stock Triton: 1.100, lowest 1.100" in printed[3]
 
 
 def test_batches(tmp_path, monkeypatch, capsys):

@@ -18,6 +18,7 @@ from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
 from .matmul import matmul
+from .moe import moe
 from .moe_align import moe_align
 from .norm import layer_norm, rms_norm
 from .scaled_mm import scaled_mm
@@ -28,5 +29,5 @@ from .topk import topk
 
 __all__ = [
     "SimulationWarning", "addmm", "attention", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
-    "log_softmax", "matmul", "moe_align", "rms_norm", "scaled_mm", "softmax", "sparse_mla", "swiglu", "topk",
+    "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "scaled_mm", "softmax", "sparse_mla", "swiglu", "topk",
 ]

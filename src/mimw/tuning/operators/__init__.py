@@ -16,7 +16,7 @@ from ...errors import TuningError
 from ..operator import Operator
 
 LIBRARY = {"attention": "Attention", "attention_backward": "AttentionBackward", "gemm": "Gemm", "grouped_gemm": "GroupedGemm",
-           "norm": "Norm", "skinny_gemm": "SkinnyGemm", "topk": "TopK"}
+           "moe": "Moe", "norm": "Norm", "skinny_gemm": "SkinnyGemm", "topk": "TopK"}
 
 
 def find(name: str) -> Operator:
