@@ -14,6 +14,7 @@ except ImportError as error:
 
 from .addmm import addmm
 from .attention import attention
+from .attention_decode import attention_decode
 from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
@@ -28,6 +29,6 @@ from .swiglu import swiglu
 from .topk import topk
 
 __all__ = [
-    "SimulationWarning", "addmm", "attention", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
+    "SimulationWarning", "addmm", "attention", "attention_decode", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
     "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "scaled_mm", "softmax", "sparse_mla", "swiglu", "topk",
 ]

@@ -1,0 +1,172 @@
+"""Attention with a cache of keys and values for Hopper, as in decoding: bf16 and fp16, head dims 64, 128 and 256, a few new
+queries of each sequence, caches in one piece or in pages, lengths that only the device knows, grouped queries, sliding window,
+soft cap, sinks.
+
+Input: q (batch, queries, heads, dim), caches (batch, length, kv_heads, dim) or (pages, page_size, kv_heads, dim), lengths
+(batch). Output: o = softmax(scale q k^T) v, and the logarithms of the softmax's denominators. For example:
+
+    attention_decode(q, k_cache, v_cache, lengths)                                      on torch tensors of a GPU
+    arguments(q, k_cache, v_cache, lengths, o, lse, room, programs)              [(kernel, grid, args, meta), ...]
+
+The new queries are the last ones of their sequence, and a query sees the keys up to its own: query i of a sequence of n keys
+those up to i + n - queries. A sequence without keys gives zeros, and -inf as logarithm, or its head's sink.
+"""
+
+from __future__ import annotations
+
+from math import e, log2, sqrt
+
+import mimw
+
+from ..attention.changes import check_changes
+from ..checks import of_rank, on_one_gpu, one_of, persistent, strides, type_name
+from .combine import combine
+from .configs import HEAD_DIMS, PAGES, ROWS, Configuration, combine_tile, configuration
+from .kernel import attention_decode as kernel
+
+__all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "kernel", "room_for"]
+
+
+def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = None) -> int:
+    """How many fp32 numbers of room a launch of so many programs needs."""
+    _, queries, heads, dim = q.shape
+    rows = queries * heads // kv_heads
+    chosen = chosen or configuration(dim, rows)
+    parts = 2 * chosen.streams * programs
+    rows = min(rows, 2 // chosen.streams * ROWS)
+    return parts * rows * (dim + 2)
+
+
+def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_table=None, scale: float | None = None,
+              left: int | None = None, softcap: float | None = None, sinks=None, splits: int | None = None,
+              chosen: Configuration | None = None) -> list[tuple]:
+    """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute o = softmax(scale q k^T) v and the
+    logarithms of the softmax's denominators.
+
+    args:      q          (batch, queries, heads, dim) of bf16 or fp16, dim 64, 128 or 256, contiguous along dim
+               k_cache, v_cache   (batch, length, kv_heads, dim), or, with a page table, (pages, page_size, kv_heads, dim) with
+                          pages of 16, 32, 64, 128 or 256; kv_heads divides heads, and head h reads kv head h * kv_heads //
+                          heads; contiguous along dim, the other strides are multiples of 16 bytes
+               lengths    (batch) int32, contiguous: how many keys of each sequence count, those of the new queries among them
+               o          like q
+               lse        (batch, heads, queries) fp32, contiguous
+               room       fp32, as many numbers as `room_for` says; what is in it does not matter
+               programs   how many persistent programs: one per SM
+               page_table (batch, most pages of a sequence) int32, contiguous along the last: page j of a sequence has its keys
+                          from j * page_size on. Entries behind a sequence's keys, or in front of its window, are not looked
+                          at; entries that are no page count as zeros
+               scale      of the scores, more than 0; by default 1 / sqrt(dim)
+               left       how many keys before its own position a query sees; None for all
+               softcap    more than 0: scores become softcap tanh(score / softcap), by tanh.approx on the chip
+               sinks      (heads) fp32, contiguous: a logit of each head that joins the denominators
+               splits     into so many parts at most the keys of a sequence are cut; None for equal shares of all workers. With
+                          1 the result of a sequence does not depend on the others, and there is one launch
+               chosen     by default the measured configuration
+    errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
+    """
+    of_rank(4, q=q, k_cache=k_cache, v_cache=v_cache, o=o)
+    of_rank(3, lse=lse)
+    of_rank(1, lengths=lengths, room=room)
+    programs = persistent(programs)
+    batch, queries, heads, dim = q.shape
+    count, page_size, kv_heads, _ = k_cache.shape
+    _check(q, k_cache, v_cache, lengths, o, lse, page_table)
+    scale = 1 / sqrt(dim) if scale is None else scale
+    if not scale > 0:
+        raise ValueError(f"scale is {scale}, it must be more than 0")
+    if left is not None and not left >= 0 or splits is not None and not splits >= 1:
+        raise ValueError(f"left is {left} and splits {splits}; they must be at least 0 and at least 1, or None for no bound")
+    check_changes(batch, heads, softcap, sinks, None)
+    rows = queries * heads // kv_heads
+    chosen = chosen or configuration(dim, rows)
+    tall = 2 // chosen.streams
+    row_tiles = -(-rows // (ROWS * tall))
+    one_of(("float32", ), room=room)
+    if room.shape[0] < (least := room_for(q, kv_heads, programs, chosen)):
+        raise ValueError(f"room has {room.shape[0]} numbers; {programs} programs need {least}")
+    inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
+    page = 0 if page_table is None else page_size
+    capacity = page_size if page_table is None else page_size * page_table.shape[1]
+    box = [1, 1, min(page or chosen.bn, chosen.bn), min(dim, 64)]
+    meta = chosen.meta(dim, page, batch)
+    steps = *strides(q)[:3], *strides(o)[:3]
+    args = (q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room, sinks, scale * log2(e),
+            inner, splits, left, batch, queries, heads, heads // kv_heads, row_tiles, capacity, count,
+            0 if page_table is None else strides(page_table)[0], *steps)
+    launches = [(kernel, (programs, ), args, {**meta, "num_warps": 4})]
+    if splits != 1:
+        tiles = batch * kv_heads * row_tiles
+        most = min(rows, ROWS * tall)
+        each, parts = combine_tile(dim, most, tiles)
+        args = (o, lse, lengths, room, sinks, splits, left, batch, queries, heads, heads // kv_heads, row_tiles, capacity,
+                chosen.streams * programs, *steps[3:])
+        meta = {name: meta[name] for name in ("D", "BN", "BATCH", "LEAST")}
+        launches.append((combine, (tiles, -(-most // each)), args,
+                         {**meta, "TALL": tall, "ROWS": each, "PARTS": parts, "EARLY": True, "launch_pdl": True, "num_warps": 4}))
+    return launches
+
+
+def _described(cache, box: list[int]) -> mimw.TensorDescriptor:
+    """(pages, kv_heads, page_size, dim). The stride of an extent of 1 says nothing, may be what TMA refuses, and gets another."""
+    shape, steps = list(map(int, cache.shape)), strides(cache)
+    order = (0, 2, 1)
+    steps = [steps[at] if shape[at] > 1 else shape[3] for at in order]
+    return mimw.TensorDescriptor(cache, [*(shape[at] for at in order), shape[3]], [*steps, 1], box)
+
+
+def _check(q, k_cache, v_cache, lengths, o, lse, page_table) -> None:
+    batch, queries, heads, dim = q.shape
+    sequences, page_size, kv_heads, _ = k_cache.shape
+    if tuple(k_cache.shape) != tuple(v_cache.shape) or k_cache.shape[3] != dim or heads % kv_heads:
+        raise ValueError(f"q is {_by(q)}, k_cache {_by(k_cache)} and v_cache {_by(v_cache)}: the caches must be alike, of q's head "
+                         "dim, and their heads must divide q's")
+    if tuple(o.shape) != tuple(q.shape) or tuple(lse.shape) != (batch, heads, queries) or tuple(lengths.shape) != (batch, ):
+        raise ValueError(f"o is {_by(o)}, lse {_by(lse)} and lengths {_by(lengths)}; for q {_by(q)} they must be that, "
+                         f"{batch} x {heads} x {queries} and {batch}")
+    if dim not in HEAD_DIMS:
+        raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
+    one_of(("bfloat16", "float16"), q=q)
+    for name, x in (("k_cache", k_cache), ("v_cache", v_cache), ("o", o)):
+        if type_name(x) != type_name(q):
+            raise ValueError(f"q is {q.dtype} and {name} {x.dtype}; all must be bf16 or all fp16")
+    one_of(("float32", ), lse=lse)
+    one_of(("int32", ), lengths=lengths)
+    if page_table is None:
+        if sequences != batch:
+            raise ValueError(f"q has {batch} sequences and the caches {sequences}; without a page table they must be as many")
+    else:
+        one_of(("int32", ), page_table=page_table)
+        of_rank(2, page_table=page_table)
+        if page_table.shape[0] != batch or strides(page_table)[1] != 1 and page_table.shape[1] > 1:
+            raise ValueError(f"page_table is {_by(page_table)} with strides {strides(page_table)}; it must have {batch} rows, and "
+                             "these contiguous")
+        if page_size not in PAGES:
+            raise ValueError(f"pages have {page_size} keys; they may have {', '.join(map(str, PAGES))}")
+    for name, x in (("q", q), ("o", o)):
+        if strides(x)[3] != 1:
+            raise ValueError(f"{name} must be contiguous along the head dim; its strides are {strides(x)} elements")
+    for name, x in (("k_cache", k_cache), ("v_cache", v_cache)):
+        *outer, last = strides(x)
+        if last != 1 or any(step * x.dtype.itemsize % 16 for step, extent in zip(outer, x.shape) if extent > 1):
+            raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
+                             f"strides are {strides(x)} elements")
+
+
+def _by(x) -> str:
+    return " x ".join(map(str, x.shape))
+
+
+def attention_decode(q, k_cache, v_cache, lengths, page_table=None, scale: float | None = None, left: int | None = None,
+                     softcap: float | None = None, sinks=None, splits: int | None = None, chosen: Configuration | None = None):
+    """(o, lse) on the GPU that holds its tensors; arguments and errors as `arguments`."""
+    import torch
+    on_one_gpu("attention_decode", q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths)
+    of_rank(4, q=q, k_cache=k_cache)
+    o = torch.empty_like(q)
+    lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32, device=q.device)
+    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
+    room = torch.empty(room_for(q, k_cache.shape[2], programs, chosen), dtype=torch.float32, device=q.device)
+    for launch, grid, args, meta in arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, page_table, scale, left,
+                                              softcap, sinks, splits, chosen):
+        launch[grid](*args, **meta)
+    return o, lse

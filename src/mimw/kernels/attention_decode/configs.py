@@ -1,0 +1,49 @@
+"""How keys are cut, and how many rows go with them.
+
+Input: the head dim and the rows of a tile. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+
+    configuration(128, 8)           Configuration(bn=64, stages=5, streams=2, least=2): 8 rows are one tile of 64
+    configuration(128, 100)         streams=1: both consumers of an SM have rows of the same keys
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEAD_DIMS = (64, 128, 256)
+BLOCK_BYTES = 16 << 10      # of keys or of values: 64 of 128 bf16
+ROWS = 64                   # of a consumer: those of a wgmma
+PAGES = (16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Blocks of `bn` keys, `stages` of them for each of `streams` workers of an SM, who have `least` units each, if possible."""
+
+    bn: int = 64
+    stages: int = 5
+    streams: int = 2
+    least: int = 2
+
+    def meta(self, dim: int, page: int, batches: int) -> dict:
+        """The kernel's compile-time arguments."""
+        return dict(D=dim, BN=self.bn, PAGE=page, STAGES=self.stages, STREAMS=self.streams, BATCH=batch_tile(batches),
+                    LEAST=self.least)
+
+
+def configuration(dim: int, rows: int) -> Configuration:
+    """The configuration for heads of `dim` and so many rows: queries times heads that share a head of keys."""
+    streams = 2 if rows <= ROWS else 1
+    return Configuration(BLOCK_BYTES // 2 // dim, (4 if dim > 128 else 5) * (2 // streams), streams)
+
+
+def batch_tile(batches: int) -> int:
+    """How many lengths are looked at at a time."""
+    return min(128, max(16, 1 << (batches - 1).bit_length()))
+
+
+def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:
+    """(rows, parts) that a program of the second step takes at a time: few rows and many parts where there are few tiles."""
+    most = 16 if tiles >= 512 else 4 if tiles >= 128 else 1
+    rows = min(most, 1 << (rows - 1).bit_length())
+    return rows, max(2, 4096 // (rows * dim))

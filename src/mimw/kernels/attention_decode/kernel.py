@@ -1,0 +1,224 @@
+"""Attention of few queries on a cache of keys and values, for Hopper: every byte of the cache is read once, at memory's speed.
+
+Input: descriptors of the caches' pages, Q, the page table and the lengths as pointers, and sizes. Output: O and lse of the
+sequences that one worker read alone; of the others partial sums in `room`, of which `combine` makes the rest. For example:
+
+    launches = arguments(q, k_cache, v_cache, lengths, o, lse, room, programs)
+    for kernel, grid, args, meta in launches: kernel[grid](*args, **meta)
+
+Nouns: the queries of all heads that share a head of K and V are the rows of one tile, 64 for each consumer, so that each key
+is read once for all of them. `rings` are pipes of blocks of BN keys or values, in turn. Roles, all persistent: STREAMS
+producers of one warp, which load page after page by TMA, and two consumers. A worker is a producer with its consumer, or,
+where TALL is 2, with both, which then have 64 rows each of the same keys. Each worker has its share of all blocks
+(schedule.py), so that no SM ends before the others.
+
+Memory is slower than the arithmetic even where one row of the 64 counts: a block takes its SM 1850 cycles at 4.1 TB/s, and each
+of two consumers some 1500 of its 3700. So a consumer takes its products one by one; the other one fills the gaps.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention.softmax import softmax
+from ..consumers import consumer, consumers
+from ..gemm.kernel import columns
+from .ending import ended
+from .schedule import length_of, locate, lowest_key, share, span, total_of, unit_of
+
+MEETING, BOTH = tl.constexpr(8), tl.constexpr(256)     # a named barrier of two consumers with 128 threads each
+
+
+@mimw.jit
+def pages_at(block, table, batch, row, length, lowest, PAGE: tl.constexpr, BN: tl.constexpr, NONE):
+    """The pages of a block's boxes. One that holds no key that counts is page NONE, behind the last one: TMA reads nothing
+    there and fills in zeros."""
+    ROWS: tl.constexpr = min(PAGE, BN)
+    pages = ()
+    for box in tl.static_range(BN // ROWS):
+        first = block * BN + box * ROWS
+        counts = (first < length) & (first + ROWS > lowest)
+        pages = pages + (tl.load(table + batch.to(tl.int64) * row + first // PAGE, mask=counts, other=NONE), )
+    return pages
+
+
+@mimw.jit
+def load_block(ring, chunk, desc, pages, head, row, BN: tl.constexpr):
+    """Chunk number `chunk`: a block's boxes, one from each of its pages, from `row` of the page on."""
+    slot = ring.acquire(chunk)
+    ROWS: tl.constexpr = desc.block_shape[2]
+    COLUMNS: tl.constexpr = desc.block_shape[3]
+    D: tl.constexpr = slot.rows.shape[1]
+    rows = tlx.local_reshape(slot.rows, [1, 1, BN, D])
+    for box in tl.static_range(BN // ROWS):
+        for column in tl.static_range(0, D, COLUMNS):
+            part = tlx.local_slice(rows, [0, 0, box * ROWS, column], desc.block_shape)
+            tle.gpu.copy(desc, part, desc.block_shape, [pages[box], head, row, column])
+    ring.commit(chunk)
+
+
+@mimw.jit
+def load(ring, worker, workers, k_desc, v_desc, lengths, table, table_row, splits, shape, row_tiles, NONE, PAGE: tl.constexpr,
+         BN: tl.constexpr, BATCH: tl.constexpr, LEAST: tl.constexpr):
+    """Keys and values of this worker's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
+    unit = unit_of(lengths, splits, shape, BN, BATCH)
+    total = total_of(lengths, shape, unit, BN, BATCH)
+    at, end = share(worker, total, workers, LEAST), share(worker + 1, total, workers, LEAST)
+    batch, start = locate(at, lengths, shape, unit, BN, BATCH)
+    chunk = 0
+    while at < end:
+        length = length_of(lengths, batch, shape)
+        lowest = lowest_key(length, shape)
+        tile, first, stop, _, at, over = span(at, end, start, length, unit, shape, BN)
+        head = tile // row_tiles
+        if PAGE == 0:
+            for block in range(first, stop):
+                load_block(ring, chunk, k_desc, (batch, ), head, block * BN, BN)
+                load_block(ring, chunk + 1, v_desc, (batch, ), head, block * BN, BN)
+                chunk += 2
+        else:
+            pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
+            for block in range(first, stop):
+                following = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
+                load_block(ring, chunk, k_desc, pages, head, block * BN % PAGE, BN)
+                load_block(ring, chunk + 1, v_desc, pages, head, block * BN % PAGE, BN)
+                pages = following
+                chunk += 2
+        start = tl.where(over, at, start)
+        batch += over.to(tl.int32)
+
+
+@mimw.jit
+def without_strangers(values, block, length, lowest, me: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
+    """Zeros over the values of keys that no query sees: these rows are not the sequence's, and 0 * NaN is NaN."""
+    if (block * BN < lowest) | ((block + 1) * BN > length):
+        if me % TALL == 0:
+            key = block * BN + tl.arange(0, BN)
+            mine = (key >= lowest) & (key < length)
+            tlx.local_store(values, tl.where(mine[:, None], tlx.local_load(values), 0.0))
+            tlx.fence_async_shared()
+        if TALL == 2:
+            tlx.named_barrier_wait(MEETING, BOTH)
+
+
+@mimw.jit
+def attend(ring, q, chunk, first, stop, length, lowest, query, scale, inner, shape, me: tl.constexpr, BN: tl.constexpr,
+           TALL: tl.constexpr):
+    """(highest scores, sums of probabilities, sums of p V) of 64 rows, of which row r is of query number query[r], over the
+    blocks from `first` to `stop`."""
+    ROWS: tl.constexpr = q.shape[0]
+    highest, total = tl.full((ROWS, ), float("-inf"), tl.float32), tl.zeros((ROWS, ), tl.float32)
+    acc = tl.zeros((ROWS, q.shape[1]), tl.float32)
+    last = query + (length - shape[2])
+    for block in range(first, stop):
+        k = ring.wait(chunk).slot.rows
+        scores = tlx.async_dot(q, tlx.local_trans(k))
+        scores = tlx.async_dot_wait(0, scores)
+        ring.release(chunk)
+        if inner is not None:
+            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
+        key = block * BN + tl.arange(0, BN)
+        scores = tl.where(key[None, :] <= last[:, None], scores, float("-inf"))
+        if shape[4] is not None:
+            scores = tl.where(key[None, :] >= (last - shape[4])[:, None], scores, float("-inf"))
+        p, highest, total, shrink = softmax(scores, highest, total, scale, True)
+        v = ring.wait(chunk + 1).slot.rows
+        without_strangers(v, block, length, lowest, me, BN, TALL)
+        acc = tlx.async_dot(p.to(q.dtype), v, acc * shrink[:, None])
+        acc = tlx.async_dot_wait(0, acc)
+        ring.release(chunk + 1)
+        chunk += 2
+    return highest, total, acc
+
+
+@mimw.jit
+def store_rows(out, place, tile, counts):
+    """The rows that count, from `place` on, 32 columns at a time, which change their layout on the way."""
+    PIECES: tl.constexpr = tile.shape[1] // 32
+    for piece in tl.static_range(PIECES):
+        at = place[:, None] + (piece * 32 + tl.arange(0, 32))[None, :]
+        tl.store(out + at, columns(tile, piece, PIECES).to(out.dtype.element_ty), mask=counts[:, None])
+
+
+@mimw.jit
+def compute(ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, lengths, splits, scale, inner, sinks, shape,
+            group, heads, row_tiles, me: tl.constexpr, D: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, LEAST: tl.constexpr,
+            TALL: tl.constexpr):
+    """Consumer `me`: its 64 rows of every tile of this worker."""
+    unit = unit_of(lengths, splits, shape, BN, BATCH)
+    total = total_of(lengths, shape, unit, BN, BATCH)
+    at, end = share(worker, total, workers, LEAST), share(worker + 1, total, workers, LEAST)
+    batch, start = locate(at, lengths, shape, unit, BN, BATCH)
+    chunk, part = 0, 0
+    width = tl.arange(0, D)[None, :]
+    queries = shape[2]
+    while at < end:
+        length = length_of(lengths, batch, shape)
+        lowest = lowest_key(length, shape)
+        tile, first, stop, whole, at, over = span(at, end, start, length, unit, shape, BN)
+        inside = me % TALL * 64 + tl.arange(0, 64)
+        packed = tile % row_tiles * (64 * TALL) + inside
+        query, head = packed // group, tile // row_tiles * group + packed % group
+        counts = packed < queries * group
+        place = batch.to(tl.int64) * q_steps[0] + query.to(tl.int64) * q_steps[1] + head.to(tl.int64) * q_steps[2]
+        tlx.local_store(q_buffer, tl.load(q + place[:, None] + width, mask=counts[:, None], other=0.0))
+        highest, sums, acc = attend(ring, q_buffer, chunk, first, stop, length, lowest, query, scale, inner, shape, me, BN, TALL)
+        chunk += 2 * (stop - first)
+        if whole:
+            logarithm, result = ended(highest * scale, sums, acc, head, counts, sinks)
+            place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
+            store_rows(o, place, result, counts)
+            tl.store(lse + (batch * heads + head).to(tl.int64) * queries + query, logarithm, mask=counts)
+        else:
+            rows = tl.minimum(queries * group, 64 * TALL)
+            place = (worker * 2 + part).to(tl.int64) * rows + inside
+            counts = counts & (inside < rows)
+            store_rows(room, place * D, acc, counts)
+            stats = room + workers.to(tl.int64) * 2 * rows * D
+            tl.store(stats + place * 2, highest * scale, mask=counts)
+            tl.store(stats + place * 2 + 1, sums, mask=counts)
+        part = 1
+        start = tl.where(over, at, start)
+        batch += over.to(tl.int32)
+
+
+@mimw.jit
+def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, scale, inner, splits, left, batches, queries,
+                     heads, group, row_tiles, capacity, pages, table_row, q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr,
+                     BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, STREAMS: tl.constexpr, BATCH: tl.constexpr,
+                     LEAST: tl.constexpr):
+    """O (batches, queries, heads, D) and lse (batches, heads, queries) of what one worker reads whole, else parts of their
+    sums.
+
+    args:      table   (batches, ...) int32, `table_row` apart, the pages of each sequence; None where PAGE is 0, the caches
+                       are one page a sequence
+               room    fp32, for two parts of each worker: sums of p V, then (highest score in base 2, sum of probabilities)
+               scale   of the scores, times log2(e); with a soft cap that cap times log2(e), and scores times `inner` are s /
+                       cap
+               splits  parts of a sequence at most, None for no bound
+               capacity   keys that a cache holds for a sequence; `pages` how many pages there are
+               group, row_tiles   heads that share a head of K and V, and tiles that their queries make
+    """
+    DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
+    TALL: tl.constexpr = 2 // STREAMS
+    shape = batches, heads // group * row_tiles, queries, capacity, left
+    workers = STREAMS * tl.num_programs(0)
+    rings, q_tiles = (), ()
+    for _ in tl.static_range(STREAMS):
+        rings = rings + (tle.pipe(capacity=STAGES, readers=consumers(TALL), name="keys and values",
+                                  rows=tle.gpu.alloc([STAGES, BN, D], DTYPE)), )
+    for c in tl.static_range(2):
+        q_tiles = q_tiles + (tlx.local_alloc((64, D), DTYPE, 1), )
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=216, replicate=2):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            compute(rings[me // TALL].reader(consumer(me % TALL)), q_tiles[me][0],
+                    me // TALL * tl.num_programs(0) + tl.program_id(0), workers, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room,
+                    lengths, splits, scale, inner, sinks, shape, group, heads, row_tiles, me, D, BN, BATCH, LEAST, TALL)
+        with tlx.async_task(num_warps=1, num_regs=72, replicate=STREAMS):  # producer
+            stream: tl.constexpr = tlx.async_task_replica_id()
+            load(rings[stream].writer(), stream * tl.num_programs(0) + tl.program_id(0), workers, k_desc, v_desc, lengths, table,
+                 table_row, splits, shape, row_tiles, pages, PAGE, BN, BATCH, LEAST)

@@ -1,0 +1,125 @@
+"""Which worker reads which keys: all blocks of all sequences in equal shares, of lengths that only the device knows.
+
+Input: the sequences' lengths, the sizes `shape` = (batches, tiles, queries, capacity, left), and how keys are cut. Output:
+numbers of units, and what they stand for. For example, with BN = 64, one tile, lengths 100 and 300 and no bound:
+
+    total_of(lengths, shape, 1, 64, 16)             7: 2 units of one block, then 5
+    share(1, 7, 3, 1), share(2, 7, 3, 1)            3, 5: of 3 workers number 1 has units 3 and 4
+    locate(3, lengths, shape, 1, 64, 16)            (1, 2): sequence 1, whose units begin with number 2
+
+A tile is what one worker's rows hold: queries of the heads that share a head of K and V. A unit is `unit` blocks of BN keys of
+one tile. Units are counted sequence by sequence, in a sequence tile by tile, in a tile from its first block on. Each worker has
+consecutive ones, the end of one tile's keys, then whole ones, then the beginning of one: at most two parts of tiles.
+
+A sequence without keys has one block that nobody sees, so that somebody writes its zeros.
+"""
+
+import triton.language as tl
+
+import mimw
+
+
+@mimw.jit
+def length_of(lengths, batch, shape):
+    """How many keys a sequence has; what is not in its cache does not count."""
+    return tl.minimum(tl.maximum(tl.load(lengths + batch), 0), shape[3])
+
+
+@mimw.jit
+def lowest_key(length, shape):
+    """The first key that the first query sees."""
+    _, _, queries, _, left = shape
+    if left is None:
+        return length * 0
+    else:
+        return tl.maximum(length - queries - left, 0)
+
+
+@mimw.jit
+def blocks_of(length, shape, BN: tl.constexpr):
+    """(the number of the first block of keys that a sequence's queries look at, how many they look at)."""
+    low = lowest_key(length, shape) // BN
+    return low, tl.maximum((length + BN - 1) // BN - low, 1)
+
+
+@mimw.jit
+def some_blocks(lengths, first, shape, BN: tl.constexpr, BATCH: tl.constexpr):
+    """The blocks of BATCH sequences from number `first` on, 0 for what is no sequence."""
+    batch = first + tl.arange(0, BATCH)
+    inside = batch < shape[0]
+    length = tl.minimum(tl.maximum(tl.load(lengths + batch, mask=inside, other=0), 0), shape[3])
+    _, blocks = blocks_of(length, shape, BN)
+    return tl.where(inside, blocks, 0)
+
+
+@mimw.jit
+def unit_of(lengths, splits, shape, BN: tl.constexpr, BATCH: tl.constexpr):
+    """Blocks of a unit: 1, or so many that no sequence has more than `splits` units."""
+    if splits is None:
+        return 1
+    else:
+        most = 1
+        for first in range(0, shape[0], BATCH):
+            most = tl.maximum(most, tl.max(some_blocks(lengths, first, shape, BN, BATCH), 0))
+        return (most + splits - 1) // splits
+
+
+@mimw.jit
+def total_of(lengths, shape, unit, BN: tl.constexpr, BATCH: tl.constexpr):
+    """How many units there are."""
+    total = 0
+    for first in range(0, shape[0], BATCH):
+        total += tl.sum((some_blocks(lengths, first, shape, BN, BATCH) + unit - 1) // unit, 0)
+    return total * shape[1]
+
+
+@mimw.jit
+def locate(number, lengths, shape, unit, BN: tl.constexpr, BATCH: tl.constexpr):
+    """(the sequence of a unit, the number of that sequence's first unit)."""
+    batch, start, before = 0, 0, 0
+    for first in range(0, shape[0], BATCH):
+        units = (some_blocks(lengths, first, shape, BN, BATCH) + unit - 1) // unit * shape[1]
+        ends = before + tl.cumsum(units, 0)
+        over = (ends <= number) & (units > 0)
+        batch += tl.sum(over.to(tl.int32), 0)
+        start = tl.maximum(start, tl.max(tl.where(over, ends, 0), 0))
+        before += tl.sum(units, 0)
+    return batch, start
+
+
+@mimw.jit
+def used(total, workers, LEAST: tl.constexpr):
+    """How many workers have something to do: LEAST units each, if possible."""
+    return tl.maximum(tl.minimum((total + LEAST - 1) // LEAST, workers), 1)
+
+
+@mimw.jit
+def share(worker, total, workers, LEAST: tl.constexpr):
+    """The first unit of a worker."""
+    busy = used(total, workers, LEAST)
+    worker = tl.minimum(worker, busy)
+    return worker * (total // busy) + tl.minimum(worker, total % busy)
+
+
+@mimw.jit
+def owner(number, total, workers, LEAST: tl.constexpr):
+    """The worker that has a unit."""
+    busy = used(total, workers, LEAST)
+    each, more = total // busy, total % busy      # the first `more` workers have one unit more
+    whole = more * (each + 1)
+    return tl.where(number < whole, number // (each + 1), more + (number - whole) // tl.maximum(each, 1))
+
+
+@mimw.jit
+def span(at, end, start, length, unit, shape, BN: tl.constexpr):
+    """What a worker does first of its units from `at` to `end`, where the sequence's units begin with number `start`:
+
+    (tile, first block of keys, block behind the last one, whether that is all of the tile, the unit to go on with, whether
+    that is the next sequence's)
+    """
+    low, blocks = blocks_of(length, shape, BN)
+    units = (blocks + unit - 1) // unit
+    inside = (at - start) % units
+    count = tl.minimum(units - inside, end - at)
+    first, stop = low + inside * unit, low + tl.minimum((inside + count) * unit, blocks)
+    return (at - start) // units, first, stop, count == units, at + count, at + count == start + units * shape[1]

@@ -1,0 +1,193 @@
+"""`mimw.ops.attention_decode`: a few new queries of each sequence on a cache of keys and values, paged or in one piece.
+
+Input: queries, caches, lengths on the device, perhaps a page table. Output: o = softmax(scale q k^T) v and, if asked for, the
+logarithms of the denominators:
+
+    o = attention_decode(q, k_cache, v_cache, cache_seqlens)                            (batch, queries, heads, dim)
+    o = attention_decode(q, k_pages, v_pages, cache_seqlens, page_table=page_table)
+    torch.ops.mimw.attention_decode(q, k_cache, v_cache, cache_seqlens, None, None)     the operator itself: (o, lse)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import attention_decode as hopper
+from mimw.kernels import plain_attention_decode as plain
+from mimw.kernels.attention_decode.configs import HEAD_DIMS, PAGES
+
+from .launching import Launch, contiguous, is_exact, is_hopper, programs
+from .operator import LOWER, Operator
+from .plans import Plans, look
+
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+INTEGERS = (torch.int32, torch.int64)
+
+
+def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens: Tensor | int, *, page_table: Tensor | None = None,
+                     scale: float | None = None, window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
+                     sinks: Tensor | None = None, splits: int | None = None,
+                     return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """softmax(scale q k^T) v of the last queries of each sequence, with fp32 scores and sums. Layouts are those of
+    FlashAttention's `flash_attn_with_kvcache` without new keys and with causal=True: write the new keys and values into the
+    caches first.
+
+    args:      q           (batch, queries, heads, dim): bf16, fp16 or fp32, any strides
+               k_cache, v_cache   (batch, length, kv_heads, dim) and (..., value_dim), or with a page table (pages, page_size,
+                           kv_heads, dim); of q's type, any strides; kv_heads divides heads, and head h reads kv head h *
+                           kv_heads // heads
+               cache_seqlens   (batch) int32 or int64 on the device, or one number for all: how many keys of each sequence
+                           count, those of the new queries among them. Query i sees keys up to i + length - queries. The host
+                           never waits for it, so a captured graph may be replayed with others. A length above what the cache
+                           holds counts as that, one below 0 as 0
+               page_table  (batch, most pages of a sequence) int32 or int64: page j of a sequence has its keys from j *
+                           page_size on. Sequences may share pages. Entries behind a sequence's keys are not looked at: they
+                           may be anything; no NaN that lies in a page behind the last key matters
+               scale       of the scores, by default 1 / sqrt(dim)
+               window      (left, right): a query sees so many keys before and after its own position; None is no bound, and
+                           what is after a query's own position it never sees. Entries of the page table in front of the window
+                           may be anything
+               softcap     more than 0: softcap tanh(score / softcap) in place of each score; as in `attention`
+               sinks       (heads) of bf16, fp16 or fp32: a logit of each head that joins the sum of each row, with no value
+               splits      into so many parts at most the keys of a sequence are cut; by default all multiprocessors get equal
+                           shares of all keys. With 1 a sequence's result is the same to the bit whatever else is in the batch
+               return_lse  also the natural logarithms of the softmax's denominators
+    returns:   o, (batch, queries, heads, value_dim) of q's type, contiguous; with lse, fp32 (batch, heads, queries). A query
+               that sees no key, as in an empty sequence (length 0), gets o = 0 and lse = -inf, or the head's sink. Results are
+               the same to the bit from run to run for the same lengths
+    computed:  on sm_90 by `mimw.kernels.attention_decode` for bf16 and fp16, heads of 64, 128 or 256, pages of 16, 32, 64, 128
+               or 256 keys, where TMA can read the caches; else by `mimw.kernels.plain_attention_decode`. fp32 obeys
+               torch.get_float32_matmul_precision()
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types. There is
+               no derivative
+    """
+    if not isinstance(cache_seqlens, Tensor):
+        cache_seqlens = torch.full((q.shape[0], ), cache_seqlens, dtype=torch.int32, device=q.device)
+    left, right = window or (None, None)
+    if right is not None and right < 0:
+        raise RuntimeError(f"attention_decode: the right bound of the window is {right}; it must be 0 or more keys, or None")
+    o, lse = ATTENTION_DECODE(q, k_cache, v_cache, cache_seqlens, page_table, sinks, scale, left, softcap, splits)
+    return (o, lse) if return_lse else o
+
+
+def _fake(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, scale: float | None = None,
+          left: int | None = None, softcap: float | None = None, splits: int | None = None) -> tuple[Tensor, Tensor]:
+    """o and lse, empty, or an error."""
+    given = {"q": q, "k_cache": k, "v_cache": v, "cache_seqlens": lengths, "page_table": table, "sinks": sinks}
+    for name, x in given.items():
+        if x is None:
+            continue
+        rank = {"cache_seqlens": 1, "page_table": 2, "sinks": 1}.get(name, 4)
+        if x.dim() != rank:
+            raise RuntimeError(f"attention_decode: {name} is {_by(x)}; it must have {rank} dimensions")
+        if x.device != q.device:
+            raise RuntimeError(f"attention_decode: q is on {q.device} and {name} on {x.device}; all must be on one device")
+        known = INTEGERS if name in ("cache_seqlens", "page_table") else TYPES
+        if x.dtype not in known:
+            raise NotImplementedError(f"attention_decode: {name} is {x.dtype}; it may be {', '.join(map(str, known))}")
+    if not q.dtype == k.dtype == v.dtype:
+        raise RuntimeError(f"attention_decode: q is {q.dtype}, k_cache {k.dtype} and v_cache {v.dtype}; all must be of one type")
+    batch, queries, heads, dim = q.shape
+    torch._check(dim > 0 and v.shape[3] > 0,
+                 lambda: f"attention_decode: q is {_by(q)} and v_cache {_by(v)}; heads of width 0 have no scores")
+    torch._check(k.shape[3] == dim and k.shape[:3] == v.shape[:3],
+                 lambda: f"attention_decode: q is {_by(q)}, k_cache {_by(k)} and v_cache {_by(v)}; q and k_cache must have one "
+                 "head dim, the caches be alike but for theirs")
+    torch._check(k.shape[2] > 0 and heads % k.shape[2] == 0,
+                 lambda: f"attention_decode: q has {heads} heads, the caches {k.shape[2]}, which must divide them")
+    torch._check(lengths.shape[0] == batch and (k if table is None else table).shape[0] == batch,
+                 lambda: f"attention_decode: q has {batch} sequences, cache_seqlens {lengths.shape[0]}, "
+                 f"{f'the caches {k.shape[0]}' if table is None else f'page_table {table.shape[0]}'}; they must be as many")
+    torch._check(sinks is None or sinks.shape[0] == heads,
+                 lambda: f"attention_decode: q has {heads} heads and sinks are {_by(sinks)}")
+    for name, value, least in (("left bound of the window", left, 0), ("number of splits", splits, 1)):
+        if value is not None and value < least:
+            raise RuntimeError(f"attention_decode: the {name} is {value}; it must be {least} or more, or None")
+    if softcap is not None and not softcap > 0:
+        raise RuntimeError(f"attention_decode: softcap is {softcap}; it must be more than 0, or None for none")
+    return q.new_empty((batch, queries, heads, v.shape[3])), q.new_empty((batch, heads, queries), dtype=torch.float32)
+
+
+def _by(x: Tensor) -> str:
+    return " x ".join(map(str, x.shape))
+
+
+def _run(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, scale: float | None = None,
+         left: int | None = None, softcap: float | None = None, splits: int | None = None) -> tuple[Tensor, Tensor]:
+    options = scale, left, softcap, splits, is_exact(q)
+    key = (look(q), look(k), look(v), look(lengths), table is not None and look(table), sinks is not None and look(sinks), *options)
+    plan = _PLANS[key] or _PLANS.made(key, q, k, v, lengths, table, sinks, *options)
+    return plan(q, k, v, lengths, table, sinks)
+
+
+def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, scale: float | None,
+          left: int | None, softcap: float | None, splits: int | None, exact: bool) -> Callable:
+    o, lse = _fake(q, k, v, lengths, table, sinks, scale, left, softcap, splits)
+    capacity = k.shape[1] * (1 if table is None else table.shape[1])
+    shape, rows = tuple(o.shape), tuple(lse.shape)
+    if o.numel() == 0 or capacity == 0 or k.shape[0] == 0:
+        return lambda q, *rest: (q.new_zeros(shape), _of_no_keys(q.new_empty(rows, dtype=torch.float32), rest[-1]))
+    as_is, (lengths, table, sinks) = _are_ready(lengths, table, sinks), _ready(lengths, table, sinks)
+    scale = 1 / sqrt(q.shape[3]) if scale is None else scale
+    by_tma = (is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and q.shape[3] == v.shape[3] and q.shape[3] in HEAD_DIMS
+              and (table is None or k.shape[1] in PAGES) and _tma_reads(k) and _tma_reads(v))
+    contiguous_q = q.stride(3) == 1 or not by_tma
+    if by_tma:
+        room = q.new_empty(hopper.room_for(q, k.shape[2], programs(q)), dtype=torch.float32)
+        made = hopper.arguments(q if contiguous_q else q.contiguous(), k, v, lengths, o, lse, room, programs(q), table, scale, left,
+                                softcap, sinks, splits)
+    else:
+        splits = splits or plain.splits_for(-(-q.shape[1] * q.shape[2] // k.shape[2] // 64) * q.shape[0] * k.shape[2], capacity,
+                                            programs(q))
+        room = q.new_empty(plain.room_for(q, v.shape[3], splits), dtype=torch.float32) if splits > 1 else None
+        made = plain.arguments(q, k, v, lengths, o, lse, room, table, scale, left, softcap, sinks, splits, exact)
+    launches = [Launch(q, *one) for one in made]
+    size = 0 if room is None else room.shape[0]
+    steps, row_steps, paged, sunk = contiguous(shape), contiguous(rows), table is not None, sinks is not None
+
+    def plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None) -> tuple[Tensor, Tensor]:
+        if not as_is:
+            lengths, table, sinks = _ready(lengths, table, sinks)
+        o, lse = q.new_empty_strided(shape, steps), q.new_empty_strided(rows, row_steps, dtype=torch.float32)
+        room = (q.new_empty_strided((size, ), (1, ), dtype=torch.float32), ) if size else ()
+        logits = (sinks, ) if sunk else ()
+        pages = (table, ) if paged else ()
+        launches[0](q if contiguous_q else q.contiguous(), k, v, *pages, lengths, o, lse, *room, *logits)
+        if len(launches) > 1:
+            launches[1](o, lse, *((lengths, ) if by_tma else ()), *room, *logits)
+        return o, lse
+
+    return plan
+
+
+def _of_no_keys(lse: Tensor, sinks: Tensor | None) -> Tensor:
+    return lse.fill_(float("-inf")) if sinks is None else lse.copy_(sinks[:, None])
+
+
+def _ready(lengths: Tensor, table: Tensor | None, sinks: Tensor | None) -> tuple:
+    """int32 and contiguous, sinks as fp32."""
+    if table is not None and (table.dtype is not torch.int32 or table.stride(1) != 1):
+        table = table.to(torch.int32).contiguous()
+    return lengths.to(torch.int32).contiguous(), table, None if sinks is None else sinks.float().contiguous()
+
+
+def _are_ready(*given: Tensor | None) -> bool:
+    return all(one is other for one, other in zip(given, _ready(*given)))
+
+
+def _tma_reads(cache: Tensor) -> bool:
+    """Whether TMA takes the cache with its strides."""
+    return (cache.stride(3) == 1 and cache.data_ptr() % 16 == 0
+            and all(extent == 1 or step > 0 and step * cache.itemsize % 16 == 0
+                    for step, extent in zip(cache.stride()[:3], cache.shape)))
+
+
+_PLANS = Plans(_plan)
+
+ATTENTION_DECODE = Operator(
+    "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor cache_seqlens, Tensor? page_table, Tensor? sinks, "
+    "float? scale=None, int? left=None, float? softcap=None, int? splits=None) -> (Tensor, Tensor)", _run, _fake, autocast=LOWER)

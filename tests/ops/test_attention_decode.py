@@ -1,0 +1,148 @@
+"""`mimw.ops.attention_decode` against fp64: caches in one piece and in pages, lengths and pages at the edges, what torch asks of an
+operator."""
+
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
+
+from mimw import ops  # noqa: E402
+
+MODULE = sys.modules["mimw.ops.attention_decode"]
+bf16, fp32 = torch.bfloat16, torch.float32
+
+
+def reference(q, k, v, lengths, table=None, scale=None, left=None, softcap=None, sinks=None):
+    """(o, lse) in fp64, sequence by sequence, of the keys that count alone."""
+    o, lse = torch.zeros(*q.shape[:3], v.shape[3]).double(), torch.zeros(q.shape[0], q.shape[2], q.shape[1]).double()
+    for batch, length in enumerate(lengths.tolist()):
+        pages = None if table is None else table[batch, :-(-length // k.shape[1])].long()
+        k_of, v_of = (x[batch] if table is None else x[pages].flatten(0, 1) for x in (k, v))
+        k_of, v_of = (x[:length].double().repeat_interleave(q.shape[2] // x.shape[1], 1).transpose(0, 1) for x in (k_of, v_of))
+        scores = q[batch].double().transpose(0, 1) @ k_of.mT * (scale or q.shape[3]**-0.5)
+        scores = scores if softcap is None else softcap * (scores / softcap).tanh()
+        distance = torch.arange(q.shape[1])[:, None] + length - q.shape[1] - torch.arange(length)
+        scores = scores.masked_fill((distance < 0) | (distance > (length if left is None else left)), float("-inf"))
+        if sinks is not None:
+            scores = torch.cat([scores, sinks.double()[:, None, None].expand(-1, q.shape[1], 1)], 2)
+        o[batch] = (scores.softmax(-1).nan_to_num()[..., :length] @ v_of).transpose(0, 1)
+        lse[batch] = scores.logsumexp(-1)
+    return o, lse
+
+
+def normal(*shape, dtype=bf16, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)
+
+
+def problem(lengths, queries, heads, kv_heads, dim, page=None, dtype=bf16, value_dim=None):
+    """(q, k, v, lengths, table); what lies behind the keys of a sequence is NaN, and its pages are nowhere."""
+    batch, most, table = len(lengths), max(lengths) + 3, None
+    if page is not None:
+        most = -(-most // page)
+        table = torch.randperm(batch * most + 1, generator=torch.Generator().manual_seed(0))[:batch * most].view(batch, most).int()
+    front = (batch, most) if page is None else (batch * most + 1, page)
+    k, v = normal(*front, kv_heads, dim, dtype=dtype, seed=1), normal(*front, kv_heads, value_dim or dim, dtype=dtype, seed=2)
+    for number, length in enumerate(lengths):
+        for x in (k, v):
+            if page is None:
+                x[number, length:] = float("nan")
+            elif length % page:
+                x[table[number, length // page], length % page:] = float("nan")
+        if page is not None:
+            table[number, -(-length // page):] = 1 << 20
+    return normal(batch, queries, heads, dim, dtype=dtype), k, v, torch.tensor(lengths, dtype=torch.int32), table
+
+
+def holds(q, k, v, lengths, table=None, allowed=1e-2, splits=None, **changes):
+    window = {"window": (changes["left"], None)} if "left" in changes else {}
+    others = {name: change for name, change in changes.items() if name != "left"}
+    o, lse = ops.attention_decode(q, k, v, lengths, page_table=table, splits=splits, return_lse=True, **window, **others)
+    expected, expected_lse = reference(q, k, v, lengths, table, **changes)
+    assert o.dtype == q.dtype and o.is_contiguous() and lse.dtype == fp32
+    assert o.shape == expected.shape and (o.double() - expected).abs().max() < allowed
+    torch.testing.assert_close(lse.double(), expected_lse, rtol=0, atol=allowed)
+    return o
+
+
+CASES = {
+    "one piece": (dict(lengths=[150, 0, 300], queries=1, heads=4, kv_heads=2, dim=64), {}),
+    "pages of 16": (dict(lengths=[150, 31], queries=2, heads=4, kv_heads=1, dim=128, page=16), {}),
+    "pages of 256": (dict(lengths=[150, 260], queries=1, heads=2, kv_heads=1, dim=128, page=256, dtype=torch.float16), {}),
+    "wide heads": (dict(lengths=[70, 1], queries=2, heads=2, kv_heads=1, dim=256, page=32), {}),
+    "many rows": (dict(lengths=[130, 7], queries=16, heads=10, kv_heads=1, dim=64, page=64), {}),
+    "all changes": (dict(lengths=[233, 90], queries=3, heads=4, kv_heads=2, dim=128, page=32),
+                    dict(left=80, softcap=3.0, scale=0.2, sinks=normal(4))),
+    "at most two": (dict(lengths=[333, 90, 0], queries=1, heads=2, kv_heads=1, dim=128, page=64), dict(splits=2)),
+    "whole": (dict(lengths=[200, 90], queries=1, heads=2, kv_heads=1, dim=128), dict(splits=1)),
+    "plain": (dict(lengths=[45, 0, 60], queries=3, heads=4, kv_heads=2, dim=33, page=24, value_dim=17), {}),
+    "plain, all changes": (dict(lengths=[45, 60], queries=3, heads=4, kv_heads=2, dim=20, dtype=fp32),
+                           dict(left=30, softcap=3.0, scale=-0.2, sinks=normal(4), splits=3)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cases(case):
+    given, changes = CASES[case]
+    holds(*problem(**given), **changes)
+
+
+def test_pages_shared_by_sequences():
+    """Two sequences with one beginning; lengths and table of int64, the table not contiguous."""
+    q, k, v, lengths, table = problem([100, 110], 1, 2, 1, 64, page=32)
+    table[1, :3] = table[0, :3]
+    holds(q, k, v, lengths.long(), table.long().T.contiguous().T)
+
+
+def test_whole_sequences_do_not_depend_on_the_batch():
+    q, k, v, lengths, table = problem([150, 300], 1, 2, 1, 64, page=32)
+    both = ops.attention_decode(q, k, v, lengths, page_table=table, splits=1)
+    alone = ops.attention_decode(q[1:], k, v, lengths[1:], page_table=table[1:], splits=1)
+    assert torch.equal(both[1:], alone)
+
+
+def test_one_length_for_all_and_lengths_that_no_cache_holds():
+    q, k, v, _, _ = problem([61, 61], 1, 2, 1, 64)
+    k, v = k[:, :61], v[:, :61]
+    expected, _ = reference(q, k, v, torch.tensor([61, 61]))
+    for lengths in (61, torch.tensor([1000, 62])):
+        assert (ops.attention_decode(q, k, v, lengths).double() - expected).abs().max() < 1e-2
+    assert not ops.attention_decode(q, k, v, torch.tensor([-5, 0])).any()
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 2, 64), (2, 0, 2, 64)])
+def test_nothing_to_do(shape):
+    k = normal(shape[0], 5, 1, 64)
+    assert ops.attention_decode(normal(*shape), k, k, 5).shape == shape
+    empty = ops.attention_decode(normal(2, 1, 2, 64), *[normal(2, 0, 1, 64)] * 2, 0, sinks=torch.ones(2), return_lse=True)
+    assert not empty[0].any() and (empty[1] == 1).all()
+
+
+@pytest.mark.parametrize("change, error, text", [
+    (dict(k=normal(2, 9, 3, 64)), RuntimeError, "the caches be alike"),
+    (dict(k=normal(2, 9, 3, 64), v=normal(2, 9, 3, 64)), RuntimeError, "2 heads, the caches 3"),
+    (dict(lengths=torch.tensor([1])), RuntimeError, "cache_seqlens 1"),
+    (dict(table=torch.zeros(3, 1).int()), RuntimeError, "page_table 3"),
+    (dict(lengths=torch.tensor([1., 2.])), NotImplementedError, "cache_seqlens is torch.float32"),
+    (dict(v=normal(2, 9, 1, 64).half()), RuntimeError, "one type"),
+    (dict(q=normal(2, 2, 64)), RuntimeError, "q is 2 x 2 x 64; it must have 4"),
+    (dict(splits=0), RuntimeError, "number of splits is 0"), (dict(softcap=0.0), RuntimeError, "softcap is 0.0"),
+    (dict(window=(-1, None)), RuntimeError, "left bound of the window is -1"),
+    (dict(window=(3, -1)), RuntimeError, "right bound of the window is -1")])
+def test_refusals(change, error, text):
+    k, lengths = normal(2, 9, 1, 64), torch.tensor([3, 4])
+    given = dict(q=normal(2, 1, 2, 64), k=k, v=k, lengths=lengths, table=None) | change
+    q, k, v, lengths, table = (given.pop(name) for name in ("q", "k", "v", "lengths", "table"))
+    with pytest.raises(error, match=text):
+        ops.attention_decode(q, k, v, lengths, page_table=table, **given)
+
+
+def test_opcheck():
+    q, k, v, lengths, table = problem([40, 20], 1, 2, 1, 64, page=16)
+    torch.library.opcheck(torch.ops.mimw.attention_decode.default, (q, k, v, lengths, table, normal(2), None, 30, 5.0, 1))
+
+
+def test_compiled_whole():
+    q, k, v, lengths, _ = problem([40, 20], 1, 2, 1, 64)
+    compiled = torch.compile(lambda q: ops.attention_decode(q, k, v, lengths, splits=1) * 2, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(q), ops.attention_decode(q, k, v, lengths, splits=1) * 2)

@@ -1,0 +1,78 @@
+"""`mimw.ops.attention_decode` on a GPU: many lengths, graphs whose lengths and pages change, the same bits each time."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
+
+from mimw import ops  # noqa: E402
+from tests.ops.test_attention_decode import CASES, normal, problem, reference  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+bf16, fp16, fp32 = torch.bfloat16, torch.float16, torch.float32
+
+
+def near(found, expected, allowed=2e-2):
+    """o and lse against fp64."""
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one.cpu().double(), other, rtol=0, atol=allowed)
+
+
+def called(q, k, v, lengths, table=None, left=None, **options):
+    """On the GPU, twice: the same bits."""
+    given = [x.cuda() if isinstance(x, torch.Tensor) else x for x in (q, k, v, lengths, table)]
+    options = {name: x.cuda() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    options |= dict(page_table=given[4], window=(left, None), return_lse=True)
+    both = [ops.attention_decode(*given[:4], **options) for _ in range(2)]
+    assert all(torch.equal(*pair) for pair in zip(*both))
+    return both[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cases(case):
+    given, changes = CASES[case]
+    made = problem(**given)
+    near(called(*made, **changes), reference(*made, **{name: x for name, x in changes.items() if name != "splits"}))
+
+
+@pytest.mark.parametrize("page", [None, 16, 32, 64, 128, 256, 48])
+@pytest.mark.parametrize("dim, heads, queries, dtype", [(64, (16, 2), 1, bf16), (128, (16, 2), 2, bf16), (256, (8, 1), 1, fp16),
+                                                        (128, (4, 4), 1, fp16), (128, (16, 1), 8, bf16), (256, (32, 1), 16, bf16)])
+def test_many_lengths(page, dim, heads, queries, dtype):
+    lengths = torch.randint(0, 3000, (23, ), generator=torch.Generator().manual_seed(dim)).tolist()
+    lengths[3], lengths[7], lengths[11] = 0, 1, 2048
+    made = problem(lengths, queries, *heads, dim, page=page, dtype=dtype)
+    expected = reference(*made)
+    for splits in (None, 1, 7):
+        near(called(*made, splits=splits), expected)
+    near(called(*made, left=100), reference(*made, left=100))
+
+
+@pytest.mark.parametrize("batch", [1, 200])
+def test_few_and_many_sequences(batch):
+    made = problem([700] * batch if batch > 1 else [9000], 1, 8, 2, 128, page=64)
+    near(called(*made), reference(*made))
+
+
+@pytest.mark.parametrize("splits", [None, 1, 3])
+def test_lengths_change_between_replays(splits):
+    """Lengths, pages and queries of a captured call are read when the graph is replayed."""
+    q, k, v, lengths, table = (x.cuda() for x in problem([1000, 3, 500, 64], 2, 8, 2, 128, page=32))
+    k, v = k.nan_to_num(), v.nan_to_num()
+    table = torch.randperm(table.numel(), device="cuda").int().view_as(table)
+    ops.attention_decode(q, k, v, lengths, page_table=table, splits=splits)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = ops.attention_decode(q, k, v, lengths, page_table=table, splits=splits, return_lse=True)
+    for turn, now in enumerate(([1000, 3, 500, 64], [0, 900, 1, 1000], [1, 1, 1, 1], [999, 1000, 998, 0])):
+        lengths.copy_(torch.tensor(now))
+        q.copy_(normal(*q.shape, seed=turn))
+        table.copy_(table.flip(0))
+        graph.replay()
+        torch.cuda.synchronize()
+        near(found, reference(*(x.cpu() for x in (q, k, v, lengths, table))))
+
+
+def test_compiled_by_inductor():
+    q, k, v, lengths, table = (x.cuda() for x in problem([300, 20], 1, 8, 2, 128, page=32))
+    compiled = torch.compile(lambda q: ops.attention_decode(q, k, v, lengths, page_table=table) * 2, fullgraph=True)
+    torch.testing.assert_close(compiled(q), ops.attention_decode(q, k, v, lengths, page_table=table) * 2)
