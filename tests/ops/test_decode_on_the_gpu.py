@@ -34,17 +34,15 @@ def test_cases(case):
     near(called(*made, **changes), reference(*made, **{name: x for name, x in changes.items() if name != "splits"}))
 
 
-@pytest.mark.parametrize("page", [None, 16, 32, 64, 128, 256, 48])
-@pytest.mark.parametrize("dim, heads, queries, dtype", [(64, (16, 2), 1, bf16), (128, (16, 2), 2, bf16), (256, (8, 1), 1, fp16),
-                                                        (128, (4, 4), 1, fp16), (128, (16, 1), 8, bf16), (256, (32, 1), 16, bf16)])
-def test_many_lengths(page, dim, heads, queries, dtype):
+@pytest.mark.parametrize("page, dim, heads, queries, dtype, options", [
+    (None, 64, (16, 2), 1, bf16, {}), (16, 128, (16, 2), 2, bf16, dict(splits=7)), (256, 256, (8, 1), 1, fp16, {}),
+    (32, 128, (4, 4), 1, fp16, dict(left=100)), (64, 128, (16, 1), 8, bf16, {}), (128, 256, (32, 1), 16, bf16, dict(splits=1)),
+    (48, 128, (16, 2), 1, bf16, dict(left=100))])
+def test_many_lengths(page, dim, heads, queries, dtype, options):
     lengths = torch.randint(0, 3000, (23, ), generator=torch.Generator().manual_seed(dim)).tolist()
     lengths[3], lengths[7], lengths[11] = 0, 1, 2048
     made = problem(lengths, queries, *heads, dim, page=page, dtype=dtype)
-    expected = reference(*made)
-    for splits in (None, 1, 7):
-        near(called(*made, splits=splits), expected)
-    near(called(*made, left=100), reference(*made, left=100))
+    near(called(*made, **options), reference(*made, **{name: x for name, x in options.items() if name != "splits"}))
 
 
 @pytest.mark.parametrize("batch", [1, 200])
