@@ -23,6 +23,7 @@ from mimw.kernels import (
     moe_align,
     norm,
     norm_backward,
+    simplicial_attention,
     skinny_gemm,
     softmax,
     topk,
@@ -205,6 +206,14 @@ def _library_topk(**configuration) -> tuple:
     return topk.kernel, *topk.arguments(*_ties(), topk.Configuration(**configuration))
 
 
+def _simplicial_attention() -> tuple:
+    """Three blocks of keys in two chunks, three second keys for two consumers, two tasks of one program."""
+    q, k, v, k2, v2 = _numbers((1, 64, 2, 64), *4 * [(1, 1, 36, 64)])
+    o, lse = np.zeros_like(q), np.zeros(q.shape[:3], np.float32)
+    chosen = simplicial_attention.Configuration(bn=16, stages=2, chunk=2)
+    return simplicial_attention.kernel, *simplicial_attention.arguments(q, k, v, k2, v2, o, lse, 1, (34, 3), chosen=chosen)
+
+
 def _choices(numel: int) -> np.ndarray:
     """An expert of eight for each token, the low numbers more often."""
     return (np.random.default_rng(0).random(numel)**3 * 8).astype(np.int32)
@@ -311,6 +320,7 @@ CASES = (
     Case("Attention", "src/mimw/kernels/attention/kernel.py", _attention),
     Case("Attention, backward", "src/mimw/kernels/attention_backward/kernel.py", _gradients),
     Case("Attention, backward, one order", "src/mimw/kernels/attention_backward/kernel.py", _gradients_of_queries),
+    Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
     Case("MoE align, grid", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "grid"), _experts_lists),

@@ -27,6 +27,7 @@ from benchmarks import (
     moe,
     moe_align,
     norm,
+    simplicial_attention,
     skinny_gemm,
     timing,
     topk,
@@ -35,7 +36,7 @@ from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "gather", "gather_matmul_scatter",
          "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
-         "pipes_before_after", "proxy_fence", "skinny_gemm",
+         "pipes_before_after", "proxy_fence", "simplicial_attention", "skinny_gemm",
          "timing", "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
@@ -48,8 +49,8 @@ def fake_gpu(monkeypatch):
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
     for module in (attention, bank_conflicts, batched_gemm, block_scaled_gemm, gather, gather_matmul_scatter, gemm,
-                   gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe, moe_align, norm, skinny_gemm,
-                   timing, topk):
+                   gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe, moe_align, norm,
+                   simplicial_attention, skinny_gemm, timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -248,6 +249,24 @@ def test_topk(tmp_path, monkeypatch, capsys):
     assert printed[2] == "geometric mean of 2 ratios to torch.topk: 2.00, lowest 2.00"
     tuned = run(topk, monkeypatch, capsys, "64x128:8", "--tune", "--results", file)
     assert len(tuned) == 2 * 3 + 1 and len(rows(file)) == 2 + sum(len(topk.candidates((d, 64, 128, 8))) for d in ("fp16", "fp32"))
+
+
+def measured_simplicial_attention(seq, chosen=None, at_least_ms=200.0, stock=None):
+    times = {"mimw": 100.0} | ({} if stock is None else {"Triton, keys outside": 400.0, "Triton, second keys outside": 150.0})
+    used = vars(chosen or simplicial_attention.simplicial_attention.configuration(128))
+    return gpu.row_of("simplicial_attention", dict(seq=seq), used, times, 2e-3, "standard normal")
+
+
+def test_simplicial_attention(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(simplicial_attention, "measure", measured_simplicial_attention)
+    file = tmp_path / "rows.jsonl"
+    printed = run(simplicial_attention, monkeypatch, capsys, 1024, "--results", file)
+    assert printed == ["  1024     100.0 us 4124 TFLOP/s  ratios: Triton, keys outside 4.000  Triton, second keys outside 1.500  "
+                       "error 2.0e-03  64 keys, 4 of 4 blocks held",
+                       "geometric mean of 1 ratios to the better stock form: 1.500, lowest 1.500"]
+    assert set(rows(file)[0]) == ROW
+    tuned = run(simplicial_attention, monkeypatch, capsys, 1024, "--tune", "--results", file)
+    assert len(tuned) == len(simplicial_attention.CHOICES)
 
 
 def measured_norm(kind, name, chosen=None, at_least_ms=200.0, compiled=True, backward=False):

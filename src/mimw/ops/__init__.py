@@ -23,6 +23,7 @@ from .moe import moe
 from .moe_align import moe_align
 from .norm import layer_norm, rms_norm
 from .scaled_mm import scaled_mm
+from .simplicial_attention import simplicial_attention
 from .softmax import log_softmax, softmax
 from .sparse_mla import sparse_mla
 from .swiglu import swiglu
@@ -30,5 +31,6 @@ from .topk import topk
 
 __all__ = [
     "SimulationWarning", "addmm", "attention", "attention_decode", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
-    "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "scaled_mm", "softmax", "sparse_mla", "swiglu", "topk",
+    "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "scaled_mm", "simplicial_attention", "softmax",
+    "sparse_mla", "swiglu", "topk",
 ]

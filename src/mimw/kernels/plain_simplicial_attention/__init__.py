@@ -1,0 +1,46 @@
+"""2-simplicial attention that takes any strides, head dims and groups of heads and runs on any GPU, in bf16, fp16 and fp32.
+
+Input: q as (batch, heads, seq_q, dim), k, v, k2 and v2 as (batch, kv_heads, seq_k, dim). Output: o, and the logarithms of the
+softmax's denominators. For example:
+
+    arguments(q, k, v, k2, v2, o, lse)      (grid, args, meta) of a launch or `mimw.simulate` of `kernel`, numpy or torch
+
+What is computed `mimw.kernels.simplicial_attention` says.
+"""
+
+from __future__ import annotations
+
+from math import e, log2, sqrt
+
+from ..checks import of_rank, one_of, strides
+from ..simplicial_attention import WINDOWS, check_shapes
+from .configs import meta as compile_time
+from .kernel import plain_simplicial_attention as kernel
+
+__all__ = ["arguments", "kernel"]
+
+
+def arguments(q, k, v, k2, v2, o, lse, windows: tuple[int, int] = WINDOWS, scale: float | None = None,
+              exact: bool = False) -> tuple[tuple[int, int], tuple, dict]:
+    """(grid, args, meta) that compute o and lse.
+
+    args:      q         (batch, heads, seq_q, dim) of bf16, fp16 or fp32, any strides
+               k, v, k2, v2   (batch, kv_heads, seq_k, dim) of q's type, seq_k >= seq_q; kv_heads divides heads
+               o         like q
+               lse       (batch, heads, seq_q) fp32, contiguous
+               windows   how many keys and second keys a query sees: its own and those before it
+               scale     of the logits, any number; by default 1 / sqrt(dim)
+               exact     fp32 products as fp32 has them; else as tf32
+    errors:    ValueError where shapes or types do not fit, with the numbers
+    """
+    arrays = dict(q=q, k=k, v=v, k2=k2, v2=v2, o=o)
+    of_rank(4, **arrays)
+    check_shapes(q, k, v, k2, v2, o, lse, windows)
+    one_of(("bfloat16", "float16", "float32"), **arrays)
+    (batch, heads, seq_q, dim), kv_heads, seq_k = map(int, q.shape), int(k.shape[1]), int(k.shape[2])
+    meta = compile_time(heads // kv_heads, seq_q, seq_k, dim, q.dtype.itemsize)
+    steps = [step for x in arrays.values() for step in strides(x)]
+    scale = 1 / sqrt(dim) if scale is None else float(scale)
+    args = (*arrays.values(), lse, scale * log2(e), kv_heads, seq_q, seq_k, *windows, *steps)
+    grid = -(-seq_q * (heads // kv_heads) // meta["BM"]), batch * kv_heads
+    return grid, args, {**meta, "EXACT": exact and q.dtype.itemsize == 4}

@@ -1,0 +1,33 @@
+"""How a launch is cut up.
+
+Input: a head dim. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+
+    configuration(128)      Configuration(bn=64, stages=4, chunk=4, ping_pong=False)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEADS = 64      # of one query, a tile's rows: what one warpgroup multiplies at a time
+HEAD_DIMS = (64, 128)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Blocks of `bn` keys, `stages` of them in shared memory, `chunk` held for all second keys; the rest as in kernel.py."""
+
+    bn: int = 64
+    stages: int = 4
+    chunk: int = 4
+    ping_pong: bool = False
+
+    def meta(self, head_dim: int, group: int) -> dict:
+        """The kernel's compile-time arguments."""
+        return dict(BH=HEADS, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, CHUNK=self.chunk, PING_PONG=self.ping_pong,
+                    num_warps=4)
+
+
+def configuration(head_dim: int) -> Configuration:
+    """The configuration of a head dim."""
+    return Configuration()
