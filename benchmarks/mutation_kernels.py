@@ -17,6 +17,7 @@ from mimw.kernels import (
     attention_backward,
     batched_gemm,
     block_scaled_gemm,
+    cross_entropy,
     gather_matmul_scatter,
     gemm,
     grouped_gemm,
@@ -294,6 +295,13 @@ def _library_softmax() -> tuple:
     return softmax.arguments(x, np.zeros_like(x), chosen=softmax.Configuration("ring", 2, 64, 2, 4, 3, 2), room=1)
 
 
+def _library_cross_entropy() -> tuple:
+    """In place, with smoothing: as the softmax, and a second exchange of each row."""
+    x, lines = _numbers((7, 168))[0], np.zeros((2, 7), np.float32)
+    chosen = cross_entropy.Configuration("ring", 2, 64, 2, 4, 3, 2)
+    return cross_entropy.arguments(x, np.arange(7) * 20, *lines, x, smoothing=0.1, chosen=chosen, room=1)
+
+
 CASES = (
     Case("GEMM, one consumer", "src/mimw/kernels/gemm/kernel.py",
          lambda: _library_gemm(bm=64, bn=64, stages=3, consumers=1, staging=1)),
@@ -332,6 +340,7 @@ CASES = (
     Case("Norm, drawn rows", "src/mimw/kernels/norm/kernel.py", lambda: _library_norm(2, True)),
     Case("Norm backward, ring", "src/mimw/kernels/norm_backward/kernel.py", _library_norm_backward),
     Case("Softmax, ring", "src/mimw/kernels/softmax/kernel.py", _library_softmax),
+    Case("Cross entropy, ring", "src/mimw/kernels/cross_entropy/kernel.py", _library_cross_entropy),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
          lambda: _tutorial_gemm("01_pipelined_gemm", 128, 64, 320, BM=64, BN=64, STAGES=3, num_warps=4)),
     Case("Tutorial 02", "tutorials/02_warp_specialised_gemm.py",

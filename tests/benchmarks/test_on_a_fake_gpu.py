@@ -15,6 +15,7 @@ from benchmarks import (
     bank_conflicts,
     batched_gemm,
     block_scaled_gemm,
+    cross_entropy,
     driver,
     gather,
     gather_matmul_scatter,
@@ -27,6 +28,7 @@ from benchmarks import (
     moe,
     moe_align,
     norm,
+    rope,
     simplicial_attention,
     skinny_gemm,
     timing,
@@ -34,10 +36,10 @@ from benchmarks import (
 )
 from mimw.testing.gpus import gpu_available
 
-NAMES = ("attention", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "gather", "gather_matmul_scatter",
-         "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
-         "pipes_before_after", "proxy_fence", "simplicial_attention", "skinny_gemm",
-         "timing", "topk")
+NAMES = ("attention", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "cross_entropy", "gather",
+         "gather_matmul_scatter", "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
+         "pipes_before_after", "proxy_fence", "rope", "simplicial_attention", "skinny_gemm", "timing",
+         "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
 
@@ -48,8 +50,8 @@ def fake_gpu(monkeypatch):
                            get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132))
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
-    for module in (attention, bank_conflicts, batched_gemm, block_scaled_gemm, gather, gather_matmul_scatter, gemm,
-                   gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe, moe_align, norm,
+    for module in (attention, bank_conflicts, batched_gemm, block_scaled_gemm, cross_entropy, gather, gather_matmul_scatter,
+                   gemm, gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe, moe_align, norm, rope,
                    simplicial_attention, skinny_gemm, timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
@@ -297,6 +299,30 @@ def test_norm(tmp_path, monkeypatch, capsys):
     printed = run(norm, monkeypatch, capsys, "LN6", "--backward", "--results", tmp_path / "back.jsonl")
     assert printed[0].startswith("layer_norm-backward-LN6      84.00 us  5393 GB/s")
     assert all(one.chunk * one.chunks * one.ctas == 16384 for one in norm.candidates(1152, 16384, True))
+
+
+def test_cross_entropy(tmp_path, monkeypatch, capsys):
+    def measured(kind, name, chosen=None, at_least_ms=200.0, compiled=True):
+        rows, n = cross_entropy.SHAPES[name]
+        used = cross_entropy.asdict(chosen or cross_entropy.cross_entropy.configuration(rows, n, 2))
+        return gpu.row_of(f"cross_entropy-{kind}-{name}", dict(B=rows, N=n), used, {"mimw": 1000.0, "copy": 950.0}, 0.0, "normal")
+
+    monkeypatch.setattr(cross_entropy, "measure", measured)
+    file = tmp_path / "rows.jsonl"
+    printed = run(cross_entropy, monkeypatch, capsys, "8192x128256", "--kind", "fused", "forward", "--results", file)
+    assert set(rows(file)[0]) == ROW and "4203 GB/s  copy 950.0 (0.950)" in printed[0] and "2101 GB/s" in printed[1]
+    tuned = run(cross_entropy, monkeypatch, capsys, "8192x128256", "--tune", "--results", file)
+    assert len(tuned) == len(cross_entropy.candidates(8192, 128256)) + 1
+
+
+def test_rope(tmp_path, monkeypatch, capsys):
+    def measured(name, at_least_ms):
+        shape = dict(zip(("batch", "length", "heads", "kv_heads", "dim", "turning"), rope.CASES[name]))
+        return gpu.row_of(f"rope-{name}", shape, {}, {"mimw": 100.0, "copy": 90.0}, 0.0, "normal")
+
+    monkeypatch.setattr(rope, "measure", measured)
+    printed = run(rope, monkeypatch, capsys, "16384x32x8x128", "--results", tmp_path / "rows.jsonl")
+    assert "3355 GB/s  copy 90.0 (0.900)" in printed[0] and printed[1].endswith("ratios to the copy: 0.900, lowest 0.900")
 
 
 def test_launch_time(tmp_path, monkeypatch, capsys):

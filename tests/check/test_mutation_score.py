@@ -17,7 +17,7 @@ GOAL = 0.97
 ORDERS_NOTHING = {  # their programs share nothing: in the first `cumsum` orders its own exchange, the others are tl alone
     "tutorials/13_stream_compaction.py", "src/mimw/kernels/plain_attention/kernel.py", "src/mimw/kernels/plain_matmul/kernel.py",
     "src/mimw/kernels/plain_simplicial_attention/kernel.py", "src/mimw/kernels/plain_sparse_mla/kernel.py",
-    "src/mimw/kernels/plain_topk/kernel.py", "src/mimw/kernels/swiglu/kernel.py"}
+    "src/mimw/kernels/plain_topk/kernel.py", "src/mimw/kernels/rope/kernel.py", "src/mimw/kernels/swiglu/kernel.py"}
 
 
 def test_wrong_rings_are_noticed():

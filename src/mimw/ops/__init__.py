@@ -15,6 +15,7 @@ except ImportError as error:
 from .addmm import addmm
 from .attention import attention
 from .attention_decode import attention_decode
+from .cross_entropy import cross_entropy
 from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
 from .launching import SimulationWarning
@@ -22,6 +23,7 @@ from .matmul import matmul
 from .moe import moe
 from .moe_align import moe_align
 from .norm import layer_norm, rms_norm
+from .rope import rope
 from .scaled_mm import scaled_mm
 from .simplicial_attention import simplicial_attention
 from .softmax import log_softmax, softmax
@@ -30,7 +32,7 @@ from .swiglu import swiglu
 from .topk import topk
 
 __all__ = [
-    "SimulationWarning", "addmm", "attention", "attention_decode", "gather_matmul_scatter", "grouped_matmul", "layer_norm",
-    "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "scaled_mm", "simplicial_attention", "softmax",
+    "SimulationWarning", "addmm", "attention", "attention_decode", "cross_entropy", "gather_matmul_scatter", "grouped_matmul",
+    "layer_norm", "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "rope", "scaled_mm", "simplicial_attention", "softmax",
     "sparse_mla", "swiglu", "topk",
 ]

@@ -5,7 +5,6 @@ Input: x (rows, N). Output: y (rows, N), of x's type or another one. For example
     softmax(x), softmax(x, log=True)            of a torch tensor of a GPU
     arguments(x, y)                             (kernel, grid, args, meta) of a launch or `mimw.simulate`, numpy or torch
     gradient_arguments(y, dy, dx)               the same of the gradient
-    cross_entropy_arguments(x, targets, losses, dx=x)       of cross entropy, with the logits' gradient in their place
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ from __future__ import annotations
 from ..checks import of_rank, on_one_gpu
 from ..norm import TYPES, UNIT_BYTES, address, strides_of, type_of
 from .configs import Configuration, configuration, gradient_configuration
-from .cross_entropy import cross_entropy_direct
 from .direct import softmax_direct, softmax_gradient
 from .kernel import softmax as kernel
 
-__all__ = ["Configuration", "arguments", "configuration", "cross_entropy", "cross_entropy_arguments", "cross_entropy_direct",
-           "gradient_arguments", "gradient_configuration", "kernel", "softmax", "softmax_direct", "softmax_gradient"]
+__all__ = ["Configuration", "arguments", "configuration", "gradient_arguments", "gradient_configuration", "kernel", "softmax",
+           "softmax_direct", "softmax_gradient"]
 
 
 def arguments(x, y, log: bool = False, chosen: Configuration | None = None, room: int | None = None) -> tuple:
@@ -30,13 +28,13 @@ def arguments(x, y, log: bool = False, chosen: Configuration | None = None, room
                room    clusters that the GPU runs at a time; by default those of an H200
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
-    rows, n = _checked(x=x, y=y)
+    rows, n = checked(x=x, y=y)
     unit = UNIT_BYTES // x.dtype.itemsize
     x_row, y_row = strides_of(x)[0], strides_of(y)[0]
     bulk = not (n % unit or x_row % unit or y_row % unit or address(x) % UNIT_BYTES or address(y) % UNIT_BYTES)
     chosen = chosen or configuration(rows, n, x.dtype.itemsize, bulk)
     if chosen.form == "direct":
-        grid, meta = _direct(rows, n, chosen)
+        grid, meta = direct_launch(rows, n, chosen)
         return softmax_direct, grid, (x, y, rows, n, x_row, y_row), meta | dict(LOG=log)
     if not bulk:
         raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
@@ -57,35 +55,13 @@ def gradient_arguments(y, dy, dx, log: bool = False, chosen: Configuration | Non
     args:      y, dy, dx   (rows, N), columns contiguous; fp16, bf16 or fp32, each of its own type
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
-    rows, n = _checked(y=y, dy=dy, dx=dx)
-    grid, meta = _direct(rows, n, chosen or gradient_configuration(rows, n))
+    rows, n = checked(y=y, dy=dy, dx=dx)
+    grid, meta = direct_launch(rows, n, chosen or gradient_configuration(rows, n))
     steps = (strides_of(matrix)[0] for matrix in (y, dy, dx))
     return softmax_gradient, grid, (y, dy, dx, rows, n, *steps), meta | dict(LOG=log)
 
 
-def cross_entropy_arguments(x, targets, losses, dx=None, scale: float = 1.0, smoothing: float = 0.0, ignored: int = -100,
-                            chosen: Configuration | None = None) -> tuple:
-    """(kernel, grid, args, meta) of the launch that fills losses, and dx with the gradient of the losses' sum times `scale`.
-
-    args:      x          (rows, N), columns contiguous; fp16, bf16 or fp32
-               targets    (rows), int32 or int64: a column each, or `ignored`
-               losses     (rows), fp32
-               dx         (rows, N), of x's type or another one; x itself, which it overwrites; or None
-               smoothing  share of the weight that is spread over all columns, 0 to 1
-    errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
-    """
-    rows, n = _checked(**({"x": x} | ({} if dx is None else {"dx": dx})))
-    for name, line, types in (("targets", targets, ("int32", "int64")), ("losses", losses, ("float32", ))):
-        if tuple(line.shape) != (rows, ) or type_of(line) not in types or rows > 1 and strides_of(line)[0] != 1:
-            raise ValueError(f"{name} must be {rows} contiguous numbers of {' or '.join(types)}; it is {line.dtype} of shape "
-                             f"{tuple(line.shape)}")
-    grid, meta = _direct(rows, n, chosen or gradient_configuration(rows, n))
-    args = (x, targets, losses, dx, rows, n, strides_of(x)[0], 0 if dx is None else strides_of(dx)[0], float(scale),
-            float(smoothing), ignored)
-    return cross_entropy_direct, grid, args, meta | dict(SMOOTH=smoothing > 0)
-
-
-def _direct(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int], dict]:
+def direct_launch(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int], dict]:
     """Grid and compile-time arguments of a direct form."""
     if n > chosen.ctas * chosen.chunk * chosen.chunks:
         raise ValueError(f"rows of {n} elements do not fit: {chosen.ctas} x {chosen.chunk} x {chosen.chunks} do")
@@ -95,7 +71,7 @@ def _direct(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int], dict]
     return (chosen.ctas * -(-rows // chosen.rows), ), meta
 
 
-def _checked(**matrices) -> tuple[int, int]:
+def checked(**matrices) -> tuple[int, int]:
     """Rows and columns of matrices of one shape."""
     of_rank(2, **matrices)
     first = next(iter(matrices.values()))
@@ -118,14 +94,3 @@ def softmax(x, log: bool = False, out_dtype=None, chosen: Configuration | None =
     launch, grid, args, meta = arguments(x, y, log, chosen)
     launch[grid](*args, **meta)
     return y
-
-
-def cross_entropy(x, targets, dx=None, scale: float = 1.0, smoothing: float = 0.0, ignored: int = -100):
-    """The fp32 loss of each row of logits x (rows, N) on the GPU that holds them; with dx, which may be x itself, also the gradient
-    of the losses' sum times `scale`, for one pass over the logits less than autograd takes. As `cross_entropy_arguments`."""
-    import torch
-    on_one_gpu("cross_entropy", x=x, targets=targets, **({} if dx is None else {"dx": dx}))
-    losses = torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
-    launch, grid, args, meta = cross_entropy_arguments(x, targets, losses, dx, scale, smoothing, ignored)
-    launch[grid](*args, **meta)
-    return losses

@@ -1,0 +1,96 @@
+"""Cross entropy of rows of logits for Hopper, with the logits' gradient in their place: bf16, fp16 and fp32, rows of any length.
+
+Input: x (rows, N), a target for each row. Output: fp32 losses and logarithms of sums, and the gradient, perhaps in x. For
+example:
+
+    arguments(x, targets, losses, lses)                 (kernel, grid, args, meta) of a launch or `mimw.simulate`, numpy or torch
+    arguments(x, targets, losses, lses, dx=x)           the same, and x becomes its own gradient
+    gradient_arguments(x, targets, lses, dlosses, dx)   the gradient from the logarithms, later
+"""
+
+from __future__ import annotations
+
+from ..norm import UNIT_BYTES, address, strides_of, type_of
+from ..softmax import checked, direct_launch
+from .configs import Configuration, configuration
+from .direct import cross_entropy_direct
+from .gradient import cross_entropy_gradient, scale_rows
+from .kernel import cross_entropy as kernel
+
+__all__ = ["Configuration", "arguments", "configuration", "cross_entropy_direct", "cross_entropy_gradient", "gradient_arguments",
+           "kernel", "scale_arguments", "scale_rows"]
+
+WIDEST = 8192       # columns of a block of the plain kernels
+
+
+def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0, smoothing: float = 0.0, z: float = 0.0,
+              ignored: int = -100, chosen: Configuration | None = None, room: int | None = None) -> tuple:
+    """(kernel, grid, args, meta) of the launch that fills losses and lses, and dx with the gradient of their sum times `scale`.
+
+    args:      x          (rows, N), columns contiguous; fp16, bf16 or fp32
+               targets    (rows), int32 or int64: a column each, or `ignored`; for others the loss is NaN
+               losses     (rows), fp32: lse - x[target] + z lse^2, of an ignored row 0
+               lses       (rows), fp32: log(sum of exp(x))
+               dx         (rows, N), of x's type or another one; x itself, which it overwrites; or None
+               count      (1), fp32, or None: what `scale` is divided by
+               smoothing  share of the weight that is spread over all columns, 0 to 1
+               chosen     by default the one for rows, N and type
+               room       clusters that the GPU runs at a time; by default those of an H200
+    errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
+    """
+    rows, n = checked(**({"x": x} | ({} if dx is None else {"dx": dx})))
+    _lines(rows, targets=targets, losses=losses, lses=lses)
+    if count is not None and (tuple(count.shape) != (1, ) or type_of(count) != "float32"):
+        raise ValueError(f"count must be one number of float32; it is {count.dtype} of shape {tuple(count.shape)}")
+    unit = UNIT_BYTES // x.dtype.itemsize
+    x_row, dx_row = strides_of(x)[0], 0 if dx is None else strides_of(dx)[0]
+    bulk = not (n % unit or x_row % unit or dx_row % unit or address(x) % UNIT_BYTES)
+    chosen = chosen or configuration(rows, n, x.dtype.itemsize, bulk)
+    numbers = float(scale), float(smoothing), float(z), ignored
+    arrays = x, targets, losses, lses, dx, count
+    if chosen.form == "direct":
+        grid, meta = direct_launch(rows, n, chosen)
+        return cross_entropy_direct, grid, (*arrays, rows, n, x_row, dx_row, *numbers), meta | dict(SMOOTH=smoothing > 0)
+    if not bulk or not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
+        raise ValueError(f"the ring takes rows of {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x {chosen.chunks} elements, all "
+                         f"multiples of {UNIT_BYTES} bytes at such addresses; rows of {n} elements, {x_row} apart, are not: choose "
+                         "the direct form")
+    meta = dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, CLUSTER=chosen.ctas, STAGES=chosen.stages,
+                CONSUMERS=chosen.consumers, SMOOTH=smoothing > 0, KEEP=chosen.keep,
+                EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, num_warps=chosen.warps)
+    if chosen.ctas > 1:
+        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    args = (*arrays, rows, n // unit, x_row // unit, dx_row // unit, *numbers)
+    return kernel, (chosen.ctas * chosen.clusters(rows, room), ), args, meta
+
+
+def gradient_arguments(x, targets, lses, dlosses, dx, smoothing: float = 0.0, z: float = 0.0, ignored: int = -100) -> tuple:
+    """(kernel, grid, args, meta) of the launch that fills dx, which may be x, from the logarithms and the losses' gradients;
+    those may be one number for all, by a stride of 0. Other arrays, and errors, as `arguments`."""
+    rows, n = checked(x=x, dx=dx)
+    _lines(rows, targets=targets, lses=lses)
+    if tuple(dlosses.shape) != (rows, ):
+        raise ValueError(f"dlosses is {tuple(dlosses.shape)}; it must be {(rows, )}")
+    block = min(WIDEST, max(128, 1 << (n - 1).bit_length()))
+    steps = (strides_of(array)[0] for array in (x, dlosses, dx))
+    args = x, targets, lses, dlosses, dx, n, *steps, float(smoothing), float(z), ignored
+    return cross_entropy_gradient, (rows * -(-n // block), ), args, dict(BLOCK=block, num_warps=8 if block > 1024 else 4)
+
+
+def scale_arguments(x, factors, programs: int) -> tuple:
+    """(kernel, grid, args, meta) of the launch that multiplies row i of x (rows, N) by factors[i] where that is not 1, in place."""
+    rows, n = checked(x=x)
+    if tuple(factors.shape) != (rows, ):
+        raise ValueError(f"factors is {tuple(factors.shape)}; it must be {(rows, )}")
+    block = min(WIDEST, max(128, 1 << (n - 1).bit_length()))
+    args = x, factors, rows, n, strides_of(x)[0], strides_of(factors)[0]
+    return scale_rows, (min(rows, 4 * programs), ), args, dict(BLOCK=block, num_warps=8 if block > 1024 else 4)
+
+
+def _lines(rows: int, **lines) -> None:
+    """Numbers of rows: whole ones for targets, else fp32."""
+    for name, line in lines.items():
+        types = ("int32", "int64") if name == "targets" else ("float32", )
+        if tuple(line.shape) != (rows, ) or type_of(line) not in types or rows > 1 and strides_of(line)[0] != 1:
+            raise ValueError(f"{name} must be {rows} contiguous numbers of {' or '.join(types)}; it is {line.dtype} of shape "
+                             f"{tuple(line.shape)}")

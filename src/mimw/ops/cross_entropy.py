@@ -1,0 +1,268 @@
+"""`mimw.ops.cross_entropy`: torch's on the library's kernels, with the logits' gradient in their place where that is asked for.
+
+Input: logits and the classes wanted. Output: the loss, in fp32. For example:
+
+    loss = cross_entropy(logits, target)                                    logits (tokens, vocabulary), bf16
+    loss = cross_entropy(logits, target, inplace_backward=True)             the logits are their gradient from here on
+    losses, lse = torch.ops.mimw.cross_entropy(logits, target, -100, 0.0, 0.0)      the operator itself, of rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import cross_entropy as library
+from mimw.kernels.norm.configs import plain_configuration
+
+from .launching import Launch, is_hopper, programs
+from .operator import Operator
+from .plans import Plans, look
+
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean",
+                  label_smoothing: float = 0.0, z_loss: float = 0.0, inplace_backward: bool = False) -> Tensor:
+    """log(sum of exp(logits)) - logits[target] of each row, as torch.nn.functional.cross_entropy of classes, without weights.
+
+    args:      logits           (rows, classes), (classes) or (rows, classes, ...): bf16, fp16 or fp32, any strides
+               target           (rows), () or (rows, ...): int64 or int32. Elsewhere than in a row: a loss that is NaN
+               ignore_index     a target whose row has no loss and no gradient
+               reduction        "mean" of the rows that are not ignored, "sum" or "none"
+               label_smoothing  the weight that is spread over all classes, 0 to 1
+               z_loss           adds z_loss times the square of the logarithm to each loss
+               inplace_backward  the gradient, where one is wanted, goes into the memory of the logits: of bf16 and fp32 in the
+                                forward launch, which reads and writes each logit once, so that backward only multiplies where
+                                the loss's gradient is not 1; of fp16, whose small gradients need the scale of the loss before
+                                they are rounded, in the backward launch. backward runs once; autograd refuses others that want
+                                the logits' values. Under torch.compile the gradient has memory of its own
+    returns:   fp32, of no dimensions, or of target's shape; sums and exponents are of fp32, under autocast, too
+    computed:  by `mimw.kernels.cross_entropy`: on sm_90 many long rows by bulk copies into a ring, few long ones by clusters; one
+               read of the logits forward, one read and one write backward. With classes elsewhere than last of a copy
+    gradients  of the logits, the first
+    errors:    RuntimeError where shapes or devices do not fit, and in place for a leaf that requires grad; NotImplementedError for
+               other types, among them classes given by their probabilities; ValueError for other reductions and smoothings
+    """
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"cross_entropy: reduction is {reduction!r}; it may be {', '.join(REDUCTIONS)}")
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; it must be between 0 and 1")
+    rows, classes = _rows(logits, target)
+    options = ignore_index, label_smoothing, z_loss
+    graded = rows.requires_grad and torch.is_grad_enabled()
+    if inplace_backward and graded and logits.is_leaf:
+        raise RuntimeError("cross_entropy: a leaf that requires grad cannot become its own gradient; inplace_backward is for "
+                           "logits that were computed")
+    if inplace_backward and graded and not torch.compiler.is_compiling():
+        at_once = rows.dtype is not torch.float16
+        return (_AtOnce if at_once else _Later).apply(rows, classes, reduction, *options).view(_shape(target, reduction))
+    return _reduced(CROSS_ENTROPY(rows, classes, *options)[0], classes, ignore_index, reduction).view(_shape(target, reduction))
+
+
+def _shape(target: Tensor, reduction: str) -> tuple[int, ...]:
+    return target.shape if reduction == "none" else ()
+
+
+def _rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows, classes) of logits, (rows) of target."""
+    if target.dtype.is_floating_point:
+        raise NotImplementedError(f"cross_entropy: target is {target.dtype}, probabilities of classes; it may be int64 or int32, a "
+                                  "class for each row")
+    at = min(logits.dim() - 1, 1)
+    wanted = logits.shape[:at] + logits.shape[at + 1:]
+    if logits.dim() == 0 or target.dim() != len(wanted):
+        raise RuntimeError(f"cross_entropy: logits have {logits.dim()} dimensions and target {target.dim()}; target has one less")
+    if target.shape != wanted:
+        raise RuntimeError(f"cross_entropy: logits are {tuple(logits.shape)} and target {tuple(target.shape)}; it must be "
+                           f"{tuple(wanted)}")
+    return logits.movedim(at, -1).reshape(target.numel(), logits.shape[at]), target.reshape(-1)
+
+
+def _count(target: Tensor, ignored: int) -> Tensor:
+    """How many rows are not ignored, (1)."""
+    return (target != ignored).sum(0, keepdim=True, dtype=torch.float32)
+
+
+def _reduced(losses: Tensor, target: Tensor, ignored: int, reduction: str, count: Tensor | None = None) -> Tensor:
+    if reduction == "none":
+        return losses
+    total = losses.sum()
+    return total if reduction == "sum" else total / (_count(target, ignored) if count is None else count)[0]
+
+
+class _AtOnce(torch.autograd.Function):
+    """The gradient is written over the logits by the forward launch."""
+
+    @staticmethod
+    def forward(ctx, rows: Tensor, target: Tensor, reduction: str, ignored: int, smoothing: float, z: float) -> Tensor:
+        count = _count(target, ignored) if reduction == "mean" else None
+        losses, _ = IN_PLACE(rows, target, count, ignored, smoothing, z)
+        ctx.save_for_backward(rows)
+        return _reduced(losses, target, ignored, reduction, count)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dloss: Tensor) -> tuple:
+        dx, = ctx.saved_tensors
+        SCALE(dx, dloss.expand(dx.shape[0]))
+        return dx, *[None] * 5
+
+
+class _Later(torch.autograd.Function):
+    """The gradient is written over the logits by the backward launch."""
+
+    @staticmethod
+    def forward(ctx, rows: Tensor, target: Tensor, reduction: str, *options) -> Tensor:
+        losses, lse = CROSS_ENTROPY(rows, target, *options)
+        count = _count(target, options[0]) if reduction == "mean" else None
+        ctx.save_for_backward(rows, target, lse, count)
+        ctx.options = options
+        return _reduced(losses, target, options[0], reduction, count)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dloss: Tensor) -> tuple:
+        rows, target, lse, count = ctx.saved_tensors
+        BACKWARD_IN_PLACE(rows, target, lse, (dloss if count is None else dloss / count[0]).expand(len(lse)), *ctx.options)
+        return rows, *[None] * 5
+
+
+def _checked(logits: Tensor, target: Tensor, *others: Tensor | None) -> None:
+    if logits.dtype not in TYPES or target.dtype not in (torch.int32, torch.int64):
+        raise NotImplementedError(f"cross_entropy: logits are {logits.dtype} and target {target.dtype}; they may be "
+                                  f"{', '.join(map(str, TYPES))}, and int32 or int64")
+    for one in (target, *others):
+        if one is not None and one.device != logits.device:
+            raise RuntimeError(f"cross_entropy: logits are on {logits.device}, another tensor on {one.device}; all must be on one "
+                               "device")
+    if logits.dim() != 2 or target.dim() != 1:
+        raise RuntimeError(f"cross_entropy: logits have {logits.dim()} dimensions and target {target.dim()}; they must be 2 and 1")
+    torch._check(logits.shape[0] == target.shape[0],
+                 lambda: f"cross_entropy: {logits.shape[0]} rows of logits and {target.shape[0]} targets; they must be as many")
+    torch._check(logits.shape[1] > 0, lambda: "cross_entropy: logits of no classes; there must be one at least")
+
+
+def _fake(logits: Tensor, target: Tensor, *_) -> tuple[Tensor, Tensor]:
+    _checked(logits, target)
+    return tuple(logits.new_empty(logits.shape[0], dtype=torch.float32) for _ in range(2))
+
+
+def _columns(x: Tensor) -> Tensor:
+    """Columns side by side."""
+    return x if x.shape[1] == 1 or x.stride(1) == 1 else x.contiguous()
+
+
+def _run(logits: Tensor, target: Tensor, *options) -> tuple[Tensor, Tensor]:
+    return _launched(logits, target, None, False, *options)
+
+
+def _run_in_place(logits: Tensor, target: Tensor, count: Tensor | None, *options) -> tuple[Tensor, Tensor]:
+    found = _launched(logits, target, count, True, *options)
+    torch.autograd.graph.increment_version(logits)
+    return found
+
+
+def _launched(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, *options) -> tuple[Tensor, Tensor]:
+    key = look(logits), look(target), count is None, in_place, options
+    return (_PLANS[key] or _PLANS.made(key, logits, target, count, in_place, *options))(logits, target, count)
+
+
+def _plan(logits: Tensor, target: Tensor, count: Tensor | None, in_place: bool, ignored: int, smoothing: float,
+          z: float) -> Callable:
+    losses, lse = _fake(logits, target)
+    if logits.shape[0] == 0:
+        return lambda logits, *_: _fake(logits, logits.new_empty(0, dtype=torch.int32))
+    x, places = _columns(logits), target.contiguous()
+    moved = x.data_ptr() != logits.data_ptr()
+    chosen = None if is_hopper(logits) else plain_configuration(*x.shape)
+    launch = Launch(logits, *library.arguments(x, places, losses, lse, x if in_place else None, count, 1.0, smoothing, z, ignored,
+                                               chosen))
+    rows = logits.shape[0]
+
+    def plan(logits: Tensor, target: Tensor, count: Tensor | None) -> tuple[Tensor, Tensor]:
+        losses, lse = logits.new_empty(rows, dtype=torch.float32), logits.new_empty(rows, dtype=torch.float32)
+        x = _columns(logits) if moved else logits
+        launch(x, target.contiguous(), losses, lse, *((x, ) if in_place else ()), *(() if count is None else (count, )))
+        if in_place and moved:
+            logits.copy_(x)
+        return losses, lse
+
+    return plan
+
+
+_PLANS = Plans(_plan)
+
+
+def _fake_backward(logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, *_) -> Tensor:
+    _checked(logits, target, lse, dlosses)
+    return logits.new_empty(logits.shape)
+
+
+def _run_backward(*given) -> Tensor:
+    return _gradient(False, *given)
+
+
+def _run_backward_in_place(logits: Tensor, *given) -> None:
+    dx = _gradient(True, logits, *given)
+    if dx.data_ptr() != logits.data_ptr():
+        logits.copy_(dx)
+    torch.autograd.graph.increment_version(logits)
+
+
+def _gradient(in_place: bool, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, *options) -> Tensor:
+    key = in_place, look(logits), look(target), look(lse), look(dlosses), options
+    return (_GRADIENT_PLANS[key] or _GRADIENT_PLANS.made(key, in_place, logits, target, lse, dlosses, *options))(
+        logits, target, lse, dlosses)
+
+
+def _plan_gradient(in_place: bool, logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor, ignored: int, smoothing: float,
+                   z: float) -> Callable:
+    _checked(logits, target, lse, dlosses)
+    if logits.shape[0] == 0:
+        return lambda logits, *_: logits.new_empty(logits.shape)
+    x = _columns(logits)
+    launch = Launch(logits, *library.gradient_arguments(x, target.contiguous(), lse.contiguous(), dlosses,
+                                                        x if in_place else torch.empty_like(x), smoothing, z, ignored))
+
+    def plan(logits: Tensor, target: Tensor, lse: Tensor, dlosses: Tensor) -> Tensor:
+        x = _columns(logits)
+        dx = x if in_place else logits.new_empty(logits.shape)
+        launch(x, target.contiguous(), lse.contiguous(), dlosses, dx)
+        return dx
+
+    return plan
+
+
+_GRADIENT_PLANS = Plans(_plan_gradient)
+
+
+def _scale(x: Tensor, factors: Tensor) -> None:
+    if x.numel():
+        key = look(x), look(factors)
+        (_SCALE_PLANS[key] or _SCALE_PLANS.made(key, x, factors))(x, factors)
+    torch.autograd.graph.increment_version(x)
+
+
+_SCALE_PLANS = Plans(lambda x, factors: Launch(x, *library.scale_arguments(x, factors, programs(x))))
+
+
+def _save(ctx, inputs, output) -> None:
+    logits, target, *ctx.options = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(logits, target, output[1])
+
+
+_OPTIONS = "int ignored, float smoothing, float z"
+BACKWARD = Operator(f"cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dlosses, {_OPTIONS}) -> Tensor",
+                    _run_backward, _fake_backward)
+BACKWARD_IN_PLACE = Operator("cross_entropy_backward_(Tensor(a!) logits, Tensor target, Tensor lse, Tensor dlosses, "
+                             f"{_OPTIONS}) -> ()", _run_backward_in_place, lambda *given: _checked(*given[:4]))
+CROSS_ENTROPY = Operator(f"cross_entropy(Tensor logits, Tensor target, {_OPTIONS}) -> (Tensor, Tensor)", _run, _fake, _save,
+                         lambda ctx, dlosses, _: (BACKWARD(*ctx.saved_tensors, dlosses, *ctx.options), *[None] * 4))
+IN_PLACE = Operator(f"cross_entropy_(Tensor(a!) logits, Tensor target, Tensor? count, {_OPTIONS}) -> (Tensor, Tensor)",
+                    _run_in_place, _fake)
+SCALE = Operator("scale_rows_(Tensor(a!) x, Tensor factors) -> ()", _scale, lambda x, factors: None)

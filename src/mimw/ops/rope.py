@@ -1,0 +1,189 @@
+"""`mimw.ops.rope`: rotary position embedding of queries and keys in one launch, in place or not, with a derivative.
+
+Input: x, or a pair (q, k), of attention's shape; tables cos and sin. Output: the same, turned. For example:
+
+    q, k = rope((q, k), cos, sin)                           cos and sin (length, dim / 2), as of FlashAttention
+    q, k = rope((q, k), cos, sin, positions, inplace=True)  position i at row positions[i] of the tables
+    torch.ops.mimw.rope(x, cos, sin, None, False, False)    the operator itself, of one tensor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import rope as library
+
+from .launching import Launch
+from .operator import Operator
+from .plans import Plans, look
+
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def rope(x: Tensor | tuple[Tensor, Tensor], cos: Tensor, sin: Tensor, positions: Tensor | None = None, *, interleaved: bool = False,
+         inplace: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """The first columns of each row turned, pair by pair: (a cos - b sin, a sin + b cos); the columns behind them as they are.
+
+    args:      x            (..., heads, length, dim), at most four dimensions, or a pair of such, say queries and keys, which may
+                            differ in their heads: bf16, fp16 or fp32, any strides. Of (batch, length, heads, dim) give
+                            x.transpose(1, 2): nothing is copied, and the result lies as x does
+               cos, sin     (length or more, R / 2) or (batch, length or more, R / 2), R <= dim, any of these types. Tables that
+                            repeat themselves, as Hugging Face's, are given as cos[..., :R // 2]
+               positions    (length) or (batch, length), int32 or int64: the row of the tables for each position; by default 0, 1,
+                            ... A position outside of the tables gives NaN
+               interleaved  columns 2i and 2i + 1 are a pair; else columns i and i + R / 2
+               inplace      write into x itself, which is also the result
+    returns:   of x's shape, type and order in memory; computed in fp32, rounded once
+    computed:  by `mimw.kernels.rope`, plain Triton, one launch for both
+    gradients  of x, of any order: the rotation by the negative angles. Tables have none
+    errors:    RuntimeError where shapes, types or devices do not fit, and for a leaf that requires grad in place;
+               NotImplementedError for other types and for tables that require grad
+    """
+    both = isinstance(x, (tuple, list))
+    xs = tuple(x) if both else (x, )
+    if len(xs) not in (1, 2):
+        raise RuntimeError(f"rope: x is {len(xs)} tensors; it may be one, or two of them, as queries and keys")
+    graded = torch.is_grad_enabled()
+    if graded and (cos.requires_grad or sin.requires_grad):
+        raise NotImplementedError("rope: cos or sin requires grad, and tables have no gradient: detach them")
+    rest = cos, sin, positions, interleaved, False
+    if not inplace:
+        found = BOTH(*xs, *rest) if len(xs) == 2 else (ROPE(xs[0], *rest), )
+    else:
+        found = _in_place(xs, rest, graded)
+    return found if both else found[0]
+
+
+def _in_place(xs: tuple[Tensor, ...], rest: tuple, graded: bool) -> tuple[Tensor, ...]:
+    graded = graded and any(x.requires_grad for x in xs)
+    if graded and any(x.requires_grad and x.is_leaf for x in xs):
+        raise RuntimeError("rope: a leaf that requires grad cannot be turned in place: its value is what the optimizer changes")
+    if any(x.dim() and x.shape[-1] > 1 and x.stride(-1) != 1 for x in xs) or graded and torch.compiler.is_compiling():
+        return tuple(x.copy_(ROPE(x, *rest)) for x in xs)
+    plain = [x.detach() for x in xs] if graded else xs
+    (BOTH_IN_PLACE if len(xs) == 2 else IN_PLACE)(*plain, *rest)
+    return tuple(_Turned.apply(x, *rest) if x.requires_grad else x for x in xs) if graded else xs
+
+
+class _Turned(torch.autograd.Function):
+    """What a launch did to x in place, for autograd: one tensor each, as functions that change views must have one result."""
+
+    @staticmethod
+    def forward(ctx, x, cos, sin, positions, interleaved, back):
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(cos, sin, positions)
+        ctx.interleaved, ctx.back = interleaved, back
+        return x
+
+    @staticmethod
+    def backward(ctx, dy):
+        return ROPE(dy, *ctx.saved_tensors, ctx.interleaved, not ctx.back), None, None, None, None, None
+
+
+def _checked(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None) -> None:
+    for x in (*xs, cos, sin):
+        if x.dtype not in TYPES:
+            raise NotImplementedError(f"rope: a tensor is {x.dtype}; it may be {', '.join(map(str, TYPES))}")
+        if x.device != xs[0].device or positions is not None and positions.device != x.device:
+            raise RuntimeError("rope: all tensors must be on one device")
+    first = xs[0]
+    if not 2 <= first.dim() <= 4:
+        raise RuntimeError(f"rope: x has {first.dim()} dimensions; it may have 2 to 4, (..., heads, length, dim)")
+    batch, length, dim = first.shape[0] if first.dim() == 4 else 1, first.shape[-2], first.shape[-1]
+    for x in xs[1:]:
+        if x.dim() != first.dim() or x.dtype != first.dtype:
+            raise RuntimeError(f"rope: q is {first.dtype} of {first.dim()} dimensions, k {x.dtype} of {x.dim()}: unlike")
+        torch._check(x.shape[-2] == length and x.shape[-1] == dim and (x.dim() < 4 or x.shape[0] == batch),
+                     lambda: f"rope: q is {tuple(first.shape)} and k {tuple(x.shape)}; they may differ in their heads alone")
+    if cos.dim() not in (2, 3) or cos.dim() != sin.dim():
+        raise RuntimeError(f"rope: cos has {cos.dim()} dimensions and sin {sin.dim()}; both must have 2, (length, R / 2), or 3")
+    torch._check(cos.shape == sin.shape, lambda: f"rope: cos is {tuple(cos.shape)} and sin {tuple(sin.shape)}; they must be alike")
+    torch._check(cos.dim() == 2 or cos.shape[0] in (1, batch),
+                 lambda: f"rope: tables for {cos.shape[0]} batches, and x has {batch}")
+    torch._check(2 * cos.shape[-1] <= dim,
+                 lambda: f"rope: cos has {cos.shape[-1]} columns, which turn {2 * cos.shape[-1]} columns, and x has {dim}. Tables "
+                 "that repeat themselves are given as cos[..., :R // 2]")
+    if positions is None:
+        torch._check(cos.shape[-2] >= length, lambda: f"rope: cos has {cos.shape[-2]} rows for {length} positions")
+        return
+    if positions.dtype not in (torch.int32, torch.int64) or positions.dim() not in (1, 2):
+        raise RuntimeError(f"rope: positions are {positions.dtype} of {positions.dim()} dimensions; they must be int32 or int64, "
+                           "(length) or (batch, length)")
+    torch._check(positions.shape[-1] == length and (positions.dim() == 1 or positions.shape[0] in (1, batch)),
+                 lambda: f"rope: positions are {tuple(positions.shape)} for {batch} x {length} positions of x")
+
+
+def _like(x: Tensor) -> Tensor:
+    """A result for x: in its order in memory, columns side by side."""
+    return torch.empty_like(x, memory_format=torch.preserve_format if x.shape[-1] == 1 or x.stride(-1) == 1 else
+                            torch.contiguous_format)
+
+
+def _fakes(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
+    _checked(xs, cos, sin, positions)
+    return tuple(map(_like, xs))
+
+
+def _columns(x: Tensor) -> Tensor:
+    return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
+
+
+def _computed(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool, back: bool,
+              in_place: bool = False) -> tuple[Tensor, ...]:
+    given = *xs, cos, sin, *(() if positions is None else (positions, ))
+    key = len(xs), positions is None, interleaved, back, in_place, *map(look, given)
+    return (_PLANS[key] or _PLANS.made(key, xs, cos, sin, positions, interleaved, back, in_place))(xs, cos, sin, positions)
+
+
+def _plan(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool, back: bool,
+          in_place: bool) -> Callable:
+    _checked(xs, cos, sin, positions)
+    if all(x.numel() == 0 for x in xs) or cos.shape[-1] == 0:
+        return lambda xs, *_: xs if in_place else tuple(_like(x).copy_(x) for x in xs)
+    used = [x for x in xs if x.numel()]
+    ready = [_columns(x) for x in used]
+    outs = ready if in_place else [_like(x) for x in used]
+    tables = [_columns(one)[None] if one.dim() == 2 else _columns(one) for one in (cos, sin)]
+    places = positions if positions is None else positions.contiguous().view(-1, positions.shape[-1])
+    four = [tuple(x[(None, ) * (4 - x.dim())] for x in group) for group in (ready, outs)]
+    launch = Launch(xs[0], *library.arguments(four[0], four[0] if in_place else four[1], *tables, places, interleaved, back))
+    whole = len(used) == len(xs)
+
+    def plan(xs: tuple[Tensor, ...], cos: Tensor, sin: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
+        outs = xs if in_place else tuple(map(_like, xs))
+        given, into = (xs, outs) if whole else ([x for x in group if x.numel()] for group in (xs, outs))
+        more = () if positions is None else (positions.contiguous(), )
+        launch(*map(_columns, given), *into, _columns(cos), _columns(sin), *more)
+        return outs
+
+    return plan
+
+
+_PLANS = Plans(_plan)
+_REST = "Tensor cos, Tensor sin, Tensor? positions, bool interleaved, bool back"
+
+
+def _save(ctx, inputs, output) -> None:
+    *_, cos, sin, positions, ctx.interleaved, ctx.back = inputs
+    ctx.save_for_backward(cos, sin, positions)
+
+
+def _write(xs: tuple[Tensor, ...], *rest) -> None:
+    _computed(xs, *rest, in_place=True)
+    for x in xs:
+        torch.autograd.graph.increment_version(x)
+
+
+ROPE = Operator(f"rope(Tensor x, {_REST}) -> Tensor", lambda x, *rest: _computed((x, ), *rest)[0],
+                lambda x, *rest: _fakes((x, ), *rest[:3])[0], _save,
+                lambda ctx, dy: (ROPE(dy, *ctx.saved_tensors, ctx.interleaved, not ctx.back), *[None] * 5))
+BOTH = Operator(f"rope_of_two(Tensor q, Tensor k, {_REST}) -> (Tensor, Tensor)", lambda q, k, *rest: _computed((q, k), *rest),
+                lambda q, k, *rest: _fakes((q, k), *rest[:3]), _save,
+                lambda ctx, dq, dk: (*BOTH(dq, dk, *ctx.saved_tensors, ctx.interleaved, not ctx.back), *[None] * 5))
+IN_PLACE = Operator(f"rope_(Tensor(a!) x, {_REST}) -> ()", lambda x, *rest: _write((x, ), *rest),
+                    lambda x, *rest: _checked((x, ), *rest[:3]))
+BOTH_IN_PLACE = Operator(f"rope_of_two_(Tensor(a!) q, Tensor(b!) k, {_REST}) -> ()", lambda q, k, *rest: _write((q, k), *rest),
+                         lambda q, k, *rest: _checked((q, k), *rest[:3]))
