@@ -59,6 +59,37 @@ def test_cuts(machine, cut):
     holds(machine, problem(70, 2, 3, 72, 136), CUTS[cut])
 
 
+def quantised(rows):
+    """In e4m3, 128 numbers a scale, and back."""
+    wide = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 128))).reshape(len(rows), -1, 128)
+    scale = np.abs(wide).max(-1, keepdims=True) / 448
+    return ((wide / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float64) * scale).reshape(len(rows), -1)[:, :rows.shape[1]]
+
+
+@pytest.mark.parametrize("sizes, bm", [((9, 2, 3, 128, 208), 16), ((70, 2, 2, 256, 400), 128)])
+def test_fp8_with_scales(machine, sizes, bm):
+    """Against fp64 sums of the quantised numbers; an odd number of chunks along K, and an even one."""
+    (tokens, k, experts, inner, hidden), random = sizes, np.random.default_rng(0)
+    x, *_, ids, weights = problem(*sizes)
+    fp8, shapes = ml_dtypes.float8_e4m3fn, ((experts, 2 * inner, hidden), (experts, hidden, inner))
+    gate_up, down = matrices = [random.standard_normal(shape).astype(fp8) for shape in shapes]
+    scales = [random.random((shape[0], -(-shape[1] // 128), -(-shape[2] // 128))).astype(np.float32) * 0.1 for shape in shapes]
+    wide = [matrix.astype(np.float64) * scale.repeat(128, 1)[:, :matrix.shape[1]].repeat(128, 2)[..., :matrix.shape[2]]
+            for matrix, scale in zip(matrices, scales)]
+    wanted, out, types = np.zeros((tokens, hidden)), np.zeros_like(x), {None: x.dtype, "fp8": fp8}
+    for token, slot in np.ndindex(tokens, k):
+        gate, up = np.split(wide[0][ids[token, slot]] @ quantised(x[token:token + 1].astype(np.float64))[0], 2)
+        h = quantised((gate / (1 + np.exp(-gate)) * up)[None].astype(x.dtype).astype(np.float64))[0]
+        wanted[token] += weights[token, slot] * (wide[1][ids[token, slot]] @ h)
+    room = {name: np.zeros(shape, types.get(type_, type_))
+            for name, (shape, type_) in moe.scaled_room_for(tokens, k, experts, inner, hidden, bm).items()}
+    for kernel, grid, args, meta in moe.scaled_launches(x, gate_up, down, *scales, ids, weights, out, room, 3, bm):
+        if kernel is moe.scaled_expert_gemm and bm == 16 and machine.name == "simulator":
+            assert mimw.check(kernel, grid, *args, seeds=2, **meta).ok
+        machine.launch(kernel, grid, *args, **meta)
+    assert np.linalg.norm(out - wanted) <= 1.5e-2 * np.linalg.norm(wanted)
+
+
 @pytest.mark.parametrize("dtype, cut", [("fp16", "decoding"), ("tf32", "ping-pong")])
 def test_types(machine, dtype, cut):
     holds(machine, problem(20, 2, 3, 40, 72, dtype), CUTS[cut], dtype)

@@ -4,174 +4,45 @@ Input: tokens, the experts' matrices, and for each token its experts and their w
 
     weights, ids = router(x).topk(2)
     y = moe(x, w_gate_up, w_down, ids, weights.softmax(-1))     w_gate_up (E, 2 inner, hidden), w_down (E, hidden, inner)
-    torch.ops.mimw.moe(x, w_gate_up, w_down, ids, weights)      the operator itself
+    torch.ops.mimw.moe(x, w_gate_up, w_down, ids, weights)      the operator itself; with scales it is mimw::moe_scaled
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
 from torch import Tensor
 
-from mimw.kernels import moe as library
-
-from .grouped_matmul import GROUPED, PER_GROUP
-from .launching import Launch, is_exact, is_hopper, programs
-from .moe_align import MOST_EXPERTS
-from .operator import LOWER, Operator
-from .plans import Plans, look
-from .products import rows_for_tma
-from .swiglu import SWIGLU, SWIGLU_BACKWARD
-
-TYPES = (torch.bfloat16, torch.float16, torch.float32)
+from .experts import MOE
+from .experts_scaled import MOE_SCALED
 
 
 def moe(x: Tensor, w_gate_up: Tensor, w_down: Tensor, expert_ids: Tensor, expert_weights: Tensor, *,
-        activation: str = "swiglu") -> Tensor:
+        w_gate_up_scale: Tensor | None = None, w_down_scale: Tensor | None = None, activation: str = "swiglu") -> Tensor:
     """out[t] = sum over j of expert_weights[t, j] w_down[e] (silu(gate) up), where e = expert_ids[t, j] and gate and up are the
     halves of w_gate_up[e] x[t].
 
     args:      x               (tokens, hidden): bf16, fp16 or fp32, any strides
                w_gate_up       (experts, 2 inner, hidden) of x's type, any strides: the rows of the gate, then those of up
                w_down          (experts, hidden, inner) of x's type, any strides
+                               Or both fp8, e4m3 or e5m2, inner a multiple of 128, with scales:
+               w_gate_up_scale, w_down_scale   fp32, what each 128 x 128 of them counts: (experts, 2 inner / 128, cdiv(hidden, 128))
+                               and (experts, cdiv(hidden, 128), inner / 128). Tokens and inner rows are then quantised on the way
+                               to the matrices' type, with a scale for each 128 numbers
                expert_ids      (tokens, k), int32 or int64, as torch.topk gives them: from 0 to experts - 1, which is not checked,
                                since that would wait for the device. An expert may have no token, or all; a token one expert twice
                expert_weights  (tokens, k): bf16, fp16 or fp32
                activation      "swiglu", the only one
     returns:   (tokens, hidden) of x's type, contiguous; the same bits every time
-    computed:  on sm_90 by `mimw.kernels.moe` in four or five launches, where TMA can read the matrices (rows multiples of 16
+    computed:  on sm_90 by `mimw.kernels.moe` in four to six launches, where TMA can read the matrices (rows multiples of 16
                bytes) and experts are at most 1024. Nothing waits for the device, so a call can be captured. Gate and up are never
                written; between the products rows are of x's type, sums are fp32, and a token's experts are added up in the order
                of j. Else, and for fp32 while torch.get_float32_matmul_precision() is "highest", by `mimw.ops.grouped_matmul`,
                which then may wait for the sizes of groups
-    gradients  the first ones of x, w_gate_up, w_down and expert_weights, by `grouped_matmul` and `swiglu`; the arguments alone are
-               kept, so the first product is computed again. Those of the matrices wait for the sizes of groups
+    gradients  none of fp8; the first ones of x, w_gate_up, w_down and expert_weights, by `grouped_matmul` and `swiglu`: the
+               arguments alone are kept, so the first product is computed again. Those of the matrices wait for the sizes of groups
     errors:    RuntimeError where extents, types or devices do not fit; NotImplementedError for other types and activations
     """
+    if w_gate_up_scale is not None or w_down_scale is not None:
+        if w_gate_up_scale is None or w_down_scale is None:
+            raise RuntimeError("moe: w_gate_up_scale and w_down_scale belong together; one of them is missing")
+        return MOE_SCALED(x, w_gate_up, w_down, expert_ids, expert_weights, w_gate_up_scale, w_down_scale, activation)
     return MOE(x, w_gate_up, w_down, expert_ids, expert_weights, activation)
-
-
-def _checked(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str) -> None:
-    given = dict(x=x, w_gate_up=w_gate_up, w_down=w_down, expert_ids=ids, expert_weights=weights)
-    if activation != "swiglu":
-        raise NotImplementedError(f"moe: activation is {activation!r}; it may be 'swiglu'. For others compose grouped_matmul")
-    for (name, tensor), rank in zip(given.items(), (2, 3, 3, 2, 2)):
-        if tensor.dim() != rank:
-            raise RuntimeError(f"moe: {name} is {tuple(tensor.shape)}; it must have {rank} dimensions")
-        if tensor.device != x.device:
-            raise RuntimeError(f"moe: x is on {x.device} and {name} on {tensor.device}; all must be on one device")
-        known = (torch.int32, torch.int64) if tensor is ids else TYPES
-        if tensor.dtype not in known:
-            raise NotImplementedError(f"moe: {name} is {tensor.dtype}; it may be {', '.join(map(str, known))}")
-        if name.startswith("w_") and tensor.dtype != x.dtype:
-            raise RuntimeError(f"moe: x is {x.dtype} and {name} {tensor.dtype}; they must be of one type")
-    (experts, hidden, inner), tokens = w_down.shape, x.shape[0]
-    wanted = dict(x=(tokens, hidden), w_gate_up=(experts, 2 * inner, hidden), expert_weights=tuple(ids.shape),
-                  expert_ids=(tokens, ids.shape[1]))
-    for name, shape in wanted.items():
-        torch._check(tuple(given[name].shape) == shape,
-                     lambda: f"moe: {name} is {tuple(given[name].shape)}; with w_down {tuple(w_down.shape)}, {tokens} tokens and "
-                             f"expert_ids {tuple(ids.shape)} it must be {shape}")
-    torch._check(experts > 0 or ids.numel() == 0, lambda: "moe: there are no experts to choose from")
-
-
-def _fake(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str = "swiglu") -> Tensor:
-    _checked(x, w_gate_up, w_down, ids, weights, activation)
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
-
-
-def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str = "swiglu") -> Tensor:
-    exact = is_exact(x)
-    key = look(x), look(w_gate_up), look(w_down), look(ids), look(weights), activation, exact
-    return (_PLANS[key] or _PLANS.made(key, x, w_gate_up, w_down, ids, weights, activation, exact))(
-        x, w_gate_up, w_down, ids, weights)
-
-
-def _plan(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str, exact: bool) -> Callable:
-    _checked(x, w_gate_up, w_down, ids, weights, activation)
-    (experts, hidden, inner), (tokens, k) = w_down.shape, ids.shape
-    if 0 in (tokens, k, hidden, inner):
-        return lambda x, *_: torch.zeros(x.shape, dtype=x.dtype, device=x.device)
-    aligned = all(map(rows_for_tma, (x, w_gate_up, w_down))) and hidden * x.itemsize % 16 == inner * x.itemsize % 16 == 0
-    if exact or not is_hopper(x) or not aligned or experts > MOST_EXPERTS or tokens * k + experts * 256 >= 1 << 31:
-        return _composed
-    shapes = library.room_for(tokens, k, experts, inner, hidden)
-    lists = {name: shape[0] for name, shape in shapes.items() if len(shape) == 1}
-    sizes = [-(-size // 4) * 4 for size in lists.values()]      # each begins at a multiple of 16 bytes
-
-    def room(x: Tensor) -> dict[str, Tensor]:
-        parts = torch.empty(sum(sizes), dtype=torch.int32, device=x.device).split_with_sizes(sizes)
-        wide = {name: torch.empty(shapes[name], dtype=x.dtype, device=x.device) for name in ("out", "inner", "rows")}
-        return dict(zip(lists, parts)) | wide
-
-    shapes["out"] = tuple(x.shape)
-    given, work = dict(x=x, w_gate_up=w_gate_up, w_down=w_down, ids=ids.contiguous(), weights=weights), room(x)
-    work = {name: part[:lists[name]] if name in lists else part for name, part in work.items()}
-    names = {id(tensor): name for name, tensor in (given | work).items()}
-    steps = []
-    for kernel, grid, args, meta in library.launches(*given.values(), work["out"], work, programs(x)):
-        used = [names[id(tensor)] for one in args if isinstance(tensor := getattr(one, "base", one), Tensor)]
-        steps.append((Launch(x, kernel, grid, args, meta), used))
-
-    def plan(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
-        arrays = dict(x=x, w_gate_up=w_gate_up, w_down=w_down, ids=ids.contiguous(), weights=weights) | room(x)
-        for launch, used in steps:
-            launch(*[arrays[name] for name in used])
-        return arrays["out"]
-
-    return plan
-
-
-_PLANS = Plans(_plan)
-
-
-def _by_expert(ids: Tensor, experts: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(the slots in the order of experts, the tokens of these, where each slot is among them, where experts end)."""
-    flat = ids.flatten().long()
-    _, order = torch.sort(flat, stable=True)
-    back = torch.empty_like(order).scatter_(0, order, torch.arange(order.shape[0], device=ids.device))
-    counts = torch.zeros(experts, dtype=torch.int64, device=ids.device).scatter_add_(0, flat, torch.ones_like(flat))
-    return order, order // ids.shape[1], back, counts.cumsum(0).to(torch.int32)
-
-
-def _summed(rows: Tensor, back: Tensor, k: int, weights: Tensor | None = None) -> Tensor:
-    """For each token the sum of its k rows, in fp32, in their order."""
-    mine = rows.index_select(0, back).view(-1, k, rows.shape[1]).float()
-    return (mine if weights is None else mine * weights.float()[..., None]).sum(1).to(rows.dtype)
-
-
-def _composed(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
-    """The same by the operators of its parts."""
-    _, tokens, back, ends = _by_expert(ids, w_down.shape[0])
-    gate, up = GROUPED(x.index_select(0, tokens), w_gate_up.mT, ends, None).chunk(2, 1)
-    return _summed(GROUPED(SWIGLU(gate, up), w_down.mT, ends, None), back, ids.shape[1], weights)
-
-
-def _backward(ctx, gradient: Tensor) -> tuple:
-    """Rows are a token's for one of its experts, in the order of experts; with y = w_down h of such a row and weight w,
-    dh = w w_down^T dout, dw = dout . y = (w_down^T dout) . h, and the rest is that of two products."""
-    x, w_gate_up, w_down, ids, weights = ctx.saved_tensors
-    of_x, of_gate_up, of_down, _, of_weights = ctx.needs_input_grad[:5]
-    order, tokens, back, ends = _by_expert(ids, w_down.shape[0])
-    rows = x.index_select(0, tokens)
-    gate, up = GROUPED(rows, w_gate_up.mT, ends, None).chunk(2, 1)
-    h = SWIGLU(gate, up)
-    dy = gradient.to(x.dtype).index_select(0, tokens)
-    weight = weights.flatten().index_select(0, order)[:, None]
-    dh = GROUPED(dy, w_down, ends, None)
-    dweights = ddown = dgate_up = dx = None
-    if of_weights:
-        dots = (dh.float() * h.float()).sum(1)
-        dweights = dots.index_select(0, back).view(ids.shape).to(weights.dtype)
-    if of_down:
-        ddown = PER_GROUP((dy * weight).to(x.dtype), h, ends)
-    if of_x or of_gate_up:
-        dboth = torch.cat(SWIGLU_BACKWARD(gate, up, (dh * weight).to(x.dtype)), 1)
-        dgate_up = PER_GROUP(dboth, rows, ends) if of_gate_up else None
-        dx = _summed(GROUPED(dboth, w_gate_up, ends, None), back, ids.shape[1]) if of_x else None
-    return dx, dgate_up, ddown, None, dweights, None
-
-
-MOE = Operator('moe(Tensor x, Tensor w_gate_up, Tensor w_down, Tensor expert_ids, Tensor expert_weights, str activation="swiglu") '
-               "-> Tensor", _run, _fake, lambda ctx, inputs, output: ctx.save_for_backward(*inputs[:5]), _backward, LOWER)

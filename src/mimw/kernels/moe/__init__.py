@@ -4,7 +4,8 @@ Input: tokens, the experts' weights, and the experts and weights of each token. 
 
     moe(x, gate_up, down, ids, weights)             on torch tensors of a GPU
     launches(x, gate_up, down, ids, weights, out, room, programs)       [(kernel, grid, args, meta), ...] to launch or simulate
-    room_for(tokens, k, experts, inner, hidden)     (shape, type) of each array of `room`
+    room_for(tokens, k, experts, inner, hidden)     the shape of each array of `room`, by name
+    scaled_launches(...), scaled_room_for(...)      the same of fp8 weights with scales of blocks: fp8.py
 
 Nothing waits for the device: grids and rooms are those of the worst case, and the device says how many rows there are.
 """
@@ -16,13 +17,16 @@ from ..descriptors import described
 from ..moe_align import arguments as align_arguments
 from ..moe_align import outputs
 from .configs import Configuration, columns_of, configuration, product_meta
+from .fp8 import FP8, scaled_launches, scaled_room_for
 from .kernel import expert_gemm as kernel
-from .rows import combine, spread
+from .rows import combine, quantise, spread
+from .scaled import scaled_expert_gemm
 
 TYPES = ("bfloat16", "float16", "float32")
 BLOCK = 1024                # columns of a token that one program spreads or sums
 
-__all__ = ["Configuration", "combine", "configuration", "kernel", "launches", "moe", "product", "room_for", "spread"]
+__all__ = ["FP8", "Configuration", "combine", "configuration", "kernel", "launches", "moe", "product", "quantise", "room_for",
+           "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread"]
 
 
 def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen: Configuration | None = None) -> dict:

@@ -3,9 +3,10 @@
 Input: rows, and the place of each of a token's TOP_K rows among those sorted by expert. Output: rows are written. For example:
 
     spread[grid](x, places, rows, ...)              rows[places[t, j]] = x[t]
+    quantise[grid](x, places, rows, scales, ...)    the same in fp8, with a scale for each 128 numbers
     combine[grid](rows, places, weights, out, ...)  out[t] = sum over j of weights[t, j] rows[places[t, j]], in the order of j
 
-Both are plain Triton: a program has BLOCK columns of one token. Padding between the experts' rows is neither written nor read.
+All are plain Triton: a program has BLOCK columns of one token. Padding between the experts' rows is neither written nor read.
 """
 
 import triton.language as tl
@@ -34,3 +35,22 @@ def combine(rows_ptr, places_ptr, weights_ptr, out_ptr, WIDTH, weights_row, weig
         weight = tl.load(weights_ptr + token * weights_row + j * weights_step).to(tl.float32)
         sums += weight * tl.load(rows_ptr + place * WIDTH + at, mask=at < WIDTH, other=0.0).to(tl.float32)
     tl.store(out_ptr + token * WIDTH + at, sums.to(tlx.dtype_of(out_ptr)), mask=at < WIDTH)
+
+
+@mimw.jit
+def quantise(x_ptr, places_ptr, rows_ptr, scales_ptr, WIDTH, x_row, next_step, TOP_K: tl.constexpr, IN_PLACE: tl.constexpr,
+             BLOCK: tl.constexpr):
+    """`spread` into fp8, with the scale of each 128 numbers of row r at scales[step next_step + r]: their largest becomes the
+    largest of the type. IN_PLACE: row r becomes row r, of those that are some token's; TOP_K is 1."""
+    LARGEST: tl.constexpr = 448.0 if tlx.dtype_of(rows_ptr) == tl.float8e4nv else 57344.0
+    token = tl.program_id(0).to(tl.int64)
+    step = tl.program_id(1) * (BLOCK // 128) + tl.arange(0, BLOCK // 128)
+    at = step[:, None] * 128 + tl.arange(0, 128)[None, :]
+    source = tl.load(places_ptr + token).to(tl.int64) if IN_PLACE else token
+    found = tl.load(x_ptr + source * x_row + at, mask=at < WIDTH, other=0.0).to(tl.float32)
+    scale = tl.maximum(tl.max(tl.abs(found), 1), 1e-12) / LARGEST
+    row = (found / scale[:, None]).to(tlx.dtype_of(rows_ptr))
+    for j in tl.static_range(TOP_K):
+        place = tl.load(places_ptr + token * TOP_K + j).to(tl.int64)
+        tl.store(rows_ptr + place * WIDTH + at, row, mask=at < WIDTH)
+        tl.store(scales_ptr + step.to(tl.int64) * next_step + place, scale, mask=step * 128 < WIDTH)

@@ -1,0 +1,107 @@
+"""The launches of a mixture of experts with fp8 weights: tokens and inner rows are quantised on the way, 1 x 128 numbers a scale.
+
+Input: tokens, matrices with a scale for each 128 x 128, experts and weights of each token. Output: out (tokens, hidden). For
+example:
+
+    scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, out, room, programs)     as `launches`
+    scaled_room_for(tokens, k, experts, inner, hidden)                                                  as `room_for`
+    scaled_product(a, scale_a, b, scale_b, c, experts, total, n, programs, bm, gated)             one of them
+"""
+
+from __future__ import annotations
+
+from ..checks import of_rank, one_of, persistent, rows_for_tma, strides, type_name
+from ..descriptors import described
+from ..moe_align import arguments as align_arguments
+from ..moe_align import outputs
+from .configs import SHARED_BYTES, configuration
+from .rows import combine, quantise
+from .scaled import scaled_expert_gemm
+
+FP8 = ("float8_e4m3fn", "float8_e5m2")
+TYPES = ("bfloat16", "float16", "float32")
+BLOCK = 1024                # columns of a token that one program quantises or sums
+SCALED = 128                # numbers along K, and rows of weights, that share a scale
+GROUP_M = 8
+
+
+def rows_of_block(rows: int, experts: int) -> int:
+    """The rows of a block for so many in all: the bf16 configuration's, at most the 128 of two consumers."""
+    return min(128, configuration(rows, experts).bm)
+
+
+def scaled_room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, bm: int | None = None) -> dict:
+    """Name -> (shape, type) of what `scaled_launches` needs for work; a type None is x's, "fp8" the matrices'. What is in them does
+    not matter. The scales of rows lie one step of 128 numbers behind the other."""
+    numel = tokens * k
+    bm = bm or rows_of_block(numel, experts)
+    length, blocks, total = outputs(numel, experts, bm)
+    rows = -(-min(numel * bm, length) // bm) * bm
+    lists = dict(tokens=length, experts=blocks, total=total, places=numel, counters=experts)
+    return {name: ((size, ), "int32") for name, size in lists.items()} | dict(
+        spread=((rows, hidden), "fp8"), spread_scale=((-(-hidden // SCALED), rows), "float32"), inner=((rows, inner), None),
+        quantised=((rows, inner), "fp8"), quantised_scale=((-(-inner // SCALED), rows), "float32"), rows=((rows, hidden), None))
+
+
+def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: int, bm: int, gated: bool) -> tuple:
+    """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T), with scales."""
+    tall, width = max(64, bm), 64 if gated else 128
+    staging = (1 if gated else 2) * (tall // 64) * 64 * 64 * c.dtype.itemsize
+    stages = min(12, (SHARED_BYTES - staging) // ((tall + SCALED) * SCALED + 4 * tall + 64))
+    args = (described(a, [bm, SCALED]), described(scale_a, [1, bm]), described(b, [1, width, SCALED]),
+            described(c, [min(bm, 64), 64]), scale_b, *strides(scale_b), experts, total, n, a.shape[1])
+    tiles = c.shape[0] // bm * -(-n // width)
+    meta = dict(BM=bm, GROUP_M=GROUP_M, STAGES=stages, GATED=gated, num_warps=4)
+    return scaled_expert_gemm, (min(programs, tiles), ), args, meta
+
+
+def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, out, room: dict, programs: int,
+                    bm: int | None = None) -> list[tuple]:
+    """[(kernel, grid, args, meta), ...] as `launches`, for fp8 weights.
+
+    args:      x              (tokens, hidden) of bf16, fp16 or fp32, rows contiguous
+               gate_up, down  (experts, 2 inner, hidden) and (experts, hidden, inner) of fp8, rows contiguous; inner a multiple of
+                              128
+               gate_up_scale, down_scale    fp32, any strides: (experts, cdiv(rows, 128), cdiv(columns, 128)) of those
+               bm             rows of a block: 16, 32, 64 or 128; by default by how many rows an expert has
+               the others     as `launches`
+    errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
+    """
+    of_rank(2, x=x, ids=ids, weights=weights, out=out)
+    of_rank(3, gate_up=gate_up, down=down, gate_up_scale=gate_up_scale, down_scale=down_scale)
+    programs = persistent(programs)
+    one_of(TYPES, x=x, out=out)
+    one_of(FP8, gate_up=gate_up, down=down)
+    one_of(("float32", ), gate_up_scale=gate_up_scale, down_scale=down_scale)
+    (tokens, hidden), (_, k), (experts, twice, _) = x.shape, ids.shape, gate_up.shape
+    inner, steps = twice // 2, -(-hidden // SCALED)
+    wanted = dict(gate_up=(experts, 2 * inner, hidden), down=(experts, hidden, inner), ids=(tokens, k), weights=(tokens, k),
+                  out=(tokens, hidden), gate_up_scale=(experts, twice // SCALED, steps),
+                  down_scale=(experts, steps, inner // SCALED))
+    for (name, shape), array in zip(wanted.items(), (gate_up, down, ids, weights, out, gate_up_scale, down_scale)):
+        if tuple(array.shape) != shape:
+            raise ValueError(f"x is {tuple(x.shape)} and gate_up {tuple(gate_up.shape)}, so {name} should be {shape}; it is "
+                             f"{tuple(array.shape)}")
+    if inner % SCALED:
+        raise ValueError(f"inner is {inner}; it must be a multiple of {SCALED}, so that the gate's scales are not also those of up")
+    bm = bm or rows_of_block(tokens * k, experts)
+    types = {None: type_name(x), "fp8": type_name(gate_up)}
+    for name, (shape, type_) in scaled_room_for(tokens, k, experts, inner, hidden, bm).items():
+        if tuple(room[name].shape) != shape or type_name(room[name]) != types.get(type_, type_):
+            raise ValueError(f"room[{name!r}] is {room[name].dtype} {tuple(room[name].shape)}; it must be "
+                             f"{types.get(type_, type_)} {shape}")
+    rows_for_tma(x=x, gate_up=gate_up, down=down, **{f"room[{name!r}]": room[name] for name in ("inner", "rows", "quantised")})
+    lists, places, rows = [room[name] for name in ("tokens", "experts", "total")], room["places"], room["rows"].shape[0]
+    wide = -(-hidden // BLOCK)
+    align = align_arguments(ids, *lists, room["counters"], experts, bm, programs, places=places)
+    meta = dict(TOP_K=k, IN_PLACE=False, BLOCK=BLOCK, num_warps=4)
+    args = x, places, room["spread"], room["spread_scale"], hidden, strides(x)[0], rows
+    before = quantise, (tokens, wide), args, meta
+    first = scaled_product(room["spread"], room["spread_scale"], gate_up, gate_up_scale, room["inner"], *lists[1:], inner, programs,
+                           bm, True)
+    args = room["inner"], places, room["quantised"], room["quantised_scale"], inner, inner, rows
+    between = quantise, (tokens * k, -(-inner // BLOCK)), args, {**meta, "TOP_K": 1, "IN_PLACE": True}
+    second = scaled_product(room["quantised"], room["quantised_scale"], down, down_scale, room["rows"], *lists[1:], hidden,
+                            programs, bm, False)
+    args = room["rows"], places, weights, out, hidden, *strides(weights)
+    return [align, before, first, between, second, (combine, (tokens, wide), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))]

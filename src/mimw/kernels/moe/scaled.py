@@ -1,0 +1,154 @@
+"""The products of a mixture of experts in fp8, with a scale for each 1 x 128 of rows and each 128 x 128 of the experts' weights.
+
+Input: descriptors of A, its scales, all experts' weights and C, a pointer to the weights' scales, what moe_align says of the
+blocks, and sizes. Output: C is written. For example:
+
+    _, grid, args, meta = scaled_product(a, scale_a, b, scale_b, c, experts, total, n, programs, bm, gated=True)
+    scaled_expert_gemm[grid](*args, **meta)
+
+Blocks, tiles and GATED are those of kernel.py; sums leave the tensor cores every 128 of K, two chunks at a time, as in
+block_scaled_gemm. A tile has 128 weights in two halves of 64 with a scale each: gate and up, or one matrix' rows, which
+then share one. A consumer has 64 rows.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..consumers import consumer, consumers
+from ..gemm.epilogue import activated
+from ..gemm.kernel import columns, output_tiles, tile_origin
+
+BLOCK = tl.constexpr(128)       # of K, and of the weights' rows, that share a scale
+HALF = tl.constexpr(64)         # weights in each half of a tile
+
+
+@mimw.jit
+def load(inputs, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM: tl.constexpr, GROUP_M: tl.constexpr,
+         GATED: tl.constexpr):
+    """Tiles of rows, their scales and the expert's weights along K, for one output tile of this program after the other."""
+    WIDTH: tl.constexpr = HALF if GATED else 2 * HALF
+    rows = tl.load(total_ptr)
+    chunk = 0
+    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
+        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
+        expert = tl.load(experts_ptr + m // BM)
+        for step in range(tl.cdiv(K, BLOCK)):
+            slot = inputs.acquire(chunk)
+            if GATED:
+                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [0, 0], [HALF, BLOCK]), b_desc.block_shape, [expert, n, step * BLOCK])
+                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [HALF, 0], [HALF, BLOCK]), b_desc.block_shape,
+                             [expert, N + n, step * BLOCK])
+            else:
+                tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [expert, n, step * BLOCK])
+            tle.gpu.copy(a_desc, tlx.local_slice(slot.a, [0, 0], [BM, BLOCK]), a_desc.block_shape, [m, step * BLOCK])
+            tle.gpu.copy(scales_desc, tlx.local_slice(slot.scales, [0], [BM]), scales_desc.block_shape, [step, m])
+            inputs.commit(chunk)
+            chunk += 1
+
+
+@mimw.jit
+def part_product(slot, row: tl.constexpr):
+    """A[row :] B^T for 64 rows of one chunk, started and not waited for; and the scales of the rows."""
+    part = tlx.async_dot(tlx.local_slice(slot.a, [row, 0], [64, BLOCK]), tlx.local_trans(slot.b))
+    return part, tlx.local_load(tlx.local_slice(slot.scales, [row], [64]))
+
+
+@mimw.jit
+def plus(left, right, part, scales, of_left, of_right):
+    """The sums of both halves with those of a chunk, scaled."""
+    left += columns(part, 0, 2) * (scales * of_left)[:, None]
+    right += columns(part, 1, 2) * (scales * of_right)[:, None]
+    return left, right
+
+
+@mimw.jit
+def multiply(inputs, of_left, of_right, next_step, first, steps, row: tl.constexpr):
+    """64 rows from row `row` of the tiles on, times both halves of the weights, scaled: `steps` chunks from number `first` on. The
+    pointers are to the halves' first scales, the others lie `next_step` further on. The first one's sums of two chunks are
+    scaled while the second one is multiplied."""
+    left, right = tl.zeros((64, HALF), tl.float32), tl.zeros((64, HALF), tl.float32)
+    for pair in range(steps // 2):
+        chunk, at = first + 2 * pair, 2 * pair * next_step
+        l_scale, r_scale = tl.load(of_left + at), tl.load(of_right + at)
+        l_other, r_other = tl.load(of_left + at + next_step), tl.load(of_right + at + next_step)
+        part, scales = part_product(inputs.wait(chunk).slot, row)
+        more, others = part_product(inputs.wait(chunk + 1).slot, row)
+        part = tlx.async_dot_wait(1, part)
+        inputs.release(chunk)
+        left, right = plus(left, right, part, scales, l_scale, r_scale)
+        left, right = tlx.async_dot_wait(1, left), tlx.async_dot_wait(1, right)     # the sums are done here, beside the product
+        more = tlx.async_dot_wait(0, more)
+        inputs.release(chunk + 1)
+        left, right = plus(left, right, more, others, l_other, r_other)
+    if steps % 2 != 0:
+        at = (steps - 1) * next_step
+        l_scale, r_scale = tl.load(of_left + at), tl.load(of_right + at)
+        part, scales = part_product(inputs.wait(first + steps - 1).slot, row)
+        part = tlx.async_dot_wait(0, part)
+        inputs.release(first + steps - 1)
+        left, right = plus(left, right, part, scales, l_scale, r_scale)
+    return left, right
+
+
+@mimw.jit
+def store(c_desc, staging, number: tl.constexpr, sums, m, n, ROWS: tl.constexpr, STAGING: tl.constexpr):
+    """Write ROWS rows of 64 columns; they wait for the store that last used the staging tile."""
+    tlx.async_descriptor_store_wait(STAGING - 1)
+    tlx.local_store(staging[number], sums.to(tlx.dtype_of(c_desc)))
+    tlx.fence("async_shared")
+    tlx.async_descriptor_store(c_desc, tlx.local_slice(staging[number], [0, 0], [ROWS, HALF]), [m, n])
+
+
+@mimw.jit
+def compute(inputs, staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K, me: tl.constexpr,
+            BM: tl.constexpr, GROUP_M: tl.constexpr, STAGING: tl.constexpr, GATED: tl.constexpr):
+    """Consumer `me`'s 64 rows of each output tile of this program."""
+    WIDTH: tl.constexpr = HALF if GATED else 2 * HALF
+    ROWS: tl.constexpr = min(BM, 64)
+    rows = tl.load(total_ptr)
+    steps = tl.cdiv(K, BLOCK)
+    chunk = 0
+    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
+        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
+        of_left = scale_b + tl.load(experts_ptr + m // BM).to(tl.int64) * next_expert + n // BLOCK * next_row
+        of_right = of_left + N // BLOCK * next_row if GATED else of_left
+        left, right = multiply(inputs, of_left, of_right, next_step, chunk, steps, 64 * me)
+        if GATED:
+            store(c_desc, staging, STAGING * me, activated(left, "silu") * right, m + 64 * me, n, ROWS, STAGING)
+        else:
+            store(c_desc, staging, STAGING * me, left, m + 64 * me, n, ROWS, STAGING)
+            store(c_desc, staging, STAGING * me + 1, right, m + 64 * me, n + HALF, ROWS, STAGING)
+        chunk += steps
+    tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr, N, K,
+                       BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, GATED: tl.constexpr):
+    """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
+    (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `next_expert`, `next_row` and `next_step` say."""
+    TALL: tl.constexpr = max(BM, 64)
+    CONSUMERS: tl.constexpr = TALL // 64
+    STAGING: tl.constexpr = 1 if GATED else 2
+    a_tiles = tle.gpu.alloc([STAGES, TALL, BLOCK], tlx.dtype_of(a_desc))
+    scales = tle.gpu.alloc([STAGES, TALL], tl.float32)
+    for stage in tl.static_range(STAGES):
+        for row in tl.static_range(BM, TALL, BM):       # rows that nothing is loaded into
+            tlx.local_store(tlx.local_slice(a_tiles[stage], [row, 0], [BM, BLOCK]), tl.zeros((BM, BLOCK), tlx.dtype_of(a_desc)))
+            tlx.local_store(tlx.local_slice(scales[stage], [row], [BM]), tl.zeros((BM, ), tl.float32))
+    if BM < TALL:
+        tlx.fence("async_shared")
+    inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs", a=a_tiles, scales=scales,
+                      b=tle.gpu.alloc([STAGES, BLOCK, BLOCK], tlx.dtype_of(b_desc)))
+    staging = tlx.local_alloc((64, HALF), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            compute(inputs.reader(consumer(me)), staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr,
+                    N, K, me, BM, GROUP_M, STAGING, GATED)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(inputs.writer(), a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM, GROUP_M, GATED)

@@ -1,0 +1,168 @@
+"""The operator behind `mimw.ops.moe`, with its derivative; and what it shares with the one for fp8 weights (experts_scaled.py).
+
+Input: tokens, the experts' matrices, and for each token its experts and their weights. Output: a row for each token. For example:
+
+    MOE(x, w_gate_up, w_down, expert_ids, expert_weights)       the same as torch.ops.mimw.moe(...)
+    planned(arrays, 3, rooms, make)                             the call of some launches that need rooms
+    composed(x, w_gate_up, w_down, expert_ids, expert_weights)  by the operators of the parts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import moe as library
+
+from .grouped_matmul import GROUPED, PER_GROUP
+from .launching import Launch, is_exact, is_hopper, programs
+from .moe_align import MOST_EXPERTS
+from .operator import LOWER, Operator
+from .plans import Plans, look
+from .products import rows_for_tma
+from .swiglu import SWIGLU, SWIGLU_BACKWARD
+
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def checked(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str,
+            matrices: tuple | None = None) -> None:
+    """An error unless these fit: the matrices of one of these types, or of x's."""
+    given = dict(x=x, w_gate_up=w_gate_up, w_down=w_down, expert_ids=ids, expert_weights=weights)
+    if activation != "swiglu":
+        raise NotImplementedError(f"moe: activation is {activation!r}; it may be 'swiglu'. For others compose grouped_matmul")
+    for (name, tensor), rank in zip(given.items(), (2, 3, 3, 2, 2)):
+        if tensor.dim() != rank:
+            raise RuntimeError(f"moe: {name} is {tuple(tensor.shape)}; it must have {rank} dimensions")
+        if tensor.device != x.device:
+            raise RuntimeError(f"moe: x is on {x.device} and {name} on {tensor.device}; all must be on one device")
+        known = (torch.int32, torch.int64) if tensor is ids else matrices if matrices and name.startswith("w_") else TYPES
+        if tensor.dtype not in known:
+            raise NotImplementedError(f"moe: {name} is {tensor.dtype}; it may be {', '.join(map(str, known))}")
+        if name.startswith("w_") and tensor.dtype != x.dtype and not matrices:
+            raise RuntimeError(f"moe: x is {x.dtype} and {name} {tensor.dtype}; they must be of one type")
+    (experts, hidden, inner), tokens = w_down.shape, x.shape[0]
+    wanted = dict(x=(tokens, hidden), w_gate_up=(experts, 2 * inner, hidden), expert_weights=tuple(ids.shape),
+                  expert_ids=(tokens, ids.shape[1]))
+    for name, shape in wanted.items():
+        torch._check(tuple(given[name].shape) == shape,
+                     lambda: f"moe: {name} is {tuple(given[name].shape)}; with w_down {tuple(w_down.shape)}, {tokens} tokens and "
+                             f"expert_ids {tuple(ids.shape)} it must be {shape}")
+    torch._check(experts > 0 or ids.numel() == 0, lambda: "moe: there are no experts to choose from")
+
+
+def _fake(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str = "swiglu") -> Tensor:
+    checked(x, w_gate_up, w_down, ids, weights, activation)
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str = "swiglu") -> Tensor:
+    exact = is_exact(x)
+    key = look(x), look(w_gate_up), look(w_down), look(ids), look(weights), activation, exact
+    return (_PLANS[key] or _PLANS.made(key, x, w_gate_up, w_down, ids, weights, activation, exact))(
+        x, w_gate_up, w_down, ids, weights)
+
+
+def _plan(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str, exact: bool) -> Callable:
+    checked(x, w_gate_up, w_down, ids, weights, activation)
+    (experts, hidden, inner), (tokens, k) = w_down.shape, ids.shape
+    if 0 in (tokens, k, hidden, inner):
+        return lambda x, *_: torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+    aligned = all(map(rows_for_tma, (x, w_gate_up, w_down))) and hidden * x.itemsize % 16 == inner * x.itemsize % 16 == 0
+    if exact or not is_hopper(x) or not aligned or experts > MOST_EXPERTS or tokens * k + experts * 256 >= 1 << 31:
+        return composed
+    shapes = library.room_for(tokens, k, experts, inner, hidden)
+    types = {name: x.dtype if name in ("inner", "rows") else torch.int32 for name in shapes}
+    make = lambda given, out, work: library.launches(*given, out, work, programs(x))  # noqa: E731
+    return planned((x, w_gate_up, w_down, ids, weights), 3, {name: (shape, types[name]) for name, shape in shapes.items()}, make)
+
+
+def planned(given: tuple[Tensor, ...], ids: int, rooms: dict[str, tuple], make: Callable) -> Callable:
+    """The call of the launches that `make(arrays, out, work)` gives, with new rooms of these shapes and types each time; int32
+    ones are cut out of one. Number `ids` of the arrays is made contiguous, and the result is like number 0."""
+    lists = {name: shape[0] for name, (shape, type_) in rooms.items() if type_ is torch.int32}
+    sizes = [-(-size // 4) * 4 for size in lists.values()]      # each begins at a multiple of 16 bytes
+    wide = {name: room for name, room in rooms.items() if name not in lists}
+
+    def arrays_of(given: tuple[Tensor, ...]) -> dict:
+        x = given[0]
+        found = dict(enumerate(given)) | {ids: given[ids].contiguous(), "out": torch.empty(x.shape, dtype=x.dtype, device=x.device)}
+        found.update(zip(lists, torch.empty(sum(sizes), dtype=torch.int32, device=x.device).split_with_sizes(sizes)))
+        for name, (shape, type_) in wide.items():
+            found[name] = torch.empty(shape, dtype=type_, device=x.device)
+        return found
+
+    arrays = arrays_of(given)
+    work = {name: arrays[name][:lists[name]] if name in lists else arrays[name] for name in rooms}
+    names = {id(tensor): name for name, tensor in (arrays | work).items()}
+    steps = []
+    for kernel, grid, args, meta in make([arrays[number] for number in range(len(given))], arrays["out"], work):
+        used = [names[id(tensor)] for one in args if isinstance(tensor := getattr(one, "base", one), Tensor)]
+        steps.append((Launch(given[0], kernel, grid, args, meta), used))
+
+    def plan(*given: Tensor) -> Tensor:
+        arrays = arrays_of(given)
+        for launch, used in steps:
+            launch(*[arrays[name] for name in used])
+        return arrays["out"]
+
+    return plan
+
+
+_PLANS = Plans(_plan)
+
+
+def _by_expert(ids: Tensor, experts: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(the slots in the order of experts, the tokens of these, where each slot is among them, where experts end)."""
+    flat = ids.flatten().long()
+    _, order = torch.sort(flat, stable=True)
+    back = torch.empty_like(order).scatter_(0, order, torch.arange(order.shape[0], device=ids.device))
+    counts = torch.zeros(experts, dtype=torch.int64, device=ids.device).scatter_add_(0, flat, torch.ones_like(flat))
+    return order, order // ids.shape[1], back, counts.cumsum(0).to(torch.int32)
+
+
+def _summed(rows: Tensor, back: Tensor, k: int, weights: Tensor | None = None) -> Tensor:
+    """For each token the sum of its k rows, in fp32, in their order."""
+    mine = rows.index_select(0, back).view(-1, k, rows.shape[1]).float()
+    return (mine if weights is None else mine * weights.float()[..., None]).sum(1).to(rows.dtype)
+
+
+def composed(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
+    """The same by the operators of its parts."""
+    _, tokens, back, ends = _by_expert(ids, w_down.shape[0])
+    gate, up = GROUPED(x.index_select(0, tokens), w_gate_up.mT, ends, None).chunk(2, 1)
+    return _summed(GROUPED(SWIGLU(gate, up), w_down.mT, ends, None), back, ids.shape[1], weights)
+
+
+def _backward(ctx, gradient: Tensor) -> tuple:
+    """Rows are a token's for one of its experts, in the order of experts; with y = w_down h of such a row and weight w,
+    dh = w w_down^T dout, dw = dout . y = (w_down^T dout) . h, and the rest is that of two products."""
+    x, w_gate_up, w_down, ids, weights = ctx.saved_tensors
+    of_x, of_gate_up, of_down, _, of_weights = ctx.needs_input_grad[:5]
+    order, tokens, back, ends = _by_expert(ids, w_down.shape[0])
+    rows = x.index_select(0, tokens)
+    gate, up = GROUPED(rows, w_gate_up.mT, ends, None).chunk(2, 1)
+    h = SWIGLU(gate, up)
+    dy = gradient.to(x.dtype).index_select(0, tokens)
+    weight = weights.flatten().index_select(0, order)[:, None]
+    dh = GROUPED(dy, w_down, ends, None)
+    dweights = ddown = dgate_up = dx = None
+    if of_weights:
+        dots = (dh.float() * h.float()).sum(1)
+        dweights = dots.index_select(0, back).view(ids.shape).to(weights.dtype)
+    if of_down:
+        ddown = PER_GROUP((dy * weight).to(x.dtype), h, ends)
+    if of_x or of_gate_up:
+        dboth = torch.cat(SWIGLU_BACKWARD(gate, up, (dh * weight).to(x.dtype)), 1)
+        dgate_up = PER_GROUP(dboth, rows, ends) if of_gate_up else None
+        dx = _summed(GROUPED(dboth, w_gate_up, ends, None), back, ids.shape[1]) if of_x else None
+    return dx, dgate_up, ddown, None, dweights, None
+
+
+MOE = Operator('moe(Tensor x, Tensor w_gate_up, Tensor w_down, Tensor expert_ids, Tensor expert_weights, str activation="swiglu") '
+               "-> Tensor", _run, _fake, lambda ctx, inputs, output: ctx.save_for_backward(*inputs[:5]), _backward, LOWER)
+
+
+__all__ = ["MOE", "checked", "composed", "planned"]
