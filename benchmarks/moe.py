@@ -3,6 +3,7 @@
     python -m benchmarks.moe                            three models, 1 to 16384 tokens, bf16
     python -m benchmarks.moe qwen-1 mixtral-4096        some of them
     python -m benchmarks.moe qwen-64 --set bm=32 load_warps=0        another configuration than the library's
+    python -m benchmarks.moe qwen-64 --fp8              matrices in e4m3 with scales of 128 x 128, against stock Triton alone
     python -m benchmarks.moe qwen-64 --tune             search configurations, by `mimw tune`
 
 Tokens, weights and a router's scores are standard normal; experts are the top k of the scores, and weights their softmax. Each side
@@ -50,14 +51,19 @@ def tokens_of(tokens: int, experts: int, k: int, hidden: int):
     return torch.randn(tokens, hidden, device="cuda", dtype=torch.bfloat16), best.indices.int(), best.values.softmax(1)
 
 
-def ours(x, gate_up, down, ids, weights, chosen: Configuration | None):
+def ours(x, gate_up, down, ids, weights, chosen: Configuration | None, scales=()):
     """(a call without arguments that fills `out`, out)."""
-    out = torch.empty_like(x)
-    shapes = moe.room_for(*ids.shape, gate_up.shape[0], down.shape[2], x.shape[1], chosen)
-    room = {name: torch.empty(shape, dtype=x.dtype if name in ("inner", "rows") else torch.int32, device="cuda")
-            for name, shape in shapes.items()}
-    ready = [(kernel[grid], args, meta) for kernel, grid, args, meta in
-             moe.launches(x, gate_up, down, ids, weights, out, room, multiprocessors(), chosen)]
+    out, sizes = torch.empty_like(x), (*ids.shape, gate_up.shape[0], down.shape[2], x.shape[1])
+    if scales:
+        types = {None: x.dtype, "fp8": down.dtype, "int32": torch.int32, "float32": torch.float32}
+        room = {name: torch.empty(shape, dtype=types[type_], device="cuda")
+                for name, (shape, type_) in moe.scaled_room_for(*sizes, chosen and chosen.bm).items()}
+        launches = moe.scaled_launches(x, gate_up, down, *scales, ids, weights, out, room, multiprocessors(), chosen and chosen.bm)
+    else:
+        room = {name: torch.empty(shape, dtype=x.dtype if name in ("inner", "rows") else torch.int32, device="cuda")
+                for name, shape in moe.room_for(*sizes, chosen).items()}
+        launches = moe.launches(x, gate_up, down, ids, weights, out, room, multiprocessors(), chosen)
+    ready = [(kernel[grid], args, meta) for kernel, grid, args, meta in launches]
 
     def run():
         for launch, args, meta in ready:
@@ -67,24 +73,39 @@ def ours(x, gate_up, down, ids, weights, chosen: Configuration | None):
     return run, out
 
 
-def measure(name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, matrices=None) -> Row:
+def in_fp8(matrix):
+    """(the matrix in e4m3, the scales of its blocks of 128 x 128); one scale for all of them, as large as it may be."""
+    scale = torch.full((matrix.shape[0], matrix.shape[1] // 128, matrix.shape[2] // 128), 6 * matrix.shape[2]**-0.5 / 448,
+                       device="cuda")
+    return torch.stack([one.div(scale[0, 0, 0]).to(torch.float8_e4m3fn) for one in matrix]), scale
+
+
+def measure(name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, matrices=None, fp8: bool = False) -> Row:
     """One row, checked."""
     tokens, experts, k, hidden, inner = CASES[name]
     x, ids, weights = tokens_of(tokens, experts, k, hidden)
-    given = x, *(matrices or weights_of(name.partition("-")[0])), ids, weights
-    run, out = ours(*given, chosen)
+    matrices, scales = (whole := matrices or weights_of(name.partition("-")[0])), ()
+    if fp8:
+        matrices, scales = zip(*map(in_fp8, whole))
+    given = x, *matrices, ids, weights
+    run, out = ours(*given, chosen, scales)
     run()
-    error = check(out, *given)
-    calls = {"torch, index_add": lambda: by_torch(*given, True), "torch, gather": lambda: by_torch(*given, False)}
-    calls |= {f"triton {cut}": plain_moe.launcher(*given, cut) for cut in plain_moe.cuts(tokens * k, experts)}
+    calls = {f"triton {cut}": plain_moe.launcher(*given, cut, scales or (None, None))
+             for cut in plain_moe.cuts(tokens * k, experts, fp8)}
+    most = 0.08 if fp8 else ALLOWED     # tokens, matrices and inner rows in e4m3 are 2.5 % off each
+    error = check(out, x, *whole, ids, weights, most)
+    if not fp8:
+        calls |= {"torch, index_add": lambda: by_torch(*given, True), "torch, gather": lambda: by_torch(*given, False)}
     for call, baseline in list(calls.items()):
         far = ((baseline() - out).float().norm() / out.float().norm()).item()
-        if not far < 2 * ALLOWED:
+        if not far < 2 * most:
             raise AssertionError(f"{call} is {far:.2e} away from ours")
     times = alternate({"mimw": graphed(run, 1), **{call: graphed(one, 1) for call, one in calls.items()}}, at_least_ms)
-    best = {kind: min(time for call, time in times.items() if call.startswith(kind)) for kind in ("mimw", "torch", "triton")}
+    best = {kind: min(found) for kind in ("mimw", "torch", "triton")
+            if (found := [time for call, time in times.items() if call.startswith(kind)])}
     shape = dict(tokens=tokens, experts=experts, k=k, hidden=hidden, inner=inner)
-    return row_of(f"moe-{name}", shape, vars(chosen or moe.configuration(tokens * k, experts)), best, error, "standard normal")
+    used = vars(chosen or moe.configuration(tokens * k, experts))
+    return row_of(f"moe-{'fp8-' * fp8}{name}", shape, used, best, error, "standard normal")
 
 
 def line(row: Row) -> str:
@@ -92,10 +113,11 @@ def line(row: Row) -> str:
     shape, used = row.shape, row.configuration
     rows, matrix = shape["tokens"] * shape["k"], 3 * shape["hidden"] * shape["inner"]
     read = shape["experts"] * (1 - (1 - shape["k"] / shape["experts"]) ** shape["tokens"])
-    ratios = row.ratios()
+    ratios = "  ".join(f"{kind} {ratio:5.2f}" for kind, ratio in row.ratios().items())
+    size = 1 if "fp8" in row.name else 2
     return (f"{row.name:<20} {row.microseconds:9.1f} us {2 * rows * matrix / row.microseconds / 1e6:5.0f} TFLOP/s "
-            f"{2 * read * matrix / row.microseconds / 1e3:5.0f} GB/s  "
-            f"torch {ratios['torch']:5.2f}  triton {ratios['triton']:5.2f}  error {row.error:.1e}  "
+            f"{size * read * matrix / row.microseconds / 1e3:5.0f} GB/s  "
+            f"{ratios}  error {row.error:.1e}  "
             f"{used['bm']}x{used['bn']}, band {used['group_m']}, {'ping-pong' if used['ping_pong'] else 'cooperative'}, "
             f"{'rows picked' if used['load_warps'] else 'rows copied'}")
 
@@ -115,18 +137,19 @@ def chosen_by(words: list[str], name: str) -> Configuration | None:
 def main() -> None:
     parser = command(__doc__, results=RESULTS / "moe.jsonl", tune=True, ms=200.0)
     parser.add_argument("--set", nargs="*", default=[], help="fields of the configuration, as bm=64")
+    parser.add_argument("--fp8", action="store_true", help="matrices in e4m3 with scales of blocks")
     some_of(parser, "cases", CASES)
     if parser.parse_known_args()[0].tune:       # before anything asks for the GPU: the search forks
         options = parser.parse_args()
         shapes = [shape_of(name) for name in options.cases or CASES]
         raise SystemExit(search("moe", shapes, "bf16", options.results.parent, "--ms", str(options.ms)))
     options = parsed(parser)
-    ratios, matrices, model = {"torch": [], "triton": []}, None, None
+    ratios, matrices, model = {"triton": []} if options.fp8 else {"torch": [], "triton": []}, None, None
     for name in options.cases or CASES:
         if name.partition("-")[0] != model:
             matrices, model = None, name.partition("-")[0]      # those of the last model go first
             matrices = weights_of(model)
-        row = measure(name, chosen_by(options.set, name), options.ms, matrices)
+        row = measure(name, chosen_by(options.set, name), options.ms, matrices, options.fp8)
         keep(row, options.results)
         print(line(row), flush=True)
         for kind, found in ratios.items():

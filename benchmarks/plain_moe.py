@@ -6,7 +6,7 @@ rows by pointers, SwiGLU, a second product that weighs its rows, and their sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import triton
 import triton.language as tl
@@ -35,15 +35,20 @@ CUTS = {
 }
 
 
-def cuts(rows: int, experts: int) -> list[Cut]:
-    """The candidates for so many rows in all."""
-    return next(found for most, found in CUTS.items() if rows <= most * min(rows, experts))
+def cuts(rows: int, experts: int, scaled: bool = False) -> list[Cut]:
+    """The candidates for so many rows in all; those that scales of blocks allow are 128 deep and at most 128 wide."""
+    found = next(found for most, found in CUTS.items() if rows <= most * min(rows, experts))
+    if not scaled:
+        return found
+    return list(dict.fromkeys(replace(cut, bk=128, bn=min(128, cut.bn), num_stages=min(4, cut.num_stages)) for cut in found))
 
 
 @triton.jit
-def product(a_ptr, b_ptr, c_ptr, sorted_ptr, experts_ptr, total_ptr, weights_ptr, N, K, numel, EM, a_row, TOP_K: tl.constexpr,
-            WEIGHTED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr):
-    """Row i of C is the product of row i // TOP_K of A and the expert's matrix (N, K); one tile a program."""
+def product(a_ptr, a_scale_ptr, b_ptr, b_scale_ptr, c_ptr, sorted_ptr, experts_ptr, total_ptr, weights_ptr, N, K, numel, EM, a_row,
+            TOP_K: tl.constexpr, WEIGHTED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+            GROUP_M: tl.constexpr):
+    """Row i of C is the product of row i // TOP_K of A and the expert's matrix (N, K); one tile a program. With scales, of 1 x 128
+    and of 128 x 128, BK is 128 and BN at most that."""
     tiles_m, tiles_n = tl.cdiv(EM, BM), tl.cdiv(N, BN)
     pid, band = tl.program_id(0), GROUP_M * tiles_n
     first = pid // band * GROUP_M
@@ -58,11 +63,17 @@ def product(a_ptr, b_ptr, c_ptr, sorted_ptr, experts_ptr, total_ptr, weights_ptr
     k = tl.arange(0, BK)
     a = a_ptr + (rows // TOP_K * a_row)[:, None] + k[None, :]
     b = b_ptr + expert * N * K + (n % N).to(tl.int64)[None, :] * K + k[:, None]
+    steps = tl.cdiv(K, 128)
     acc = tl.zeros((BM, BN), tl.float32)
     for start in range(0, K, BK):
         left = tl.load(a, mask=inside[:, None] & (k[None, :] < K - start), other=0.0)
         right = tl.load(b, mask=k[:, None] < K - start, other=0.0)
-        acc = tl.dot(left, right, acc)
+        if a_scale_ptr is None:
+            acc = tl.dot(left, right, acc)
+        else:
+            of_a = tl.load(a_scale_ptr + rows // TOP_K * steps + start // 128, mask=inside, other=0.0)
+            of_b = tl.load(b_scale_ptr + (expert * tl.cdiv(N, 128) + column * BN // 128) * steps + start // 128)
+            acc += tl.dot(left, right) * (of_a * of_b)[:, None]
         a += BK
         b += BK
     if WEIGHTED:
@@ -79,8 +90,27 @@ def silu_and_mul(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
     tl.store(y_ptr + row * N + at, (gate * tl.sigmoid(gate) * up).to(y_ptr.dtype.element_ty), mask=at < N)
 
 
-def launcher(x, gate_up, down, ids, weights, cut: Cut):
-    """A call without arguments that gives the mixture."""
+@triton.jit
+def quantise(x_ptr, y_ptr, scale_ptr, N, BLOCK: tl.constexpr):
+    """Rows in e4m3, and the scale of each 128 of their numbers."""
+    row, block = tl.program_id(0).to(tl.int64), tl.program_id(1) * (BLOCK // 128) + tl.arange(0, BLOCK // 128)
+    at = block[:, None] * 128 + tl.arange(0, 128)[None, :]
+    x = tl.load(x_ptr + row * N + at, mask=at < N, other=0.0).to(tl.float32)
+    scale = tl.maximum(tl.max(tl.abs(x), 1), 1e-12) / 448.0
+    tl.store(y_ptr + row * N + at, (x / scale[:, None]).to(y_ptr.dtype.element_ty), mask=at < N)
+    tl.store(scale_ptr + row * tl.cdiv(N, 128) + block, scale, mask=block * 128 < N)
+
+
+def quantised(x, like):
+    """(rows in `like`'s type, their scales)."""
+    import torch
+    y, scale = torch.empty_like(x, dtype=like.dtype), x.new_empty(x.shape[0], -(-x.shape[1] // 128), dtype=torch.float32)
+    quantise[(x.shape[0], -(-x.shape[1] // 1024))](x, y, scale, x.shape[1], 1024)
+    return y, scale
+
+
+def launcher(x, gate_up, down, ids, weights, cut: Cut, scales=(None, None)):
+    """A call without arguments that gives the mixture; with scales the matrices are fp8."""
     import torch
 
     (tokens, hidden), k, (experts, twice, _) = x.shape, ids.shape[1], gate_up.shape
@@ -98,10 +128,13 @@ def launcher(x, gate_up, down, ids, weights, cut: Cut):
         both, y, out = (x.new_empty(numel, width) for width in (twice, inner, hidden))
         blocks = -(-length // cut.bm)
         tiles = lambda n: (blocks * -(-n // cut.bn), )  # noqa: E731
-        product[tiles(twice)](x, gate_up, both, rows, owners, total, weights, twice, hidden, numel, length, x.stride(0), k, False,
+        lists = rows, owners, total, weights
+        a, a_scale = (x, None) if scales[0] is None else quantised(x, gate_up)
+        product[tiles(twice)](a, a_scale, gate_up, scales[0], both, *lists, twice, hidden, numel, length, hidden, k, False,
                               **meta)
         silu_and_mul[(numel, -(-inner // 1024))](both, y, inner, 1024)
-        product[tiles(hidden)](y, down, out, rows, owners, total, weights, hidden, inner, numel, length, inner, 1, True, **meta)
+        a, a_scale = (y, None) if scales[1] is None else quantised(y, down)
+        product[tiles(hidden)](a, a_scale, down, scales[1], out, *lists, hidden, inner, numel, length, inner, 1, True, **meta)
         return out.view(tokens, k, hidden).sum(1)
 
     return run

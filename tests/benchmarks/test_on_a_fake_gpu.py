@@ -149,7 +149,7 @@ def test_groups(tmp_path, monkeypatch, capsys):
 
 
 def test_mixtures_of_experts(tmp_path, monkeypatch, capsys):
-    def measured(name, chosen=None, at_least_ms=200.0, matrices=None):
+    def measured(name, chosen=None, at_least_ms=200.0, matrices=None, fp8=False):
         shape = dict(zip(("tokens", "experts", "k", "hidden", "inner"), moe.CASES[name]))
         assert matrices == name.partition("-")[0] and chosen.bm == 32
         return gpu.row_of(f"moe-{name}", shape, vars(chosen), {"mimw": 100.0, "torch": 300.0, "triton": 110.0}, 0.001, "normal")

@@ -118,7 +118,7 @@ def by_torch(x, gate_up, down, ids, weights, adds: bool = True):
     return torch.bmm(weights.to(y.dtype)[:, None], y.index_select(0, back).view(*ids.shape, -1))[:, 0]
 
 
-def check(out, x, gate_up, down, ids, weights) -> float:
+def check(out, x, gate_up, down, ids, weights, most: float = ALLOWED) -> float:
     """The error of `out` on some tokens against fp64; an AssertionError if it is too large."""
     import torch
     some = torch.randperm(x.shape[0], device="cuda")[:TOKENS].tolist()
@@ -128,6 +128,6 @@ def check(out, x, gate_up, down, ids, weights) -> float:
             gate, up = (gate_up[expert].double() @ x[token].double()).chunk(2)
             exact[row] += weight * (down[expert].double() @ (torch.nn.functional.silu(gate) * up))
     error = relative_error(out[some], exact)
-    if not error < ALLOWED:
-        raise AssertionError(f"wrong: error {error:.2e} against fp64 on tokens {some} ({ALLOWED:.1e})")
+    if not error < most:
+        raise AssertionError(f"wrong: error {error:.2e} against fp64 on tokens {some} ({most:.1e})")
     return error
