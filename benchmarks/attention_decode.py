@@ -4,7 +4,7 @@
     128k python -m benchmarks.attention_decode 1x8192 --ms 50        one of them
     python -m benchmarks.attention_decode --page 64 --ragged    pages, shuffled; lengths drawn evenly from 1 to the length
     python -m benchmarks.attention_decode --queries 4           speculative decoding
-    python -m benchmarks.attention_decode --tune                every candidate configuration
+    python -m benchmarks.attention_decode --tune                `mimw tune` on these shapes
 
 Inputs are standard normal, in bf16. Each candidate is a graph of calls that go through enough caches that none is in L2,
 replayed with a cold L2, in turn with the others (`mimw.testing.benchmark.alternate`). The result is checked against fp64 on
@@ -22,21 +22,13 @@ from mimw.kernels.attention_decode import Configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
 
-from .driver import RESULTS, command, some_of
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
+from .driver import RESULTS, command, search, some_of
+from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
 
 LENGTHS = {1: (1024, 8192, 32768, 131072), 8: (1024, 8192, 32768, 131072), 32: (1024, 8192, 32768), 128: (1024, 8192)}
 CASES = {f"{batch}x{length}": (batch, length) for batch, lengths in LENGTHS.items() for length in lengths}
 OUTSIDE_L2 = 256 << 20      # bytes of caches that the calls of a graph go through
 MOST_CACHES = 64
-
-
-def candidates(dim: int, rows: int) -> list[Configuration]:
-    """The library's, larger and smaller blocks, and fewer units for each worker at least."""
-    own = attention_decode.configuration(dim, rows)
-    ring = own.bn * own.stages
-    return [own, *(Configuration(bn, min(10, ring // bn), own.streams, least) for bn in (own.bn // 2, own.bn, own.bn * 2)
-                   for least in (1, 2, 4) if (bn, least) != (own.bn, own.least) and bn >= 16)]
 
 
 def problem(shape: dict[str, int]) -> tuple:
@@ -183,18 +175,19 @@ def main() -> None:
     parser.add_argument("--ragged", action="store_true")
     parser.add_argument("--flex", action="store_true", help="FlexAttention, too, which takes long to compile")
     options = parsed(parser)
+    cases = [CASES[name] for name in options.cases or CASES]
+    if options.tune:
+        heads, paged = f"{options.queries}x{options.heads}x{options.kv_heads}", ":paged" if options.page else ""
+        shapes = [f"{batch}x{heads}x{length}x{options.dim}{paged}" for batch, length in cases]
+        raise SystemExit(search("attention_decode", shapes, "bf16", options.results.parent, "--ms", str(options.ms)))
     ratios: dict[str, list[float]] = {}
-    for name in options.cases or CASES:
-        batch, length = CASES[name]
+    for batch, length in cases:
         shape = dict(batch=batch, length=length, heads=options.heads, kv_heads=options.kv_heads, dim=options.dim,
                      queries=options.queries, page=options.page, ragged=int(options.ragged))
-        rows, packed = [], options.queries * options.heads // options.kv_heads
-        for row in tried(name, candidates(options.dim, packed) if options.tune else [None],
-                         lambda chosen: measure(shape, chosen, options.ms, options.flex), options.tune):
-            rows.append(row)
-            keep(row, options.results)
-            print(line(row), flush=True)
-        for other, ratio in min(rows, key=lambda row: row.microseconds).ratios().items():
+        row = measure(shape, None, options.ms, options.flex)
+        keep(row, options.results)
+        print(line(row), flush=True)
+        for other, ratio in row.ratios().items():
             ratios.setdefault(other, []).append(ratio)
     for other, found in ratios.items():
         print(summary(found, other))

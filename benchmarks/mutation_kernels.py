@@ -15,6 +15,7 @@ import mimw.tle
 from mimw.kernels import (
     attention,
     attention_backward,
+    attention_decode,
     batched_gemm,
     block_scaled_gemm,
     cross_entropy,
@@ -289,6 +290,17 @@ def _gradients() -> tuple:
     rows, sums = (np.zeros(shape, np.float32) for shape in attention_backward.workspace(q, chosen))
     _, args, meta = attention_backward.arguments(q, k, v, do, dk, dv, rows, sums, True, chosen=chosen)
     return attention_backward.kernel, (1, 1, 1), args, meta
+def _decoding(streams: int) -> tuple:
+    """Two sequences, in pages of 16 keys, with strangers behind them; two workers of one consumer share the first, or one worker of
+    two consumers, who have 64 and 16 rows of the same keys, has both. A ring of one block of keys and one of values."""
+    q, k, v = _numbers((2, 1 if streams == 2 else 16, 5, 64), (7, 16, 1, 64), (7, 16, 1, 64), dtype=ml_dtypes.bfloat16)
+    chosen = attention_decode.Configuration(bn=32, stages=2, streams=streams, least=1)
+    o, lse = np.zeros_like(q), np.zeros((2, 5, q.shape[1]), np.float32)
+    table, lengths = np.array([[3, 1, 6, 4], [2, 0, 99, 99]], np.int32), np.array([60, 20], np.int32)
+    room = np.zeros(attention_decode.room_for(q, 1, 1, chosen), np.float32)
+    return attention_decode.arguments(q, k, v, lengths, o, lse, room, 1, table, chosen=chosen)[0]
+
+
 def _library_softmax() -> tuple:
     """Pairs of CTAs, three slots that two consumers take in turn, chunks that stick out of a row."""
     (x, ) = _numbers((7, 168))
@@ -329,6 +341,8 @@ CASES = (
     Case("Attention, backward", "src/mimw/kernels/attention_backward/kernel.py", _gradients),
     Case("Attention, backward, one order", "src/mimw/kernels/attention_backward/kernel.py", _gradients_of_queries),
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
+    Case("Decoding", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(2)),
+    Case("Decoding, many rows", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(1)),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
     Case("MoE align, grid", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "grid"), _experts_lists),

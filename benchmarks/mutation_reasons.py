@@ -10,6 +10,7 @@ OWN_WAITS = ("async_dot_wait", "tma_store_wait", "async_wait")
 WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
 LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue",
          "tma_load_pair", "clc_issue_all")
+DECODING = "kernels/attention_decode/kernel.py"
 ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py",
           "tutorials/20_blackwell_pair_addmm.py")
 
@@ -32,13 +33,13 @@ def _one_task_counts(mutant: Mutant) -> bool:
 
 
 def _meets(mutant: Mutant) -> bool:
-    """Whether the changed line is of the kernel whose consumers hand data on by a named barrier."""
-    return mutant.site.file.endswith("kernels/attention_backward/compute.py")
+    """Whether the changed line is of a kernel whose consumers hand data on by a named barrier."""
+    return mutant.site.file.endswith(("kernels/attention_backward/compute.py", DECODING))
 
 
 def _of_gradients(mutant: Mutant) -> bool:
     """Whether the changed line is a consumer's of the two kernels for the gradients of attention."""
-    return _meets(mutant) or mutant.site.file.endswith("kernels/attention_backward/queries.py")
+    return mutant.site.file.endswith(("kernels/attention_backward/compute.py", "kernels/attention_backward/queries.py"))
 
 
 REASONS = (
@@ -73,6 +74,9 @@ REASONS = (
     (lambda m: m.site.file.endswith("kernels/norm/rows.py") and _swapped(m, ARRIVALS, ("local_load", )),
      "The arrival gives back the place of a row's number. The row itself has another barrier; a later arrival is a later draw."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
+    (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
+     "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "
+     "product of the other consumer: without it the kernel of many rows is caught."),
     (lambda m: _meets(m) and m.change in ("duplicate", "next barrier"),
      "All consumers wait on this barrier together, once more or on another one that nobody else uses."),
     (lambda m: _meets(m) and _swapped(m, ("async_dot", ), ("named_barrier_wait", )),

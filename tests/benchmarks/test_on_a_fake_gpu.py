@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks import (
     attention,
+    attention_decode,
     bank_conflicts,
     batched_gemm,
     block_scaled_gemm,
@@ -36,7 +37,7 @@ from benchmarks import (
 )
 from mimw.testing.gpus import gpu_available
 
-NAMES = ("attention", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "cross_entropy", "gather",
+NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "cross_entropy", "gather",
          "gather_matmul_scatter", "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
          "pipes_before_after", "proxy_fence", "rope", "simplicial_attention", "skinny_gemm", "timing",
          "topk")
@@ -50,8 +51,8 @@ def fake_gpu(monkeypatch):
                            get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132))
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
-    for module in (attention, bank_conflicts, batched_gemm, block_scaled_gemm, cross_entropy, gather, gather_matmul_scatter,
-                   gemm, gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe, moe_align, norm, rope,
+    for module in (attention, attention_decode, bank_conflicts, batched_gemm, block_scaled_gemm, cross_entropy, gather,
+                   gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe, moe_align, norm, rope,
                    simplicial_attention, skinny_gemm, timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
@@ -110,18 +111,20 @@ def test_gemm(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("module, words, given", [
     (gemm, ("GH2", "GH4", "--dtype", "fp8"), ["gemm", "--shapes", "8192x8192x2048", "8192x8192x8192", "--dtype", "fp8"]),
     (grouped_gemm, ("8x1024", "ragged", "--ms", "20"), ["grouped_gemm", "--shapes", "8x1024x4096x4096", "64x256x2048x7168:ragged",
-                                                        "--dtype", "bf16"])])
+                                                        "--dtype", "bf16"]),
+    (attention_decode, ("8x8192", "--page", "64", "--ms", "20"),
+     ["attention_decode", "--shapes", "8x1x64x8x8192x128:paged", "--dtype", "bf16"])])
 def test_a_search_is_the_tuners(tmp_path, monkeypatch, capsys, module, words, given):
     said = []
     monkeypatch.setattr(driver, "mimw", lambda words: said.append(words) or 0)
-    results = tmp_path / "new" / ("rows.jsonl" if module is grouped_gemm else "")
+    results = tmp_path / "new" / ("rows.jsonl" if module is not gemm else "")
     with pytest.raises(SystemExit) as ended:
         run(module, monkeypatch, capsys, *words, "--tune", "--results", results)
     (operator, *_, dtype), (found, ) = given, said
     assert ended.value.code == 0 and found[:len(given) + 1] == ["tune", *given]
     assert found[len(given) + 1:][:4] == ["--journal", str(tmp_path / "new" / f"tune-{operator}-{dtype}.jsonl"),
                                           "--write", str(tmp_path / "new" / f"configs-{operator}-{dtype}.json")]
-    assert found[len(given) + 5:] == (["--ms", "20.0"] if module is grouped_gemm else [])
+    assert found[len(given) + 5:] == (["--ms", "20.0"] if module is not gemm else [])
 
 
 def test_what_the_gemm_does_on_the_way_out(tmp_path, monkeypatch, capsys):
@@ -185,6 +188,18 @@ def test_few_rows(tmp_path, monkeypatch, capsys):
     assert set(rows(file)[0]) == ROW and "4194 GB/s  ratio 1.250" in printed[0]
     tuned = run(skinny_gemm, monkeypatch, capsys, "1x28672", "--tune", "--results", file)
     assert len(tuned) == 5 and tuned[-1].endswith("1.290, lowest 1.290")
+
+
+def test_decoding(tmp_path, monkeypatch, capsys):
+    def measured(shape, chosen=None, at_least_ms=200.0, with_flex=False):
+        used, size = attention_decode.attention_decode.Configuration(), {**shape, "bytes": 8 << 20}
+        return gpu.row_of("attention_decode", size, vars(used), {"mimw": 4.0, "copy": 5.0, "Triton": 7.0}, 0.001, "standard normal")
+
+    monkeypatch.setattr(attention_decode, "measure", measured)
+    file = tmp_path / "rows.jsonl"
+    printed = run(attention_decode, monkeypatch, capsys, "1x1024", "--page", 16, "--results", file)
+    assert set(rows(file)[0]) == ROW and "2097 GB/s  ratios: copy 1.250  Triton 1.750" in printed[0] and "page 16" in printed[0]
+    assert printed[-1] == "geometric mean of 1 ratios to Triton: 1.750, lowest 1.750"
 
 
 def test_scales_of_blocks(tmp_path, monkeypatch, capsys):

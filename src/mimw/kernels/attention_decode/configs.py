@@ -1,4 +1,4 @@
-"""How keys are cut, and how many rows go with them.
+"""How keys are cut, and how many rows go with them. Measured choices, if there are any, are data, in `configs.json`.
 
 Input: the head dim and the rows of a tile. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
 
@@ -8,11 +8,15 @@ Input: the head dim and the rows of a tile. Output: a `Configuration`, whose `me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..measured import by_chip
 
 HEAD_DIMS = (64, 128, 256)
 BLOCK_BYTES = 16 << 10      # of keys or of values: 64 of 128 bf16
 ROWS = 64                   # of a consumer: those of a wgmma
+RING_BYTES = {64: 192 << 10, 128: 160 << 10, 256: 128 << 10}    # of an SM: the rest is for queries and changes of layout
 PAGES = (16, 32, 64, 128, 256)
 
 
@@ -31,10 +35,23 @@ class Configuration:
                     LEAST=self.least)
 
 
+@by_chip(Path(__file__).parent / "configs.json")
+def _measured(rows: list[dict]) -> dict[tuple[int, int], Configuration]:
+    """(head dim, streams) -> the fastest configuration found on the chip that the file names."""
+    return {(row["head_dim"], row["streams"]): Configuration(**row["configuration"]) for row in rows}
+
+
 def configuration(dim: int, rows: int) -> Configuration:
-    """The configuration for heads of `dim` and so many rows: queries times heads that share a head of keys."""
+    """The configuration for heads of `dim` and so many rows: queries times heads that share a head of keys. Rows that one consumer
+    holds leave the other one to another worker."""
     streams = 2 if rows <= ROWS else 1
-    return Configuration(BLOCK_BYTES // 2 // dim, (4 if dim > 128 else 5) * (2 // streams), streams)
+    ring = RING_BYTES[dim] // (streams * BLOCK_BYTES)
+    return _measured().get((dim, streams)) or Configuration(BLOCK_BYTES // 2 // dim, ring, streams)
+
+
+def as_row(dim: int, rows: int, chosen: Configuration) -> dict:
+    """One row of `configs.json`."""
+    return {"head_dim": dim, "streams": 2 if rows <= ROWS else 1, "configuration": asdict(chosen)}
 
 
 def batch_tile(batches: int) -> int:

@@ -15,7 +15,8 @@ from importlib import import_module
 from ...errors import TuningError
 from ..operator import Operator
 
-LIBRARY = {"attention": "Attention", "attention_backward": "AttentionBackward", "gemm": "Gemm", "grouped_gemm": "GroupedGemm",
+LIBRARY = {"attention": "Attention", "attention_backward": "AttentionBackward",
+           "attention_decode": "AttentionDecode", "gemm": "Gemm", "grouped_gemm": "GroupedGemm",
            "moe": "Moe", "norm": "Norm", "skinny_gemm": "SkinnyGemm", "topk": "TopK"}
 
 
