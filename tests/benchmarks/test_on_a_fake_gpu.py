@@ -52,8 +52,8 @@ def fake_gpu(monkeypatch):
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
     for module in (attention, attention_decode, bank_conflicts, batched_gemm, block_scaled_gemm, cross_entropy, gather,
-                   gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe, moe_align, norm, rope,
-                   simplicial_attention, skinny_gemm, timing, topk):
+                   gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe,
+                   moe_align, norm, rope, simplicial_attention, skinny_gemm, timing, topk):
         monkeypatch.setattr(module, "torch", torch)
 
 
