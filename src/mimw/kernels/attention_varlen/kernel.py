@@ -1,0 +1,144 @@
+"""O = softmax(scale Q K^T) V of sequences of any lengths, packed one behind the other, on Hopper: one launch, and the host waits for
+no length.
+
+Input: descriptors of Q, K, V and O, where the sequences begin, `lse` and `counter`. Output: O and lse are written. For example:
+
+    grid, args, meta = arguments(q, k, v, o, lse, cu_q, cu_k, counter, programs, 500, 500)
+    attention_varlen[grid](*args, **meta)
+
+Nouns and roles are ../attention's; what differs is where a tile is (schedule.py), and what lies behind a sequence: rows of the next
+one. Queries of the next one are computed and dropped, keys of it are masked. Values of it would meet probabilities of 0, and
+0 times what they are may be NaN; results must not be written there. So V and O are described as tensors that end with a sequence,
+by one map for all of them:
+
+    element (x, end, head, r, d) lies at  x (2^34 - S) + end S + head H + r S + d       S, H the strides of rows and heads
+
+Of x = 2^30 and r = 2^30 - (end - m) the first two terms and r make 2^64 + m S: addresses have 64 bits, so that is row m. And r is
+outside of the tensor from 2^30 on, which is row `end`: TMA reads 0 there and writes nothing. (../grouped_gemm has the same map for C.)
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention.heads import has_rest, pipes
+from ..consumers import consumer
+from .compute import compute
+from .schedule import blocks_at, is_one, next_tile, orders, schedule, sizes
+
+FAR = tl.constexpr(2**30)       # rows that a sequence has at most, and what makes addresses come round
+
+
+@mimw.jit
+def load_rows(descs, pipe, chunk, head, row):
+    """Chunk number `chunk`: the rows of a head from `row` of all rows on."""
+    slot = pipe.acquire(chunk)
+    tle.gpu.copy(descs[0], tlx.local_reshape(slot.rows, descs[0].block_shape), descs[0].block_shape, [head, row, 0])
+    if has_rest(slot):
+        tle.gpu.copy(descs[1], tlx.local_reshape(slot.rest, descs[1].block_shape), descs[1].block_shape,
+                     [head, row, slot.rows.shape[1]])
+    pipe.commit(chunk)
+
+
+@mimw.jit
+def load_rows_to(end, descs, pipe, chunk, head, row):
+    """The same, but zeros from row `end` of all rows on."""
+    slot = pipe.acquire(chunk)
+    tle.gpu.copy(descs[0], tlx.local_reshape(slot.rows, descs[0].block_shape), descs[0].block_shape,
+                 [FAR, end, head, FAR - (end - row), 0])
+    if has_rest(slot):
+        tle.gpu.copy(descs[1], tlx.local_reshape(slot.rest, descs[1].block_shape), descs[1].block_shape,
+                     [FAR, end, head, FAR - (end - row), slot.rows.shape[1]])
+    pipe.commit(chunk)
+
+
+@mimw.jit
+def load(queries, keys, values, order, q_descs, k_descs, v_descs, heads, bounds, BM: tl.constexpr, BN: tl.constexpr,
+         GROUP: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, AHEAD: tl.constexpr):
+    """Queries, keys and values in the order in which the consumers need them: a block's values after the next block's keys."""
+    turn, first = 0, 0
+    last_head, last_row, last_end = 0, 0, 0     # of the values that are yet to come; rows are counted through all sequences
+    tile = next_tile(order, 0)
+    while is_one(tile):
+        _, head, query, q_start, _, k_start, k_length = tile
+        low, count, _, _ = blocks_at(tile, sizes(tile, heads, bounds[0], bounds[1]), BM, BN, CAUSAL)
+        for c in tl.static_range(CONSUMERS):
+            load_rows(q_descs, queries[c].writer(), turn, head, q_start + query + c * (BM // CONSUMERS))
+        head = head // GROUP
+        end = first + count
+        low += k_start
+        load_rows(k_descs, keys, first, head, low + (count - 1) * BN)
+        if AHEAD and first > 0:
+            load_rows_to(last_end, v_descs, values, first - 1, last_head, last_row)
+        last_head, last_row, last_end = head, low, k_start + k_length
+        for block in range(first + 1, end):
+            load_rows(k_descs, keys, block, head, low + (end - 1 - block) * BN)
+            load_rows_to(last_end, v_descs, values, block - 1, head, low + (end - block) * BN)
+        if not AHEAD:
+            load_rows_to(last_end, v_descs, values, end - 1, head, low)
+        first = end
+        turn += 1
+        tile = next_tile(order, turn)
+    if AHEAD and first > 0:
+        load_rows_to(last_end, v_descs, values, first - 1, last_head, last_row)
+
+
+@mimw.jit
+def store(results, order, o_descs, BM: tl.constexpr, CONSUMERS: tl.constexpr):
+    """Results to O, up to the end of their sequence; a slot is free for the next queries when TMA has read it."""
+    turn = 0
+    tile = next_tile(order, 0)
+    while is_one(tile):
+        _, head, query, q_start, q_length, _, _ = tile
+        tile = next_tile(order, turn + 1)  # before the waits: the scheduler goes on only when all know
+        for c in tl.static_range(CONSUMERS):
+            result = results[c].reader()
+            slot = result.wait(turn).slot
+            row = FAR - (q_length - query - c * (BM // CONSUMERS))
+            tlx.async_descriptor_store(o_descs[0], tlx.local_reshape(slot.rows, o_descs[0].block_shape),
+                                       [FAR, q_start + q_length, head, row, 0])
+            if has_rest(slot):
+                tlx.async_descriptor_store(o_descs[1], tlx.local_reshape(slot.rest, o_descs[1].block_shape),
+                                           [FAR, q_start + q_length, head, row, slot.rows.shape[1]])
+            tlx.async_descriptor_store_wait(0)
+            result.release(turn)
+        turn += 1
+
+
+@mimw.jit
+def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, scale, sequences, heads, total_q, keys_in_l2, left,
+                     right, inner, sinks, slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, BM: tl.constexpr, BN: tl.constexpr,
+                     D: tl.constexpr, REST: tl.constexpr, V_D: tl.constexpr, V_REST: tl.constexpr, GROUP: tl.constexpr,
+                     K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr,
+                     MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+    """O (total_q, heads, V_D + V_REST) and the natural logarithms of the softmax's denominators, (heads, total_q).
+
+    args:      cu_q, cu_k   (sequences + 1, ) int32: where the queries and keys of each sequence begin, and the last ones end
+               counter int32, 0 before and after a launch; one launch at a time may use it
+               keys_in_l2   keys and values of a head that the L2 cache is to hold: heads of causal sequences are drawn together
+               MASKED  1, or 2 with CAUSAL or bounds: ../attention's, of lengths that nobody knows
+               all others as ../attention's
+    """
+    DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
+    CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
+    OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
+    bounds = left, right
+    extras = inner, sinks, slopes, slopes_step
+    queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, 2 if AHEAD else 1, K_STAGES, V_STAGES, CONSUMERS)
+    order = orders(CONSUMERS)
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            name: tl.constexpr = consumer(me)
+            compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
+                    total_q, scale, heads, bounds, extras, me, DTYPE, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
+        with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
+            load(queries, keys.writer(), values.writer(), order.reader("load"), (q_desc, q_rest), (k_desc, k_rest),
+                 (v_desc, v_rest), heads, bounds, BM, BN, GROUP, CONSUMERS, CAUSAL, AHEAD)
+        with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # scheduler
+            schedule(order.writer(), counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM, GROUP, CAUSAL)
+        with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # writer
+            store(results, order.reader("store"), (o_desc, o_rest), BM, CONSUMERS)

@@ -1,0 +1,141 @@
+"""Which tile of which sequence a program computes next: found on the device, of sequences whose lengths only the device knows.
+
+Input: where the sequences begin, `cu_q` and `cu_k`, and the number of a tile. Output: the tile's place, sent to all roles through a
+pipe. For example, with BM = 128, 2 heads, and sequences of 200 and 0 and 100 queries:
+
+    find(5, 0, 0, cu_q, 3, 2, 128)      (2, 4, 6, ...): sequence 2, which has the tiles from 4 on; 6 tiles in all
+    tile = next_tile(order, turn)       what the scheduler said of this program's tile number `turn`
+    is_one(tile)                        false behind the last one
+    sizes(tile, heads, left, right)     the `shape` of its sequence, for ../attention
+
+Tiles are numbered sequence by sequence, and in each of them as ../attention/schedule.py numbers those of its heads. The scheduler looks at 128
+sequences at a time and remembers where it was: over all of its tiles it reads the lengths of each sequence once or twice. A tile is drawn,
+and found, while the one before is computed, and no sequence without queries costs anything.
+"""
+
+import triton
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention.schedule import blocks_of, rows_of, window_at
+from ..consumers import consumers
+
+SEQUENCES = tl.constexpr(128)       # looked at together, 4 by each thread of the scheduler
+NAMES = ("sequence", "head", "query", "q_start", "q_length", "k_start", "k_length")
+
+
+@triton.constexpr_function
+def fields():
+    """What a tile is: the numbers that the scheduler sends."""
+    return NAMES
+
+
+@mimw.jit
+def orders(CONSUMERS: tl.constexpr):
+    """The pipe of tiles: all other roles read each number."""
+    one: tl.constexpr = (1, 1)
+    return tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", sequence=tle.gpu.alloc(one, tl.int32),
+                    head=tle.gpu.alloc(one, tl.int32), query=tle.gpu.alloc(one, tl.int32), q_start=tle.gpu.alloc(one, tl.int32),
+                    q_length=tle.gpu.alloc(one, tl.int32), k_start=tle.gpu.alloc(one, tl.int32),
+                    k_length=tle.gpu.alloc(one, tl.int32))
+
+
+@mimw.jit
+def tiles_from(first, cu_q, sequences, heads, BM: tl.constexpr):
+    """How many tiles each of the sequences from `first` on has."""
+    at = first + tl.arange(0, SEQUENCES)
+    starts = tl.load(cu_q + at, mask=at < sequences, other=0)
+    ends = tl.load(cu_q + at + 1, mask=at < sequences, other=0)
+    return tl.cdiv(ends - starts, BM) * heads
+
+
+@mimw.jit
+def find(tile, first, before, cu_q, sequences, heads, BM: tl.constexpr):
+    """(the sequence of a tile, or `sequences` or more behind the last; the number of its first tile; first, before). The sequences
+    in front of `first` have `before` tiles, no more than `tile`; the last two are such a pair closer to it."""
+    tiles = tl.sum(tiles_from(first, cu_q, sequences, heads, BM))
+    while (tile >= before + tiles) & (first + SEQUENCES < sequences):
+        first += SEQUENCES
+        before += tiles
+        tiles = tl.sum(tiles_from(first, cu_q, sequences, heads, BM))
+    each = tiles_from(first, cu_q, sequences, heads, BM)
+    starts, _ = tle.cumsum(each)
+    over = before + starts + each <= tile
+    sequence = first + tl.sum(over.to(tl.int32))
+    start = before + tl.sum(tl.where(over, each, 0))
+    return sequence, start, first, before
+
+
+@mimw.jit
+def schedule(order, counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM: tl.constexpr, GROUP: tl.constexpr,
+             CAUSAL: tl.constexpr):
+    """Draw tile after tile, find it, and tell the other roles; -1 as its sequence says that none is left."""
+    tile = tl.program_id(0)
+    turn, first, before, sequence = 0, 0, 0, 0
+    while sequence >= 0:
+        sequence, start, first, before = find(tile, first, before, cu_q, sequences, heads, BM)
+        head, query, q_start, q_length, k_start, k_length = 0, 0, 0, 0, 0, 0
+        if sequence < sequences:
+            q_start, k_start = tl.load(cu_q + sequence), tl.load(cu_k + sequence)
+            q_length, k_length = tl.load(cu_q + sequence + 1) - q_start, tl.load(cu_k + sequence + 1) - k_start
+            band = 1
+            if CAUSAL and left is None:
+                band = max(1, min(heads, keys_in_l2 // max(k_length, 1) * GROUP))
+            head, query = rows_of(tile - start, heads, band, q_length, BM)
+        else:
+            if tile - tl.num_programs(0) == start - 1:  # `start` is the number of all tiles: whoever draws last puts the counter back
+                tl.atomic_xchg(counter, 0, sem="relaxed")
+            sequence = -1
+        slot = order.acquire(turn)
+        tlx.local_store(slot.sequence, tl.full((1, ), sequence, tl.int32))
+        tlx.local_store(slot.head, tl.full((1, ), head, tl.int32))
+        tlx.local_store(slot.query, tl.full((1, ), query, tl.int32))
+        tlx.local_store(slot.q_start, tl.full((1, ), q_start, tl.int32))
+        tlx.local_store(slot.q_length, tl.full((1, ), q_length, tl.int32))
+        tlx.local_store(slot.k_start, tl.full((1, ), k_start, tl.int32))
+        tlx.local_store(slot.k_length, tl.full((1, ), k_length, tl.int32))
+        order.commit(turn)
+        if sequence >= 0:
+            tile = tl.atomic_add(counter, 1, sem="relaxed") + tl.num_programs(0)
+        turn += 1
+
+
+@mimw.jit
+def number(buffer):
+    """The one number in a buffer."""
+    return tl.max(tlx.local_load(buffer), 0)
+
+
+@mimw.jit
+def next_tile(order, turn):
+    """Tile number `turn` of this program: (sequence, head, first query, where the sequence's queries begin, how many it has, where
+    its keys begin, how many it has)."""
+    slot = order.wait(turn).slot
+    tile = (number(slot.sequence), number(slot.head), number(slot.query), number(slot.q_start), number(slot.q_length),
+            number(slot.k_start), number(slot.k_length))
+    order.release(turn)
+    return tile
+
+
+@mimw.jit
+def is_one(tile):
+    """Whether there is such a tile."""
+    return tile[0] >= 0
+
+
+@mimw.jit
+def sizes(tile, heads, left, right):
+    """The sizes of the tile's sequence, as ../attention has them of a whole launch."""
+    return 1, heads, tile[4], tile[6], None, left, right
+
+
+@mimw.jit
+def blocks_at(tile, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    """(first key, blocks of keys, those without a mask, the first block that no left bound cuts) that a tile looks at, one block at
+    least: of a tile that sees no key every score is masked."""
+    count, plain = blocks_of(tile[2], shape, BM, BN, CAUSAL)
+    low, inside = window_at(tile[2], shape, BM, BN)
+    return low, max(count, 1), max(plain, 0), inside
