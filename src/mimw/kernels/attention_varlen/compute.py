@@ -62,6 +62,8 @@ def compute(queries, results, keys, values, order, lse, total_q, scale, heads, b
         first = end
         logarithm, inverse = ended(highest, total, head, scale, extras)
         inverse = tl.where(total == 0.0, 0.0, inverse)
+        rows = query + tl.arange(0, ROWS)
+        tl.store(lse + head.to(tl.int64) * total_q + q_start + rows, logarithm, mask=rows < q_length)
         if AHEAD and is_one(tile):
             next_shape = sizes(tile, heads, bounds[0], bounds[1])
             next_low, next_count, _, _ = blocks_at(tile, next_shape, BM, BN, CAUSAL)
@@ -73,8 +75,6 @@ def compute(queries, results, keys, values, order, lse, total_q, scale, heads, b
         else:
             acc = weigh(p, values.held(first - 1), acc)
             acc = weighed(values, first - 1, acc)
-        rows = query + tl.arange(0, ROWS)
-        tl.store(lse + head.to(tl.int64) * total_q + q_start + rows, logarithm, mask=rows < q_length)
         write(results.acquire(turn), acc, inverse[:, None], p.dtype)
         results.commit(turn)
         turn += 1
