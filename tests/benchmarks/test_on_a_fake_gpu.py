@@ -39,7 +39,7 @@ from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "cross_entropy", "gather",
          "gather_matmul_scatter", "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
-         "pipes_before_after", "proxy_fence", "rope", "simplicial_attention", "skinny_gemm", "timing",
+         "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "timing",
          "topk")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 

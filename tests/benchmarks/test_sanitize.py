@@ -1,0 +1,54 @@
+"""What `benchmarks.sanitize` makes of compute-sanitizer's output, and of processes that end early; no GPU."""
+
+from benchmarks import sanitize
+
+TEXT = """========= COMPUTE-SANITIZER
+== kernel: GEMM
+========= Error: Race reported between Write access at gemm+0x1a90 in /src/kernel.py:93
+=========     and Read access at gemm+0x2100 in /src/kernel.py:120 [512 hazards]
+=========
+========= Error: Race reported between Write access at gemm+0x1ab0 in /src/kernel.py:93
+=========     and Read access at gemm+0x2200 in /src/kernel.py:120 [64 hazards]
+=========
+== kernel: Top-k
+== kernel: Norm
+========= Invalid __global__ read of size 16 bytes
+=========     at norm+0x9d0 in /src/direct.py:40
+=========     by thread (31,0,0) in block (2,0,0)
+=========     Address 0x7f2 is out of bounds
+=========     Saved host backtrace up to driver entry point at kernel launch time
+== kernel: failed: RuntimeError: unspecified launch failure
+"""
+
+
+def test_findings_belong_to_their_kernels_and_count_once():
+    gemm, topk, norm = sanitize.findings_of("racecheck", TEXT)
+    race = ("Error: Race reported between Write access at gemm+... in /src/kernel.py:93 | "
+            "and Read access at gemm+... in /src/kernel.py:120")
+    assert (gemm.kernel, dict(gemm.findings)) == ("GEMM", {race: 2}) and not topk.findings
+    assert "Invalid __global__ read of size 16 bytes | at norm+... in /src/direct.py:40" in next(iter(norm.findings))
+    assert sanitize.line(topk).endswith("clean") and "2 reports, 1 kinds" in sanitize.line(gemm)
+    assert norm.failed.startswith("RuntimeError") and norm.failed in sanitize.line(norm)
+
+
+def test_others_go_on_behind_a_kernel_that_ended_its_process(monkeypatch):
+    asked = []
+
+    def started(names, tool, seconds):
+        asked.append(names)
+        ran = names[:2] if "b" in names else names
+        ends = f"{sanitize.MARK}failed: x\n" if "b" in ran else ""
+        return "".join(f"{sanitize.MARK}{name}\n" for name in ran) + ends
+
+    monkeypatch.setattr(sanitize, "started", started)
+    found = sanitize.findings_of("memcheck", sanitize.all_of(["a", "b", "c", "d"], "memcheck", 1.0))
+    assert asked == [["a", "b", "c", "d"], ["c", "d"]]
+    assert [(one.kernel, one.failed) for one in found] == [("a", ""), ("b", "x"), ("c", ""), ("d", "")]
+
+
+def test_every_kernel_of_the_library_is_launched():
+    """Those that orchestrate by their small launches for mutants, the plain ones by name."""
+    import pytest
+    pytest.importorskip("torch")
+    names = sanitize.names_of([])
+    assert {"GEMM, ping-pong", "Cross entropy, ring", "plain_topk", "rope", "swiglu", "moe"} <= set(names)

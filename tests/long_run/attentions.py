@@ -1,0 +1,112 @@
+"""Operators of attention: forward and backward, changed scores, decoding, sparse MLA, 2-simplicial.
+
+Input: a `Draw`. Output: a `Case`. For example:
+
+    CASES["attention"](draw).found()
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mimw import ops
+from tests.ops.test_simplicial_attention import reference as simplicial_reference
+
+from .draws import Case, Draw, with_gradients
+
+TYPES = (torch.bfloat16, torch.bfloat16, torch.float16)
+
+
+def _scores(q: Tensor, k: Tensor, past: int, causal: bool, window, softcap, scale: float) -> Tensor:
+    """(..., queries, keys) with -inf where a query does not see; query i is at position i + past."""
+    scores = (q @ k.mT) * scale
+    if softcap is not None:
+        scores = softcap * (scores / softcap).tanh()
+    distance = torch.arange(q.shape[-2], device=q.device)[:, None] + past - torch.arange(k.shape[-2], device=q.device)
+    hidden = distance < 0 if causal else torch.zeros_like(distance, dtype=torch.bool)
+    if window[0] is not None:
+        hidden = hidden | (distance > window[0])
+    if window[1] is not None:
+        hidden = hidden | (-distance > window[1])
+    return scores.masked_fill(hidden, float("-inf"))
+
+
+def attention(draw: Draw) -> Case:
+    """Values and gradients without, values with changed scores."""
+    dtype, dim, causal = draw.kind(*TYPES), draw.kind(64, 128, 128, 80), draw.kind(True, False)
+    changed = draw.kind(False, False, True)
+    window, softcap = (draw.kind((None, None), (100, 20), (64, 0)), draw.kind(None, 20.0)) if changed else ((None, None), None)
+    batch, kv_heads, length = draw.number(1, 2), draw.number(1, 3), draw.extent(1, 700, 1)
+    heads, queries = kv_heads * draw.kind(1, 2, 4), length
+    q = draw.normal(batch, heads, queries, dim, dtype=dtype)
+    k, v = (draw.normal(batch, kv_heads, length, dim, dtype=dtype) for _ in range(2))
+
+    sinks = draw.normal(heads, dtype=torch.float32) if changed and draw.kind(True, False) else None
+
+    def ours(q, k, v):
+        return ops.attention(q, k, v, causal, window=window, softcap=softcap, sinks=sinks)
+
+    def torchs(q, k, v):
+        k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
+        scores = _scores(q, k, 0, causal, window, softcap, dim**-0.5)
+        if sinks is not None:
+            scores = torch.cat((scores, sinks.double()[:, None, None].expand(*scores.shape[:-1], 1).to(scores.dtype)), -1)
+        return scores.softmax(-1).nan_to_num()[..., :length] @ v
+
+    if changed:
+        return Case(lambda: (ours(q, k, v), ), lambda: (torchs(q.double(), k.double(), v.double()), ), 2e-2)
+    dy = draw.normal(batch, heads, queries, dim, dtype=dtype)
+    return Case(lambda: with_gradients(ours, [q, k, v], [dy], False), lambda: with_gradients(torchs, [q, k, v], [dy], True), 3e-2)
+
+
+def attention_decode(draw: Draw) -> Case:
+    dtype, dim, group, page = draw.kind(*TYPES), draw.kind(64, 128), draw.kind(1, 4, 8), draw.kind(None, 16, 64)
+    batch, kv_heads, queries, most = draw.number(1, 4), draw.kind(1, 2), draw.kind(1, 2), draw.extent(2, 3000, 1)
+    lengths = draw.integers(queries, most + queries, batch, dtype=torch.int32)
+    pages = -(-(most + queries) // (page or 1))
+    front = (batch, most + queries) if page is None else (batch * pages, page)
+    k, v = (draw.normal(*front, kv_heads, dim, dtype=dtype) for _ in range(2))
+    table = None if page is None else draw.permutation(batch * pages).view(batch, pages).int()
+    q = draw.normal(batch, queries, kv_heads * group, dim, dtype=dtype)
+
+    def expected():
+        out = torch.empty(q.shape, dtype=torch.float64, device=q.device)
+        for at, length in enumerate(lengths.tolist()):
+            k_of, v_of = ((x[at] if table is None else x[table[at].long()].flatten(0, 1))[:length].double().transpose(0, 1)
+                          .repeat_interleave(group, 0) for x in (k, v))
+            scores = _scores(q[at].double().transpose(0, 1), k_of, length - queries, True, (None, None), None, dim**-0.5)
+            out[at] = (scores.softmax(-1) @ v_of).transpose(0, 1)
+        return (out, )
+
+    return Case(lambda: (ops.attention_decode(q, k, v, lengths, page_table=table), ), expected, 2e-2)
+
+
+def sparse_mla(draw: Draw) -> Case:
+    heads, topk = draw.kind(64, 128), draw.kind(64, 128)
+    seq, keys = draw.number(1, 6), draw.number(topk, 600)
+    q, kv = draw.normal(1, seq, heads, 576), draw.normal(1, keys, 1, 576)
+    indices = torch.stack([draw.permutation(keys)[:topk] for _ in range(seq)]).view(1, seq, 1, topk)
+    lengths = draw.integers(1, topk + 1, 1, seq, 1)
+
+    def expected():
+        out = torch.empty(1, seq, heads, 512, dtype=torch.float64, device=q.device)
+        for at in range(seq):
+            rows = kv[0, indices[0, at, 0, :int(lengths[0, at, 0])], 0].double()
+            out[0, at] = (q[0, at].double() @ rows.T * 576**-0.5).softmax(-1) @ rows[:, :512]
+        return (out, )
+
+    return Case(lambda: (ops.sparse_mla(q, kv, indices, lengths)[0], ), expected, 2e-2)
+
+
+def simplicial_attention(draw: Draw) -> Case:
+    dtype, dim, windows = draw.kind(*TYPES), draw.kind(64, 128), draw.kind((64, 8), (32, 32))
+    heads, kv_heads, length = draw.kind((64, 1), (4, 2))[0], 1, draw.extent(1, 60, 1)
+    q = draw.normal(1, heads, length, dim, dtype=dtype)
+    rest = [draw.normal(1, kv_heads, length, dim, dtype=dtype) for _ in range(4)]
+    return Case(lambda: (ops.simplicial_attention(q, *rest, windows), ),
+                lambda: (simplicial_reference(q, *rest, windows)[0], ), 3e-2)
+
+
+CASES = {"attention": attention, "attention_decode": attention_decode, "sparse_mla": sparse_mla,
+         "simplicial_attention": simplicial_attention}

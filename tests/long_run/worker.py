@@ -1,0 +1,85 @@
+"""One process of a long run: draws its cases, calls, compares, reports.
+
+Input: a seed and the numbers of cases. Output: a `Report` for each case, with the problem if there is one. For example:
+
+    only(1, 4711, "cuda")       one case, printed
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from dataclasses import dataclass
+
+REPEATS = 4
+
+
+@dataclass(frozen=True)
+class Report:
+    """`case` counts the cases of this process; no operator: the process has ended, with `case` as its next one."""
+
+    process: int
+    case: int
+    operator: str | None
+    problem: str | None = None
+
+
+def operators(some: tuple[str, ...] = ()) -> dict:
+    """Name -> what draws a case of it."""
+    from . import attentions, products, rows
+    known = products.CASES | rows.CASES | attentions.CASES
+    return {name: known[name] for name in some} if some else known
+
+
+def problem_of(found: tuple, expected: tuple, allowed: float) -> str | None:
+    """What is wrong, in words."""
+    import torch
+    for at, (one, other) in enumerate(zip(found, expected, strict=True)):
+        if one.shape != other.shape:
+            return f"result {at} is {tuple(one.shape)}, it must be {tuple(other.shape)}"
+        if one.numel() == 0:
+            continue
+        one, other = one.double(), other.double()
+        error = torch.where(one == other, 0.0, (one - other).abs())
+        largest, error = float(other.abs().max()), float(error.max())
+        if not error <= allowed * largest:
+            return f"result {at} differs by {error:.3g} at most, at values up to {largest:.3g}; {allowed * largest:.3g} is allowed"
+    return None
+
+
+def tried(seed: int, number: int, device: str, known: dict) -> tuple[str, list, str | None]:
+    """(operator, what was drawn, the problem)."""
+    from .draws import Draw
+    draw = Draw(seed, number, device, tuple(known))
+    try:
+        case = known[draw.operator](draw)
+        expected = case.expected()
+        for _ in range(REPEATS):
+            problem = problem_of(case.found(), expected, case.allowed)
+            if problem:
+                return draw.operator, draw.said, problem
+    except Exception:
+        return draw.operator, draw.said, traceback.format_exc()[-3000:]
+    return draw.operator, draw.said, None
+
+
+def work(reports, process: int, processes: int, seed: int, first: int, cases: int, until: float, device: str,
+         some: tuple[str, ...]) -> None:
+    """Cases number process, process + processes, ... of the whole run, from the one called `first` on."""
+    warnings.simplefilter("ignore")
+    known, case = operators(some), first
+    while case < cases and time.time() < until:
+        operator, said, problem = tried(seed, case * processes + process, device, known)
+        reports.put(Report(process, case, operator, problem and f"{problem}\ndrawn: {said}"))
+        if problem:
+            return
+        case += 1
+    reports.put(Report(process, case, None))
+
+
+def only(seed: int, number: int, device: str, some: tuple[str, ...] = ()) -> bool:
+    """Whether the case is wrong; prints what it is."""
+    operator, said, problem = tried(seed, number, device, operators(some))
+    print(f"{operator}, drawn: {said}\n{problem or 'right'}", flush=True)
+    return problem is not None
