@@ -1,10 +1,11 @@
 """Attention, forward or backward, against cuDNN, and FlashAttention where it is installed, on one GPU.
 
     python -m benchmarks.attention                       batch 4, 48 heads, head dim 128, seq 1024 to 16384, bf16, full and causal
-    python -m benchmarks.attention --dim 64 --seq 4096   another head dim, some lengths
+    python -m benchmarks.attention --dims 64 --seq 4096  other head dims, some lengths; 192 has values of 128
     python -m benchmarks.attention --kv-heads 8          grouped queries
     python -m benchmarks.attention --tune                try every candidate configuration
     python -m benchmarks.attention --backward            the gradients (attention_backward.py)
+    python -m benchmarks.attention --varlen              sequences packed one behind the other (attention_varlen.py)
 
 Inputs are standard normal. Ours and the baselines alternate with a cold L2 (`mimw.testing.benchmark.alternate`); every timed result
 is checked against fp64 on some rows of every head. Causal counts half the operations.
@@ -12,11 +13,14 @@ is checked against fp64 on some rows of every head. Causal counts half the opera
 
 from __future__ import annotations
 
+from itertools import product
+
 from mimw.kernels import attention
 from mimw.kernels.attention import Configuration
+from mimw.kernels.attention.configs import value_dim
 from mimw.testing.benchmark import Row, alternate
 
-from . import attention_backward
+from . import attention_backward, attention_varlen
 from .driver import RESULTS, command
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
 
@@ -25,7 +29,11 @@ DTYPES = {"bf16": "bfloat16", "fp16": "float16"}  # -> their names in torch
 CANDIDATES = {
     64: [Configuration(k_stages=4, v_stages=4, ping_pong=turns) for turns in (False, True)] + [
         Configuration(bm=192, consumers=3, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)],
+    96: [Configuration(k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)] + [
+        Configuration(bm=192, bn=64, consumers=3, k_stages=4, v_stages=4), Configuration(k_stages=2, v_stages=3)],
     128: [Configuration(k_stages=k, v_stages=v, ping_pong=turns) for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)],
+    192: [Configuration(ahead=False, ping_pong=turns) for turns in (False, True)] + [
+        Configuration(bn=64, k_stages=3, v_stages=3, ping_pong=turns) for turns in (False, True)],
     256: [Configuration(bn=64, k_stages=k, v_stages=v, ahead=False, ping_pong=turns)
           for k, v in ((2, 2), (2, 3), (3, 2)) for turns in (False, True)],
 }
@@ -36,8 +44,8 @@ def problem(shape: dict[str, int], dtype_name: str):
     """(q, k, v) of standard normal inputs."""
     dtype = getattr(torch, DTYPES[dtype_name])
     torch.manual_seed(0)
-    return tuple(torch.randn(shape["batch"], shape[heads], shape["seq"], shape["dim"], device="cuda", dtype=dtype)
-                 for heads in ("heads", "kv_heads", "kv_heads"))
+    return tuple(torch.randn(shape["batch"], shape[heads], shape["seq"], dim, device="cuda", dtype=dtype)
+                 for heads, dim in (("heads", shape["dim"]), ("kv_heads", shape["dim"]), ("kv_heads", value_dim(shape["dim"]))))
 
 
 def flash_attention():
@@ -109,7 +117,7 @@ def measure(shape: dict[str, int], dtype_name: str, causal: bool, chosen: Config
             at_least_ms: float = 200.0) -> Row:
     """One row, checked."""
     q, k, v = problem(shape, dtype_name)
-    o, lse = torch.full_like(q, float("nan")), torch.empty(q.shape[:3], device="cuda")
+    o, lse = q.new_full((*q.shape[:3], v.shape[3]), float("nan")), torch.empty(q.shape[:3], device="cuda")
     run = launcher(q, k, v, o, lse, causal, chosen)
     run()
     torch.cuda.synchronize()
@@ -122,7 +130,8 @@ def measure(shape: dict[str, int], dtype_name: str, causal: bool, chosen: Config
 def line(row: Row) -> str:
     """A row for people."""
     shape = row.shape
-    flops = 4 * shape["batch"] * shape["heads"] * shape["seq"]**2 * shape["dim"] * (0.5 if "causal" in row.name else 1)
+    flops = 2 * shape["batch"] * shape["heads"] * shape["seq"]**2 * (shape["dim"] + value_dim(shape["dim"]))
+    flops *= 0.5 if "causal" in row.name else 1
     flops *= 2.5 if "backward" in row.name else 1
     others = "  ".join(f"{name} {flops / time / 1e6:.0f} ratio {row.ratios()[name]:.3f}" for name, time in row.baselines.items())
     used = ", ".join(f"{name} {value}" for name, value in row.configuration.items())
@@ -130,8 +139,12 @@ def line(row: Row) -> str:
             f"{flops / row.microseconds / 1e6:6.0f} TFLOP/s  {others}  error {row.error:.1e}  {used}")
 
 
-def one(shape: dict[str, int], options, causal: bool, chosen) -> Row:
-    """The row of a configuration, forward or backward."""
+def one(case, dim: int, options, causal: bool, chosen) -> Row:
+    """The row of a configuration: forward, backward or of packed sequences; `case` is a length, or a case of the last."""
+    heads, kv_heads = options.heads, options.kv_heads or options.heads
+    if options.varlen is not None:
+        return attention_varlen.measure(case, heads, kv_heads, dim, options.dtype, causal, chosen, options.ms)
+    shape = dict(batch=options.batch, heads=heads, kv_heads=kv_heads, seq=case, dim=dim)
     if options.backward:
         dtype = getattr(torch, DTYPES[options.dtype])
         return attention_backward.measure(shape, options.dtype, dtype, causal, chosen, options.ms)
@@ -141,27 +154,26 @@ def one(shape: dict[str, int], options, causal: bool, chosen) -> Row:
 def main() -> None:
     parser = command(__doc__, results=RESULTS, tune=True, ms=200.0)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
-    parser.add_argument("--dim", type=int, choices=CANDIDATES, default=128)
+    parser.add_argument("--dims", "--dim", type=int, nargs="*", choices=CANDIDATES, default=[128])
     parser.add_argument("--seq", type=int, nargs="*", default=SEQS)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--heads", type=int, default=48)
     parser.add_argument("--kv-heads", type=int)
     parser.add_argument("--mask", choices=["full", "causal", "both"], default="both")
     parser.add_argument("--backward", action="store_true", help="the gradients of q, k and v")
+    parser.add_argument("--varlen", nargs="*", choices=attention_varlen.CASES, help="packed sequences: all cases, or these")
     options = parsed(parser)
-    if options.backward and options.dim not in attention_backward.CANDIDATES:
+    if options.backward and not set(options.dims) <= set(attention_backward.CANDIDATES):
         parser.error(f"--backward takes the head dims {', '.join(map(str, attention_backward.CANDIDATES))}")
-    candidates = (attention_backward.CANDIDATES if options.backward else CANDIDATES)[options.dim] if options.tune else [None]
     ratios: dict[str, list[float]] = {}
-    for causal in {"full": [False], "causal": [True], "both": [False, True]}[options.mask]:
-        for seq in options.seq:
-            shape = dict(batch=options.batch, heads=options.heads, kv_heads=options.kv_heads or options.heads, seq=seq,
-                         dim=options.dim)
+    for dim, causal in product(options.dims, {"full": [False], "causal": [True], "both": [False, True]}[options.mask]):
+        candidates = (attention_backward.CANDIDATES if options.backward else CANDIDATES)[dim] if options.tune else [None]
+        for case in (options.varlen or attention_varlen.CASES) if options.varlen is not None else options.seq:
             rows = []
-            for row in tried(f"seq {seq}", candidates, lambda chosen: one(shape, options, causal, chosen), go_on=False):
+            for row in tried(f"{case}", candidates, lambda chosen: one(case, dim, options, causal, chosen), go_on=False):
                 rows.append(row)
                 keep(row, options.results / f"{row.name.rpartition('-')[0]}.jsonl")
-                print(line(row), flush=True)
+                print(line(row) if options.varlen is None else attention_varlen.line(row), flush=True)
             fastest = min(rows, key=lambda row: row.microseconds)
             for name, ratio in fastest.ratios().items():
                 ratios.setdefault(name, []).append(ratio)

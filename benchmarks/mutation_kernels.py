@@ -16,6 +16,7 @@ from mimw.kernels import (
     attention,
     attention_backward,
     attention_decode,
+    attention_varlen,
     batched_gemm,
     block_scaled_gemm,
     cross_entropy,
@@ -255,6 +256,16 @@ def _attention() -> tuple:
     return attention.kernel, *attention.arguments(q, k, v, o, lse, counter, 1, True, chosen=chosen)
 
 
+def _attention_varlen() -> tuple:
+    """Three sequences, one without queries, in one program: tiles that end inside of the next sequence."""
+    q, k, v = _numbers(*[(200, 1, 64)] * 3)
+    o, lse, counter = np.zeros_like(q), np.zeros((1, 200), np.float32), np.zeros(1, np.int32)
+    cu_q, cu_k = (np.array(starts, np.int32) for starts in ((0, 150, 150, 200), (0, 60, 90, 200)))
+    chosen = attention.Configuration(bm=128, bn=64)
+    return attention_varlen.kernel, *attention_varlen.arguments(q, k, v, o, lse, cu_q, cu_k, counter, 1, 150, 110, True,
+                                                                chosen=chosen)
+
+
 def _library_norm(stages: int, drawn: bool = False) -> tuple:
     """Pairs of CTAs, slots that two consumers take in turn, a residual, chunks that stick out of a row; with `drawn` two pairs that
     draw their rows."""
@@ -338,6 +349,7 @@ CASES = (
     Case("Gather, GEMM, scatter, Blackwell", "src/mimw/kernels/gather_matmul_scatter/blackwell.py", lambda: _gathered_product(True),
          target="sm_100a"),
     Case("Attention", "src/mimw/kernels/attention/kernel.py", _attention),
+    Case("Attention, packed sequences", "src/mimw/kernels/attention_varlen/kernel.py", _attention_varlen),
     Case("Attention, backward", "src/mimw/kernels/attention_backward/kernel.py", _gradients),
     Case("Attention, backward, one order", "src/mimw/kernels/attention_backward/kernel.py", _gradients_of_queries),
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),

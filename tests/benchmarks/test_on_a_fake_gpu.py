@@ -13,6 +13,7 @@ import pytest
 from benchmarks import (
     attention,
     attention_decode,
+    attention_varlen,
     bank_conflicts,
     batched_gemm,
     block_scaled_gemm,
@@ -239,6 +240,22 @@ def test_attention(tmp_path, monkeypatch, capsys):
                             "geometric mean of 4 ratios to FlashAttention: 0.900, lowest 0.900"]
     assert len(run(attention, monkeypatch, capsys, "--tune", "--mask", "full", "--seq", 1024, "--ms", 5,
                    "--results", tmp_path)) == len(attention.CANDIDATES[128]) + 2
+
+
+def measured_varlen(case, heads, kv_heads, dim, dtype_name, causal, chosen=None, at_least_ms=200.0):
+    times = {"mimw": 100.0, "torch varlen": 120.0}
+    of_q, of_k = attention_varlen.lengths(case)
+    shape = dict(case=case, sequences=len(of_q), queries=sum(of_q), keys=sum(of_k), heads=heads, kv_heads=kv_heads, dim=dim,
+                 pairs=attention_varlen.work(of_q, of_k, causal))
+    return gpu.row_of(f"attention_varlen-{dtype_name}-{'causal' if causal else 'full'}", shape, {}, times, 0.002, "standard normal")
+
+
+def test_attention_of_packed_sequences(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(attention_varlen, "measure", measured_varlen)
+    printed = run(attention, monkeypatch, capsys, "--varlen", "--heads", 8, "--dims", 128, "--mask", "causal", "--results", tmp_path)
+    assert [row["shape"]["case"] for row in rows(tmp_path / "attention_varlen-bf16.jsonl")] == list(attention_varlen.CASES)
+    assert "equal      8 sequences, 32768 on 32768, dim 128      100.0 us   2749 TFLOP/s  torch varlen 2291 ratio 1.200" in printed[0]
+    assert attention_varlen.work([3, 2], [2, 4], True) == 3 + 7 and attention_varlen.work([3, 2], [2, 4], False) == 14
 
 
 def test_an_attention_candidate_that_fails_ends_the_search(tmp_path, monkeypatch, capsys):

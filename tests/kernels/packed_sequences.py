@@ -1,6 +1,6 @@
 """Attention on packed sequences, in fp64 of numpy: sequence by sequence, by `attention_reference`.
 
-Input: lengths; or q, k, v as (total, heads, dim), where the sequences begin, and the options of attention_reference. Output: arrays; or
+Input: lengths; or q, k, v as (total, heads, dim), where sequences begin, and the options of attention_reference. Output: arrays; or
 o and lse of every row that is in a sequence:
 
     q, k, v, o, lse, cu_q, cu_k = packed((70, 0), (5, 90))

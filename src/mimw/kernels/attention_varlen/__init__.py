@@ -1,10 +1,11 @@
 """Attention forward on sequences of any lengths, packed one behind the other, for Hopper: where they begin, only the device knows.
 
-Input: q (total_q, heads, dim), k and v (total_k, kv_heads, dim), and cu_seqlens_q and cu_seqlens_k. Output: o = softmax(scale q k^T)
-v in each sequence, and the logarithms of the softmax's denominators. For example:
+Input: q (total_q, heads, dim), k and v (total_k, kv_heads, dim), and cu_seqlens_q and cu_seqlens_k. Output: o =
+softmax(scale q k^T) v in each sequence, and the logarithms of the softmax's denominators. For example:
 
-    attention_varlen(q, k, v, cu_q, cu_k, 500, 500)                     on torch tensors of a GPU
-    arguments(q, k, v, o, lse, cu_q, cu_k, counter, programs, 500, 500) (grid, args, meta) of a launch or `mimw.simulate` of `kernel`
+    attention_varlen(q, k, v, cu_q, cu_k, 500, 500)                         on torch tensors of a GPU
+    arguments(q, k, v, o, lse, cu_q, cu_k, counter, programs, 500, 500)     (grid, args, meta) of a launch or of
+                                                                            `mimw.simulate` of `kernel`
 
 Head dims, masks, windows, soft caps, sinks and ALiBi are those of `mimw.kernels.attention`, with the lengths of each sequence: its
 last query sees its last key. Every row of a result is made by one consumer in one order, so the bits are the same in every run.
@@ -36,8 +37,8 @@ def arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, counter, programs: in
 
     args:      q         (total_q, heads, dim) of bf16 or fp16, dim 64, 96, 128, 192 or 256, contiguous along dim; the other strides
                          are multiples of 16 bytes
-               k, v      (total_k, kv_heads, dim), but v's dim is 128 where that of q and k is 192; kv_heads divides heads, and head h
-                         reads kv head h * kv_heads // heads. Each total is below 2^30
+               k, v      (total_k, kv_heads, dim), but v's dim is 128 where that of q and k is 192; kv_heads divides heads, and
+                         head h reads kv head h * kv_heads // heads. Each total is below 2^30
                o         (total_q, heads, dim of v); rows that are in no sequence stay as they are
                lse       (heads, total_q) fp32, contiguous; likewise
                cu_seqlens_q, cu_seqlens_k   (sequences + 1) int32, ascending from 0 on, contiguous: sequence s has the queries from
@@ -68,16 +69,16 @@ def arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, counter, programs: in
         raise ValueError(f"max_seqlen_q is {max_seqlen_q} and max_seqlen_k {max_seqlen_k}; lengths are 0 or more")
     check_changes(sequences, heads, softcap, sinks, slopes)
     if slopes is not None and max_seqlen_q + max_seqlen_k > LONGEST_WITH_SLOPES:
-        raise ValueError(f"slopes: sequences of up to {max_seqlen_q} queries and {max_seqlen_k} keys; distances are exact for up to "
-                         f"{LONGEST_WITH_SLOPES} of both")
+        raise ValueError(f"slopes: sequences of up to {max_seqlen_q} queries and {max_seqlen_k} keys; distances are exact for up "
+                         f"to {LONGEST_WITH_SLOPES} of both")
     windowed = left is not None or right is not None
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)), max_seqlen_q)
     rows, (width, rest), (v_width, v_rest) = chosen.bm // chosen.consumers, PARTS[dim], PARTS[value_dim(dim)]
     inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
     args = (_packed(q, rows, width), _packed(k, chosen.bn, width), _ending(v, chosen.bn, v_width), _ending(o, rows, v_width), lse,
-            cu_seqlens_q, cu_seqlens_k, counter, scale * log2(e), sequences, heads, total_q, L2_BYTES // (4 * dim), left, right, inner,
-            sinks, slopes, slopes_step(slopes), _packed(q, rows, rest), _packed(k, chosen.bn, rest), _ending(v, chosen.bn, v_rest),
-            _ending(o, rows, v_rest))
+            cu_seqlens_q, cu_seqlens_k, counter, scale * log2(e), sequences, heads, total_q, L2_BYTES // (4 * dim), left, right,
+            inner, sinks, slopes, slopes_step(slopes), _packed(q, rows, rest), _packed(k, chosen.bn, rest),
+            _ending(v, chosen.bn, v_rest), _ending(o, rows, v_rest))
     meta = dict(BM=chosen.bm, BN=chosen.bn, D=width, REST=rest, V_D=v_width, V_REST=v_rest, GROUP=heads // kv_heads,
                 K_STAGES=chosen.k_stages, V_STAGES=chosen.v_stages, CONSUMERS=chosen.consumers, CAUSAL=causal,
                 MASKED=2 if causal or windowed else 1, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead)
@@ -114,8 +115,8 @@ def _check(q, k, v, o, lse, cu_q, cu_k, counter) -> None:
         raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
     of_values = value_dim(dim)
     if k.shape[2] != dim or tuple(v.shape) != (*tuple(k.shape)[:2], of_values) or heads % k.shape[1]:
-        raise ValueError(f"q is {_by(q)}, k {_by(k)} and v {_by(v)}: k and v must be alike, of q's head dim (v of {VALUES[192]} where "
-                         "that is 192), and their heads must divide q's")
+        raise ValueError(f"q is {_by(q)}, k {_by(k)} and v {_by(v)}: k and v must be alike, of q's head dim (v of {VALUES[192]} "
+                         "where that is 192), and their heads must divide q's")
     if tuple(o.shape) != (total_q, heads, of_values) or tuple(lse.shape) != (heads, total_q):
         raise ValueError(f"o is {_by(o)} and lse {_by(lse)}; for q {_by(q)} they must be {total_q} x {heads} x {of_values} and "
                          f"{heads} x {total_q}")
@@ -126,8 +127,8 @@ def _check(q, k, v, o, lse, cu_q, cu_k, counter) -> None:
     one_of(("float32", ), lse=lse)
     one_of(("int32", ), cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, counter=counter)
     if cu_q.shape != cu_k.shape or cu_q.shape[0] < 2:
-        raise ValueError(f"cu_seqlens_q has {cu_q.shape[0]} elements and cu_seqlens_k {cu_k.shape[0]}; both must have one more than "
-                         "there are sequences")
+        raise ValueError(f"cu_seqlens_q has {cu_q.shape[0]} elements and cu_seqlens_k {cu_k.shape[0]}; both must have one more "
+                         "than there are sequences")
     for name, x in (("cu_seqlens_q", cu_q), ("cu_seqlens_k", cu_k)):
         if strides(x)[0] != 1:
             raise ValueError(f"{name} has a stride of {strides(x)[0]} elements; it must be contiguous")

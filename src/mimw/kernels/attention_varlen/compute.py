@@ -30,9 +30,9 @@ def begun(queries, turn, keys, first, tile, heads, bounds, scale, extras, me: tl
 
 
 @mimw.jit
-def compute(queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me: tl.constexpr, DTYPE: tl.constexpr,
-            BM: tl.constexpr, BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
-            PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+def compute(queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me: tl.constexpr,
+            DTYPE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr,
+            MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
     """The rows of consumer `me` in each tile of this program."""
     ROWS: tl.constexpr = BM // CONSUMERS
     turn, first = 0, 0

@@ -1,5 +1,5 @@
-"""O = softmax(scale Q K^T) V of sequences of any lengths, packed one behind the other, on Hopper: one launch, and the host waits for
-no length.
+"""O = softmax(scale Q K^T) V of sequences of any lengths, packed one behind the other, on Hopper: one launch, and the host waits
+for no length.
 
 Input: descriptors of Q, K, V and O, where the sequences begin, `lse` and `counter`. Output: O and lse are written. For example:
 
@@ -14,7 +14,7 @@ by one map for all of them:
     element (x, end, head, r, d) lies at  x (2^34 - S) + end S + head H + r S + d       S, H the strides of rows and heads
 
 Of x = 2^30 and r = 2^30 - (end - m) the first two terms and r make 2^64 + m S: addresses have 64 bits, so that is row m. And r is
-outside of the tensor from 2^30 on, which is row `end`: TMA reads 0 there and writes nothing. (../grouped_gemm has the same map for C.)
+outside of the tensor from 2^30 on, which is row `end`: TMA reads 0 there and writes nothing. (../grouped_gemm does so, too.)
 """
 
 import triton.language as tl

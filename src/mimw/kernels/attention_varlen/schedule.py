@@ -8,12 +8,11 @@ pipe. For example, with BM = 128, 2 heads, and sequences of 200 and 0 and 100 qu
     is_one(tile)                        false behind the last one
     sizes(tile, heads, left, right)     the `shape` of its sequence, for ../attention
 
-Tiles are numbered sequence by sequence, and in each of them as ../attention/schedule.py numbers those of its heads. The scheduler looks at 128
-sequences at a time and remembers where it was: over all of its tiles it reads the lengths of each sequence once or twice. A tile is drawn,
-and found, while the one before is computed, and no sequence without queries costs anything.
+Tiles are numbered sequence by sequence, and in each of them as ../attention/schedule.py numbers those of its heads. The scheduler
+looks at 128 sequences at a time and remembers where it was, so no program reads all lengths for each tile. A tile is drawn, and
+found, while the one before is computed.
 """
 
-import triton
 import triton.language as tl
 
 import mimw
@@ -24,13 +23,6 @@ from ..attention.schedule import blocks_of, rows_of, window_at
 from ..consumers import consumers
 
 SEQUENCES = tl.constexpr(128)       # looked at together, 4 by each thread of the scheduler
-NAMES = ("sequence", "head", "query", "q_start", "q_length", "k_start", "k_length")
-
-
-@triton.constexpr_function
-def fields():
-    """What a tile is: the numbers that the scheduler sends."""
-    return NAMES
 
 
 @mimw.jit
@@ -86,7 +78,7 @@ def schedule(order, counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM:
                 band = max(1, min(heads, keys_in_l2 // max(k_length, 1) * GROUP))
             head, query = rows_of(tile - start, heads, band, q_length, BM)
         else:
-            if tile - tl.num_programs(0) == start - 1:  # `start` is the number of all tiles: whoever draws last puts the counter back
+            if tile - tl.num_programs(0) == start - 1:  # `start` is that of all tiles: whoever draws last puts the counter back
                 tl.atomic_xchg(counter, 0, sem="relaxed")
             sequence = -1
         slot = order.acquire(turn)
