@@ -32,37 +32,38 @@ def number_of_tiles(shape, BM: tl.constexpr):
 def tile_at(tile, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
     """(batch, head, first query, blocks of keys its queries look at, how many of those need no mask) of output tile `tile`. Blocks
     left of the window count for neither."""
-    batches, heads, seq_q, _, band, _, _ = shape
-    head, query = rows_of(tile, batches * heads, band, seq_q, BM)
-    count, plain = blocks_of(query, shape, BM, BN, CAUSAL)
-    return head // heads, head % heads, query, count, plain
+    batches, heads, seq_q, _, band, left, _ = shape
+    head, query = rows_of(tile, batches, heads, band, seq_q, BM)
+    ends, plain = keys_of(query, shape, BM, BN, CAUSAL)
+    if left is None:
+        return head // heads, head % heads, query, tl.cdiv(ends, BN), plain
+    else:
+        low, _ = window_at(query, shape, BM, BN)
+        return head // heads, head % heads, query, tl.cdiv(ends, BN) - low // BN, plain - low // BN
 
 
 @mimw.jit
-def rows_of(tile, heads, band, seq_q, BM: tl.constexpr):
-    """(head, first query) of tile number `tile` of so many heads."""
+def rows_of(tile, batches, heads, band, seq_q, BM: tl.constexpr):
+    """(head, first query) of tile number `tile` of the heads of all batches."""
     blocks = tl.cdiv(seq_q, BM)
     first = tile // (band * blocks) * band
-    width = min(heads - first, band)
+    width = min(batches * heads - first, band)
     within = tile % (band * blocks)
     return first + within % width, (blocks - 1 - within // width) * BM
 
 
 @mimw.jit
-def blocks_of(query, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """(blocks of keys that the tile of queries from `query` on looks at, how many of those need no mask)."""
-    _, _, seq_q, seq_k, _, left, right = shape
+def keys_of(query, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    """(the key behind the last one that the tile of queries from `query` on looks at, the blocks from key 0 on that no right bound
+    cuts)."""
+    _, _, seq_q, seq_k, _, _, right = shape
     if right is not None:
         ends = min(query + BM + seq_k - seq_q + right, seq_k)
         plain = min((query + seq_k - seq_q + right + 1) // BN, ends // BN)
     else:
         ends = min(query + BM + seq_k - seq_q, seq_k) if CAUSAL else seq_k
         plain = min((query + seq_k - seq_q + 1) // BN, ends // BN) if CAUSAL else ends // BN
-    if left is None:
-        return tl.cdiv(ends, BN), plain
-    else:
-        low, _ = window_at(query, shape, BM, BN)
-        return tl.cdiv(ends, BN) - low // BN, plain - low // BN
+    return ends, plain
 
 
 @mimw.jit

@@ -19,7 +19,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from ..attention.schedule import blocks_of, rows_of, window_at
+from ..attention.schedule import keys_of, rows_of, window_at
 from ..consumers import consumers
 
 SEQUENCES = tl.constexpr(128)       # looked at together, 4 by each thread of the scheduler
@@ -76,7 +76,7 @@ def schedule(order, counter, cu_q, cu_k, sequences, heads, keys_in_l2, left, BM:
             band = 1
             if CAUSAL and left is None:
                 band = max(1, min(heads, keys_in_l2 // max(k_length, 1) * GROUP))
-            head, query = rows_of(tile - start, heads, band, q_length, BM)
+            head, query = rows_of(tile - start, 1, heads, band, q_length, BM)
         else:
             if tile - tl.num_programs(0) == start - 1:  # `start` is that of all tiles: whoever draws last puts the counter back
                 tl.atomic_xchg(counter, 0, sem="relaxed")
@@ -128,6 +128,6 @@ def sizes(tile, heads, left, right):
 def blocks_at(tile, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
     """(first key, blocks of keys, those without a mask, the first block that no left bound cuts) that a tile looks at, one block at
     least: of a tile that sees no key every score is masked."""
-    count, plain = blocks_of(tile[2], shape, BM, BN, CAUSAL)
+    ends, plain = keys_of(tile[2], shape, BM, BN, CAUSAL)
     low, inside = window_at(tile[2], shape, BM, BN)
-    return low, max(count, 1), max(plain, 0), inside
+    return low, max(tl.cdiv(ends - low, BN), 1), max(plain - low // BN, 0), inside
