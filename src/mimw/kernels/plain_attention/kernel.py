@@ -6,7 +6,7 @@ Input: pointers of q, k, v, o with four strides each, and of lse. Output: o and 
     grid, args, meta = arguments(q, k, v, o, lse)
     plain_attention[grid](*args, **meta)
 
-Program (i, j) computes BM queries of one head of one batch. Rows that see no key become 0, and their lse -inf, or the head's sink.
+Program (i, j) computes BM queries of one head of one batch, or of one of the packed sequences whose beginnings cu_q and cu_k hold. Rows that see no key become 0, and their lse -inf, or the head's sink.
 With EXACT fp32 products are fp32's own. Windows, soft caps, sinks and slopes are what `mimw.kernels.attention` says of them; each
 is None for a launch without it.
 """
@@ -27,15 +27,33 @@ def tile(base, rows, row_stride, most, columns, column_stride, WIDTH: tl.constex
 
 
 @mimw.jit
+def packed(cu, number):
+    """(first row, length) of a packed sequence."""
+    start = tl.load(cu + number)
+    return start.to(tl.int64), tl.load(cu + number + 1) - start
+
+
+@mimw.jit
 def plain_attention(q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step, scale, heads, group, seq_q, seq_k, q_b, q_h,
-                    q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d, o_b, o_h, o_s, o_d, D: tl.constexpr, DV: tl.constexpr,
-                    D_TILE: tl.constexpr, DV_TILE: tl.constexpr,
-                    BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, EXACT: tl.constexpr):
-    """o = softmax(scale q k^T) v for queries from program_id(0) * BM on, of head program_id(1) of all batches' heads."""
+                    q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d, o_b, o_h, o_s, o_d, cu_q, cu_k, total_q,
+                    D: tl.constexpr, DV: tl.constexpr, D_TILE: tl.constexpr, DV_TILE: tl.constexpr, BM: tl.constexpr,
+                    BN: tl.constexpr, CAUSAL: tl.constexpr, EXACT: tl.constexpr):
+    """o = softmax(scale q k^T) v for queries from program_id(0) * BM on, of head program_id(1) of all batches' heads. With cu_q the
+    batches are packed sequences of heads of `total_q` rows, and seq_q and seq_k say nothing."""
     PRECISION: tl.constexpr = "ieee" if EXACT else "tf32"
     first = tl.program_id(0) * BM
     batch, head = (tl.program_id(1) // heads).to(tl.int64), (tl.program_id(1) % heads).to(tl.int64)
     shared = head // group
+    if cu_q is not None:
+        start, seq_q = packed(cu_q, batch)
+        key_start, seq_k = packed(cu_k, batch)
+        q += start * q_s
+        o += start * o_s
+        k += key_start * k_s
+        v += key_start * v_s
+        lse += head * total_q + start
+    else:
+        lse += tl.program_id(1).to(tl.int64) * seq_q
     rows, columns, values = first + tl.arange(0, BM), tl.arange(0, D_TILE), tl.arange(0, DV_TILE)
     queries = tile(q + batch * q_b + head * q_h, rows, q_s, seq_q, columns, q_d, D)
     highest, total = tl.full((BM, ), float("-inf"), tl.float32), tl.zeros((BM, ), tl.float32)
@@ -47,6 +65,8 @@ def plain_attention(q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes
         end = min(seq_k, first + BM + seq_k - seq_q + right)
     if left is not None:
         begin = max(0, first + seq_k - seq_q - left) // BN * BN
+    if cu_q is not None:
+        end = tl.where(first < seq_q, end, 0)
     if slopes is not None:
         slope = tl.load(slopes + batch * slopes_step + head) * LOG2_E
     for start in range(begin, end, BN):
@@ -81,4 +101,4 @@ def plain_attention(q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes
     acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]
     at = o + batch * o_b + head * o_h + rows.to(tl.int64)[:, None] * o_s + values.to(tl.int64)[None, :] * o_d
     tl.store(at, acc.to(o.dtype.element_ty), mask=(rows < seq_q)[:, None] & (values < DV)[None, :])
-    tl.store(lse + tl.program_id(1).to(tl.int64) * seq_q + rows, (highest + tl.log2(total)) * LN2, mask=rows < seq_q)
+    tl.store(lse + rows, (highest + tl.log2(total)) * LN2, mask=rows < seq_q)
