@@ -51,7 +51,7 @@ REASONS = (
     (lambda m: _of(m, "tutorials/12_tle_warp_specialised_gemm.py") and (
         m.word == "fence" or _swapped(m, ("barrier_wait", ), ("fence", ))),
      "A pipe fences where it commits stores and again where TMA reads them: either fence between the two is enough."),
-    (lambda m: m.site.file.endswith("kernels/attention/schedule.py") and (m.word == "fence" or "past fence," in m.change),
+    (lambda m: m.site.file.endswith(("kernels/attention/schedule.py", "kernels/attention_varlen/schedule.py")) and (m.word == "fence" or "past fence," in m.change),
      "The number of a tile is written by an ordinary store and read by ordinary loads. No copy touches it, so a fence between "
      "proxies orders nothing there; the pipe's barrier does."),
     (lambda m: any(_of(m, file) for file in ASKING) and m.word == "fence",
@@ -121,8 +121,11 @@ REASONS = (
      "The copy starts later than it could, behind what has nothing to do with it: slower, and right."),
     (lambda m: _swapped(m, ("async_commit", ), ("async_load", )) or _swapped(m, ("async_load", ), ("async_commit", )),
      "The copy moves to the neighbouring group, and that is waited for before the copy is used, too."),
-    (lambda m: _of(m, "kernels/attention/kernel.py") and m.word.startswith("atomic") and m.change == "scope cta",
+    (lambda m: (_of(m, "kernels/attention/kernel.py") or _of(m, "kernels/attention_varlen/kernel.py"))
+     and m.word.startswith("atomic") and m.change == "scope cta",
      "This launch has one program: its CTA is all there is."),
+    (lambda m: _of(m, "kernels/attention_varlen/kernel.py") and m.word == "barrier_wait",
+     "No tile of this launch has a block without a mask, so nobody comes to this wait."),
     (lambda m: m.site.file.endswith("kernels/gemm/kernel.py") and m.change == "drop predicate",
      "A launch has a step for each tile: the predicate is for K = 0, which `arguments` refuses."),
     (lambda m: m.word in ARRIVALS and m.change in ("drop", "duplicate", "count + 1") or _swapped(m, OWN_WAITS, ARRIVALS),
