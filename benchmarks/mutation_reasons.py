@@ -51,7 +51,8 @@ REASONS = (
     (lambda m: _of(m, "tutorials/12_tle_warp_specialised_gemm.py") and (
         m.word == "fence" or _swapped(m, ("barrier_wait", ), ("fence", ))),
      "A pipe fences where it commits stores and again where TMA reads them: either fence between the two is enough."),
-    (lambda m: m.site.file.endswith(("kernels/attention/schedule.py", "kernels/attention_varlen/schedule.py")) and (m.word == "fence" or "past fence," in m.change),
+    (lambda m: m.site.file.endswith(("kernels/attention/schedule.py", "kernels/attention_varlen/schedule.py"))
+     and (m.word == "fence" or "past fence," in m.change),
      "The number of a tile is written by an ordinary store and read by ordinary loads. No copy touches it, so a fence between "
      "proxies orders nothing there; the pipe's barrier does."),
     (lambda m: any(_of(m, file) for file in ASKING) and m.word == "fence",

@@ -81,7 +81,7 @@ def packed_arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: 
     _, args, _ = arguments(*four, lse[None], causal, scale, exact, window=window, softcap=softcap, sinks=sinks)
     _, _, _, _, _, left, right, softcap, sinks, _, _, scale, _, group, _, _, *steps, _, _, _ = args
     meta = compile_time(max_seqlen_q, max_seqlen_k, q.shape[2], v.shape[2], q.dtype.itemsize)
-    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes), scale, heads, group, max_seqlen_q, max_seqlen_k,
-            *steps, cu_seqlens_q, cu_seqlens_k, total_q)
+    args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes), scale, heads, group, max_seqlen_q,
+            max_seqlen_k, *steps, cu_seqlens_q, cu_seqlens_k, total_q)
     return (-(-max_seqlen_q // meta["BM"]), sequences * heads), args, {**meta, "CAUSAL": causal,
                                                                        "EXACT": exact and q.dtype.itemsize == 4}

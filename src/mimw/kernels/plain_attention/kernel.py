@@ -6,7 +6,8 @@ Input: pointers of q, k, v, o with four strides each, and of lse. Output: o and 
     grid, args, meta = arguments(q, k, v, o, lse)
     plain_attention[grid](*args, **meta)
 
-Program (i, j) computes BM queries of one head of one batch, or of one of the packed sequences whose beginnings cu_q and cu_k hold. Rows that see no key become 0, and their lse -inf, or the head's sink.
+Program (i, j) computes BM queries of one head of one batch, or of one of the packed sequences whose beginnings cu_q and cu_k hold.
+Rows that see no key become 0, and their lse -inf, or the head's sink.
 With EXACT fp32 products are fp32's own. Windows, soft caps, sinks and slopes are what `mimw.kernels.attention` says of them; each
 is None for a launch without it.
 """
