@@ -212,6 +212,8 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
     for c in tl.static_range(2):
         q_tiles = q_tiles + (tlx.local_alloc((64, D), DTYPE, 1), )
 
+    # The second step may take the place of each program that ends; it waits for all of them before it reads their sums.
+    tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=216, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
