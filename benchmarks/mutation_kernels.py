@@ -30,6 +30,7 @@ from mimw.kernels import (
     skinny_gemm,
     softmax,
     topk,
+    topk_selector,
 )
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
@@ -209,12 +210,19 @@ def _library_topk(**configuration) -> tuple:
     return topk.kernel, *topk.arguments(*_ties(), topk.Configuration(**configuration))
 
 
+def _selector(ctas: int) -> tuple:
+    """A row whose candidates fit, and one of equal numbers, which is counted digit by digit."""
+    x = np.concatenate([np.random.default_rng(0).standard_normal((1, 150)), np.full((1, 150), 2.0)]).astype(np.float32)
+    chosen = topk_selector.Configuration(ctas, 1, 1, 32)
+    return topk_selector.kernel, *topk_selector.arguments(x, None, None, np.zeros((2, 10), np.int32), None, chosen)
+
+
 def _simplicial_attention() -> tuple:
-    """Three blocks of keys in two chunks, three second keys for two consumers, two tasks of one program."""
-    q, k, v, k2, v2 = _numbers((1, 64, 2, 64), *4 * [(1, 1, 36, 64)])
+    """Four blocks of keys in two chunks, three second keys for two consumers, three tasks of one program."""
+    q, k, v, k2, v2 = _numbers((1, 64, 3, 64), *4 * [(1, 1, 52, 64)])
     o, lse = np.zeros_like(q), np.zeros(q.shape[:3], np.float32)
     chosen = simplicial_attention.Configuration(bn=16, stages=2, chunk=2)
-    return simplicial_attention.kernel, *simplicial_attention.arguments(q, k, v, k2, v2, o, lse, 1, (34, 3), chosen=chosen)
+    return simplicial_attention.kernel, *simplicial_attention.arguments(q, k, v, k2, v2, o, lse, 1, (50, 3), chosen=chosen)
 
 
 def _choices(numel: int) -> np.ndarray:
@@ -239,6 +247,13 @@ def _experts_lists(arrays: list[np.ndarray]) -> list[np.ndarray]:
     ids, tokens, experts, total, *_ = arrays
     expert = experts[np.arange(tokens.size) // 4]
     return [tokens[np.lexsort((tokens, expert))], tokens == ids.size, experts, total]
+
+
+def _places(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Of a selection: what is there, and that no place comes twice; of equal numbers any may be chosen, in any order."""
+    x, places = arrays
+    found = np.sort(np.take_along_axis(x, places % x.shape[1], 1))
+    return [found, np.array([len(set(row)) for row in places.tolist()]), places < 0]
 
 
 def _softmax() -> tuple:
@@ -357,6 +372,8 @@ CASES = (
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(1)),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
+    Case("Top-k selector, one CTA", "src/mimw/kernels/topk_selector/kernel.py", lambda: _selector(1), _places),
+    Case("Top-k selector, cluster", "src/mimw/kernels/topk_selector/kernel.py", lambda: _selector(2), _places),
     Case("MoE align, grid", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "grid"), _experts_lists),
     Case("MoE align, many tiles", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(1100, "grid"), _experts_lists),
     Case("MoE align, cluster", "src/mimw/kernels/moe_align/kernel.py", lambda: _library_align(120, "cluster"), _experts_lists),

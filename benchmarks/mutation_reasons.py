@@ -42,6 +42,11 @@ def _of_gradients(mutant: Mutant) -> bool:
     return mutant.site.file.endswith(("kernels/attention_backward/compute.py", "kernels/attention_backward/queries.py"))
 
 
+def _of_second_keys(mutant: Mutant) -> bool:
+    """Whether the changed line is a consumer's of 2-simplicial attention."""
+    return mutant.site.file.endswith("kernels/simplicial_attention/compute.py")
+
+
 REASONS = (
     (lambda m: _one_task_counts(m) and m.change.startswith(("order ", "scope cta")),
      "All who reach these elements by atomics are of one task of one CTA, which holds the scope; and nobody learns by them that "
@@ -74,6 +79,14 @@ REASONS = (
      "The scales are read later than they could be, and before the slot is given back: slower, and right."),
     (lambda m: m.site.file.endswith("kernels/norm/rows.py") and _swapped(m, ARRIVALS, ("local_load", )),
      "The arrival gives back the place of a row's number. The row itself has another barrier; a later arrival is a later draw."),
+    (lambda m: _of_second_keys(m) and (m.word == "fence" or "past fence," in m.change),
+     "The halves are written by ordinary stores and read by ordinary loads. No copy touches them, so a fence between proxies "
+     "orders nothing there; the pipe's barrier does."),
+    (lambda m: _of_second_keys(m) and _swapped(m, ("barrier_wait", ), ("async_dot", "local_store")),
+     "What it waits for is over without it: the second key before has waited for the same block, or the consumers share too many "
+     "blocks in a task of this launch for one to be a task ahead."),
+    (lambda m: _of_second_keys(m) and _swapped(m, ARRIVALS, ("async_dot", )),
+     "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
      "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "

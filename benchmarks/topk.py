@@ -6,14 +6,15 @@
 
 Inputs are uniform in [0, 1) (fp16) or standard normal (fp32). Each side is a CUDA graph of 20 calls, replayed in turn with the
 other one (`mimw.testing.benchmark.alternate`), so that host time does not count; the time is that of one call. torch.topk sorts its
-result, ours is in any order. Every timed result is checked: the same values, each where its index says, no index twice.
+result, ours is in any order; rows of more than 131072 numbers are streamed by mimw.kernels.topk_selector, as mimw.ops.topk does.
+Every timed result is checked: the same values, each where its index says, no index twice.
 """
 
 from __future__ import annotations
 
 from itertools import product
 
-from mimw.kernels import topk
+from mimw.kernels import topk, topk_selector
 from mimw.kernels.topk import Configuration
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import graphed
@@ -48,16 +49,20 @@ def measure(size, chosen: Configuration | None = None, at_least_ms: float = 200.
     x = inputs(dtype, m, n)
     values, indices = torch.empty(m, k, dtype=x.dtype, device="cuda"), torch.empty(m, k, dtype=torch.int32, device="cuda")
     sorted_values, sorted_indices = torch.empty_like(values), indices.long()
-    grid, args, meta = topk.arguments(x, values, indices, chosen)
-    launch = topk.kernel[grid]
+    streamed = chosen is None and n > topk_selector.STREAMED
+    if streamed:
+        kernel, (grid, args, meta) = topk_selector.kernel, topk_selector.arguments(x, None, None, indices, values)
+    else:
+        kernel, (grid, args, meta) = topk.kernel, topk.arguments(x, values, indices, chosen)
+    launch = kernel[grid]
     ours = graphed(lambda: launch(*args, **meta), CALLS)
     baseline = graphed(lambda: torch.topk(x, k, out=(sorted_values, sorted_indices)), CALLS)
     values.fill_(float("nan")), indices.fill_(-1)
     ours()
     check(x, values, indices)
     times = {name: time / CALLS for name, time in alternate({"mimw": ours, "torch": baseline}, at_least_ms).items()}
-    return row_of(f"topk-{dtype}", dict(M=m, N=n, K=k), vars(chosen or topk.configuration(n)), times, 0.0,
-                  "uniform" if dtype == "fp16" else "standard normal")
+    used = topk_selector.configuration(m, n, k) if streamed else chosen or topk.configuration(n)
+    return row_of(f"topk-{dtype}", dict(M=m, N=n, K=k), vars(used), times, 0.0, "uniform" if dtype == "fp16" else "standard normal")
 
 
 def candidates(size) -> list[Configuration]:

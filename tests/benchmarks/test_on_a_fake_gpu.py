@@ -35,13 +35,14 @@ from benchmarks import (
     skinny_gemm,
     timing,
     topk,
+    topk_selector,
 )
 from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "cross_entropy", "gather",
          "gather_matmul_scatter", "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
          "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "timing",
-         "topk")
+         "topk", "topk_selector")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
 
@@ -54,7 +55,8 @@ def fake_gpu(monkeypatch):
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
     for module in (attention, attention_decode, bank_conflicts, batched_gemm, block_scaled_gemm, cross_entropy, gather,
                    gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe,
-                   moe_align, norm, rope, simplicial_attention, skinny_gemm, timing, topk):
+                   moe_align, norm, rope, simplicial_attention, skinny_gemm, timing, topk,
+                   topk_selector):
         monkeypatch.setattr(module, "torch", torch)
 
 
@@ -283,6 +285,23 @@ def test_topk(tmp_path, monkeypatch, capsys):
     assert printed[2] == "geometric mean of 2 ratios to torch.topk: 2.00, lowest 2.00"
     tuned = run(topk, monkeypatch, capsys, "64x128:8", "--tune", "--results", file)
     assert len(tuned) == 2 * 3 + 1 and len(rows(file)) == 2 + sum(len(topk.candidates((d, 64, 128, 8))) for d in ("fp16", "fp32"))
+
+
+def measured_selector(size, chosen=None, at_least_ms=200.0):
+    used = vars(chosen or topk_selector.topk_selector.configuration(*size))
+    times = {"mimw": 10.0, "torch": 40.0, "others, H800 scaled": 15.0, "TLE, H800 scaled": 20.0}
+    return gpu.row_of("topk_selector", dict(zip("MNK", size)), used, times, 0.0, "standard normal")
+
+
+def test_topk_selector(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(topk_selector, "measure", measured_selector)
+    file = tmp_path / "rows.jsonl"
+    printed = run(topk_selector, monkeypatch, capsys, "1x8192:256", "--results", file)
+    assert printed == ["1x8192:256         10.00 us     3 GB/s  ratios: torch 4.00  others, H800 scaled 1.50  TLE, H800 scaled "
+                       "2.00  ctas 1 warps 16 chunks 4 candidates 4096",
+                       "geometric mean of 1 ratios to the best published figure, scaled: 1.50, lowest 1.50"]
+    assert set(rows(file)[0]) == ROW
+    assert len(run(topk_selector, monkeypatch, capsys, "64x8192:256", "--tune", "--results", file)) == 4
 
 
 def measured_simplicial_attention(seq, chosen=None, at_least_ms=200.0, stock=None):

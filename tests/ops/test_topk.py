@@ -64,6 +64,16 @@ def test_long_rows_are_selected_by_radix(monkeypatch):
     compare(normal(1500, 2), 20, 0, False)
 
 
+def test_very_long_rows_are_streamed(monkeypatch):
+    monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
+    monkeypatch.setattr(MODULE.streaming, "STREAMED", 1000)
+    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    x = normal(2, 1500)
+    x[0, 7] = float("nan")
+    for largest in (True, False):
+        compare(x, 20, -1, largest)
+
+
 def test_more_than_one_program_sorts(monkeypatch):
     monkeypatch.setattr(MODULE.plain_topk, "LONGEST", 8)
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)

@@ -30,9 +30,10 @@ from .softmax import log_softmax, softmax
 from .sparse_mla import sparse_mla
 from .swiglu import swiglu
 from .topk import topk
+from .topk_selector import topk_selector
 
 __all__ = [
     "SimulationWarning", "addmm", "attention", "attention_decode", "cross_entropy", "gather_matmul_scatter", "grouped_matmul",
     "layer_norm", "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "rope", "scaled_mm", "simplicial_attention", "softmax",
-    "sparse_mla", "swiglu", "topk",
+    "sparse_mla", "swiglu", "topk", "topk_selector",
 ]

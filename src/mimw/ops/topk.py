@@ -17,6 +17,7 @@ from torch import Tensor
 
 from mimw.kernels import plain_topk
 from mimw.kernels import topk as radix
+from mimw.kernels import topk_selector as streaming
 from mimw.kernels.topk.configs import MOST_A_CTA, MOST_CTAS
 
 from .launching import Launch, contiguous, is_hopper
@@ -39,9 +40,10 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
                sorted   in order, the largest (or smallest) first; of equal ones the first. Else in any order
     returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
     computed:  rows of up to 1024, up to 256 rows of up to 4096, and all rows on GPUs other than sm_90, by sorting in
-               `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, then put in order by the former, k up to 4096. By
-               torch's own: the order of more than 4096 (torch.sort); more than half of rows of over 524288 numbers, and on GPUs
-               other than sm_90 more than 2048 of rows of over 4096 (torch.topk)
+               `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, of more than 131072 numbers by
+               `mimw.kernels.topk_selector`, then put in order by the first of these, k up to 4096. By torch's own: the order of
+               more than 4096 (torch.sort); more than half of rows of over 524288 numbers where k is over 16384, and on GPUs other
+               than sm_90 more than 2048 of rows of over 4096 (torch.topk)
     gradients  of the values
     errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
                (torch.topk takes integers and fp64)
@@ -112,23 +114,29 @@ def _selection(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> 
         return _by_sorting(x, k, largest, shape), True
     if x.stride(1) != 1:
         return lambda x: _run(x.contiguous(), k, -1, largest, sorted), False
+    if n > streaming.STREAMED and k <= streaming.MOST and n <= streaming.LONGEST:
+        return _by_radix(x, k, largest, sorted, shape, True), True
     if n > LONGEST_ROW:
         return lambda x: _in_parts(x, k, largest, sorted), False
     return _by_radix(x, k, largest, sorted, shape), True
 
 
-def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> Select:
-    """Selected by the kernel for Hopper, then put in order."""
+def _by_radix(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple, streamed: bool = False) -> Select:
+    """Selected by one of the kernels for Hopper, then put in order."""
     m, order, found, strides = x.shape[0], None, torch.int64, contiguous(shape)
     if sorted and 1 < k <= plain_topk.LONGEST:
         found = torch.int32
         order = _by_sorting(x.new_empty(m, k), k, largest, shape, x.new_empty((m, k), dtype=found))
-    grid, args, meta = radix.arguments(x, x.new_empty(m, k), x.new_empty((m, k), dtype=found), largest=largest, nan=True)
-    launch = Launch(x, radix.kernel, grid, args, meta)
+    empty = x.new_empty(m, k), x.new_empty((m, k), dtype=found)
+    if streamed:
+        kernel, (grid, args, meta) = streaming.kernel, streaming.arguments(x, None, None, *empty[::-1], largest=largest)
+    else:
+        kernel, (grid, args, meta) = radix.kernel, radix.arguments(x, *empty, largest=largest, nan=True)
+    launch = Launch(x, kernel, grid, args, meta)
 
     def select(x: Tensor) -> tuple[Tensor, Tensor]:
         values, indices = x.new_empty_strided(shape, strides), x.new_empty_strided(shape, strides, dtype=found)
-        launch(x, values, indices)
+        launch(x, *((indices, values) if streamed else (values, indices)))
         if order is not None:
             return order(values, indices)
         if sorted and k > 1:

@@ -1,0 +1,54 @@
+"""How a launch is cut up.
+
+Input: how many rows of which length, and k. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+
+    configuration(64, 524288, 2048)     Configuration(ctas=4, warps=16, chunks=4, candidates=4096)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+WIDEST = 16             # bytes that a thread loads at once
+MOST_CTAS = 16          # of one cluster
+RESIDENT = 256          # CTAs that run at a time: two a multiprocessor
+LEAST_A_CTA = 1 << 14   # numbers, below which a cluster costs more than it saves
+CANDIDATES = 4096
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How a row is spread.
+
+    ctas        CTAs that share it; 1, or a cluster of a power of two of them, 16 at most
+    warps       of each
+    chunks      loads of 16 bytes that a thread has under way
+    candidates  places in shared memory for keys that may be the k-th, at least k
+    """
+
+    ctas: int = 1
+    warps: int = 16
+    chunks: int = 4
+    candidates: int = CANDIDATES
+
+    def meta(self, k: int, in_bytes: int) -> dict:
+        """The kernel's compile-time arguments."""
+        threads, each = 32 * self.warps, WIDEST // in_bytes
+        layout = tlx.layout(((32, self.warps), (each, self.chunks)), ((each, 32 * each), (1, threads * each)))
+        mesh = tle.device_mesh({"cluster": self.ctas}) if self.ctas > 1 else None
+        return dict(mesh=mesh, layout=layout, BLOCK=threads * each * self.chunks, ROOM=power_of_two(k), CANDIDATES=self.candidates,
+                    num_warps=self.warps)
+
+
+def configuration(rows: int, n: int, k: int) -> Configuration:
+    """The configuration for rows of n numbers: few rows are shared by clusters."""
+    ctas = min(MOST_CTAS, power_of_two(max(1, RESIDENT // rows) + 1) // 2, max(1, power_of_two(n) // LEAST_A_CTA))
+    return Configuration(ctas, candidates=max(CANDIDATES, power_of_two(k)))
+
+
+def power_of_two(n: int) -> int:
+    """The next one."""
+    return 1 << max(0, (n - 1).bit_length())

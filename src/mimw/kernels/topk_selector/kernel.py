@@ -1,0 +1,232 @@
+"""Top-k selector: the places of the K largest in a window of each row, for rows of any length, by digits of 11 bits.
+
+Input: x [rows, N], and where each row's window begins and ends. Output: the places of the K largest [rows, K], in any order, -1
+behind those of a window with fewer. For example, for K = 2 and a window from 1 to 4:
+
+    x = 9 5 7 2         places 1 2
+
+A row streams through its CTAs twice, and no number of it is kept: the first time its highest digits are counted, in shared memory.
+The digit of the K-th largest is where the counts, summed from the highest digit down, reach K. The second time, numbers with
+higher digits are results, and those with this digit are candidates, whose places go into lists in shared memory. One CTA then finds
+the K-th largest among the candidates, digit by digit. Where they are more than the list has room for, the row streams through once
+more for each further digit. A cluster shares a row tile by tile.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+BINS = tl.constexpr(2048)
+HIGHEST = tl.constexpr(21)      # where the first of three digits begins; the last one has 10 bits
+
+
+@mimw.jit
+def keys_of(x, LARGEST: tl.constexpr):
+    """Unsigned numbers that are ordered as fp32 numbers are, or the other way round. NaN is larger than all numbers."""
+    bits = x.to(tl.uint32, bitcast=True)
+    key = tl.where(x != x, 0xFFFFFFFF, tl.where(bits >= 0x80000000, bits ^ 0xFFFFFFFF, bits ^ 0x80000000)).to(tl.uint32)
+    return key if LARGEST else ~key
+
+
+@mimw.jit
+def keys_at(row_ptr, column, inside, layout: tl.constexpr, LARGEST: tl.constexpr):
+    """Keys of a tile of columns, those `inside` or, for None, all of them; nothing below moves a key between threads."""
+    if inside is None:
+        x = tl.load(row_ptr + column)
+    else:
+        x = tl.load(row_ptr + column, mask=inside, other=0.0)
+    return keys_of(tlx.require_layout(x, layout).to(tl.float32), LARGEST)
+
+
+@mimw.jit
+def both(one, other):
+    """The conjunction of two masks, each of which may be None: all."""
+    if one is None:
+        return other
+    elif other is None:
+        return one
+    else:
+        return one & other
+
+
+@mimw.jit
+def count(keys, mask, table, found, FIRST: tl.constexpr):
+    """Add the digits of keys to the table: of those that begin with what is found, which of a FIRST digit is nothing."""
+    shift, known, prefix = found
+    if not FIRST:
+        mask = both(mask, (keys & known) == prefix)
+        keys = keys & ~known
+    tl.atomic_add(tle.gpu.local_ptr(table, ((keys >> shift).to(tl.int32), )), 1, mask=mask, sem="relaxed")
+
+
+@mimw.jit
+def collect(keys, column, mask, found, counters, lists, CANDIDATES: tl.constexpr):
+    """Columns of larger keys go into the first half of the list, those of candidates into the second one, while there is room."""
+    _, known, prefix = found
+    high = keys & known
+    larger = high > prefix
+    mask = both(mask, high >= prefix)
+    place = tl.atomic_add(tle.gpu.local_ptr(counters, (tl.where(larger, 0, 1), )), 1, mask=mask, sem="relaxed")
+    fits = mask & (place < CANDIDATES)
+    # An exchange, and not a store, since a store would first move the tile between threads.
+    tl.atomic_xchg(tle.gpu.local_ptr(lists, (tl.where(larger, place, CANDIDATES + place), )), column, mask=fits, sem="relaxed")
+
+
+@mimw.jit
+def next_digit(counts, found, wanted):
+    """(what is found with the digit of the wanted-th largest key, how many of its keys are wanted, how many there are)."""
+    shift, known, prefix = found
+    above, _ = tle.cumsum(counts, reverse=True)
+    digits = tl.arange(0, BINS)
+    word = (above.to(tl.int64) << 37) | (counts.to(tl.int64) << 11) | digits    # 26 bits each for the counts
+    word = tl.sum(tl.where((above < wanted) & (above + counts >= wanted), word, 0))
+    prefix = prefix | ((word & (BINS - 1)).to(tl.uint32) << shift)
+    known = (tl.full((), 0xFFFFFFFF, tl.uint32) >> shift) << shift
+    found = tl.where(shift == HIGHEST, HIGHEST - 11, 0).to(tl.uint32), known, prefix
+    return found, wanted - (word >> 37).to(tl.int32), ((word >> 11) & ((1 << 26) - 1)).to(tl.int32)
+
+
+@mimw.jit
+def summed(table, sums, mesh: tl.constexpr):
+    """The counts of all CTAs of a row."""
+    counts = tl.load(tle.gpu.local_ptr(table))
+    if mesh is None:
+        return counts
+    else:
+        SIZE: tl.constexpr = mesh.size
+        tl.store(tle.gpu.local_ptr(sums), counts)
+        tle.distributed_barrier(mesh)
+        total = tl.zeros_like(counts)
+        for cta in tl.static_range(SIZE):
+            total += tl.load(tle.gpu.local_ptr(tle.remote(sums, cta, mesh), (tl.arange(0, BINS), )))
+        tle.distributed_barrier(mesh)   # the next digit's counts overwrite these
+        return total
+
+
+@mimw.jit
+def counted(row_ptr, window, rank, table, sums, found, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
+            LARGEST: tl.constexpr, FIRST: tl.constexpr):
+    """How often each digit is there, in the whole row."""
+    SIZE: tl.constexpr = 1 if mesh is None else mesh.size
+    begin, end = window
+    tl.store(tle.gpu.local_ptr(table), tl.zeros((BINS, ), tl.int32))
+    for tile in range(begin // BLOCK + rank, tl.cdiv(end, BLOCK), SIZE):
+        column = tile * BLOCK + tl.arange(0, BLOCK)
+        if (tile * BLOCK >= begin) & (tile * BLOCK + BLOCK <= end):
+            count(keys_at(row_ptr, column, None, layout, LARGEST), None, table, found, FIRST)
+        else:
+            inside = (column >= begin) & (column < end)
+            count(keys_at(row_ptr, column, inside, layout, LARGEST), inside, table, found, FIRST)
+    return summed(table, sums, mesh)
+
+
+@mimw.jit
+def emit(row_ptr, results, to, columns, mask):
+    """Results number `to` of the row: where they are and, if that is wanted, what."""
+    indices, values, out = results
+    to = out + to
+    tl.store(indices + to, columns, mask=mask)
+    if values is not None:
+        tl.store(values + to, tl.load(row_ptr + columns, mask=mask), mask=mask)
+
+
+@mimw.jit
+def choose(row_ptr, results, table, counters, columns, candidates, found, wanted, start, CANDIDATES: tl.constexpr,
+           LARGEST: tl.constexpr):
+    """The `wanted` largest of the first `candidates` of a list of columns become results from number `start` on."""
+    number = tl.arange(0, CANDIDATES)
+    there = number < candidates
+    column = tl.load(columns, mask=there, other=0)
+    keys = keys_of(tl.load(row_ptr + column, mask=there, other=0.0).to(tl.float32), LARGEST)
+    left, rest = candidates, wanted
+    while (left > rest) & (found[1] != 0xFFFFFFFF):
+        tl.store(tle.gpu.local_ptr(table), tl.zeros((BINS, ), tl.int32))
+        count(keys, there, table, found, False)
+        found, rest, left = next_digit(tl.load(tle.gpu.local_ptr(table)), found, rest)
+    # Now `rest` of the `left` keys that begin with what is found are wanted: all, or any of equal ones.
+    _, known, prefix = found
+    high = keys & known
+    tl.store(tle.gpu.local_ptr(counters), tl.zeros((2, ), tl.int32))
+    larger = high > prefix
+    taken = there & (high >= prefix)
+    place = tl.atomic_add(tle.gpu.local_ptr(counters, (tl.where(larger, 0, 1), )), 1, mask=taken, sem="relaxed")
+    taken = taken & (larger | (place < rest))
+    emit(row_ptr, results, start + tl.where(larger, place, wanted - rest + place), column, taken)
+
+
+@mimw.jit
+def topk_selector(x, starts, ends, indices, values, N, K, stride, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
+                  ROOM: tl.constexpr, CANDIDATES: tl.constexpr, LARGEST: tl.constexpr = True):
+    """indices[row] = where the K largest (or smallest) of x[row, starts[row]:ends[row]] are, in any order, then -1.
+
+    args:      starts, ends   int32; None for whole rows
+               values         (rows, K) of x's type: what is there; None where nobody asks
+               BLOCK          numbers at a time, in `layout`
+               ROOM           K or more; CANDIDATES ROOM or more: places in shared memory for results, and as many for candidates
+    """
+    SIZE: tl.constexpr = 1 if mesh is None else mesh.size
+    rank, row = 0, tl.program_id(0)
+    if mesh is not None:
+        rank, row = tle.shard_id(mesh, "cluster"), tl.program_id(0) // SIZE
+    begin, end = 0, N
+    if starts is not None:
+        begin = tl.minimum(tl.maximum(tl.load(starts + row), 0), N)
+        end = tl.minimum(tl.maximum(tl.load(ends + row), begin), N)
+    window = begin, end
+    x += row.to(tl.int64) * stride
+    results = indices, values, row.to(tl.int64) * K
+    number = tl.arange(0, ROOM)
+    table, counters = tle.gpu.alloc([BINS], tl.int32), tle.gpu.alloc([2], tl.int32)
+    lists = tle.gpu.alloc([2 * CANDIDATES], tl.int32, init_value=tl.zeros((2 * CANDIDATES, ), tl.int32))
+    sums = None if mesh is None else tle.gpu.alloc([BINS], tl.int32)
+    merged = None if mesh is None else tle.gpu.alloc([CANDIDATES], tl.int32)
+    totals = None if mesh is None else tle.gpu.alloc([SIZE], tl.int32)
+    if end - begin <= K:
+        if rank == 0:
+            emit(x, results, number, begin + number, number < end - begin)
+            tl.store(indices + results[2] + number, -1, mask=(number >= end - begin) & (number < K))
+    else:
+        found = tl.full((), HIGHEST, tl.uint32), tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
+        wanted, left = K, end - begin
+        if left > CANDIDATES:
+            counts = counted(x, window, rank, table, sums, found, mesh, layout, BLOCK, LARGEST, True)
+            found, wanted, left = next_digit(counts, found, wanted)
+        while (left > CANDIDATES) & (found[1] != 0xFFFFFFFF):
+            counts = counted(x, window, rank, table, sums, found, mesh, layout, BLOCK, LARGEST, False)
+            found, wanted, left = next_digit(counts, found, wanted)
+
+        tl.store(tle.gpu.local_ptr(counters), tl.zeros((2, ), tl.int32))
+        for tile in range(begin // BLOCK + rank, tl.cdiv(end, BLOCK), SIZE):
+            column = tile * BLOCK + tl.arange(0, BLOCK)
+            if (tile * BLOCK >= begin) & (tile * BLOCK + BLOCK <= end):
+                collect(keys_at(x, column, None, layout, LARGEST), column, None, found, counters, lists, CANDIDATES)
+            else:
+                inside = (column >= begin) & (column < end)
+                collect(keys_at(x, column, inside, layout, LARGEST), column, inside, found, counters, lists, CANDIDATES)
+        larger = tl.load(tle.gpu.local_ptr(counters, [0]))
+        candidates = tl.minimum(tl.load(tle.gpu.local_ptr(counters, [1])), CANDIDATES)
+        before, all_candidates = 0, candidates
+        entry = tl.arange(0, CANDIDATES)
+        if mesh is not None:
+            for cta in tl.static_range(SIZE):
+                tl.store(tle.gpu.local_ptr(tle.remote(totals, cta, mesh), [rank]), larger | (candidates << 16))
+            tle.distributed_barrier(mesh)
+            ranks, words = tl.arange(0, SIZE), tl.load(tle.gpu.local_ptr(totals))
+            before = tl.sum(tl.where(ranks < rank, words & 0xFFFF, 0))
+            earlier = tl.sum(tl.where(ranks < rank, words >> 16, 0))
+            all_candidates = tl.minimum(tl.sum(words >> 16), CANDIDATES)
+            fits = (entry < candidates) & (earlier + entry < CANDIDATES)
+            column = tl.load(tle.gpu.local_ptr(lists, (CANDIDATES + entry, )), mask=fits, other=0)
+            to = tl.where(fits, earlier + entry, 0)
+            tl.store(tle.gpu.local_ptr(tle.remote(merged, 0, mesh), (to, )), column, mask=fits)
+            tle.distributed_barrier(mesh)
+        mine = number < larger
+        emit(x, results, before + number, tl.load(tle.gpu.local_ptr(lists, (number, )), mask=mine, other=0), mine)
+        if rank == 0:
+            if mesh is None:
+                columns = tle.gpu.local_ptr(lists, (CANDIDATES + entry, ))
+            else:
+                columns = tle.gpu.local_ptr(merged, (entry, ))
+            choose(x, results, table, counters, columns, all_candidates, found, wanted, K - wanted, CANDIDATES, LARGEST)

@@ -1,0 +1,97 @@
+"""`mimw.ops.topk_selector`: the places of the k largest in a window of each row (the indexer of DeepSeek's sparse attention).
+
+Input: a matrix of scores, and where each row's window begins and ends. Output: int32 places, in any order:
+
+    places = topk_selector(scores, 2048, starts, ends)      -1 behind those of a window with fewer than 2048
+    places = topk_selector(scores, 2048)                    of whole rows
+    torch.ops.mimw.topk_selector(scores, starts, ends, 2048)        the operator itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import topk_selector as library
+from mimw.kernels.topk_selector.configs import CANDIDATES, Configuration, power_of_two
+
+from .launching import Launch, is_hopper
+from .operator import Operator
+from .plans import Plans, look
+
+TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+def topk_selector(x: Tensor, k: int, starts: Tensor | None = None, ends: Tensor | None = None) -> Tensor:
+    """Where the k largest of x[row, starts[row]:ends[row]] are, in any order; of equal ones any.
+
+    args:      x       (rows, length): fp32, bf16, fp16 or fp64, which is rounded to fp32; any strides. NaN is the largest
+               k       0 to 16384, also more than the length
+               starts, ends   (rows), int32 or int64, cut to 0 and the length; by default whole rows
+    returns:   int32 (rows, k): columns of x, then -1 where a window has fewer than k
+    computed:  by `mimw.kernels.topk_selector`, on sm_90 few long rows by clusters
+    errors:    RuntimeError where shapes or devices do not fit, or k is out of range; NotImplementedError for other types
+    """
+    return TOPK_SELECTOR(x, starts, ends, k)
+
+
+def _fake(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Tensor:
+    if x.dim() != 2:
+        raise RuntimeError(f"topk_selector: x has {x.dim()} dimensions; it must be (rows, length)")
+    if x.dtype not in TYPES:
+        raise NotImplementedError(f"topk_selector: x is {x.dtype}; it may be {', '.join(map(str, TYPES))}")
+    if (starts is None) != (ends is None):
+        raise RuntimeError("topk_selector: give both starts and ends, or neither")
+    for name, window in (("starts", starts), ("ends", ends)):
+        if window is None:
+            continue
+        if window.dtype not in (torch.int32, torch.int64):
+            raise NotImplementedError(f"topk_selector: {name} is {window.dtype}; it must be torch.int32 or torch.int64")
+        if window.device != x.device:
+            raise RuntimeError(f"topk_selector: x is on {x.device} and {name} on {window.device}; both must be on one device")
+        fits = window.dim() == 1 and window.shape[0] == x.shape[0]
+        torch._check(bool(fits), lambda name=name, window=window: f"topk_selector: {name} is {tuple(window.shape)}; for "
+                     f"{x.shape[0]} rows it must be one number a row")
+    if not 0 <= k <= library.MOST:
+        raise RuntimeError(f"topk_selector: k is {k}; it may be 0 to {library.MOST}")
+    return x.new_empty((x.shape[0], k), dtype=torch.int32)
+
+
+def _run(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Tensor:
+    key = look(x), starts is not None and look(starts), ends is not None and look(ends), k
+    return (_PLANS[key] or _PLANS.made(key, x, starts, ends, k))(x, starts, ends)
+
+
+def _plan(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Callable[..., Tensor]:
+    found = _fake(x, starts, ends, k)
+    if found.numel() == 0 or x.shape[1] == 0:
+        return lambda x, *_: x.new_full((x.shape[0], k), -1, dtype=torch.int32)
+    rows, *windows = _ready(x, starts, ends)
+    chosen = None if is_hopper(x) else Configuration(candidates=max(CANDIDATES, power_of_two(k)))
+    try:
+        grid, args, meta = library.arguments(rows, *windows, found, None, chosen)
+    except ValueError as error:
+        raise RuntimeError(f"topk_selector: {error}") from error
+    launch, shape = Launch(x, library.kernel, grid, args, meta), tuple(found.shape)
+
+    def plan(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> Tensor:
+        rows, *windows = _ready(x, starts, ends)
+        found = x.new_empty(shape, dtype=torch.int32)
+        launch(rows, *(one for one in windows if one is not None), found)
+        return found
+
+    return plan
+
+
+def _ready(x: Tensor, starts: Tensor | None, ends: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Rows side by side, of a type that the kernel takes; int32 windows."""
+    x = x.float() if x.dtype is torch.float64 else x
+    x = x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
+    return x, *(one if one is None else one.to(torch.int32).contiguous() for one in (starts, ends))
+
+
+_PLANS = Plans(_plan)
+
+TOPK_SELECTOR = Operator("topk_selector(Tensor x, Tensor? starts, Tensor? ends, int k) -> Tensor", _run, _fake)
