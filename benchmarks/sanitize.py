@@ -5,9 +5,9 @@
 
 The launches are those of mutation_kernels.py, which orchestrate warps, and calls of mimw.ops that take the plain and direct forms.
 Each is compiled first without the sanitizer; then `--groups` processes for each tool run their share of the launches. Torch gives
-each tensor memory of its own, so memcheck sees what lies behind it. A table goes to the screen, one JSON object for each
-kernel and tool to `--results`. The exit status is 1 if memcheck or synccheck found anything: racecheck accuses kernels that meet on mbarriers, so
-each of its findings is for somebody to read (NOTES.md, "compute-sanitizer").
+each tensor memory of its own, so memcheck sees what lies behind it. A table goes to the screen, one JSON object for each kernel and
+tool to `--results`. The exit status is 1 if memcheck or synccheck found anything: racecheck accuses kernels that meet on mbarriers,
+so each of its findings is for somebody to read (NOTES.md, "compute-sanitizer").
 """
 
 from __future__ import annotations
