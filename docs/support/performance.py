@@ -1,0 +1,184 @@
+"""docs/performance.md: every table of benchmarks/results, with ratios, ceilings and curves.
+
+    python docs/support/performance.py              write the page and its pictures, docs/performance/*.svg
+    python docs/support/performance.py --check      1 if a file is stale
+
+Input: the rows that the benchmarks kept (performance_rows.py says which count), what each section is (performance_sections.py).
+Output: the page. Needs nothing but Python.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from math import prod
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from docs.support.chart import line_chart
+from docs.support.performance_rows import Row, newest
+from docs.support.performance_sections import SECTIONS, Section
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+MACS = {"bf16": "macs_16", "fp8": "macs_8"}
+
+
+def limits() -> tuple[dict[str, float], float]:
+    """(operations a second by type, bytes a second) of the chip that the rows are of, as the cost model has them."""
+    chip = tomllib.loads((ROOT / "src" / "mimw" / "costs" / "sm_90a.toml").read_text())
+    cycles = chip["chip"]["sms"][0] * chip["chip"]["boost_mhz"][0] * 1e6 * chip["power"]["tensor_share"][0]
+    return {kind: 2 * chip["tensor"][macs][0] * cycles for kind, macs in MACS.items()}, chip["memory"]["dram_gb_per_s"][0] * 1e9
+
+
+def ceiling(section: Section, row: Row) -> float:
+    """Microseconds that the chip needs at least."""
+    operations, memory = limits()
+    done, moved = section.work(row)
+    return max(done / operations["fp8" if "fp8" in row.name else section.kind], moved / memory) * 1e6
+
+
+def rate(section: Section, row: Row, microseconds: float) -> float:
+    """TFLOP/s or GB/s."""
+    done, moved = section.work(row)
+    return done / microseconds / 1e6 if section.unit == "TFLOP/s" else moved / microseconds / 1e3
+
+
+def mean(ratios: list[float]) -> float:
+    return prod(ratios)**(1 / len(ratios))
+
+
+def goal_of(section: Section, rows: list[Row]) -> str:
+    """The goal, where we stand, and by how much it is missed. A row counts against its best baseline, each form of an operator."""
+    best: dict[tuple, float] = {}
+    for row in rows:
+        found = [ratio for name in section.against if (ratio := row.ratio(name)) is not None]
+        if found:
+            best[row.name, *row.shape.items()] = min(found)
+    if not best:
+        return "None of these rows has the baselines of the goal."
+    ratio, lowest = mean(list(best.values())), min(best, key=best.get)
+    verdict = "met" if ratio >= section.goal else f"missed by {section.goal - ratio:.3f}"
+    return (f"Goal: {section.goal:g} x the best of {', '.join(section.against)}, geometric mean of all rows. It is "
+            f"{ratio:.3f}: {verdict}. "
+            f"Lowest: {best[lowest]:.3f} ({lowest[0]}).")
+
+
+def said(shape: dict[str, int]) -> str:
+    """Rows before columns before what is summed over, as everybody has them."""
+    order = "BGMNK"
+    known = sorted(shape, key=lambda name: order.find(name) if name in order else len(order))
+    return ", ".join(f"{name} {shape[name]}" for name in known)
+
+
+def number(value: float) -> str:
+    """Three digits or more, no fraction of large ones."""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def table(rows: list[Row], section: Section | None) -> list[str]:
+    baselines = sorted({name for row in rows for name in row.baselines})
+    rates = [section.unit, "of the ceiling"] if section else []
+    head = ["what", "shape", "us", *rates, *(f"{name} / ours" for name in baselines), "error", "tried", "date"]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for row in rows:
+        cells = [row.name, said(row.shape), number(row.microseconds)]
+        if section:
+            cells += [f"{rate(section, row, row.microseconds):.0f}", f"{ceiling(section, row) / row.microseconds:.2f}"]
+        cells += ["-" if (ratio := row.ratio(name)) is None else f"{ratio:.3f}" for name in baselines]
+        lines.append(f"| {' | '.join([*cells, f'{row.error:.1e}', str(row.tried), row.date])} |")
+    return lines
+
+
+def measured_on(rows: list[Row]) -> str:
+    """Chips and versions of some rows, in a sentence."""
+    return "; ".join(sorted({f"{row.chip}, {row.versions or 'versions not kept'}" for row in rows}))
+
+
+def chart(section: Section, rows: list[Row], title: str) -> str:
+    """Rates of ours and of the baselines, over the rows in their order."""
+    names = [name for name in dict.fromkeys(name for row in rows for name in row.baselines) if name != "plain"]
+    series = {"mimw": [rate(section, row, row.microseconds) for row in rows]}
+    for name in sorted(names):
+        series[name] = [rate(section, row, row.baselines[name]) if name in row.baselines else None for row in rows]
+    return line_chart(title, section.unit, [place(row, rows) for row in rows], series)
+
+
+def place(row: Row, rows: list[Row]) -> str:
+    """What tells a row from its neighbours: its id at the end of its name, or the extents in which rows differ."""
+    if len({one.name for one in rows}) == len(rows):
+        return row.name.rsplit("-", 1)[-1]
+    differing = [name for name in row.shape if len({one.shape.get(name) for one in rows}) > 1]
+    return " x ".join(str(row.shape[name]) for name in differing)
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """Names and then shapes, both counted upward as numbers are."""
+    return sorted(rows, key=lambda row: (row.name, tuple(row.shape.values())))
+
+
+def alike(rows: list[Row]) -> list[Row]:
+    """Those with the shape of most, one extent aside: points of one curve."""
+    kept = [name for name in ("dim", "batch", "heads", "kv_heads", "experts") if all(name in row.shape for row in rows)]
+    kinds: dict[tuple, list[Row]] = {}
+    for row in rows:
+        kinds.setdefault(tuple(row.shape[name] for name in kept), []).append(row)
+    return max(kinds.values(), key=len)
+
+
+def page() -> dict[str, str]:
+    """File under docs/ -> its text."""
+    files, (operations, memory) = newest(ROOT / "benchmarks" / "results"), limits()
+    pictures, taken = {}, set()
+    lines = [
+        "# Performance", "",
+        "Made by `python docs/support/performance.py` from benchmarks/results/*.jsonl, where the benchmarks keep what they "
+        "measured. A "
+        "row is the newest run of its shape; where that run tried several configurations (`tried`), the fastest. Ratios are "
+        "times of "
+        "one run, ours and the baseline in turn with a cold L2: above 1 we are faster. Only ratios within a row may be "
+        "compared: the "
+        "GPU is limited by its power, and clocks drift by several percent from run to run.", "",
+        f"The ceiling is the longer of two times: bytes over {memory / 1e9:.0f} GB/s, and operations over what the tensor "
+        f"cores sustain "
+        f"at 700 W with normal numbers, {operations['bf16'] / 1e12:.0f} TFLOP/s (bf16, fp16) and "
+        f"{operations['fp8'] / 1e12:.0f} (fp8). "
+        "Bytes are the least there are: each operand and each result once. What was tried, with predictions and failures, is in "
+        "benchmarks/NOTES.md; what the words cost, in TIMING.md.", ""]
+    for section in SECTIONS:
+        rows = in_order([row for file in section.files for row in files.get(file, []) if row.name.startswith(section.starts)])
+        taken.update(section.files)
+        if not rows:
+            continue
+        lines += [f"## {section.title}", "", f"`{section.command}`; {measured_on(rows)}.", "", *table(rows, section), ""]
+        for name, starts in section.curves:
+            points = alike([row for row in rows if row.name.startswith(starts)] or rows)
+            if len(points) > 1:
+                pictures[f"performance/{name}.svg"] = chart(section, points, f"{section.title}: {starts}")
+                lines += [f"![{name}](performance/{name}.svg)", ""]
+        lines += [f"**Ceiling.** {section.bound} {goal_of(section, rows)}", ""]
+    for name, rows in files.items():
+        if name not in taken:
+            lines += [f"## {name}", "", f"{measured_on(rows)}.", "", *table(in_order(rows), None), ""]
+    return {"performance.md": "\n".join(lines)} | pictures
+
+
+def main(arguments: list[str]) -> int:
+    made, stale = page(), []
+    for name, text in made.items():
+        file = DOCS / name
+        if arguments == ["--check"]:
+            stale += [name] if not file.exists() or file.read_text() != text else []
+            continue
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    stale += [f"performance/{file.name}" for file in (DOCS / "performance").glob("*.svg") if f"performance/{file.name}" not in made]
+    if stale:
+        print(f"stale: {', '.join(stale)}. Run python docs/support/performance.py, and remove pictures that it does not make")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""The rows of docs/performance.md: of every shape that a benchmark measured, the newest.
+
+Input: benchmarks/results/*.jsonl. Output: `Row`s. For example:
+
+    rows = newest(Path("benchmarks/results"))           {"gemm-bf16": [Row("gemm-bf16-GH1", ...), ...], ...}
+
+Of one name and shape the newest date counts, and of that date the last rows that stand together in the file. Where these are
+several, a search tried as many configurations, and the fastest is what it found.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured shape; `tried` configurations, of which this is the fastest."""
+
+    name: str
+    shape: dict[str, int]
+    microseconds: float
+    baselines: dict[str, float]
+    error: float
+    chip: str
+    versions: str
+    date: str
+    tried: int
+
+    def ratio(self, baseline: str) -> float | None:
+        """How many times faster than a baseline of the same run."""
+        return self.baselines[baseline] / self.microseconds if baseline in self.baselines else None
+
+
+def newest(folder: Path) -> dict[str, list[Row]]:
+    """File -> its rows, in the order in which the shapes came first."""
+    return {file.stem: rows for file in sorted(folder.glob("*.jsonl")) if (rows := newest_of(file.read_text()))}
+
+
+def newest_of(text: str) -> list[Row]:
+    """Of the lines of one file; lines that are no row of times beside baselines are passed over."""
+    found: dict[tuple, Row] = {}
+    given = [row for row in map(json.loads, text.splitlines()) if is_timed(row)]
+    for key, together in groupby(given, key=key_of):
+        *shape, date = key
+        rows = list(together)
+        if tuple(shape) not in found or date >= found[tuple(shape)].date:
+            found[tuple(shape)] = row_of(min(rows, key=lambda row: row["microseconds"]), len(rows))
+    return list(found.values())
+
+
+def is_timed(row: dict) -> bool:
+    return isinstance(row.get("microseconds"), float) and all(isinstance(row.get(name), dict) for name in ("shape", "baselines"))
+
+
+def key_of(row: dict) -> tuple:
+    return row["name"], tuple(row["shape"].items()), row["date"]
+
+
+def row_of(row: dict, tried: int) -> Row:
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(row.get("versions", {}).items()))
+    facts = (row[name] for name in ("name", "shape", "microseconds", "baselines", "error", "chip"))
+    return Row(*facts, versions, row["date"], tried)

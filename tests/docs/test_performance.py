@@ -1,0 +1,59 @@
+"""docs/performance.md and its pictures are what the rows say; which rows count; the charts are SVG."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from docs.support import performance
+from docs.support.chart import line_chart
+from docs.support.performance_rows import newest_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def made():
+    return performance.page()
+
+
+def test_the_page_is_what_the_rows_say(made):
+    """Else: python docs/support/performance.py"""
+    stale = [name for name, text in made.items() if (DOCS / name).read_text() != text]
+    pictures = {f"performance/{file.name}" for file in (DOCS / "performance").iterdir()}
+    assert stale == [] and pictures | {"performance.md"} == set(made)
+
+
+def test_every_file_of_timed_rows_has_a_table(made):
+    files = performance.newest(performance.ROOT / "benchmarks" / "results")
+    assert len(files) > 10 and all(f"| {rows[0].name} |" in made["performance.md"] for rows in files.values())
+
+
+def line(name="gemm-bf16-GH1", us=10.0, date="2026-01-02", k=64, **baselines):
+    return json.dumps({"name": name, "shape": {"M": 1, "N": 2, "K": k}, "microseconds": us,
+                       "baselines": baselines or {"cuBLAS": 20.0}, "error": 0.0, "chip": "a chip", "date": date})
+
+
+def test_the_newest_row_of_a_shape_counts():
+    """Rows of a search stand together: the fastest of them; those of an earlier date, or of an earlier run, do not count."""
+    text = "\n".join([line(us=1.0, date="2026-01-01"), line(us=2.0), line(us=7.0, k=128), line(us=9.0), line(us=8.0), line(us=8.5),
+                      '{"name": "other", "gb_per_s": 1}'])
+    one, other = newest_of(text)
+    assert (one.microseconds, one.tried, one.date) == (8.0, 3, "2026-01-02") and other.shape["K"] == 128 and other.tried == 1
+
+
+def test_goals_and_ceilings_are_sums():
+    gemm = performance.SECTIONS[0]
+    rows = newest_of("\n".join([line("gemm-bf16-GH1", 10.0, cuBLAS=11.0), line("gemm-bf16-GH2", 10.0, k=32, cuBLAS=9.0)]))
+    assert "It is 0.995: missed by 0.055. Lowest: 0.900 (gemm-bf16-GH2)" in performance.goal_of(gemm, rows)
+    operations, memory = performance.limits()
+    assert performance.ceiling(gemm, rows[0]) == pytest.approx(1e6 * (2 * (64 + 128) + 4) / memory)
+    assert operations["fp8"] == pytest.approx(2 * operations["bf16"], rel=1e-3)
+
+
+def test_a_chart_is_svg_with_gaps():
+    text = line_chart("a < b", "TFLOP/s", ["1", "2", "3", "4"], {"mimw": [1, 2, None, 4], "x": [5.0, 5, 5, 5]})
+    tree = ElementTree.fromstring(text)
+    tags = [element.tag.rpartition("}")[2] for element in tree]
+    assert tags.count("polyline") == 2 and tags.count("circle") == 7 and "a < b" in [element.text for element in tree]
