@@ -1,0 +1,76 @@
+"""The gradients of attention for any strides, head dims and lengths, on any GPU, in bf16, fp16 and fp32, with a window, soft cap,
+sinks and ALiBi; of batches, or of sequences packed one behind the other.
+
+Input: q, k, v and the gradient of o, and for each query the logarithm of its denominator, `lse`, and `delta`. Output: the
+gradients of q, k and v. For example:
+
+    launches(q, k, v, do, lse, delta, dq, dk, dv)                               two launches: each (kernel, grid, args, meta)
+    launches(q, k, v, do, lse, delta, dq, dk, dv, packed=(cu_q, cu_k, 500, 500))    of packed sequences, q (total, heads, dim)
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from ..attention.changes import bounds, check_changes, slopes_step
+from ..checks import of_rank, one_of, strides
+from .configs import meta as compile_time
+from .kernel import key_gradients, query_gradients
+
+__all__ = ["key_gradients", "launches", "query_gradients"]
+
+TYPES = ("bfloat16", "float16", "float32")
+
+
+def launches(q, k, v, do, lse, delta, dq, dk, dv, causal: bool = False, scale: float | None = None, exact: bool = False, *,
+             packed: tuple | None = None, window: tuple[int | None, int | None] = (None, None), softcap: float | None = None,
+             slopes=None) -> list[tuple]:
+    """The two launches that compute dq, and dk and dv; each a (kernel, grid, args, meta).
+
+    args:      q, do, dq  (batch, heads, seq_q, dim), of do value_dim, of one type of bf16, fp16 and fp32, any strides
+               k, v, dk, dv   (batch, kv_heads, seq_k, dim), of v and dv value_dim; kv_heads divides heads
+               lse        (batch, heads, seq_q) fp32, contiguous: what the forward gave, with the sinks
+               delta      like lse: of each query the sum of o do, less the gradient of lse where it has one
+               causal, scale, exact, window, softcap, slopes    as `mimw.kernels.plain_attention.arguments` had them
+               packed     (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k): then arrays are (total, heads, dim), and lse and
+                          delta (heads, total_q), as `mimw.kernels.plain_attention.packed_arguments` has them
+    returns:   the launches. Rows of results that are in no sequence stay as they are; the bits are the same in every run
+    errors:    ValueError where shapes or types do not fit, with the numbers
+    """
+    rank = 4 if packed is None else 3
+    of_rank(rank, dq=dq, dk=dk, dv=dv)
+    one_of(TYPES, q=q)
+    one_of((str(q.dtype).removeprefix("torch."), ), k=k, v=v, do=do, dq=dq, dk=dk, dv=dv)
+    one_of(("float32", ), lse=lse, delta=delta)
+    # All as (batch or 1, heads, length, dim): packed sequences are one batch, and the kernel adds where a sequence begins.
+    four = [x if packed is None else x[None].swapaxes(1, 2) for x in (q, k, v, do, dq, dk, dv)]
+    (batch, heads, seq_q, dim), (_, kv_heads, seq_k, _), value_dim = four[0].shape, four[1].shape, v.shape[-1]
+    rows = tuple(four[0].shape[:3])[rank == 3:]
+    expected = [(batch, heads, seq_q, dim), (batch, kv_heads, seq_k, dim), (batch, kv_heads, seq_k, value_dim),
+                (batch, heads, seq_q, value_dim)]
+    if ([tuple(x.shape) for x in four] != [*expected, *expected[:3]] or heads % kv_heads or tuple(lse.shape) != rows
+            or tuple(delta.shape) != rows):
+        given = dict(q=q, k=k, v=v, do=do, dq=dq, dk=dk, dv=dv, lse=lse, delta=delta)
+        raise ValueError(f"{', '.join(f'{name} is {tuple(x.shape)}' for name, x in given.items())}; k and v must fit q, gradients "
+                         f"what they are of, lse and delta must be {rows}, and kv heads divide heads")
+    left, right = bounds(window)
+    steps = [[*strides(x)] for x in four]
+    cu_q = cu_k = None
+    row_b, row_h = heads * seq_q, seq_q
+    if packed is not None:
+        cu_q, cu_k, seq_q, seq_k = packed
+        one_of(("int32", ), cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+        batch, row_b = cu_q.shape[0] - 1, 0
+        for one in steps:
+            one[0] = 0
+    check_changes(batch, heads, softcap, None, slopes)
+    meta = compile_time(seq_q, seq_k, dim, value_dim, q.dtype.itemsize) | dict(CAUSAL=causal, EXACT=exact and q.dtype.itemsize == 4)
+    scale = 1 / sqrt(dim) if scale is None else float(scale)
+    more = (left, right, softcap, slopes, slopes_step(slopes), cu_q, cu_k, row_b, row_h, scale, heads, heads // kv_heads, seq_q,
+            seq_k)
+    of_q, of_k, of_v, of_do, of_dq, of_dk, of_dv = steps
+    inputs = *of_q, *of_k, *of_v, *of_do
+    return [(query_gradients, (-(-seq_q // meta["BM"]), batch * heads),
+             (q, k, v, do, dq, lse, delta, *more, *inputs, *of_dq), meta),
+            (key_gradients, (-(-seq_k // meta["BN"]), batch * kv_heads),
+             (q, k, v, do, dk, dv, lse, delta, *more, *inputs, *of_dk, *of_dv), meta)]

@@ -1,0 +1,233 @@
+"""`mimw.ops.attention_varlen`: attention on sequences packed one behind the other, whose lengths only the device knows.
+
+Input: queries, keys and values of all sequences, and where these begin. Output: o = softmax(scale q k^T) v in each sequence, and
+if asked for the logarithms of the denominators:
+
+    o = attention_varlen(q, k, v, cu_seqlens, cu_seqlens, 500, 500, causal=True)        q (total, heads, dim), cu_seqlens int32
+    o, lse = attention_varlen(q, k, v, cu_q, cu_k, 1, 900, return_lse=True)             lse (heads, total)
+    torch.ops.mimw.attention_varlen(q, k, v, cu_q, cu_k, None, None, 500, 500, True)    the operator itself: (o, lse)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+
+import torch
+from torch import Tensor
+
+from mimw.kernels import attention_varlen as hopper
+from mimw.kernels import plain_attention
+from mimw.kernels.attention.configs import HEAD_DIMS, value_dim
+
+from .attention_varlen_backward import ATTENTION_VARLEN_BACKWARD, rounded
+from .launching import Launch, is_exact, is_hopper, programs, zeros
+from .operator import LOWER, Operator
+from .plans import Plans, look
+
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+WORTH_A_COPY = 1 << 34  # products from which copying q, k and v for TMA costs less than the plain kernel's slower products
+
+
+def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int,
+                     max_seqlen_k: int, *, causal: bool = False, scale: float | None = None,
+                     window: tuple[int | None, int | None] = (None, None), softcap: float | None = None,
+                     sinks: Tensor | None = None, alibi_slopes: Tensor | None = None,
+                     return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """softmax(scale q k^T) v in each of the packed sequences, with fp32 scores and sums; the host waits for nothing.
+
+    args:      q           (total_q, heads, dim): bf16, fp16 or fp32, any strides
+               k, v        (total_k, kv_heads, dim) and (total_k, kv_heads, value_dim) of q's type, any strides; kv_heads divides
+                           heads, and head h reads kv head h * kv_heads // heads
+               cu_seqlens_q, cu_seqlens_k   (sequences + 1) int32, ascending from 0 on: sequence s has the rows from cu_seqlens[s]
+                           up to cu_seqlens[s + 1], of queries and of keys, and may have none of either. Their values are not
+                           checked: that would wait for the device
+               max_seqlen_q, max_seqlen_k   no sequence is longer: queries behind max_seqlen_q may stay uncomputed
+               causal      query i of a sequence sees its keys up to i + length_k - length_q, so that the last query sees all
+               scale       of the scores, by default 1 / sqrt(dim)
+               window, softcap, sinks   as `mimw.ops.attention` has them, in each sequence
+               alibi_slopes   (heads) or (sequences, heads)
+               return_lse  also the natural logarithms of the softmax's denominators
+    returns:   o, (total_q, heads, value_dim) of q's type, contiguous; with lse, fp32 (heads, total_q). A query that sees no key
+               gets o = 0 and lse = -inf, or the head's sink. Rows in no sequence, behind cu_seqlens_q[-1], are not written: they
+               hold anything. The bits are the same in every run
+    computed:  on sm_90 in one launch of `mimw.kernels.attention_varlen` for bf16 and fp16, where heads are as wide as it takes and
+               TMA can read them or copies are worth making; else by `mimw.kernels.plain_attention`
+    gradients  of q, k, v and sinks, from those of o and lse, by `mimw.kernels.plain_attention_backward`: plain Triton, the same
+               bits in every run, 0 for rows in no sequence; none of alibi_slopes; no second derivative
+    errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
+    """
+    left, right = window
+    o, lse = ATTENTION_VARLEN(q, k, v, cu_seqlens_q, cu_seqlens_k, sinks, alibi_slopes, max_seqlen_q, max_seqlen_k, causal, scale,
+                              left, right, softcap)
+    return (o, lse) if return_lse else o
+
+
+def _checked(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None, max_q: int,
+             max_k: int, left: int | None, right: int | None, softcap: float | None) -> None:
+    tensors = dict(q=q, k=k, v=v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, sinks=sinks, alibi_slopes=slopes)
+    for name, x in tensors.items():
+        if x is not None and x.device != q.device:
+            raise RuntimeError(f"attention_varlen: q is on {q.device} and {name} on {x.device}; all must be on one device")
+    ranks = q.dim(), k.dim(), v.dim(), cu_q.dim(), cu_k.dim()
+    if ranks != (3, 3, 3, 1, 1):
+        raise RuntimeError(f"attention_varlen: q, k, v, cu_seqlens_q and cu_seqlens_k have {ranks} dimensions; they must have "
+                           "3 (rows of all sequences, heads, dim) and 1")
+    if not q.dtype == k.dtype == v.dtype:
+        raise RuntimeError(f"attention_varlen: q is {q.dtype}, k {k.dtype} and v {v.dtype}; all must be of one type")
+    if q.dtype not in TYPES or any(x is not None and x.dtype not in TYPES for x in (sinks, slopes)):
+        raise NotImplementedError(f"attention_varlen: q, k, v, sinks and slopes may be {', '.join(map(str, TYPES))}; q is {q.dtype}")
+    if cu_q.dtype is not torch.int32 or cu_k.dtype is not torch.int32:
+        raise NotImplementedError(f"attention_varlen: cu_seqlens_q is {cu_q.dtype} and cu_seqlens_k {cu_k.dtype}; both must be "
+                                  "torch.int32")
+    torch._check(q.shape[2] > 0 and v.shape[2] > 0,
+                 lambda: f"attention_varlen: q is {_by(q)} and v {_by(v)}; heads of width 0 have no scores")
+    torch._check(q.shape[2] == k.shape[2] and k.shape[:2] == v.shape[:2],
+                 lambda: f"attention_varlen: q is {_by(q)}, k {_by(k)} and v {_by(v)}; q and k must have one head dim, k and v one "
+                 "length and as many heads")
+    heads, kv_heads = q.shape[1], k.shape[1]
+    torch._check(heads == kv_heads or kv_heads > 0 and heads % kv_heads == 0,
+                 lambda: f"attention_varlen: q has {heads} heads, k and v {kv_heads}, which must divide them")
+    torch._check(cu_q.shape == cu_k.shape and cu_q.shape[0] > 0,
+                 lambda: f"attention_varlen: cu_seqlens_q has {cu_q.shape[0]} elements and cu_seqlens_k {cu_k.shape[0]}; both must "
+                 "have one more than there are sequences")
+    if max_q < 0 or max_k < 0:
+        raise RuntimeError(f"attention_varlen: max_seqlen_q is {max_q} and max_seqlen_k {max_k}; lengths are 0 or more")
+    for name, bound in (("left", left), ("right", right)):
+        if bound is not None and bound < 0:
+            raise RuntimeError(f"attention_varlen: the {name} bound of the window is {bound}; it must be 0 or more keys, or None "
+                               "for no bound")
+    if softcap is not None and not softcap > 0:
+        raise RuntimeError(f"attention_varlen: softcap is {softcap}; it must be more than 0, or None for none")
+    for name, x, shapes in (("sinks", sinks, [(heads, )]), ("alibi_slopes", slopes, [(heads, ), (cu_q.shape[0] - 1, heads)])):
+        if x is not None:
+            torch._check(any(tuple(x.shape) == shape for shape in shapes),
+                         lambda: f"attention_varlen: {name} have the shape {tuple(x.shape)}; it must be "
+                         f"{' or '.join(map(str, shapes))}")
+
+
+def _by(x: Tensor) -> str:
+    return " x ".join(map(str, x.shape))
+
+
+def _results(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """o and lse, empty."""
+    return q.new_empty(q.shape[0], q.shape[1], v.shape[2]), q.new_empty(q.shape[1], q.shape[0], dtype=torch.float32)
+
+
+def _fake(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None, max_q: int,
+          max_k: int, causal: bool = False, scale: float | None = None, left: int | None = None, right: int | None = None,
+          softcap: float | None = None) -> tuple[Tensor, Tensor]:
+    _checked(q, k, v, cu_q, cu_k, sinks, slopes, max_q, max_k, left, right, softcap)
+    return _results(q, v)
+
+
+def _run(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None, max_q: int,
+         max_k: int, causal: bool = False, scale: float | None = None, left: int | None = None, right: int | None = None,
+         softcap: float | None = None) -> tuple[Tensor, Tensor]:
+    exact = is_exact(q)
+    # The longest lengths only bound what is looked at: rounded up, more calls look alike.
+    longest = rounded(max_q), rounded(max_k)
+    key = (*map(look, (q, k, v, cu_q, cu_k)), sinks is not None and look(sinks), slopes is not None and look(slopes), longest, causal,
+           scale, left, right, softcap, exact)
+    plan = _PLANS[key]
+    if plan is None:
+        _checked(q, k, v, cu_q, cu_k, sinks, slopes, max_q, max_k, left, right, softcap)
+        plan = _PLANS.made(key, q, k, v, cu_q, cu_k, sinks, slopes, longest, causal, scale, (left, right), softcap, exact)
+    return plan(q, k, v, cu_q.contiguous(), cu_k.contiguous(), *(x.float().contiguous() for x in (sinks, slopes) if x is not None))
+
+
+def _plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Tensor | None, slopes: Tensor | None,
+          longest: tuple[int, int], causal: bool, scale: float | None, window: tuple, softcap: float | None,
+          exact: bool) -> Callable:
+    if 0 in q.shape[:2] or cu_q.shape[0] == 1 or longest[0] == 0:
+        return lambda q, k, v, *_: _results(q, v)
+    scale = 1 / sqrt(q.shape[2]) if scale is None else scale
+    cu_q, cu_k = cu_q.contiguous(), cu_k.contiguous()
+    changes = dict(window=window, softcap=softcap, sinks=None if sinks is None else sinks.float().contiguous(),
+                   slopes=None if slopes is None else slopes.float().contiguous())
+    near = slopes is None or sum(longest) <= hopper.LONGEST_WITH_SLOPES
+    if is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and near and k.shape[0] and max(len(q), len(k)) < hopper.FAR:
+        if (plan := _by_tma(q, k, v, cu_q, cu_k, longest, causal, scale, changes)) is not None:
+            return plan
+    o, lse = _results(q, v)
+    grid, args, meta = plain_attention.packed_arguments(q, k, v, o, lse, cu_q, cu_k, *longest, causal, scale, exact, **changes)
+    launch = Launch(q, plain_attention.kernel, grid, args, meta)
+
+    def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+        o, lse = _results(q, v)
+        launch(q, k, v, o, lse, *more, cu_q, cu_k)
+        return o, lse
+
+    return plan
+
+
+def _tma_reads(x: Tensor) -> bool:
+    """Whether TMA takes the tensor with its strides."""
+    return x.stride(2) == 1 and x.data_ptr() % 16 == 0 and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:2])
+
+
+def _by_tma(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, longest: tuple[int, int], causal: bool, scale: float,
+            changes: dict) -> Callable | None:
+    """The plan with the kernel for Hopper, or None where copies for TMA would be needed and not pay."""
+    (total_q, heads, dim), of_values = q.shape, v.shape[2]
+    width = next((known for known in HEAD_DIMS if known >= dim and value_dim(known) >= of_values), None)
+    if width is None:
+        return None
+    widths = width, width, value_dim(width)
+    copies = [x.shape[2] != wanted or not _tma_reads(x) for x, wanted in zip((q, k, v), widths)]
+    o, lse = _results(q, v)
+    copy_o = of_values != widths[2]
+    if (any(copies) or copy_o) and heads * total_q * (k.shape[0] // (cu_q.shape[0] - 1)) * width < WORTH_A_COPY:
+        return None
+    prepared = [_copied(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths)]
+    wide = total_q, heads, widths[2]
+    grid, args, meta = hopper.arguments(*prepared, q.new_empty(wide), lse, cu_q, cu_k, zeros(q), programs(q), *longest, causal,
+                                        scale, **changes)
+    launch = Launch(q, hopper.kernel, grid, args, meta)
+    rests = [at for at, rest in enumerate(args[-4:]) if rest is not None]   # q, k, v, o once more, by their second descriptors
+
+    def plan(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+        o, lse = _results(q, v)
+        three = (_copied(x, wanted) if copy else x for x, copy, wanted in zip((q, k, v), copies, widths))
+        four = *three, o.new_empty(wide) if copy_o else o
+        launch(*four, lse, cu_q, cu_k, zeros(o), *more, *(four[at] for at in rests))
+        if copy_o:
+            o.copy_(four[3][..., :of_values])
+        return o, lse
+
+    return plan
+
+
+def _copied(x: Tensor, width: int) -> Tensor:
+    """A contiguous copy with zeros up to `width`: they add nothing to scores, and columns of zeros to the result."""
+    copy = x.new_zeros(*x.shape[:2], width)
+    copy[..., :x.shape[2]] = x
+    return copy
+
+
+_PLANS = Plans(_plan)
+
+
+def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    if inputs[6] is not None and inputs[6].requires_grad:
+        raise NotImplementedError("attention_varlen: alibi_slopes have no derivative; detach them")
+    ctx.save_for_backward(*inputs[:7], *output)
+    ctx.longest, ctx.options, ctx.count = inputs[7:9], inputs[9:], len(inputs)
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    q, k, v, cu_q, cu_k, sinks, slopes, o, lse = ctx.saved_tensors
+    if do is None and dlse is None:
+        return (None, ) * ctx.count
+    do = torch.zeros_like(o) if do is None else do
+    dq, dk, dv, dsinks = ATTENTION_VARLEN_BACKWARD(do, q, k, v, o, lse, cu_q, cu_k, dlse, sinks, slopes, *ctx.longest,
+                                                   *ctx.options)
+    return dq, dk, dv, None, None, None if sinks is None else dsinks, *[None] * (ctx.count - 6)
+
+
+ATTENTION_VARLEN = Operator(
+    "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? sinks, Tensor? alibi_slopes, "
+    "SymInt max_seqlen_q, SymInt max_seqlen_k, bool causal=False, float? scale=None, int? left=None, int? right=None, "
+    "float? softcap=None) -> (Tensor, Tensor)", _run, _fake, _save, _gradients, autocast=LOWER)
