@@ -15,6 +15,7 @@ except ImportError as error:
 from .addmm import addmm
 from .attention import attention
 from .attention_decode import attention_decode
+from .attention_varlen import attention_varlen
 from .cross_entropy import cross_entropy
 from .gather_matmul_scatter import gather_matmul_scatter
 from .grouped_matmul import grouped_matmul
@@ -33,7 +34,7 @@ from .topk import topk
 from .topk_selector import topk_selector
 
 __all__ = [
-    "SimulationWarning", "addmm", "attention", "attention_decode", "cross_entropy", "gather_matmul_scatter", "grouped_matmul",
-    "layer_norm", "log_softmax", "matmul", "moe", "moe_align", "rms_norm", "rope", "scaled_mm", "simplicial_attention", "softmax",
-    "sparse_mla", "swiglu", "topk", "topk_selector",
+    "SimulationWarning", "addmm", "attention", "attention_decode", "attention_varlen", "cross_entropy",
+    "gather_matmul_scatter", "grouped_matmul", "layer_norm", "log_softmax", "matmul", "moe", "moe_align", "rms_norm",
+    "rope", "scaled_mm", "simplicial_attention", "softmax", "sparse_mla", "swiglu", "topk", "topk_selector",
 ]

@@ -76,7 +76,8 @@ def _checked(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks:
     if not q.dtype == k.dtype == v.dtype:
         raise RuntimeError(f"attention_varlen: q is {q.dtype}, k {k.dtype} and v {v.dtype}; all must be of one type")
     if q.dtype not in TYPES or any(x is not None and x.dtype not in TYPES for x in (sinks, slopes)):
-        raise NotImplementedError(f"attention_varlen: q, k, v, sinks and slopes may be {', '.join(map(str, TYPES))}; q is {q.dtype}")
+        raise NotImplementedError(f"attention_varlen: q, k, v, sinks and slopes may be {', '.join(map(str, TYPES))}; q is "
+                                  f"{q.dtype}")
     if cu_q.dtype is not torch.int32 or cu_k.dtype is not torch.int32:
         raise NotImplementedError(f"attention_varlen: cu_seqlens_q is {cu_q.dtype} and cu_seqlens_k {cu_k.dtype}; both must be "
                                   "torch.int32")
@@ -128,8 +129,8 @@ def _run(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, sinks: Ten
     exact = is_exact(q)
     # The longest lengths only bound what is looked at: rounded up, more calls look alike.
     longest = rounded(max_q), rounded(max_k)
-    key = (*map(look, (q, k, v, cu_q, cu_k)), sinks is not None and look(sinks), slopes is not None and look(slopes), longest, causal,
-           scale, left, right, softcap, exact)
+    key = (*map(look, (q, k, v, cu_q, cu_k)), sinks is not None and look(sinks), slopes is not None and look(slopes), longest,
+           causal, scale, left, right, softcap, exact)
     plan = _PLANS[key]
     if plan is None:
         _checked(q, k, v, cu_q, cu_k, sinks, slopes, max_q, max_k, left, right, softcap)

@@ -80,6 +80,7 @@ def packed_arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: 
     four = [x[None].swapaxes(1, 2) for x in (q, k, v, o)]
     _, args, _ = arguments(*four, lse[None], causal, scale, exact, window=window, softcap=softcap, sinks=sinks)
     _, _, _, _, _, left, right, softcap, sinks, _, _, scale, _, group, _, _, *steps, _, _, _ = args
+    steps[::4] = [0] * 4        # the kernel adds where a sequence begins
     meta = compile_time(max_seqlen_q, max_seqlen_k, q.shape[2], v.shape[2], q.dtype.itemsize)
     args = (q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step(slopes), scale, heads, group, max_seqlen_q,
             max_seqlen_k, *steps, cu_seqlens_q, cu_seqlens_k, total_q)
