@@ -2,7 +2,7 @@
 
 Input: a head dim. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
 
-    configuration(128)      Configuration(bn=64, stages=4, chunk=4, ping_pong=False)
+    configuration(128)      Configuration(bn=64, stages=4, chunk=4)
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ class Configuration:
     bn: int = 64
     stages: int = 4
     chunk: int = 4
-    ping_pong: bool = False
 
     def meta(self, head_dim: int, group: int) -> dict:
         """The kernel's compile-time arguments."""
-        return dict(BH=HEADS, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, CHUNK=self.chunk, PING_PONG=self.ping_pong,
-                    num_warps=4)
+        return dict(BH=HEADS, BN=self.bn, D=head_dim, GROUP=group, STAGES=self.stages, CHUNK=self.chunk, num_warps=4)
 
 
 def configuration(head_dim: int) -> Configuration:

@@ -14,9 +14,9 @@ Nouns, all pipes of (rows, D) tiles but the last:
     halves          consumer 1 -> consumer 0: its sums, for the end of a task
 
 With a second key k fixed, what is left is attention with the queries q k2_k, and its result times v2_k is a part of O. The queries
-are scaled, in registers, once for CHUNK blocks of keys, and so are the results: K and V are never touched. The consumers take
-turns at the second keys (compute.py), and each sees all K and V, so that both read the same tiles; at the end of a task consumer 1
-hands its sums to consumer 0. A chunk of keys stays in shared memory for all second keys of the window.
+are scaled once for CHUNK blocks of keys, and so are the results: K and V are never touched. The consumers take turns at the
+second keys (compute.py), and each sees all K and V, so that both read the same tiles; at the end of a task consumer 1 hands its
+sums to consumer 0. A chunk of keys stays in shared memory for all second keys of the window.
 """
 
 import triton.language as tl
@@ -56,7 +56,7 @@ def load(queries, keys, values, q_desc, k_desc, v_desc, shape, BH: tl.constexpr,
 @mimw.jit
 def simplicial_attention(q_desc, k_desc, v_desc, o_desc, k2, v2, lse, scale, batches, heads, seq_q, seq_k, window, window2, k2_b,
                          k2_h, k2_s, v2_b, v2_h, v2_s, BH: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
-                         STAGES: tl.constexpr, CHUNK: tl.constexpr, PING_PONG: tl.constexpr):
+                         STAGES: tl.constexpr, CHUNK: tl.constexpr):
     """O (batches, heads, seq_q, D), and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      k2, v2      rows of D numbers side by side; k2_b ... v2_s are the strides of batches, heads and rows
@@ -73,12 +73,12 @@ def simplicial_attention(q_desc, k_desc, v_desc, o_desc, k2, v2, lse, scale, bat
     values = tle.pipe(capacity=STAGES, readers=consumers(2), name="values", rows=tle.gpu.alloc([STAGES, BN, D], DTYPE))
     halves = tle.pipe(capacity=1, name="halves", acc=tle.gpu.alloc([1, BH, D], tl.float32),
                       sums=tle.gpu.alloc([1, 2, BH], tl.float32))
-    results = tle.gpu.alloc([BH, D], DTYPE)
+    results, scaled = tle.gpu.alloc([BH, D], DTYPE), tle.gpu.alloc([2, BH, D], DTYPE)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            compute(queries.reader(name), keys.reader(name), values.reader(name), halves, results, o_desc, seconds, lse, scale,
-                    shape, me, BH, BN, D, GROUP, CHUNK, PING_PONG)
+            compute(queries.reader(name), scaled[me], keys.reader(name), values.reader(name), halves, results, o_desc, seconds,
+                    lse, scale, shape, me, BH, BN, D, GROUP, CHUNK)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(queries.writer(), keys.writer(), values.writer(), q_desc, k_desc, v_desc, shape, BH, BN, GROUP)
