@@ -33,6 +33,7 @@ from benchmarks import (
     rope,
     simplicial_attention,
     skinny_gemm,
+    sparse_mla,
     timing,
     topk,
     topk_selector,
@@ -41,7 +42,7 @@ from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "cross_entropy", "gather",
          "gather_matmul_scatter", "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
-         "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "timing",
+         "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "sparse_mla", "timing",
          "topk", "topk_selector")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
@@ -55,7 +56,7 @@ def fake_gpu(monkeypatch):
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
     for module in (attention, attention_decode, bank_conflicts, batched_gemm, block_scaled_gemm, cross_entropy, gather,
                    gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe,
-                   moe_align, norm, rope, simplicial_attention, skinny_gemm, timing, topk,
+                   moe_align, norm, rope, simplicial_attention, skinny_gemm, sparse_mla, timing, topk,
                    topk_selector):
         monkeypatch.setattr(module, "torch", torch)
 
@@ -285,6 +286,19 @@ def test_topk(tmp_path, monkeypatch, capsys):
     assert printed[2] == "geometric mean of 2 ratios to torch.topk: 2.00, lowest 2.00"
     tuned = run(topk, monkeypatch, capsys, "64x128:8", "--tune", "--results", file)
     assert len(tuned) == 2 * 3 + 1 and len(rows(file)) == 2 + sum(len(topk.candidates((d, 64, 128, 8))) for d in ("fp16", "fp32"))
+
+
+def measured_sparse_mla(rows, at_least_ms=200.0):
+    times = {"plain": 8000.0, "pipe": 4000.0, "seesaw": 4273.0}
+    return [gpu.row_of(f"sparse_mla-{form}", dict(rows=rows), {}, times, 2e-3, "normal / 10", form) for form in times]
+
+
+def test_sparse_mla(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sparse_mla, "measure", measured_sparse_mla)
+    printed = run(sparse_mla, monkeypatch, capsys, 8192, "--results", tmp_path / "rows.jsonl")
+    assert printed[2] == ("   8192 seesaw    4.273 ms  547 TFLOP/s  1.87 x plain (H800: 2.32)  published 4.273 ms, 1.00; FlashMLA "
+                          "3.850 ms, 0.90  error 2.0e-03")
+    assert [row["name"] for row in rows(tmp_path / "rows.jsonl")] == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-seesaw"]
 
 
 def measured_selector(size, chosen=None, at_least_ms=200.0):
