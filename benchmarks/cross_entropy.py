@@ -83,6 +83,7 @@ def baselines(kind: str, problem: Problem, compiled: bool) -> dict:
         elif kind == "fused":
             found[name] = lambda call=call: torch.autograd.grad(call(leaf, problem.target), leaf)
         else:
+            torch._functorch.config.donated_buffer = False      # a compiled backward may run again
             loss = call(leaf, problem.target)
             found[name] = lambda loss=loss: torch.autograd.grad(loss, leaf, retain_graph=True)
     if kind != "backward" and (quack := _quack()) and problem.n % 8 == 0:

@@ -33,7 +33,11 @@ from benchmarks import (
     rope,
     simplicial_attention,
     skinny_gemm,
+<<<<<<< HEAD
     sparse_mla,
+=======
+    softmax,
+>>>>>>> d9808b1 (The gradient of softmax through a ring of bulk copies; benchmark of softmax; first rows of rotary embedding)
     timing,
     topk,
     topk_selector,
@@ -42,7 +46,11 @@ from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "cross_entropy", "gather",
          "gather_matmul_scatter", "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
+<<<<<<< HEAD
          "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "sparse_mla", "timing",
+=======
+         "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "softmax", "timing",
+>>>>>>> d9808b1 (The gradient of softmax through a ring of bulk copies; benchmark of softmax; first rows of rotary embedding)
          "topk", "topk_selector")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
@@ -378,6 +386,17 @@ def test_cross_entropy(tmp_path, monkeypatch, capsys):
     assert set(rows(file)[0]) == ROW and "4203 GB/s  copy 950.0 (0.950)" in printed[0] and "2101 GB/s" in printed[1]
     tuned = run(cross_entropy, monkeypatch, capsys, "8192x128256", "--tune", "--results", file)
     assert len(tuned) == len(cross_entropy.candidates(8192, 128256)) + 1
+
+
+def test_softmax(tmp_path, monkeypatch, capsys):
+    def measured(name, at_least_ms, compiled, backward, log):
+        rows, n = softmax.SHAPES[name]
+        used = softmax.asdict(softmax.softmax.gradient_configuration(rows, n, 2))
+        return gpu.row_of(f"softmax-backward-{name}", dict(B=rows, N=n), used, {"mimw": 130.0, "copy": 117.0}, 0.0, "normal")
+
+    monkeypatch.setattr(softmax, "measure", measured)
+    printed = run(softmax, monkeypatch, capsys, "LN6", "--backward", "--results", tmp_path / "rows.jsonl")
+    assert "3484 GB/s  copy 117.00 (0.900)" in printed[0] and printed[1].endswith("0.900, lowest 0.900")
 
 
 def test_rope(tmp_path, monkeypatch, capsys):

@@ -56,11 +56,11 @@ def test_infinities(machine, choice):
 
 
 @pytest.mark.parametrize("log", [False, True], ids=["softmax", "log"])
-@pytest.mark.parametrize("choice", ["direct", "cluster", "loops"])
+@pytest.mark.parametrize("choice", CHOICES)
 def test_gradients(machine, choice, log):
     x, dy = numbers((5, 168), (5, 168), dtype=np.float32)
     y, dx = expected_of(x, log).astype(np.float32), np.full(x.shape, np.nan, np.float32)
-    kernel, grid, args, meta = softmax.gradient_arguments(y, dy, dx, log, CHOICES[choice])
+    kernel, grid, args, meta = softmax.gradient_arguments(y, dy, dx, log, CHOICES[choice], room=2)
     machine.launch(kernel, grid, *args, **meta)
     wide = y.astype(np.float64)
     expected = dy - np.exp(wide) * dy.sum(1, keepdims=True) if log else wide * (dy - (wide * dy).sum(1, keepdims=True))
@@ -80,9 +80,10 @@ def test_clean(check_kernel, choice, seeds):
     check_kernel(kernel, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta)
 
 
-def test_the_gradient_of_a_cluster_is_clean(check_kernel):
-    y, dy = numbers((3, 168), (3, 168))
-    kernel, grid, args, meta = softmax.gradient_arguments(y, dy, np.zeros_like(y), chosen=SHARED)
+@pytest.mark.parametrize("chosen", [SHARED, PAIR], ids=["cluster", "ring of pairs"])
+def test_the_gradient_of_a_cluster_is_clean(check_kernel, chosen):
+    y, dy = numbers((9, 168), (9, 168))
+    kernel, grid, args, meta = softmax.gradient_arguments(y, dy, np.zeros_like(y), chosen=chosen, room=2)
     check_kernel(kernel, grid, *args, seeds=3, shrink=False, rounds=False, **meta)
 
 

@@ -52,7 +52,7 @@ class Gpu:
         kernel[grid](*(move(arg) for arg in args), **meta)
         torch.cuda.synchronize()
         for array, tensor in on_device.values():
-            if array.size:
+            if array.size and array.flags.writeable:
                 array[...] = tensor.contiguous().view(-1).view(torch.uint8).cpu().numpy().view(array.dtype).reshape(array.shape)
 
 
@@ -62,6 +62,9 @@ def _to_torch(torch, array: np.ndarray):
     dtype = getattr(torch, "bool" if name == "bool" else name)
     if not array.size:
         return torch.empty(array.shape, dtype=dtype, device="cuda")
+    if 0 in array.strides:      # one number for many places
+        once = tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)
+        return _to_torch(torch, array[once]).expand(array.shape)
     tensor = torch.from_numpy(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()).cuda().view(dtype).reshape(array.shape)
     if array.flags.c_contiguous:
         return tensor

@@ -11,7 +11,7 @@ example:
 from __future__ import annotations
 
 from ..norm import UNIT_BYTES, address, strides_of, type_of
-from ..softmax import checked, direct_launch
+from ..softmax import checked, direct_launch, ring_launch
 from .configs import Configuration, configuration
 from .direct import cross_entropy_direct
 from .gradient import cross_entropy_gradient, scale_rows
@@ -51,15 +51,7 @@ def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0,
     if chosen.form == "direct":
         grid, meta = direct_launch(rows, n, chosen)
         return cross_entropy_direct, grid, (*arrays, rows, n, x_row, dx_row, *numbers), meta | dict(SMOOTH=smoothing > 0)
-    if not bulk or not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
-        raise ValueError(f"the ring takes rows of {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x {chosen.chunks} elements, all "
-                         f"multiples of {UNIT_BYTES} bytes at such addresses; rows of {n} elements, {x_row} apart, are not: choose "
-                         "the direct form")
-    meta = dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, CLUSTER=chosen.ctas, STAGES=chosen.stages,
-                CONSUMERS=chosen.consumers, SMOOTH=smoothing > 0, KEEP=chosen.keep,
-                EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, num_warps=chosen.warps)
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    meta = ring_launch(n, unit, bulk, [x_row, dx_row], chosen) | dict(SMOOTH=smoothing > 0, KEEP=chosen.keep)
     args = (*arrays, rows, n // unit, x_row // unit, dx_row // unit, *numbers)
     return kernel, (chosen.ctas * chosen.clusters(rows, room), ), args, meta
 

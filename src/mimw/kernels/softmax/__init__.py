@@ -13,10 +13,11 @@ from ..checks import of_rank, on_one_gpu
 from ..norm import TYPES, UNIT_BYTES, address, strides_of, type_of
 from .configs import Configuration, configuration, gradient_configuration
 from .direct import softmax_direct, softmax_gradient
+from .gradient import softmax_gradient_ring
 from .kernel import softmax as kernel
 
 __all__ = ["Configuration", "arguments", "configuration", "gradient_arguments", "gradient_configuration", "kernel", "softmax",
-           "softmax_direct", "softmax_gradient"]
+           "softmax_direct", "softmax_gradient", "softmax_gradient_ring"]
 
 
 def arguments(x, y, log: bool = False, chosen: Configuration | None = None, room: int | None = None) -> tuple:
@@ -36,29 +37,42 @@ def arguments(x, y, log: bool = False, chosen: Configuration | None = None, room
     if chosen.form == "direct":
         grid, meta = direct_launch(rows, n, chosen)
         return softmax_direct, grid, (x, y, rows, n, x_row, y_row), meta | dict(LOG=log)
-    if not bulk:
-        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
-                         f"{x_row} and {y_row} apart, are not: choose the direct form")
-    if not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
-        raise ValueError(f"rows of {n} elements do not fit: the ring takes {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x "
-                         f"{chosen.chunks}")
-    meta = dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, CLUSTER=chosen.ctas, STAGES=chosen.stages, LOG=log,
-                CONSUMERS=chosen.consumers, EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, num_warps=chosen.warps)
-    if chosen.ctas > 1:
-        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    meta = ring_launch(n, unit, bulk, [x_row, y_row], chosen) | dict(LOG=log)
     return kernel, (chosen.ctas * chosen.clusters(rows, room), ), (x, y, rows, n // unit, x_row // unit, y_row // unit), meta
 
 
-def gradient_arguments(y, dy, dx, log: bool = False, chosen: Configuration | None = None) -> tuple:
+def gradient_arguments(y, dy, dx, log: bool = False, chosen: Configuration | None = None, room: int | None = None) -> tuple:
     """(kernel, grid, args, meta) of the launch that fills dx, of the softmax y of x, or of its logarithm, and the gradient dy of y.
 
     args:      y, dy, dx   (rows, N), columns contiguous; fp16, bf16 or fp32, each of its own type
     errors:    ValueError where a shape, a type or a stride does not fit, with the numbers
     """
     rows, n = checked(y=y, dy=dy, dx=dx)
-    grid, meta = direct_launch(rows, n, chosen or gradient_configuration(rows, n))
-    steps = (strides_of(matrix)[0] for matrix in (y, dy, dx))
-    return softmax_gradient, grid, (y, dy, dx, rows, n, *steps), meta | dict(LOG=log)
+    steps = [strides_of(matrix)[0] for matrix in (y, dy, dx)]
+    unit = UNIT_BYTES // min(y.dtype.itemsize, dy.dtype.itemsize)
+    bulk = not (n % unit or any(step % unit for step in steps) or any(address(matrix) % UNIT_BYTES for matrix in (y, dy, dx)))
+    chosen = chosen or gradient_configuration(rows, n, max(y.dtype.itemsize, dy.dtype.itemsize), bulk)
+    if chosen.form == "direct":
+        grid, meta = direct_launch(rows, n, chosen)
+        return softmax_gradient, grid, (y, dy, dx, rows, n, *steps), meta | dict(LOG=log)
+    meta = ring_launch(n, unit, bulk, steps, chosen) | dict(LOG=log)
+    grid = (chosen.ctas * chosen.clusters(rows, room), )
+    return softmax_gradient_ring, grid, (y, dy, dx, rows, n // unit, *(step // unit for step in steps)), meta
+
+
+def ring_launch(n: int, unit: int, bulk: bool, steps: list[int], chosen: Configuration) -> dict:
+    """Compile-time arguments of a ring form, for rows of n elements that are so many apart."""
+    if not bulk:
+        raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
+                         f"{' and '.join(map(str, steps))} apart, are not: choose the direct form")
+    if not chosen.chunk <= n <= chosen.ctas * chosen.chunk * chosen.chunks:
+        raise ValueError(f"rows of {n} elements do not fit: the ring takes {chosen.chunk} to {chosen.ctas} x {chosen.chunk} x "
+                         f"{chosen.chunks}")
+    meta = dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, CLUSTER=chosen.ctas, STAGES=chosen.stages,
+                CONSUMERS=chosen.consumers, EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, num_warps=chosen.warps)
+    if chosen.ctas > 1:
+        meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
+    return meta
 
 
 def direct_launch(rows: int, n: int, chosen: Configuration) -> tuple[tuple[int], dict]:

@@ -9,7 +9,7 @@ Input: number and length of the rows, and the bytes of their elements. Output: a
 from __future__ import annotations
 
 from ..norm.configs import Configuration, direct_configuration, ring_configuration
-from ..norm_backward.configs import direct_configuration as gradient_configuration
+from ..norm_backward.configs import direct_configuration as direct_gradient_configuration
 
 __all__ = ["Configuration", "configuration", "direct_configuration", "gradient_configuration"]
 
@@ -17,3 +17,8 @@ __all__ = ["Configuration", "configuration", "direct_configuration", "gradient_c
 def configuration(rows: int, n: int, in_bytes: int, ring: bool = True) -> Configuration:
     """The configuration for `rows` rows of n elements of `in_bytes`; `ring` says whether bulk copies take the rows."""
     return (ring and ring_configuration(rows, n, in_bytes, kept_bytes=0)) or direct_configuration(rows, n)
+
+
+def gradient_configuration(rows: int, n: int, in_bytes: int, ring: bool = True) -> Configuration:
+    """The same for the gradient, which reads two arrays; `in_bytes` of the wider one's elements."""
+    return (ring and ring_configuration(rows, n, in_bytes, 2, kept_bytes=0)) or direct_gradient_configuration(rows, n)
