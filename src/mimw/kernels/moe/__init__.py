@@ -39,18 +39,21 @@ def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen:
                 inner=(rows, inner), rows=(rows, hidden))
 
 
-def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs: int, chosen: Configuration, gated: bool) -> tuple:
-    """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T). With `tokens` the rows of a are
-    picked: row tokens[r] // k. About `rows` rows are expected."""
-    count, picked = b.shape[0], tokens is not None
+def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs: int, chosen: Configuration, gated: bool,
+            picked: bool) -> tuple:
+    """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T). Rows of a may be picked: row r is
+    row tokens[r] // k. `rows` of all are some token's, the others have tokens[r] = rows."""
+    count = b.shape[0]
     bn = columns_of(chosen, n, rows, count, programs, gated)
     meta = product_meta(chosen, bn, a.dtype.itemsize, c.dtype.itemsize, gated, picked)
     width = bn // 2 if gated else bn
     share = chosen.bm if chosen.ping_pong else chosen.bm // chosen.consumers
     args = (described(a, [1 if picked else chosen.bm, meta["BK"]]), described(b, [1, width, meta["BK"]]),
-            described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k)
+            described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k, rows)
     tiles = c.shape[0] // chosen.bm * -(-n // width)
-    return kernel, (min(programs, tiles), ), args, {**meta, "num_warps": 4}
+    threads = 128 * (chosen.consumers + 1)
+    options = {"num_warps": 4} if chosen.ctas == 1 else {"num_warps": 4, "maxnreg": 65536 // chosen.ctas // threads // 8 * 8}
+    return kernel, (min(programs * chosen.ctas, tiles), ), args, {**meta, **options}
 
 
 def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, chosen: Configuration | None = None) -> list[tuple]:
@@ -92,12 +95,12 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
         raise ValueError(f"out must be contiguous; its rows are {strides(out)[0]} elements apart for {hidden}")
     lists, columns = [room[name] for name in ("tokens", "experts", "total")], -(-hidden // BLOCK)
     align = align_arguments(ids, *lists, room["counters"], experts, chosen.bm, programs, places=room["places"])
-    before, given, picked = [], x, lists[0]
+    before, given, slots = [], x, tokens * k
     if not chosen.load_warps:
         args = (x, room["places"], room["rows"], hidden, strides(x)[0])
-        before, given, picked = [(spread, (tokens, columns), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))], room["rows"], None
-    first = product(given, gate_up, room["inner"], picked, *lists[1:], k, inner, tokens * k, programs, chosen, True)
-    second = product(room["inner"], down, room["rows"], None, *lists[1:], k, hidden, tokens * k, programs, chosen, False)
+        before, given = [(spread, (tokens, columns), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))], room["rows"]
+    first = product(given, gate_up, room["inner"], *lists, k, inner, slots, programs, chosen, True, chosen.load_warps > 0)
+    second = product(room["inner"], down, room["rows"], *lists, k, hidden, slots, programs, chosen, False, False)
     args = (room["rows"], room["places"], weights, out, hidden, *strides(weights))
     return [align, *before, first, second, (combine, (tokens, columns), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))]
 

@@ -27,7 +27,7 @@ BUSY = 0.8                  # of the programs have to have a tile, or tiles get 
 class Configuration:
     """Blocks of `bm` rows, tiles of `bn` weights for them (half of them the gate's in the first product); the schedules are the
     GEMM's. `load_warps` share out the rows of tokens to pick; with 0 a launch before copies the rows to where the experts want
-    them."""
+    them. A chunk has `lines` times 128 bytes of a row of weights, and `ctas` CTAs share an SM."""
 
     bm: int = 128
     bn: int = 256
@@ -36,6 +36,8 @@ class Configuration:
     staging: int = 1
     ping_pong: bool = False
     load_warps: int = 0
+    lines: int = 1
+    ctas: int = 1
 
 
 @by_chip(Path(__file__).parent / "configs.json")
@@ -54,7 +56,7 @@ def configuration(rows: int, experts: int) -> Configuration:
 def columns_of(chosen: Configuration, n: int, rows: int, experts: int, programs: int, gated: bool) -> int:
     """The weights in a tile of a product with N columns: as configured, or fewer, until most programs have a tile."""
     bn, blocks = chosen.bn, max(min(rows, experts), rows // chosen.bm)
-    while bn > NARROWEST and blocks * -(-n // (bn // 2 if gated else bn)) < BUSY * programs:
+    while bn > NARROWEST and blocks * -(-n // (bn // 2 if gated else bn)) < BUSY * programs * chosen.ctas:
         bn //= 2
     return bn
 
@@ -66,8 +68,9 @@ def product_meta(chosen: Configuration, bn: int, in_bytes: int, out_bytes: int, 
     pieces = max(1, width * out_bytes // LINE_BYTES)
     staging = gcd(chosen.staging, pieces)
     share = tall if chosen.ping_pong else tall // chosen.consumers
-    room = SHARED_BYTES - staging * chosen.consumers * share * min(LINE_BYTES, width * out_bytes)
-    stages = min(DEEPEST, room // (LINE_BYTES * (tall + bn)))
-    return dict(BM=chosen.bm, BN=bn, BK=LINE_BYTES // in_bytes, GROUP_M=chosen.group_m, STAGES=stages, CONSUMERS=chosen.consumers,
+    room = SHARED_BYTES // chosen.ctas - staging * chosen.consumers * share * min(LINE_BYTES, width * out_bytes)
+    line = LINE_BYTES * chosen.lines
+    stages = min(DEEPEST, room // (line * (tall + bn)))
+    return dict(BM=chosen.bm, BN=bn, BK=line // in_bytes, GROUP_M=chosen.group_m, STAGES=stages, CONSUMERS=chosen.consumers,
                 PIECES=pieces, STAGING=staging, PING_PONG=chosen.ping_pong, GATED=gated,
-                LOAD_WARPS=max(1, chosen.load_warps) if picked else 1)
+                LOAD_WARPS=max(1, chosen.load_warps) if picked else 1, CTAS=chosen.ctas, PICKED=picked)

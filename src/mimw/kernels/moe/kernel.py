@@ -10,13 +10,14 @@ Nouns and roles are the GEMM's, and so are both schedules. A block is BM rows: n
 experts[b], and `total` says how many rows there are; only the device knows it. The grid is persistent: tiles of blocks in use
 are shared out, and a program that gets none is over at once.
 
-    sorted     if it is given, row r of A's tiles is row sorted[r] // TOP_K of A, the token's: TMA picks the rows, which LOAD_WARPS
-               share out. Padding has a number behind A, of which TMA makes zeros
+    PICKED     row r of A's tiles is row sorted[r] // TOP_K of A, the token's: TMA picks the rows, which LOAD_WARPS share out.
+               Padding has the number SLOTS of a slot, of which TMA makes zeros
     GATED      the weights have 2 N rows, the gate's in front. A tile has BN / 2 columns of either, so a thread that has an
                element of the gate has the one of up, too: C = silu(gate) up is written at once, [rows, N]
 
 Blocks may have 16 or 32 rows, as in decoding: then the tile's other rows, up to the 64 of a wgmma, are zeros from the start:
-nothing is loaded there, and TMA stores only the rows of the block.
+nothing is loaded there, and TMA stores only the rows of the block. Of a block of two consumers the second one's rows may all be
+padding, in half of the experts' last blocks: then it leaves the tensor cores to the first.
 """
 
 import triton.language as tl
@@ -32,7 +33,7 @@ from ..gemm.kernel import columns, multiply, output_tiles, tile_origin
 
 @mimw.jit
 def load(inputs, a_desc, b_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, BM: tl.constexpr, BN: tl.constexpr,
-         BK: tl.constexpr, GROUP_M: tl.constexpr, GATED: tl.constexpr):
+         BK: tl.constexpr, GROUP_M: tl.constexpr, GATED: tl.constexpr, PICKED: tl.constexpr):
     """Tiles of A's rows and of the expert's weights along K, for one output tile of this program after the other."""
     WIDTH: tl.constexpr = BN // 2 if GATED else BN
     rows = tl.load(total_ptr)
@@ -40,7 +41,7 @@ def load(inputs, a_desc, b_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K
     for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
         m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
         expert = tl.load(experts_ptr + m // BM)
-        if sorted_ptr is not None:
+        if PICKED:
             tokens = tl.load(sorted_ptr + m + tl.arange(0, BM)) // TOP_K
         for k in range(0, K, BK):
             slot = inputs.acquire(chunk)
@@ -50,7 +51,7 @@ def load(inputs, a_desc, b_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K
             else:
                 tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [expert, n, k])
             a = tlx.local_slice(slot.a, [0, 0], [BM, BK])
-            if sorted_ptr is not None:
+            if PICKED:
                 tle.gpu.copy(a_desc, a, [BM, BK], [tokens, k])
             else:
                 tle.gpu.copy(a_desc, a, a_desc.block_shape, [m, k])
@@ -75,9 +76,16 @@ def store(c_desc, staging, first: tl.constexpr, acc, m, n, ROWS: tl.constexpr, W
 
 
 @mimw.jit
-def compute(inputs, staging, c_desc, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-            GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, PING_PONG: tl.constexpr,
-            GATED: tl.constexpr):
+def has_rows(sorted_ptr, tile, rows, N, SLOTS, row: tl.constexpr, BM: tl.constexpr, WIDTH: tl.constexpr, GROUP_M: tl.constexpr):
+    """Whether rows of a tile from number `row` on are some token's: padding is behind those that are."""
+    m, _ = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
+    return tl.load(sorted_ptr + m + row, mask=m + row < rows, other=SLOTS) < SLOTS
+
+
+@mimw.jit
+def compute(inputs, staging, c_desc, sorted_ptr, total_ptr, N, K, SLOTS, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+            BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
+            PING_PONG: tl.constexpr, GATED: tl.constexpr):
     """The output tiles of consumer `me`: all of its rows in ping-pong, its share of the rows of each tile otherwise."""
     TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
     ROWS: tl.constexpr = BM // (CONSUMERS // TURNS)
@@ -90,20 +98,35 @@ def compute(inputs, staging, c_desc, total_ptr, N, K, me: tl.constexpr, BM: tl.c
     chunk = turn * steps
     if PING_PONG:
         open_turns(me, CONSUMERS)
-    for tile in range(tl.program_id(0) + turn * tl.num_programs(0), output_tiles(rows, N, BM, WIDTH), TURNS * tl.num_programs(0)):
-        acc = multiply(inputs, chunk, steps, me, row, TALL, BN, CONSUMERS, PING_PONG, True)
+    first, step = tl.program_id(0) + turn * tl.num_programs(0), TURNS * tl.num_programs(0)
+    if row > 0:
+        wanted = has_rows(sorted_ptr, first, rows, N, SLOTS, row, BM, WIDTH, GROUP_M)
+    for tile in range(first, output_tiles(rows, N, BM, WIDTH), step):
         m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-        store(c_desc, staging, STAGING * me, acc, m + row, n, ROWS, WIDTH, PIECES, STAGING, GATED)
+        if row > 0:
+            ahead = has_rows(sorted_ptr, tile + step, rows, N, SLOTS, row, BM, WIDTH, GROUP_M)     # nobody waits for the answer
+            if wanted:
+                acc = multiply(inputs, chunk, steps, me, row, TALL, BN, CONSUMERS, PING_PONG, True)
+                store(c_desc, staging, STAGING * me, acc, m + row, n, ROWS, WIDTH, PIECES, STAGING, GATED)
+            else:
+                for passed in range(chunk, chunk + steps):
+                    inputs.wait(passed)
+                    inputs.release(passed)
+            wanted = ahead
+        else:
+            acc = multiply(inputs, chunk, steps, me, row, TALL, BN, CONSUMERS, PING_PONG, True)
+            store(c_desc, staging, STAGING * me, acc, m + row, n, ROWS, WIDTH, PIECES, STAGING, GATED)
         chunk += TURNS * steps
     tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
-def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, BM: tl.constexpr, BN: tl.constexpr,
+def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, SLOTS, BM: tl.constexpr, BN: tl.constexpr,
                 BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr,
-                STAGING: tl.constexpr, PING_PONG: tl.constexpr, GATED: tl.constexpr, LOAD_WARPS: tl.constexpr):
+                STAGING: tl.constexpr, PING_PONG: tl.constexpr, GATED: tl.constexpr, LOAD_WARPS: tl.constexpr,
+                CTAS: tl.constexpr, PICKED: tl.constexpr):
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
-    (experts, N or 2 N, K). `sorted_ptr` is None where A's rows lie as C's do."""
+    (experts, N or 2 N, K). Where they are not PICKED A's rows lie as C's do."""
     TALL: tl.constexpr = max(BM, 64)
     SHARE: tl.constexpr = TALL if PING_PONG else TALL // CONSUMERS
     tl.static_assert(BM >= 64 or PING_PONG or CONSUMERS == 1, "blocks of fewer than 64 rows are one consumer's")
@@ -119,9 +142,10 @@ def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K
     staging = tlx.local_alloc((SHARE, WIDTH // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
 
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=232 if LOAD_WARPS > 1 else 240, replicate=CONSUMERS):  # consumer
+        with tlx.async_task("default", num_regs=(232 if LOAD_WARPS > 1 else 240) // CTAS // 8 * 8, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, total_ptr, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, PIECES,
-                    STAGING, PING_PONG, GATED)
+            compute(inputs.reader(consumer(me)), staging, c_desc, sorted_ptr, total_ptr, N, K, SLOTS, me, BM, BN, BK, GROUP_M,
+                    CONSUMERS, PIECES, STAGING, PING_PONG, GATED)
         with tlx.async_task(num_warps=LOAD_WARPS, num_regs=40 if LOAD_WARPS > 1 else 24):  # producer
-            load(inputs.writer(), a_desc, b_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, BM, BN, BK, GROUP_M, GATED)
+            load(inputs.writer(), a_desc, b_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, BM, BN, BK, GROUP_M, GATED,
+                 PICKED)
