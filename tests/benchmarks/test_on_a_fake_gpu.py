@@ -33,11 +33,8 @@ from benchmarks import (
     rope,
     simplicial_attention,
     skinny_gemm,
-<<<<<<< HEAD
-    sparse_mla,
-=======
     softmax,
->>>>>>> d9808b1 (The gradient of softmax through a ring of bulk copies; benchmark of softmax; first rows of rotary embedding)
+    sparse_mla,
     timing,
     topk,
     topk_selector,
@@ -46,12 +43,8 @@ from mimw.testing.gpus import gpu_available
 
 NAMES = ("attention", "attention_decode", "bank_conflicts", "batched_gemm", "block_scaled_gemm", "cross_entropy", "gather",
          "gather_matmul_scatter", "gemm", "gemm_epilogue", "grouped_gemm", "launch_time", "microbench", "moe", "moe_align", "norm",
-<<<<<<< HEAD
-         "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "sparse_mla", "timing",
-=======
-         "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "softmax", "timing",
->>>>>>> d9808b1 (The gradient of softmax through a ring of bulk copies; benchmark of softmax; first rows of rotary embedding)
-         "topk", "topk_selector")
+         "pipes_before_after", "proxy_fence", "rope", "sanitize", "simplicial_attention", "skinny_gemm", "softmax", "sparse_mla",
+         "timing", "topk", "topk_selector")
 ROW = {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions", "date"}
 
 
@@ -62,11 +55,9 @@ def fake_gpu(monkeypatch):
                            get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132))
     sizes = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
     torch = SimpleNamespace(cuda=cuda, **{name: SimpleNamespace(itemsize=size) for name, size in sizes.items()})
-    for module in (attention, attention_decode, bank_conflicts, batched_gemm, block_scaled_gemm, cross_entropy, gather,
-                   gather_matmul_scatter, gemm, gemm_epilogue, gpu, grouped_gemm, launch_time, microbench, moe,
-                   moe_align, norm, rope, simplicial_attention, skinny_gemm, sparse_mla, timing, topk,
-                   topk_selector):
-        monkeypatch.setattr(module, "torch", torch)
+    for module in list(globals().values()):
+        if getattr(module, "__name__", "").startswith("benchmarks.") and hasattr(module, "torch"):
+            monkeypatch.setattr(module, "torch", torch)
 
 
 def run(module, monkeypatch, capsys, *arguments) -> list[str]:
