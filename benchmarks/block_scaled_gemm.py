@@ -37,8 +37,8 @@ class Case:
 CASES = {"4096x7168x16384": Case(4096, 7168, 16384, published=1484), "4096x4096x7168": Case(4096, 4096, 7168, published=1424),
          "4096x2112x7168": Case(4096, 2112, 7168, published=1296),
          "4x8192x4096x7168": Case(8192, 4096, 7168, 4, "contiguous", 1381), "32x256x4096x7168": Case(256, 4096, 7168, 32, "masked")}
-CANDIDATES = [Configuration(), Configuration(group_m=16), Configuration(pairs=False), Configuration(pairs=False, group_m=16),
-              Configuration(stages=6, staging=1), Configuration(bn=256, stages=4, staging=1, pairs=False)]
+CANDIDATES = [Configuration(), Configuration(group_m=16), Configuration(together=1), Configuration(together=4),
+              Configuration(stages=6, staging=1), Configuration(bn=256, stages=4, staging=1, together=1)]
 
 
 def problem(case: Case):
@@ -114,7 +114,7 @@ def line(row: Row) -> str:
     others = "  ".join(f"{name} {rate(row, time):.0f}" for name, time in row.baselines.items())
     return (f"{row.name:<34} {row.microseconds:8.1f} us {rate(row, row.microseconds):5.0f} TFLOP/s  {others}  "
             f"H800, published: {published or '-'}  error {row.error:.1e}  128x{used['bn']}, {used['stages']} stages, "
-            f"band {used['group_m']}{', pairs' if used['pairs'] else ''}")
+            f"band {used['group_m']}, {used['together']} together")
 
 
 def main() -> None:

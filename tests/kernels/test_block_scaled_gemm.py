@@ -10,8 +10,8 @@ from mimw.kernels.block_scaled_gemm import Configuration
 from tests.lowering.assembly import assembled
 from tests.lowering.launches import ptx_of
 
-NARROW, WIDE = (Configuration(bn=bn, stages=3, pairs=False) for bn in (128, 256))
-PAIRS = Configuration(stages=3)
+NARROW, WIDE = (Configuration(bn=bn, stages=3, together=1) for bn in (128, 256))
+OVERLAPPING = Configuration(stages=3, together=2)
 FP8, RANDOM = ml_dtypes.float8_e4m3fn, np.random.default_rng
 
 
@@ -42,7 +42,7 @@ def holds(machine, arrays, wanted, programs=2, chosen=NARROW, ends=None, allowed
     np.testing.assert_allclose(arrays[2].astype(np.float64), wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("chosen", [NARROW, WIDE, PAIRS, Configuration(bm=64, stages=2, staging=1)])
+@pytest.mark.parametrize("chosen", [NARROW, WIDE, OVERLAPPING, Configuration(bm=64, stages=2, staging=1)])
 @pytest.mark.parametrize("shape", [(200, 272, 400), (8, 16, 16)])
 def test_one_matrix(machine, shape, chosen):
     m, n, k = shape
@@ -77,7 +77,7 @@ def test_masked_groups(machine, counts, chosen):
     holds(machine, (a, b, c, scale_a, scale_b), wanted, 3, chosen, np.array(counts, np.int32))
 
 
-@pytest.mark.parametrize("chosen", [NARROW, WIDE, PAIRS])
+@pytest.mark.parametrize("chosen", [NARROW, WIDE, OVERLAPPING])
 def test_no_interleaving_is_wrong(chosen):
     arrays = problem((200, 272), 136, 2)
     grid, args, meta = block_scaled_gemm.arguments(*arrays, 2, np.array([70, 190], np.int32), chosen)
@@ -99,9 +99,9 @@ def test_refusals(change, text):
         block_scaled_gemm.arguments(**arrays, programs=1)
 
 
-@pytest.mark.parametrize("pairs", [False, True])
-def test_nothing_spills(pairs, tmp_path):
+@pytest.mark.parametrize("together", [1, 4])
+def test_nothing_spills(together, tmp_path):
     """Of tiles of 128 columns, which the library takes; those of 256 do spill."""
-    _, args, meta = block_scaled_gemm.arguments(*problem((512, 512), 512), 132, None, Configuration(pairs=pairs))
+    _, args, meta = block_scaled_gemm.arguments(*problem((512, 512), 512), 132, None, Configuration(together=together))
     said = assembled(ptx_of(block_scaled_gemm.kernel, args, meta), tmp_path)
     assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said

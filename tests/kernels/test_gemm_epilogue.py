@@ -1,6 +1,7 @@
 """What the GEMM does to its sums on their way out: bias, scales, residual, activation; in every schedule, for every type."""
 
 import math
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -90,9 +91,13 @@ def test_nothing_is_read_of_a_residual_times_zero(machine):
     assert not np.isnan(c.astype(np.float32)).any() and len(args) == 6
 
 
-def test_promoted_sums(machine):
-    a, b, c, bias, residual, rows, columns = problem("fp8", (150, 136, 400))
-    holds(machine, a, b, c, 4e-3, SCHEDULES["cooperative"], bias=bias, row_scale=rows, column_scale=columns, promoted=True)
+@pytest.mark.parametrize("together", [1, 2])
+def test_promoted_sums(machine, together):
+    """Of four chunks, the last of them 16 deep, and of three: where two are multiplied together, one is left."""
+    chosen = replace(SCHEDULES["cooperative"], together=together)
+    for k in (400, 272):
+        a, b, c, bias, residual, rows, columns = problem("fp8", (150, 136, k))
+        holds(machine, a, b, c, 4e-3, chosen, bias=bias, row_scale=rows, column_scale=columns, promoted=True)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -13,7 +13,7 @@ from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
 from .kernel import batched_gemm as kernel
 
-SHORT = Configuration(bm=128, bn=256, stages=4, staging=2)      # few chunks of K a tile: stores bound it, and wide ones are best
+SHORT = Configuration(bm=128, bn=128, stages=5, staging=2, ping_pong=True)      # few chunks a tile: stores bound it
 TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 
 __all__ = ["SHORT", "Configuration", "arguments", "batched_matmul", "configuration", "kernel"]

@@ -112,30 +112,37 @@ def multiply(inputs, scale_b, next_column, next_step, first, steps, shift, row: 
 
 
 @mimw.jit
-def multiply_pairs(inputs, scale_b, next_step, first, steps, shift, row: tl.constexpr, LAYOUT: tl.constexpr):
-    """As `multiply` of one part, two chunks at a time: the first one's sums are scaled while the second one is multiplied."""
-    sums = tl.zeros((64, BLOCK), tl.float32)
-    for pair in range(steps // 2):
-        chunk = first + 2 * pair
-        scale = tl.load(scale_b + 2 * pair * next_step)
-        other = tl.load(scale_b + (2 * pair + 1) * next_step)
-        slot = inputs.wait(chunk).slot
-        part = part_product(slot, row, 0)
-        scales = scales_of(slot, shift, row, LAYOUT)
-        second = inputs.wait(chunk + 1).slot
-        more = part_product(second, row, 0)
-        others = scales_of(second, shift, row, LAYOUT)
+def plus_products(sums, inputs, scale_b, next_step, first, COUNT: tl.constexpr, shift, row: tl.constexpr, LAYOUT: tl.constexpr):
+    """`sums` and the scaled products of COUNT chunks from `first` on: one's sums are scaled while the next one is multiplied."""
+    scale = tl.load(scale_b)
+    slot = inputs.wait(first).slot
+    part = part_product(slot, row, 0)
+    scales = scales_of(slot, shift, row, LAYOUT)
+    for chunk in tl.static_range(1, COUNT):
+        other = tl.load(scale_b + chunk * next_step)
+        slot = inputs.wait(first + chunk).slot
+        more = part_product(slot, row, 0)
+        others = scales_of(slot, shift, row, LAYOUT)
         part = tlx.async_dot_wait(1, part)
-        inputs.release(chunk)
+        inputs.release(first + (chunk - 1))
         sums += part * (scales * scale)[:, None]
-        sums = tlx.async_dot_wait(1, sums)      # the sum is done here, beside the second product
-        more = tlx.async_dot_wait(0, more)
-        inputs.release(chunk + 1)
-        sums += more * (others * other)[:, None]
-    if steps % 2 != 0:
-        last, _ = multiply(inputs, scale_b + (steps - 1) * next_step, 0, next_step, first + steps - 1, 1, shift, row, 1,
-                           LAYOUT)
-        sums += last
+        sums = tlx.async_dot_wait(1, sums)      # the sum is done here, beside the next product
+        part, scales, scale = more, others, other
+    part = tlx.async_dot_wait(0, part)
+    inputs.release(first + (COUNT - 1))
+    return sums + part * (scales * scale)[:, None]
+
+
+@mimw.jit
+def multiply_together(inputs, scale_b, next_step, first, steps, shift, row: tl.constexpr, COUNT: tl.constexpr,
+                      LAYOUT: tl.constexpr):
+    """As `multiply` of one part, COUNT chunks at a time."""
+    sums = tl.zeros((64, BLOCK), tl.float32)
+    whole = steps // COUNT * COUNT
+    for step in range(0, whole, COUNT):
+        sums = plus_products(sums, inputs, scale_b + step * next_step, next_step, first + step, COUNT, shift, row, LAYOUT)
+    for step in range(whole, steps):
+        sums = plus_products(sums, inputs, scale_b + step * next_step, next_step, first + step, 1, shift, row, LAYOUT)
     return sums, sums
 
 
@@ -153,7 +160,7 @@ def store(c_desc, staging, first: tl.constexpr, sums, m, end, n, PIECES: tl.cons
 @mimw.jit
 def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N, K, me: tl.constexpr,
             BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-            LAYOUT: tl.constexpr, PAIRS: tl.constexpr):
+            LAYOUT: tl.constexpr, TOGETHER: tl.constexpr):
     """Consumer `me`'s 64 rows of each output tile of this program."""
     PARTS: tl.constexpr = BN // BLOCK
     steps = tl.cdiv(K, BLOCK)
@@ -166,8 +173,9 @@ def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step
         while tile < behind:
             m, n = tile_origin(tile - before, rows, N, BM, BN, GROUP_M)
             scales = scale_b + group.to(tl.int64) * next_group + n // BLOCK * next_column
-            if PAIRS:
-                sums, more = multiply_pairs(inputs, scales, next_step, chunk, steps, (row + m) % WHOLE, 64 * me, LAYOUT)
+            if TOGETHER > 1:
+                sums, more = multiply_together(inputs, scales, next_step, chunk, steps, (row + m) % WHOLE, 64 * me, TOGETHER,
+                                               LAYOUT)
             else:
                 other = tl.where(n + BLOCK < N, next_column, 0)
                 sums, more = multiply(inputs, scales, other, next_step, chunk, steps, (row + m) % WHOLE, 64 * me, PARTS, LAYOUT)
@@ -183,9 +191,9 @@ def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step
 @mimw.jit
 def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N, K,
                       BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, PIECES: tl.constexpr,
-                      STAGING: tl.constexpr, LAYOUT: tl.constexpr, PAIRS: tl.constexpr):
+                      STAGING: tl.constexpr, LAYOUT: tl.constexpr, TOGETHER: tl.constexpr):
     """C = A B[group] with scales. A is (matrices, M, K), B (groups, N, K), A's scales (matrices, cdiv(K, 128), M)."""
-    tl.static_assert(not PAIRS or BN == BLOCK, "two products at a time have the registers of one part of columns each")
+    tl.static_assert(TOGETHER == 1 or BN == BLOCK, "products that overlap have the registers of one part of columns each")
     CONSUMERS: tl.constexpr = BM // 64
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BLOCK], tlx.dtype_of(a_desc)),
@@ -197,6 +205,6 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, 
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(inputs.reader(consumer(me)), staging, c_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N,
-                    K, me, BM, BN, GROUP_M, PIECES, STAGING, LAYOUT, PAIRS)
+                    K, me, BM, BN, GROUP_M, PIECES, STAGING, LAYOUT, TOGETHER)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), a_desc, b_desc, scales_desc, ends, groups, M, N, K, BM, BN, GROUP_M, LAYOUT)

@@ -19,7 +19,7 @@ TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 
 __all__ = ["ACTIVATIONS", "Configuration", "addmm", "arguments", "configuration", "kernel", "matmul", "scaled_mm"]
-PROMOTED = Configuration(bm=128, bn=128, stages=6, consumers=2, staging=2)     # two accumulators of 64 x 128 a consumer
+PROMOTED = Configuration(bm=128, bn=128, stages=6, consumers=2, staging=2, together=2)    # three sums of 64 x 128
 
 
 def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bias=None, residual=None, row_scale=None,
@@ -65,7 +65,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
     args = described(a, [meta["BM"], meta["BK"]]), described(b, b_block), described(c, c_block), m, n, k
     more = _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, c_block)
-    meta |= {**({"PROMOTED": True} if promoted else {}), "num_warps": 4}
+    meta |= {**({"PROMOTED": chosen.together} if promoted else {}), "num_warps": 4}
     return (min(programs, tiles), ), *(_by_position(args, meta, more) if more else (args, meta))
 
 

@@ -21,7 +21,8 @@ RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 
 @dataclass(frozen=True)
 class Configuration:
-    """BM x BN output tiles by `consumers` warpgroups; the rest as in kernel.py. BK and PIECES follow from the types."""
+    """BM x BN output tiles by `consumers` warpgroups; the rest as in kernel.py. BK and PIECES follow from the types. `together`
+    is for promoted sums alone: the products of so many chunks overlap (promoted.py)."""
 
     bm: int = 128
     bn: int = 256
@@ -30,6 +31,7 @@ class Configuration:
     consumers: int = 2
     staging: int = 2
     ping_pong: bool = False
+    together: int = 1
 
     def meta(self, in_bytes: int, out_bytes: int, b_is_nk: bool) -> dict:
         """The kernel's compile-time arguments for element sizes in bytes.

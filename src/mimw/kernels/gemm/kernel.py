@@ -159,7 +159,7 @@ def compute(inputs, residual, staging, c_desc, extras, M, N, K, me: tl.constexpr
         open_turns(me, CONSUMERS)
     for tile in range(tl.program_id(0) + turn * tl.num_programs(0), output_tiles(M, N, BM, BN), TURNS * tl.num_programs(0)):
         if PROMOTED:
-            acc = multiply_promoted(inputs, chunk, steps, row, ROWS, BN, B_IS_NK)
+            acc = multiply_promoted(inputs, chunk, steps, row, ROWS, BN, B_IS_NK, PROMOTED)
         else:
             acc = multiply(inputs, chunk, steps, me, row, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
         m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
@@ -175,9 +175,10 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
          STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
          PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, bias=None, residual_desc=None, row_scale=None, column_scale=None,
          alpha=None, beta=None, EACH_ROW: tl.constexpr = False, EACH_COLUMN: tl.constexpr = False,
-         ACTIVATION: tl.constexpr = None, PROMOTED: tl.constexpr = False):
+         ACTIVATION: tl.constexpr = None, PROMOTED: tl.constexpr = 0):
     """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
-    (8-bit and tf32 inputs need that); what is None is left out. PROMOTED is for 8-bit inputs: sums leave the tensor cores often."""
+    (8-bit and tf32 inputs need that); what is None is left out. PROMOTED is for 8-bit inputs: sums leave the tensor cores after
+    each chunk, and the products of so many chunks overlap; 0: they stay."""
     tl.static_assert(not (PROMOTED and PING_PONG), "consumers that take turns cannot add while another one multiplies")
     ROWS: tl.constexpr = BM if PING_PONG else BM // CONSUMERS
     B_SHAPE: tl.constexpr = (STAGES, BN, BK) if B_IS_NK else (STAGES, BK, BN)
