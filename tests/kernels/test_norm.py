@@ -17,7 +17,7 @@ PAIR = Configuration("ring", 2, 64, 2, 4, 3, 2, keep=False)
 DIRECT = Configuration("direct", 1, 256, 1, 4, rows=2)
 SHARED = Configuration("direct", 4, 64, 1, 4)
 LOOPED = Configuration("direct", 2, 64, 2, 4, early=True)
-DRAWN = Configuration("ring", 2, 64, 2, 4, 4, 2, drawn=True)
+DRAWN = Configuration("ring", 2, 64, 2, 4, 4, 2, drawn=True, behind=3)
 CHOICES = {"ring": RING, "ring of pairs": PAIR, "drawn": DRAWN, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
 
 

@@ -34,6 +34,7 @@ class Configuration:
     stages     ring: parts that are there or on their way
     consumers  ring: tasks that take the rows in turn
     keep       ring: hold a row in registers until y is written, and give its slot back at once
+    behind     ring: rows that are asked for before w and b
     drawn      ring: rows are drawn from a counter, instead of in equal shares
     resident   ring: CTAs that an SM is to hold, as far as registers go
     waves      ring: so many times as many clusters as run at a time; the chip gives a cluster to whoever has ended
@@ -53,6 +54,7 @@ class Configuration:
     early: bool = False
     waves: int = 1
     drawn: bool = False
+    behind: int = 1
     resident: int = 1
 
     def clusters(self, rows: int, room: int | None = None) -> int:

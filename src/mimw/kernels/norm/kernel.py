@@ -60,11 +60,23 @@ def bytes_of(*pointers):
 
 
 @mimw.jit
+def start_weights(w_ptr, b_ptr, w_tiles, b_tiles, weights, rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr,
+                  CHUNKS: tl.constexpr, EVEN: tl.constexpr):
+    """Start the copies of this CTA's parts of w and b."""
+    tlx.barrier_expect_bytes(weights[0], CHUNK * CHUNKS * bytes_of(w_ptr, b_ptr))
+    if w_ptr is not None:
+        start_part(w_ptr, w_tiles, 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+    if b_ptr is not None:
+        start_part(b_ptr, b_tiles, 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+
+
+@mimw.jit
 def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, order, drawn, taken,
          numbers, ROWS, units, x_row, residual_row, rank, cluster, clusters, UNIT: tl.constexpr, CHUNK: tl.constexpr,
          CHUNKS: tl.constexpr, CLUSTER: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, EVEN: tl.constexpr,
-         HEAD: tl.constexpr):
-    """This CTA's parts of its rows, in order; w and b behind the first one, since they are wanted later."""
+         HEAD: tl.constexpr, BEHIND: tl.constexpr):
+    """This CTA's parts of its rows, in order; w and b behind the first BEHIND ones: they are wanted later, and while they come, all
+    of them out of L2, the memory has rows to bring."""
     W_BYTES: tl.constexpr = CHUNK * CHUNKS * bytes_of(w_ptr, b_ptr)
     row, step = cluster, 0
     while row < ROWS:
@@ -80,17 +92,16 @@ def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_
             start_part(residual_ptr + row.to(tl.int64) * residual_row, residual_tiles, slot * CHUNKS, full[slot], rank, units, UNIT,
                        CHUNK, CHUNKS, EVEN)
         if W_BYTES > 0:
-            if step == 0:
-                tlx.barrier_expect_bytes(weights[0], W_BYTES)
-                if w_ptr is not None:
-                    start_part(w_ptr, w_tiles, 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
-                if b_ptr is not None:
-                    start_part(b_ptr, b_tiles, 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
+            if step == BEHIND - 1:
+                start_weights(w_ptr, b_ptr, w_tiles, b_tiles, weights, rank, units, UNIT, CHUNK, CHUNKS, EVEN)
         step += 1
         row += clusters
         if HEAD > 0:
             if step >= HEAD:
                 row = drawn_row(order, drawn, step - HEAD)
+    if W_BYTES > 0 and BEHIND > 1:
+        if step > 0 and step < BEHIND:
+            start_weights(w_ptr, b_ptr, w_tiles, b_tiles, weights, rank, units, UNIT, CHUNK, CHUNKS, EVEN)
     if HEAD > 0:
         for end in tl.static_range(CONSUMERS):  # each of them reads that there is no more
             slot = (step + end) % STAGES
@@ -194,12 +205,14 @@ def tiles_for(pointer, COUNT: tl.constexpr, CHUNK: tl.constexpr):
 @mimw.jit
 def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr, counter_ptr, ROWS, units, x_units, residual_units,
          y_units, total_units, eps, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr,
-         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, KEEP: tl.constexpr, EVEN: tl.constexpr, HEAD: tl.constexpr):
+         STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, KEEP: tl.constexpr, EVEN: tl.constexpr,
+         HEAD: tl.constexpr, BEHIND: tl.constexpr):
     """y = (x - mean) / sqrt(variance + eps) w + b of each row of x + residual; not CENTRED: x / sqrt(mean square + eps) w + b.
 
     args:      residual, w, b, total, mean, rstd   may be None
                counter  int32, 0 before and after a launch, which one launch at a time may use: rows are drawn from it; None: equal
                         shares
+               BEHIND   rows that are asked for before w and b
                HEAD     rows of each cluster that are not drawn, at most ROWS // clusters; 0: none is drawn
                units, x_units, ...  columns, and the distances of rows, in units of UNIT elements, all of 16 bytes at least
                KEEP  a row stays in registers between its statistics and y, so that its slot is free the earlier
@@ -230,7 +243,7 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
         with tlx.async_task(num_warps=1, num_regs=24 if CONSUMERS > 1 else None):  # producer
             load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, order, drawn,
                  taken, numbers, ROWS, units, x_units * UNIT, residual_units * UNIT, rank, cluster, clusters, UNIT, CHUNK, CHUNKS,
-                 CLUSTER, STAGES, CONSUMERS, EVEN, HEAD)
+                 CLUSTER, STAGES, CONSUMERS, EVEN, HEAD, BEHIND)
         if HEAD > 0:
             with tlx.async_task(num_warps=1, num_regs=24 if CONSUMERS > 1 else None):  # scheduler
                 draw_rows(order, drawn, taken, counter_ptr, ROWS, rank, clusters, HEAD, CLUSTER)

@@ -9,7 +9,7 @@ example, with one place for the next row's number in each CTA, and as many for i
 
 The first HEAD rows of a cluster are those of equal shares, so nobody waits for a number where a launch begins. From then on a
 number is drawn when the one before it has found a slot: clusters hold one row more than their rings. Only the producer, which
-writes nothing, says that it has taken a number: a consumer's word would be a release behind its stores of y, some microseconds late.
+writes nothing, says that it has taken a number: a consumer would say so behind its stores of y, which its release waits for.
 """
 
 import triton.language as tl
