@@ -135,14 +135,14 @@ def chosen_by(words: list[str], name: str) -> Configuration | None:
 
 
 def main() -> None:
-    parser = command(__doc__, results=RESULTS / "moe.jsonl", tune=True, ms=200.0)
+    parser = command(__doc__, results=RESULTS, tune=True, ms=200.0)
     parser.add_argument("--set", nargs="*", default=[], help="fields of the configuration, as bm=64")
     parser.add_argument("--fp8", action="store_true", help="matrices in e4m3 with scales of blocks")
     some_of(parser, "cases", CASES)
     if parser.parse_known_args()[0].tune:       # before anything asks for the GPU: the search forks
         options = parser.parse_args()
         shapes = [shape_of(name) for name in options.cases or CASES]
-        raise SystemExit(search("moe", shapes, "bf16", options.results.parent, "--ms", str(options.ms)))
+        raise SystemExit(search("moe", shapes, "bf16", options.results, "--ms", str(options.ms)))
     options = parsed(parser)
     ratios, matrices, model = {"triton": []} if options.fp8 else {"torch": [], "triton": []}, None, None
     for name in options.cases or CASES:
@@ -150,7 +150,7 @@ def main() -> None:
             matrices, model = None, name.partition("-")[0]      # those of the last model go first
             matrices = weights_of(model)
         row = measure(name, chosen_by(options.set, name), options.ms, matrices, options.fp8)
-        keep(row, options.results)
+        keep(row, options.results / f"moe-{'fp8' if options.fp8 else 'bf16'}.jsonl")
         print(line(row), flush=True)
         for kind, found in ratios.items():
             found.append(row.ratios()[kind])

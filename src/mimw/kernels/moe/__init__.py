@@ -19,14 +19,15 @@ from ..moe_align import outputs
 from .configs import Configuration, columns_of, configuration, product_meta
 from .fp8 import FP8, scaled_launches, scaled_room_for
 from .kernel import expert_gemm as kernel
-from .rows import combine, quantise, spread
+from .rows import combine, quantise, spread, spread_few
 from .scaled import scaled_expert_gemm
 
 TYPES = ("bfloat16", "float16", "float32")
 BLOCK = 1024                # columns of a token that one program spreads or sums
+FEW = 512                   # slots for which every program finds the places of its own token
 
 __all__ = ["FP8", "Configuration", "combine", "configuration", "kernel", "launches", "moe", "product", "quantise", "room_for",
-           "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread"]
+           "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
 
 
 def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen: Configuration | None = None) -> dict:
@@ -94,15 +95,20 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
     if strides(out)[0] != hidden and tokens > 1:
         raise ValueError(f"out must be contiguous; its rows are {strides(out)[0]} elements apart for {hidden}")
     lists, columns = [room[name] for name in ("tokens", "experts", "total")], -(-hidden // BLOCK)
-    align = align_arguments(ids, *lists, room["counters"], experts, chosen.bm, programs, places=room["places"])
-    before, given, slots = [], x, tokens * k
-    if not chosen.load_warps:
+    given, slots = x if chosen.load_warps else room["rows"], tokens * k
+    before = [align_arguments(ids, *lists, room["counters"], experts, chosen.bm, programs, places=room["places"])]
+    meta = dict(TOP_K=k, BLOCK=BLOCK, num_warps=4)
+    if slots <= FEW and not chosen.load_warps and (chosen.consumers == 1 or chosen.ping_pong):     # the others want sorted numbers
+        args = (x, ids, room["rows"], room["places"], *lists[1:], slots, hidden, strides(x)[0])
+        more = dict(E=experts, BS=chosen.bm, SLOTS=max(16, 1 << (slots - 1).bit_length()))
+        before = [(spread_few, (tokens, columns), args, {**meta, **more})]
+    elif not chosen.load_warps:
         args = (x, room["places"], room["rows"], hidden, strides(x)[0])
-        before, given = [(spread, (tokens, columns), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))], room["rows"]
+        before.append((spread, (tokens, columns), args, meta))
     first = product(given, gate_up, room["inner"], *lists, k, inner, slots, programs, chosen, True, chosen.load_warps > 0)
     second = product(room["inner"], down, room["rows"], *lists, k, hidden, slots, programs, chosen, False, False)
     args = (room["rows"], room["places"], weights, out, hidden, *strides(weights))
-    return [align, *before, first, second, (combine, (tokens, columns), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))]
+    return [*before, first, second, (combine, (tokens, columns), args, meta)]
 
 
 def _by(shape) -> str:

@@ -3,12 +3,14 @@
 Input: rows, and the place of each of a token's TOP_K rows among those sorted by expert. Output: rows are written. For example:
 
     spread[grid](x, places, rows, ...)              rows[places[t, j]] = x[t]
+    spread_few[grid](x, ids, rows, ...)             the same of few tokens, whose places it finds itself
     quantise[grid](x, places, rows, scales, ...)    the same in fp8, with a scale for each 128 numbers
     combine[grid](rows, places, weights, out, ...)  out[t] = sum over j of weights[t, j] rows[places[t, j]], in the order of j
 
 All are plain Triton: a program has BLOCK columns of one token. Padding between the experts' rows is neither written nor read.
 """
 
+import triton
 import triton.language as tl
 
 import mimw
@@ -23,6 +25,31 @@ def spread(x_ptr, places_ptr, rows_ptr, WIDTH, x_row, TOP_K: tl.constexpr, BLOCK
     for j in tl.static_range(TOP_K):
         place = tl.load(places_ptr + token * TOP_K + j).to(tl.int64)
         tl.store(rows_ptr + place * WIDTH + at, row, mask=at < WIDTH)
+
+
+@mimw.jit
+def spread_few(x_ptr, ids_ptr, rows_ptr, places_ptr, experts_ptr, total_ptr, numel, WIDTH, x_row, E: tl.constexpr, BS: tl.constexpr,
+               TOP_K: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+    """`spread`, and what moe_align says of blocks of BS rows, but for the sorted list. Each program counts all the numel slots, at
+    most SLOTS, by expert, and those in front of its own token's: a launch less, and nobody waits for another program."""
+    BINS: tl.constexpr = triton.next_power_of_2(E)
+    token, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(x_ptr + token * x_row + at, mask=at < WIDTH)
+    slots, expert = tl.arange(0, SLOTS), tl.arange(0, BINS)
+    ids = tl.load(ids_ptr + slots, mask=slots < numel, other=0).to(tl.int32)
+    padded = tl.cdiv(tl.histogram(ids, BINS, mask=slots < numel), BS) * BS
+    starts = tl.cumsum(padded) - padded
+    for j in tl.static_range(TOP_K):
+        slot = tl.program_id(0) * TOP_K + j
+        mine = tl.load(ids_ptr + slot).to(tl.int32)
+        place = tl.sum(tl.where(expert == mine, starts, 0)) + tl.sum(((ids == mine) & (slots < slot)).to(tl.int32))
+        tl.store(rows_ptr + place.to(tl.int64) * WIDTH + at, row, mask=at < WIDTH)
+        if tl.program_id(1) == 0:
+            tl.store(places_ptr + slot, place)
+            if place % BS == 0:
+                tl.store(experts_ptr + place // BS, mine)
+    if tl.program_id(0) + tl.program_id(1) == 0:
+        tl.store(total_ptr, tl.sum(padded))
 
 
 @mimw.jit
