@@ -23,14 +23,18 @@ def inputs(batch, heads, kv_heads, seq_q, seq_k, dim, dtype):
     return [random.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
+def seen(q, k, windows):
+    """Which pairs of keys each query sees."""
+    j = np.arange(k.shape[2])
+    i = j[-q.shape[2]:, None]
+    first, second = ((j <= i) & (j > i - window) for window in windows)
+    return first[:, :, None] & second[:, None]
+
+
 def reference(q, k, v, k2, v2, windows, scale):
     """(o, log-sum-exp) in fp64."""
     q, k, v, k2, v2 = (np.repeat(x.astype(np.float64), q.shape[1] // x.shape[1], 1) for x in (q, k, v, k2, v2))
-    j = np.arange(k.shape[2])
-    i = j[-q.shape[2]:, None]
-    seen = [(j <= i) & (j > i - window) for window in windows]
-    logits = scale * np.einsum("bhid,bhjd,bhkd->bhijk", q, k, k2)
-    powers = np.exp(logits) * (seen[0][:, :, None] & seen[1][:, None])
+    powers = np.exp(scale * np.einsum("bhid,bhjd,bhkd->bhijk", q, k, k2)) * seen(q, k, windows)
     total = powers.sum((-1, -2))
     return np.einsum("bhijk,bhjd,bhkd->bhid", powers, v, v2) / total[..., None], np.log(total)
 
@@ -67,6 +71,29 @@ def test_plain(machine, shape, windows, dtype):
     grid, args, meta = plain_simplicial_attention.arguments(*arrays, o, lse, windows, 0.3, exact=True)
     machine.launch(plain_simplicial_attention.kernel, grid, *args, **meta)
     check(o, lse, arrays, windows, 0.3)
+
+
+@pytest.mark.parametrize("shape, windows, dtype", [
+    ((2, 6, 2, 9, 14, 24), (6, 3), np.float32), ((1, 64, 1, 2, 4, 16), (9, 2), BF16)])
+def test_gradients(machine, shape, windows, dtype):
+    """Of all five; those of the logarithms are part of delta."""
+    arrays = q, k, v, k2, v2 = inputs(*shape, dtype)
+    do = inputs(*shape, dtype)[0][..., ::-1].copy()
+    (o, lse), (dq, dk, dv) = reference(*arrays, windows, 0.3), (np.full(x.shape, np.nan, np.float32) for x in (q, k, v))
+    dk2, dv2, delta = np.zeros(k.shape, np.float32), np.zeros(k.shape, np.float32), (o * do.astype(np.float64)).sum(-1) - 0.5
+    launches = plain_simplicial_attention.gradient_arguments(
+        *arrays, do, lse.astype(np.float32), delta.astype(np.float32), dq, dk, dv, dk2, dv2, windows, 0.3, exact=True)
+    for kernel, grid, args, meta in launches:
+        machine.launch(kernel, grid, *args, **meta)
+    wide = [np.repeat(x.astype(np.float64), q.shape[1] // x.shape[1], 1) for x in arrays]
+    p = np.exp(0.3 * np.einsum("bhid,bhjd,bhkd->bhijk", *wide[:2], wide[3]) - lse[..., None, None]) * seen(q, k, windows)
+    ds = p * (np.einsum("bhid,bhjd,bhkd->bhijk", do.astype(np.float64), wide[2], wide[4]) - delta[..., None, None]) * 0.3
+    for found, sums, letters, by in ((dq, ds, "jki", (1, 3)), (dk, ds, "ikj", (0, 3)), (dk2, ds, "ijk", (0, 1)),
+                                     (dv, p, "ikj", (None, 4)), (dv2, p, "ijk", (None, 2))):
+        one, other = (do.astype(np.float64) if which is None else wide[which] for which in by)
+        exact = np.einsum(f"bhijk,bh{letters[0]}d,bh{letters[1]}d->bh{letters[2]}d", sums, one, other)
+        exact = exact.reshape(*found.shape[:2], -1, *found.shape[2:]).sum(2)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=ALLOWED[dtype] * np.abs(exact).max())
 
 
 def test_every_interleaving_is_right():

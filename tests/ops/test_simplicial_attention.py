@@ -47,6 +47,19 @@ def test_by_the_plain_kernel(dtype, close):
     compare((q.transpose(2, 3).contiguous().transpose(2, 3), *rest), (4, 3), close, scale=0.3)
 
 
+@pytest.mark.parametrize("dtype, close", [(fp32, 1e-5), (bf16, 2e-2)])
+def test_gradients(dtype, close):
+    """Of all five, from those of both results; do with strides of its own."""
+    given = tensors(1, 6, 2, 9, 20, dtype, past=4)
+    ours, theirs = ([x.clone().requires_grad_() for x in given] for _ in range(2))
+    do, dlse = torch.randn(1, 6, 20, 9).to(dtype).transpose(2, 3), torch.randn(1, 6, 9)
+    torch.autograd.backward(ops.simplicial_attention(*ours, (6, 3), return_lse=True), (do, dlse))
+    o, lse = reference(*theirs, (6, 3))
+    torch.autograd.backward((o, lse), (do.double(), dlse.double()))
+    for mine, its in zip(ours, theirs):
+        torch.testing.assert_close(mine.grad, its.grad, rtol=0, atol=close * its.grad.abs().max().item())
+
+
 def test_of_nothing():
     o, lse = ops.simplicial_attention(*tensors(1, 2, 1, 0, 8, bf16), return_lse=True)
     assert o.shape == (1, 2, 0, 8) and lse.shape == (1, 2, 0)
@@ -64,7 +77,8 @@ def test_refusals(change, error, text):
 
 
 def test_opcheck():
-    torch.library.opcheck(torch.ops.mimw.simplicial_attention.default, (*tensors(1, 2, 1, 3, 16, fp32), 2, 2))
+    given = [x.requires_grad_() for x in tensors(1, 2, 1, 3, 16, fp32)]
+    torch.library.opcheck(torch.ops.mimw.simplicial_attention.default, (*given, 2, 2))
 
 
 def test_compiled():

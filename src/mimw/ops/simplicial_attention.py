@@ -22,6 +22,7 @@ from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
 from .plans import Plans, look
+from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -41,6 +42,7 @@ def simplicial_attention(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor
     computed:  with fp32 logits and sums; the products q k2 are rounded to q's type. On sm_90 by `mimw.kernels.simplicial_attention`
                for bf16 and fp16, where the heads are 64 or 128 wide, a multiple of 64 of them shares keys, and TMA can read the
                tensors; else by `mimw.kernels.plain_simplicial_attention`. fp32 obeys torch.get_float32_matmul_precision()
+    gradients  of all five, from those of o and lse, by `mimw.kernels.plain_simplicial_attention`; no second derivative
     errors:    RuntimeError where shapes, windows, types or devices do not fit; NotImplementedError for other types
     """
     o, lse = SIMPLICIAL_ATTENTION(q, k, v, k2, v2, *windows, scale)
@@ -121,6 +123,21 @@ def _tma_reads(x: Tensor) -> bool:
 
 _PLANS = Plans(_plan)
 
+
+def _save(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:5], *output)
+    ctx.options, ctx.count = inputs[5:], len(inputs)
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    *given, o, lse = ctx.saved_tensors
+    if do is None and dlse is None:
+        return (None, ) * ctx.count
+    do = torch.zeros_like(o) if do is None else do
+    return *SIMPLICIAL_ATTENTION_BACKWARD(do, *given, o, lse, dlse, *ctx.options), *[None] * (ctx.count - 5)
+
+
 SIMPLICIAL_ATTENTION = Operator(
     "simplicial_attention(Tensor q, Tensor k, Tensor v, Tensor k2, Tensor v2, int window=512, int window2=32, float? scale=None) "
-    "-> (Tensor, Tensor)", _run, _fake, autocast=LOWER)
+    "-> (Tensor, Tensor)", _run, _fake, _save, _gradients, autocast=LOWER)

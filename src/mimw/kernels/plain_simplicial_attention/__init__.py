@@ -4,6 +4,7 @@ Input: q as (batch, heads, seq_q, dim), k, v, k2 and v2 as (batch, kv_heads, seq
 softmax's denominators. For example:
 
     arguments(q, k, v, k2, v2, o, lse)      (grid, args, meta) of a launch or `mimw.simulate` of `kernel`, numpy or torch
+    gradient_arguments(q, k, v, k2, v2, do, lse, delta, dq, dk, dv, dk2, dv2)       (kernel, grid, args, meta) of two launches
 
 What is computed `mimw.kernels.simplicial_attention` says.
 """
@@ -14,10 +15,12 @@ from math import e, log2, sqrt
 
 from ..checks import of_rank, one_of, strides
 from ..simplicial_attention import WINDOWS, check_shapes
+from .backward import of_keys, of_queries
+from .configs import gradient_meta
 from .configs import meta as compile_time
 from .kernel import plain_simplicial_attention as kernel
 
-__all__ = ["arguments", "kernel"]
+__all__ = ["arguments", "gradient_arguments", "kernel", "of_keys", "of_queries"]
 
 
 def arguments(q, k, v, k2, v2, o, lse, windows: tuple[int, int] = WINDOWS, scale: float | None = None,
@@ -44,3 +47,34 @@ def arguments(q, k, v, k2, v2, o, lse, windows: tuple[int, int] = WINDOWS, scale
     args = (*arrays.values(), lse, scale * log2(e), kv_heads, seq_q, seq_k, *windows, *steps)
     grid = -(-seq_q * (heads // kv_heads) // meta["BM"]), batch * kv_heads
     return grid, args, {**meta, "EXACT": exact and q.dtype.itemsize == 4}
+
+
+def gradient_arguments(q, k, v, k2, v2, do, lse, delta, dq, dk, dv, dk2, dv2, windows: tuple[int, int] = WINDOWS,
+                       scale: float | None = None, exact: bool = False) -> list[tuple]:
+    """(kernel, grid, args, meta) of the launches that compute dq with dk2 and dv2, and dk with dv.
+
+    args:      q ... v2      as of `arguments`
+               do            the gradient of o, of q's shape and type, any strides
+               lse           of `arguments`
+               delta         (batch, heads, seq_q) fp32, contiguous: sum(o do) along the head dim, less the gradient of lse
+               dq, dk, dv    like q and k, contiguous, of any type
+               dk2, dv2      like k, contiguous, fp32, 0 before; shares are added to them in any order
+    errors:    ValueError where shapes or types do not fit, with the numbers
+    """
+    arrays = dict(q=q, k=k, v=v, k2=k2, v2=v2, do=do)
+    of_rank(4, **arrays)
+    check_shapes(q, k, v, k2, v2, do, lse, windows)
+    one_of(("bfloat16", "float16", "float32"), **arrays)
+    one_of(("float32", ), delta=delta, dk2=dk2, dv2=dv2)
+    for name, array, like in (("delta", delta, lse), ("dq", dq, q), ("dk", dk, k), ("dv", dv, k), ("dk2", dk2, k), ("dv2", dv2, k)):
+        if tuple(array.shape) != tuple(like.shape):
+            raise ValueError(f"{name} has the shape {tuple(array.shape)}; it must be {tuple(like.shape)}")
+    (batch, heads, seq_q, dim), kv_heads, seq_k = map(int, q.shape), int(k.shape[1]), int(k.shape[2])
+    group = heads // kv_heads
+    scale = 1 / sqrt(dim) if scale is None else float(scale)
+    steps = [step for x in arrays.values() for step in strides(x)]
+    rest = scale, kv_heads, seq_q, seq_k, *windows, *steps
+    meta = {**gradient_meta(group, seq_q, seq_k, dim, q.dtype.itemsize), "EXACT": exact and q.dtype.itemsize == 4}
+    rows, keys = -(-seq_q * group // meta["BM"]), -(-seq_k // meta["BN"])
+    return [(of_queries, (rows, batch * kv_heads), (*arrays.values(), lse, delta, dq, dk2, dv2, *rest), meta),
+            (of_keys, (keys, batch * kv_heads), (*arrays.values(), lse, delta, dk, dv, *rest), meta)]

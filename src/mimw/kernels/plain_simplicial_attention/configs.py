@@ -17,5 +17,12 @@ def meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int) -> dict:
                 num_stages=1 if dim * in_bytes > 512 else 2)
 
 
+def gradient_meta(group: int, seq_q: int, seq_k: int, dim: int, in_bytes: int) -> dict:
+    """The same for gradients, which keep two more tiles of a head's width in registers."""
+    found = meta(group, seq_q, seq_k, dim, in_bytes)
+    return {**found, "num_warps": 8 if dim * in_bytes > 128 else 4,
+            "num_stages": 1}
+
+
 def _tile(extent: int) -> int:
     return max(SMALLEST, 1 << (extent - 1).bit_length() if extent else 0)
