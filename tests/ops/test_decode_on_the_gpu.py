@@ -27,9 +27,16 @@ def called(q, k, v, lengths, table=None, left=None, **options):
     return both[0]
 
 
-@pytest.mark.parametrize("case", CASES)
+MORE = {
+    "wide heads": (dict(lengths=[70, 1], queries=2, heads=2, kv_heads=1, dim=256, page=32), {}),
+    "at most two": (dict(lengths=[333, 90, 0], queries=1, heads=2, kv_heads=1, dim=128, page=64), dict(splits=2)),
+    "fp16": (dict(lengths=[150, 260], queries=1, heads=2, kv_heads=1, dim=128, page=256, dtype=fp16), {}),
+}
+
+
+@pytest.mark.parametrize("case", [*CASES, *MORE])
 def test_cases(case):
-    given, changes = CASES[case]
+    given, changes = (CASES | MORE)[case]
     made = problem(**given)
     near(called(*made, **changes), reference(*made, **{name: x for name, x in changes.items() if name != "splits"}))
 
@@ -49,6 +56,13 @@ def test_many_lengths(page, dim, heads, queries, dtype, options):
 def test_few_and_many_sequences(batch):
     made = problem([700] * batch if batch > 1 else [9000], 1, 8, 2, 128, page=64)
     near(called(*made), reference(*made))
+
+
+def test_whole_sequences_do_not_depend_on_the_batch():
+    q, k, v, lengths, table = (x.cuda() for x in problem([1500, 3000, 70], 1, 8, 2, 128, page=32))
+    both = ops.attention_decode(q, k, v, lengths, page_table=table, splits=1)
+    alone = ops.attention_decode(q[1:2], k, v, lengths[1:2], page_table=table[1:2], splits=1)
+    assert torch.equal(both[1:2], alone)
 
 
 @pytest.mark.parametrize("splits", [None, 1, 3])
