@@ -158,7 +158,7 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
         pages = (table, ) if paged else ()
         launches[0](q if contiguous_q else q.contiguous(), k, v, *pages, lengths, o, lse, *room, *logits)
         if len(launches) > 1:
-            launches[1](o, lse, *((lengths, ) if by_tma else ()), *room, *logits)
+            launches[1](o, lse, *room, *logits)
         return o, lse
 
     return plan

@@ -29,12 +29,11 @@ __all__ = ["Configuration", "arguments", "attention_decode", "combine", "configu
 
 def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = None) -> int:
     """How many fp32 numbers of room a launch of so many programs needs."""
-    _, queries, heads, dim = q.shape
+    batch, queries, heads, dim = q.shape
     rows = queries * heads // kv_heads
     chosen = chosen or configuration(dim, rows)
-    parts = 2 * chosen.streams * programs
-    rows = min(rows, 2 // chosen.streams * ROWS)
-    return parts * rows * (dim + 2)
+    most = 2 // chosen.streams * ROWS
+    return 2 * chosen.streams * programs * min(rows, most) * (dim + 2) + 4 * batch * kv_heads * -(-rows // most)
 
 
 def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_table=None, scale: float | None = None,
@@ -98,11 +97,9 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
         tiles = batch * kv_heads * row_tiles
         most = min(rows, ROWS * tall)
         each, parts = combine_tile(dim, most, tiles)
-        args = (o, lse, lengths, room, sinks, splits, left, batch, queries, heads, heads // kv_heads, row_tiles, capacity,
-                chosen.streams * programs, *steps[3:])
-        meta = {name: meta[name] for name in ("D", "BN", "BATCH", "LEAST")}
+        args = (o, lse, room, sinks, queries, heads, heads // kv_heads, row_tiles, chosen.streams * programs, *steps[3:])
         launches.append((combine, (tiles, -(-most // each)), args,
-                         {**meta, "TALL": tall, "ROWS": each, "PARTS": parts, "EARLY": True, "launch_pdl": True, "num_warps": 4}))
+                         dict(D=dim, TALL=tall, ROWS=each, PARTS=parts, EARLY=True, launch_pdl=True, num_warps=4)))
     return launches
 
 

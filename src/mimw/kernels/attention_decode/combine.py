@@ -2,10 +2,9 @@
 
 Input: `room` as the kernel leaves it. Output: O and lse of the tiles that no worker read whole. For example:
 
-    combine[(sequences * tiles, cdiv(rows, ROWS))](o, lse, lengths, room, sinks, scale, ...)
+    combine[(sequences * tiles, cdiv(rows, ROWS))](o, lse, room, sinks, queries, heads, group, row_tiles, workers, ...)
 
-Who read what follows from the lengths (schedule.py), as it did in the kernel. Parts are added in the order of keys, so results
-are the same from run to run.
+Parts are added in the order of keys, so results are the same from run to run.
 """
 
 import triton.language as tl
@@ -13,39 +12,22 @@ import triton.language as tl
 import mimw
 
 from .ending import ended
-from .schedule import blocks_of, length_of, owner, share, some_blocks, total_of, unit_of
 
 
 @mimw.jit
-def parts_of(batch, tile, lengths, splits, shape, workers, BN: tl.constexpr, BATCH: tl.constexpr, LEAST: tl.constexpr):
-    """(the first and the last worker of a tile, which of its two parts the first one's is)."""
-    unit = unit_of(lengths, splits, shape, BN, BATCH)
-    total = total_of(lengths, shape, unit, BN, BATCH)
-    before = 0
-    for first in range(0, batch, BATCH):
-        units = (some_blocks(lengths, first, shape, BN, BATCH) + unit - 1) // unit
-        before += tl.sum(tl.where(first + tl.arange(0, BATCH) < batch, units, 0), 0)
-    _, blocks = blocks_of(length_of(lengths, batch, shape), shape, BN)
-    units = (blocks + unit - 1) // unit
-    number = before * shape[1] + tile * units
-    first = owner(number, total, workers, LEAST)
-    return first, owner(number + units - 1, total, workers, LEAST), (share(first, total, workers, LEAST) != number).to(tl.int32)
-
-
-@mimw.jit
-def combine(o, lse, lengths, room, sinks, splits, left, batches, queries, heads, group, row_tiles, capacity, workers, o_b,
-            o_s, o_h, D: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, LEAST: tl.constexpr, TALL: tl.constexpr,
+def combine(o, lse, room, sinks, queries, heads, group, row_tiles, workers, o_b, o_s, o_h, D: tl.constexpr, TALL: tl.constexpr,
             ROWS: tl.constexpr, PARTS: tl.constexpr, EARLY: tl.constexpr):
-    """ROWS rows of a tile by each program, PARTS of their parts at a time."""
-    tiles = heads // group * row_tiles
-    shape = batches, tiles, queries, capacity, left
-    batch, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles
-    begin, end, place = parts_of(batch, tile, lengths, splits, shape, workers, BN, BATCH, LEAST)
+    """ROWS rows of a tile by each program, PARTS of their parts at a time; EARLY: it may begin before the kernel has ended."""
     if EARLY:
         tl.extra.cuda.gdc_wait()
+    plan = room + tl.program_id(0) * 4
+    begin, end, place = tl.load(plan).to(tl.int32), tl.load(plan + 1).to(tl.int32), tl.load(plan + 2).to(tl.int32)
     if end > begin:
+        tiles = heads // group * row_tiles
+        batch, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles
         rows = tl.minimum(queries * group, 64 * TALL)
-        stats = room + workers.to(tl.int64) * 2 * rows * D
+        stats = room + tl.num_programs(0) * 4
+        sums = stats + workers.to(tl.int64) * 4 * rows
         inside = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
         packed = tile % row_tiles * (64 * TALL) + inside
         query, head = packed // group, tile // row_tiles * group + packed % group
@@ -59,7 +41,7 @@ def combine(o, lse, lengths, room, sinks, splits, left, batches, queries, heads,
             at = (worker * 2 + tl.where(worker == begin, place, 0)).to(tl.int64)[:, None] * rows + inside[None, :]
             score = tl.load(stats + at * 2, mask=there, other=float("-inf"))
             weight = tl.load(stats + at * 2 + 1, mask=there, other=0.0)
-            part = tl.load(room + at[:, :, None] * D + columns[None, None, :], mask=there[:, :, None], other=0.0)
+            part = tl.load(sums + at[:, :, None] * D + columns[None, None, :], mask=there[:, :, None], other=0.0)
             before, highest = highest, tl.maximum(highest, tl.max(score, 0))
             base = tl.where(highest == float("-inf"), 0.0, highest)
             shrink, factor = tl.exp2(before - base), tl.exp2(score - base[None, :])

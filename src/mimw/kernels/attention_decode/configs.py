@@ -15,6 +15,8 @@ from ..measured import by_chip
 
 HEAD_DIMS = (64, 128, 256)
 BLOCK_BYTES = 16 << 10      # of keys or of values: 64 of 128 bf16
+COMBINERS = 1024            # programs of the second step that a GPU runs side by side
+MOST_LENGTHS = 256          # that a producer's warp looks at at a time
 ROWS = 64                   # of a consumer: those of a wgmma
 RING_BYTES = {64: 192 << 10, 128: 160 << 10, 256: 128 << 10}    # of an SM: the rest is for queries and changes of layout
 PAGES = (16, 32, 64, 128, 256)
@@ -31,8 +33,8 @@ class Configuration:
 
     def meta(self, dim: int, page: int, batches: int) -> dict:
         """The kernel's compile-time arguments."""
-        return dict(D=dim, BN=self.bn, PAGE=page, STAGES=self.stages, STREAMS=self.streams, BATCH=batch_tile(batches),
-                    LEAST=self.least)
+        return dict(D=dim, BN=self.bn, PAGE=page, STAGES=self.stages, STREAMS=self.streams, LEAST=self.least,
+                    BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())), ONCE=batches <= MOST_LENGTHS)
 
 
 @by_chip(Path(__file__).parent / "configs.json")
@@ -42,8 +44,8 @@ def _measured(rows: list[dict]) -> dict[tuple[int, int], Configuration]:
 
 
 def configuration(dim: int, rows: int) -> Configuration:
-    """The configuration for heads of `dim` and so many rows: queries times heads that share a head of keys. Rows that one consumer
-    holds leave the other one to another worker."""
+    """The configuration for heads of `dim` and so many rows: queries times heads that share a head of keys. Rows that one
+    consumer holds leave the other one to another worker."""
     streams = 2 if rows <= ROWS else 1
     ring = RING_BYTES[dim] // (streams * BLOCK_BYTES)
     return _measured().get((dim, streams)) or Configuration(BLOCK_BYTES // 2 // dim, ring, streams)
@@ -54,13 +56,9 @@ def as_row(dim: int, rows: int, chosen: Configuration) -> dict:
     return {"head_dim": dim, "streams": 2 if rows <= ROWS else 1, "configuration": asdict(chosen)}
 
 
-def batch_tile(batches: int) -> int:
-    """How many lengths are looked at at a time."""
-    return min(128, max(16, 1 << (batches - 1).bit_length()))
-
-
 def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:
     """(rows, parts) that a program of the second step takes at a time: few rows and many parts where there are few tiles."""
-    most = 16 if tiles >= 512 else 4 if tiles >= 128 else 1
-    rows = min(most, 1 << (rows - 1).bit_length())
-    return rows, max(2, 4096 // (rows * dim))
+    each = 1
+    while each < 16 and each < rows and tiles * -(-rows // each) > COMBINERS:
+        each *= 2
+    return each, max(2, min(32, 4096 // (each * dim)))

@@ -7,10 +7,10 @@ sequences that one worker read alone; of the others partial sums in `room`, of w
     for kernel, grid, args, meta in launches: kernel[grid](*args, **meta)
 
 Nouns: the queries of all heads that share a head of K and V are the rows of one tile, 64 for each consumer, so that each key
-is read once for all of them. `rings` are pipes of blocks of BN keys or values, in turn. Roles, all persistent: STREAMS
-producers of one warp, which load page after page by TMA, and two consumers. A worker is a producer with its consumer, or,
-where TALL is 2, with both, which then have 64 rows each of the same keys. Each worker has its share of all blocks
-(schedule.py), so that no SM ends before the others.
+is read once for all of them. `rings` are pipes of blocks of BN keys or values, in turn, `items` pipes of what comes next.
+Roles, all persistent: STREAMS producers of one warp, which load page after page by TMA, and two consumers. A worker is a
+producer with its consumer, or, where TALL is 2, with both, which then have 64 rows each of the same keys. Each worker has its
+share of all blocks (schedule.py), so that no SM ends before the others.
 
 Memory is slower than the arithmetic even where one row of the 64 counts: a block takes its SM 1850 cycles at 4.1 TB/s, and each
 of two consumers some 1500 of its 3700. So a consumer takes its products one by one; the other one fills the gaps.
@@ -26,7 +26,7 @@ from ..attention.softmax import softmax
 from ..consumers import consumer, consumers
 from ..gemm.kernel import columns
 from .ending import ended
-from .schedule import length_of, locate, lowest_key, share, span, total_of, unit_of
+from .schedule import begin, length_of, lowest_key, owner, span, unit_of
 
 MEETING, BOTH = tl.constexpr(8), tl.constexpr(256)     # a named barrier of two consumers with 128 threads each
 
@@ -60,19 +60,53 @@ def load_block(ring, chunk, desc, pages, head, row, BN: tl.constexpr):
 
 
 @mimw.jit
-def load(ring, worker, workers, k_desc, v_desc, lengths, table, table_row, splits, shape, row_tiles, NONE, PAGE: tl.constexpr,
-         BN: tl.constexpr, BATCH: tl.constexpr, LEAST: tl.constexpr):
-    """Keys and values of this worker's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
+def tell(items, turn, batch, tile, first, stop, part, length):
+    """Item number `turn`: what a worker does next."""
+    slot = items.acquire(turn)
+    tlx.local_store(slot.batch, tl.full((1, ), batch, tl.int32))
+    tlx.local_store(slot.tile, tl.full((1, ), tile, tl.int32))
+    tlx.local_store(slot.first, tl.full((1, ), first, tl.int32))
+    tlx.local_store(slot.stop, tl.full((1, ), stop, tl.int32))
+    tlx.local_store(slot.part, tl.full((1, ), part, tl.int32))
+    tlx.local_store(slot.length, tl.full((1, ), length, tl.int32))
+    items.commit(turn)
+
+
+@mimw.jit
+def told(items, turn):
+    """(sequence, tile, first block of keys, the one behind the last, which of the worker's parts, or -1 if it is all of the
+    tile, length) of item number `turn`; behind the last item are no blocks."""
+    slot = items.wait(turn).slot
+    batch, tile = tl.max(tlx.local_load(slot.batch), 0), tl.max(tlx.local_load(slot.tile), 0)
+    first, stop = tl.max(tlx.local_load(slot.first), 0), tl.max(tlx.local_load(slot.stop), 0)
+    part, length = tl.max(tlx.local_load(slot.part), 0), tl.max(tlx.local_load(slot.length), 0)
+    items.release(turn)
+    return batch, tile, first, stop, part, length
+
+
+@mimw.jit
+def load(items, ring, worker, workers, k_desc, v_desc, lengths, table, table_row, plan, splits, shape, row_tiles, NONE,
+         PAGE: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr):
+    """Keys and values of this worker's blocks, in turn. The pages of a block are looked up while the one before is loaded. Who
+    begins a tile notes in `plan` who its workers are, the first and the last, and where the first one's part lies."""
     unit = unit_of(lengths, splits, shape, BN, BATCH)
-    total = total_of(lengths, shape, unit, BN, BATCH)
-    at, end = share(worker, total, workers, LEAST), share(worker + 1, total, workers, LEAST)
-    batch, start = locate(at, lengths, shape, unit, BN, BATCH)
-    chunk = 0
+    at, end, batch, start, total = begin(worker, workers, lengths, unit, shape, BN, BATCH, ONCE, LEAST)
+    chunk, turn = 0, 0
     while at < end:
         length = length_of(lengths, batch, shape)
         lowest = lowest_key(length, shape)
-        tile, first, stop, _, at, over = span(at, end, start, length, unit, shape, BN)
+        tile, first, stop, whole, units, following, over = span(at, end, start, length, unit, shape, BN)
+        alone = (at == whole) & (following == whole + units)
+        tell(items, turn, batch, tile, first, stop, tl.where(alone, -1, tl.minimum(turn, 1)), length)
+        if at == whole:
+            last = worker
+            if following < whole + units:
+                last = owner(whole + units - 1, total, workers, LEAST)
+            note = tl.arange(0, 4)
+            values = tl.where(note == 0, worker, tl.where(note == 1, last, tl.minimum(turn, 1)))
+            tl.store(plan + (batch * shape[1] + tile) * 4 + note, values.to(tl.float32))
         head = tile // row_tiles
+        at = following
         if PAGE == 0:
             for block in range(first, stop):
                 load_block(ring, chunk, k_desc, (batch, ), head, block * BN, BN)
@@ -81,13 +115,15 @@ def load(ring, worker, workers, k_desc, v_desc, lengths, table, table_row, split
         else:
             pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
             for block in range(first, stop):
-                following = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
+                next_pages = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
                 load_block(ring, chunk, k_desc, pages, head, block * BN % PAGE, BN)
                 load_block(ring, chunk + 1, v_desc, pages, head, block * BN % PAGE, BN)
-                pages = following
+                pages = next_pages
                 chunk += 2
         start = tl.where(over, at, start)
         batch += over.to(tl.int32)
+        turn += 1
+    tell(items, turn, 0, 0, 0, 0, 0, 0)
 
 
 @mimw.jit
@@ -143,21 +179,15 @@ def store_rows(out, place, tile, counts):
 
 
 @mimw.jit
-def compute(ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, lengths, splits, scale, inner, sinks, shape,
-            group, heads, row_tiles, me: tl.constexpr, D: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, LEAST: tl.constexpr,
-            TALL: tl.constexpr):
+def compute(items, ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, scale, inner, sinks, shape, group, heads,
+            row_tiles, me: tl.constexpr, D: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
     """Consumer `me`: its 64 rows of every tile of this worker."""
-    unit = unit_of(lengths, splits, shape, BN, BATCH)
-    total = total_of(lengths, shape, unit, BN, BATCH)
-    at, end = share(worker, total, workers, LEAST), share(worker + 1, total, workers, LEAST)
-    batch, start = locate(at, lengths, shape, unit, BN, BATCH)
-    chunk, part = 0, 0
+    chunk, turn = 0, 0
     width = tl.arange(0, D)[None, :]
     queries = shape[2]
-    while at < end:
-        length = length_of(lengths, batch, shape)
+    batch, tile, first, stop, part, length = told(items, turn)
+    while first < stop:
         lowest = lowest_key(length, shape)
-        tile, first, stop, whole, at, over = span(at, end, start, length, unit, shape, BN)
         inside = me % TALL * 64 + tl.arange(0, 64)
         packed = tile % row_tiles * (64 * TALL) + inside
         query, head = packed // group, tile // row_tiles * group + packed % group
@@ -166,7 +196,7 @@ def compute(ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, 
         tlx.local_store(q_buffer, tl.load(q + place[:, None] + width, mask=counts[:, None], other=0.0))
         highest, sums, acc = attend(ring, q_buffer, chunk, first, stop, length, lowest, query, scale, inner, shape, me, BN, TALL)
         chunk += 2 * (stop - first)
-        if whole:
+        if part < 0:
             logarithm, result = ended(highest * scale, sums, acc, head, counts, sinks)
             place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
             store_rows(o, place, result, counts)
@@ -175,26 +205,26 @@ def compute(ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, 
             rows = tl.minimum(queries * group, 64 * TALL)
             place = (worker * 2 + part).to(tl.int64) * rows + inside
             counts = counts & (inside < rows)
-            store_rows(room, place * D, acc, counts)
-            stats = room + workers.to(tl.int64) * 2 * rows * D
+            stats = room + shape[0] * shape[1] * 4
+            store_rows(stats + workers.to(tl.int64) * 4 * rows, place * D, acc, counts)
             tl.store(stats + place * 2, highest * scale, mask=counts)
             tl.store(stats + place * 2 + 1, sums, mask=counts)
-        part = 1
-        start = tl.where(over, at, start)
-        batch += over.to(tl.int32)
+        turn += 1
+        batch, tile, first, stop, part, length = told(items, turn)
 
 
 @mimw.jit
 def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, scale, inner, splits, left, batches, queries,
                      heads, group, row_tiles, capacity, pages, table_row, q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr,
                      BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, STREAMS: tl.constexpr, BATCH: tl.constexpr,
-                     LEAST: tl.constexpr):
+                     ONCE: tl.constexpr, LEAST: tl.constexpr):
     """O (batches, queries, heads, D) and lse (batches, heads, queries) of what one worker reads whole, else parts of their
     sums.
 
     args:      table   (batches, ...) int32, `table_row` apart, the pages of each sequence; None where PAGE is 0, the caches
                        are one page a sequence
-               room    fp32, for two parts of each worker: sums of p V, then (highest score in base 2, sum of probabilities)
+               room    fp32: 4 numbers of each tile, who its workers are; for two parts of each worker (highest score in base
+                       2, sum of probabilities) of each row, then the sums of p V
                scale   of the scores, times log2(e); with a soft cap that cap times log2(e), and scores times `inner` are s /
                        cap
                splits  parts of a sequence at most, None for no bound
@@ -205,10 +235,14 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
     TALL: tl.constexpr = 2 // STREAMS
     shape = batches, heads // group * row_tiles, queries, capacity, left
     workers = STREAMS * tl.num_programs(0)
-    rings, q_tiles = (), ()
+    rings, items, q_tiles = (), (), ()
     for _ in tl.static_range(STREAMS):
         rings = rings + (tle.pipe(capacity=STAGES, readers=consumers(TALL), name="keys and values",
                                   rows=tle.gpu.alloc([STAGES, BN, D], DTYPE)), )
+        items = items + (tle.pipe(capacity=2, readers=consumers(TALL), name="items", batch=tle.gpu.alloc([2, 1], tl.int32),
+                                  tile=tle.gpu.alloc([2, 1], tl.int32), first=tle.gpu.alloc([2, 1], tl.int32),
+                                  stop=tle.gpu.alloc([2, 1], tl.int32), part=tle.gpu.alloc([2, 1], tl.int32),
+                                  length=tle.gpu.alloc([2, 1], tl.int32)), )
     for c in tl.static_range(2):
         q_tiles = q_tiles + (tlx.local_alloc((64, D), DTYPE, 1), )
 
@@ -217,10 +251,10 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=216, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(rings[me // TALL].reader(consumer(me % TALL)), q_tiles[me][0],
+            compute(items[me // TALL].reader(consumer(me % TALL)), rings[me // TALL].reader(consumer(me % TALL)), q_tiles[me][0],
                     me // TALL * tl.num_programs(0) + tl.program_id(0), workers, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room,
-                    lengths, splits, scale, inner, sinks, shape, group, heads, row_tiles, me, D, BN, BATCH, LEAST, TALL)
+                    scale, inner, sinks, shape, group, heads, row_tiles, me, D, BN, TALL)
         with tlx.async_task(num_warps=1, num_regs=72, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
-            load(rings[stream].writer(), stream * tl.num_programs(0) + tl.program_id(0), workers, k_desc, v_desc, lengths, table,
-                 table_row, splits, shape, row_tiles, pages, PAGE, BN, BATCH, LEAST)
+            load(items[stream].writer(), rings[stream].writer(), stream * tl.num_programs(0) + tl.program_id(0), workers, k_desc,
+                 v_desc, lengths, table, table_row, room, splits, shape, row_tiles, pages, PAGE, BN, BATCH, ONCE, LEAST)

@@ -3,9 +3,9 @@
 Input: the sequences' lengths, the sizes `shape` = (batches, tiles, queries, capacity, left), and how keys are cut. Output:
 numbers of units, and what they stand for. For example, with BN = 64, one tile, lengths 100 and 300 and no bound:
 
-    total_of(lengths, shape, 1, 64, 16)             7: 2 units of one block, then 5
-    share(1, 7, 3, 1), share(2, 7, 3, 1)            3, 5: of 3 workers number 1 has units 3 and 4
-    locate(3, lengths, shape, 1, 64, 16)            (1, 2): sequence 1, whose units begin with number 2
+    units_of(lengths, 0, shape, 1, 64, 16)          2 5 0 0 ..: units of one block
+    begin(1, 3, lengths, 1, shape, 64, 16, True, 1)     (3, 5, 1, 2, 7): of 3 workers number 1 has units 3 and 4 of 7; number 3
+                                                    is of sequence 1, whose units begin with number 2
 
 A tile is what one worker's rows hold: queries of the heads that share a head of K and V. A unit is `unit` blocks of BN keys of
 one tile. Units are counted sequence by sequence, in a sequence tile by tile, in a tile from its first block on. Each worker has
@@ -65,26 +65,9 @@ def unit_of(lengths, splits, shape, BN: tl.constexpr, BATCH: tl.constexpr):
 
 
 @mimw.jit
-def total_of(lengths, shape, unit, BN: tl.constexpr, BATCH: tl.constexpr):
-    """How many units there are."""
-    total = 0
-    for first in range(0, shape[0], BATCH):
-        total += tl.sum((some_blocks(lengths, first, shape, BN, BATCH) + unit - 1) // unit, 0)
-    return total * shape[1]
-
-
-@mimw.jit
-def locate(number, lengths, shape, unit, BN: tl.constexpr, BATCH: tl.constexpr):
-    """(the sequence of a unit, the number of that sequence's first unit)."""
-    batch, start, before = 0, 0, 0
-    for first in range(0, shape[0], BATCH):
-        units = (some_blocks(lengths, first, shape, BN, BATCH) + unit - 1) // unit * shape[1]
-        ends = before + tl.cumsum(units, 0)
-        over = (ends <= number) & (units > 0)
-        batch += tl.sum(over.to(tl.int32), 0)
-        start = tl.maximum(start, tl.max(tl.where(over, ends, 0), 0))
-        before += tl.sum(units, 0)
-    return batch, start
+def units_of(lengths, first, shape, unit, BN: tl.constexpr, BATCH: tl.constexpr):
+    """The units of BATCH sequences from number `first` on."""
+    return (some_blocks(lengths, first, shape, BN, BATCH) + unit - 1) // unit * shape[1]
 
 
 @mimw.jit
@@ -95,31 +78,59 @@ def used(total, workers, LEAST: tl.constexpr):
 
 @mimw.jit
 def share(worker, total, workers, LEAST: tl.constexpr):
-    """The first unit of a worker."""
+    """(the first unit of a worker, the first of the one after)."""
     busy = used(total, workers, LEAST)
-    worker = tl.minimum(worker, busy)
-    return worker * (total // busy) + tl.minimum(worker, total % busy)
+    each, more = total // busy, total % busy      # the first `more` workers have one unit more
+    first = tl.minimum(worker, busy) * each + tl.minimum(worker, more)
+    return first, tl.minimum(worker + 1, busy) * each + tl.minimum(worker + 1, more)
 
 
 @mimw.jit
 def owner(number, total, workers, LEAST: tl.constexpr):
     """The worker that has a unit."""
     busy = used(total, workers, LEAST)
-    each, more = total // busy, total % busy      # the first `more` workers have one unit more
+    each, more = total // busy, total % busy
     whole = more * (each + 1)
     return tl.where(number < whole, number // (each + 1), more + (number - whole) // tl.maximum(each, 1))
+
+
+@mimw.jit
+def begin(worker, workers, lengths, unit, shape, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr):
+    """(a worker's first unit, the first of the one after, the first one's sequence, that sequence's first unit, all units).
+    With ONCE there are BATCH sequences at most."""
+    if ONCE:
+        units = units_of(lengths, 0, shape, unit, BN, BATCH)
+        ends, total = tl.cumsum(units, 0), tl.sum(units, 0)
+        at, end = share(worker, total, workers, LEAST)
+        over = (ends <= at) & (units > 0)
+        batch, start = tl.sum(over.to(tl.int32), 0), tl.max(tl.where(over, ends, 0), 0)
+    else:
+        total = 0
+        for first in range(0, shape[0], BATCH):
+            total += tl.sum(units_of(lengths, first, shape, unit, BN, BATCH), 0)
+        at, end = share(worker, total, workers, LEAST)
+        batch, start, before = 0, 0, 0
+        for first in range(0, shape[0], BATCH):
+            units = units_of(lengths, first, shape, unit, BN, BATCH)
+            ends = before + tl.cumsum(units, 0)
+            over = (ends <= at) & (units > 0)
+            batch += tl.sum(over.to(tl.int32), 0)
+            start = tl.maximum(start, tl.max(tl.where(over, ends, 0), 0))
+            before += tl.sum(units, 0)
+    return at, end, batch, start, total
 
 
 @mimw.jit
 def span(at, end, start, length, unit, shape, BN: tl.constexpr):
     """What a worker does first of its units from `at` to `end`, where the sequence's units begin with number `start`:
 
-    (tile, first block of keys, block behind the last one, whether that is all of the tile, the unit to go on with, whether
-    that is the next sequence's)
+    (tile, first block of keys, block behind the last one, the tile's first unit, how many it has, the unit to go on with,
+    whether that is the next sequence's)
     """
     low, blocks = blocks_of(length, shape, BN)
     units = (blocks + unit - 1) // unit
-    inside = (at - start) % units
+    tile = (at - start) // units
+    inside = at - start - tile * units
     count = tl.minimum(units - inside, end - at)
     first, stop = low + inside * unit, low + tl.minimum((inside + count) * unit, blocks)
-    return (at - start) // units, first, stop, count == units, at + count, at + count == start + units * shape[1]
+    return tile, first, stop, at - inside, units, at + count, at + count == start + units * shape[1]
