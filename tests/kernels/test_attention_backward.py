@@ -10,6 +10,7 @@ import mimw
 from mimw.kernels import attention_backward as backward
 from mimw.kernels.attention_backward import Configuration
 from tests.compiling import to_assembly
+from tests.kernels.attention_reference import reference as attention_reference
 from tests.lowering.assembly import assembled
 from tests.lowering.harness import Case
 
@@ -17,29 +18,35 @@ BF16 = ml_dtypes.bfloat16
 ALLOWED = {np.float16: 2e-3, BF16: 1.2e-2}  # of ||x - reference|| / ||reference||
 
 
-def reference(q, k, v, do, causal, scale):
-    """(o, log-sum-exp, dq, dk, dv) in fp64."""
-    group = q.shape[1] // k.shape[1]
+def reference(q, k, v, do, causal=False, scale=None, window=(None, None), softcap=None, sinks=None, slopes=None):
+    """(o, log-sum-exp, dq, dk, dv, gradient of the sinks) in fp64."""
+    group, scale = q.shape[1] // k.shape[1], q.shape[-1]**-0.5 if scale is None else scale
     q, do, k, v = (x.astype(np.float64) for x in (q, do, np.repeat(k, group, 1), np.repeat(v, group, 1)))
-    scores = scale * q @ k.swapaxes(-1, -2)
-    if causal:
-        last = np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
-        scores = np.where(np.arange(k.shape[2]) <= last, scores, -np.inf)
-    highest = scores.max(-1, keepdims=True)
-    lse = np.log(np.exp(scores - highest).sum(-1)) + highest[..., 0]
-    p = np.exp(scores - lse[..., None])
-    o = p @ v
-    ds = scale * p * (do @ v.swapaxes(-1, -2) - (o * do).sum(-1, keepdims=True))
+    o, lse = attention_reference(q, k, v, causal, scale, window, softcap, sinks, slopes)
+    scores, derivative = scale * q @ k.swapaxes(-1, -2), 1.0
+    if softcap is not None:
+        scores = softcap * np.tanh(scores / softcap)
+        derivative = 1 - (scores / softcap)**2
+    position, keys = np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2], np.arange(k.shape[2])
+    if slopes is not None:
+        scores = scores - np.atleast_2d(slopes)[:, :, None, None].astype(np.float64) * np.abs(position - keys)
+    left, right = window[0], 0 if causal else window[1]
+    unseen = (left is not None) & (keys < position - (left or 0)) | (right is not None) & (keys > position + (right or 0))
+    with np.errstate(invalid="ignore"):
+        p = np.where(unseen | (lse == -np.inf)[..., None], 0, np.exp(np.minimum(scores - lse[..., None], 0)))
+    delta = (o * do).sum(-1)
+    ds = scale * derivative * p * (do @ v.swapaxes(-1, -2) - delta[..., None])
     dk, dv = (x.reshape(len(x), -1, group, *x.shape[2:]).sum(2) for x in (ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ do))
-    return o, lse, ds @ k, dk, dv
+    dsinks = None if sinks is None else -(np.exp(sinks.astype(np.float64)[:, None] - lse) * delta).sum((0, 2))
+    return o, lse, ds @ k, dk, dv, dsinks
 
 
-def problem(batch, heads, kv_heads, seq_q, seq_k, dim, dtype=np.float16, causal=False, scale=None, chosen=None):
+def problem(batch, heads, kv_heads, seq_q, seq_k, dim, dtype=np.float16, causal=False, chosen=None, **options):
     """(the arrays of `launches`, the three gradients in fp64)."""
     random = np.random.default_rng(0)
     of_queries, of_keys = (batch, heads, seq_q, dim), (batch, kv_heads, seq_k, dim)
     q, k, v, do = (random.standard_normal(shape).astype(dtype) for shape in (of_queries, of_keys, of_keys, of_queries))
-    o, lse, *wanted = reference(q, k, v, do, causal, scale or dim**-0.5)
+    o, lse, *wanted = reference(q, k, v, do, causal, **options)
     gradients = [np.full_like(x, np.nan) for x in (q, k, v)]
     work = [np.full(shape, np.nan, np.float32) for shape in backward.workspace(q, chosen, causal)]
     return [q, k, v, o.astype(dtype), lse.astype(np.float32), do, *gradients, *work], wanted
@@ -47,6 +54,7 @@ def problem(batch, heads, kv_heads, seq_q, seq_k, dim, dtype=np.float16, causal=
 
 def check(machine, *shape, dtype=np.float16, one_order=False, **options):
     arrays, wanted = problem(*shape, dtype, **options)
+    sinks = options.pop("sinks", None)
     if one_order:
         arrays[-1], options["one_order"] = None, True
     for kernel, grid, args, meta in backward.launches(*arrays, **options):
@@ -54,6 +62,10 @@ def check(machine, *shape, dtype=np.float16, one_order=False, **options):
     for name, got, one in zip(("dq", "dk", "dv"), arrays[6:9], wanted):
         error = np.linalg.norm(got.astype(np.float64) - one) / np.linalg.norm(one)
         assert error < ALLOWED[dtype], f"{name}: {error}"
+    if sinks is not None:
+        lse, delta = arrays[9].reshape(2, *arrays[0].shape[:2], -1)
+        found = -(np.exp2(sinks[:, None] / np.log(2) - lse) * delta).sum((0, 2))
+        np.testing.assert_allclose(found, wanted[3], rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("dtype, dim, causal", [(np.float16, 128, False), (BF16, 128, True), (BF16, 64, False),
@@ -74,11 +86,37 @@ def test_grouped_queries(machine, causal):
     check(machine, 1, 4, 2, 150, 150, 64, causal=causal)
 
 
-@pytest.mark.parametrize("chosen", [Configuration(bm=64, q_stages=3, turned=True), Configuration(bm=64, do_stages=1, dq="direct"),
-                                    Configuration(bm=128, dq="direct")], ids=["deep", "one-slot", "direct"])
+@pytest.mark.parametrize("chosen", [Configuration(bm=64, q_stages=3), Configuration(bm=64)], ids=["deep", "two slots"])
 def test_configurations(machine, chosen):
     """Two heads on one head of keys: behind the last block of the first follows one in the middle of the second."""
-    check(machine, 2, 4, 2, 300, 300, 64, causal=not chosen.turned, chosen=chosen)
+    check(machine, 2, 4, 2, 300, 300, 64, causal=chosen.q_stages == 2, chosen=chosen)
+
+
+def test_refused_configurations():
+    for options, text in ((dict(do_stages=1), "2 slots of queries and 1 of dO"), (dict(dq="direct"), "dq is 'direct'")):
+        with pytest.raises(ValueError, match=text):
+            Configuration(**options)
+
+
+SLOPES, SINKS = np.array([0.5, 0.03], np.float32), np.array([1.0, -2.0], np.float32)
+CHANGES = {
+    "causal window": ((1, 2, 1, 300, 300, 64), dict(causal=True, window=(100, None))),
+    "window": ((1, 2, 2, 200, 420, 128), dict(window=(90, 30))),        # the first block of keys is seen by no query
+    "to the right": ((1, 2, 1, 130, 300, 64), dict(window=(None, 70))),
+    "to the left": ((2, 2, 1, 300, 300, 128), dict(window=(5, None))),
+    "two keys": ((1, 2, 1, 200, 200, 64), dict(causal=True, window=(1, None))),
+    "soft cap": ((1, 2, 1, 150, 150, 128), dict(softcap=2.0, scale=0.3)),
+    "slopes": ((2, 2, 1, 100, 160, 64), dict(slopes=np.stack([SLOPES, SLOPES[::-1]]))),
+    "sinks": ((2, 2, 2, 70, 90, 64), dict(causal=True, sinks=SINKS)),
+    "all": ((1, 2, 1, 260, 260, 128), dict(causal=True, window=(150, None), softcap=2.0, slopes=SLOPES, sinks=SINKS)),
+}
+
+
+@pytest.mark.parametrize("one_order", [False, True], ids=["", "one order"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_changed_scores(machine, name, one_order):
+    shape, options = CHANGES[name]
+    check(machine, *shape, one_order=one_order, **options)
 
 
 @pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 2, 2, 130, 130, 64), True),
@@ -92,7 +130,7 @@ def test_a_scale_of_ones_own_and_scores_far_below_zero(machine):
     arrays, _ = problem(1, 1, 1, 64, 100, 64, scale=0.5)
     q, k, v, _, _, do = arrays[:6]
     q[..., 0], k[..., 0] = 32, -32
-    o, lse, *wanted = reference(q, k, v, do, False, 0.5)
+    o, lse, *wanted = reference(q, k, v, do, scale=0.5)
     assert lse.max() < -400
     arrays[3][:], arrays[4][:] = o.astype(np.float16), lse
     for kernel, grid, args, meta in backward.launches(*arrays, scale=0.5):
@@ -106,7 +144,7 @@ def test_the_reference_is_the_gradient():
     """Against differences of the loss sum(O dO) in fp64, in five directions."""
     random = np.random.default_rng(1)
     q, k, v, do = (random.standard_normal(shape) for shape in ((1, 2, 5, 8), (1, 1, 7, 8), (1, 1, 7, 8), (1, 2, 5, 8)))
-    _, _, *gradients = reference(q, k, v, do, True, 0.3)
+    _, _, *gradients, _ = reference(q, k, v, do, True, 0.3)
     for number, gradient in enumerate(gradients):
         for _ in range(5):
             step = 1e-5 * random.standard_normal(gradient.shape)
@@ -128,29 +166,28 @@ def test_every_interleaving_is_right(causal, dim):
     assert report.ok, str(report)
 
 
-@pytest.mark.parametrize("direct", [False, True])
-def test_products_overlap_and_nothing_spills(direct, tmp_path):
+CHANGED = ("left", "right", "inner", "alibi", "alibi_step")      # of a kernel's arguments, None without a change
+
+
+def test_products_overlap_and_nothing_spills(tmp_path):
     """At D = 128 a consumer has 240 registers and needs all of them."""
-    dim, chosen = 128, Configuration(dq="direct" if direct else "tma")
+    dim, chosen = 128, Configuration()
     rows = {"q": chosen.bm, "k": chosen.bn, "v": chosen.bn, "do": chosen.bm, "dk": 64, "dv": 64}
     numbers, share = f"tensordesc<fp32[1,{chosen.bm}]>", f"tensordesc<fp32[{2 * chosen.share_columns(dim)},32]>"
     signature = {**{f"{name}_desc": f"tensordesc<bf16[1,1,{count},{dim}]>" for name, count in rows.items()}, "lse_desc": numbers,
-                 "delta_desc": numbers, "sums": "*fp32" if direct else share, "scale": "fp32", "log2_scale": "fp32",
+                 "delta_desc": numbers, "sums": share, "scale": "fp32", "log2_scale": "fp32",
                  **dict.fromkeys(("heads", "seq_q", "seq_k", "zero"), "i32")}
-    attrs = {(6, ): [["tt.divisibility", 16]]} if direct else None
-    case = Case(backward.kernel, signature, chosen.meta(dim, 1, False, chosen.bn), attrs=attrs)
-    ptx = case.compiled(by=to_assembly, num_warps=4).stage("ptx")
-    said = assembled(ptx, tmp_path)
+    case = Case(backward.kernel, signature, {**chosen.meta(dim, 1, False, chosen.bn), **dict.fromkeys(CHANGED)})
+    said = assembled(case.compiled(by=to_assembly, num_warps=4).stage("ptx"), tmp_path)
     assert "serialized" not in said
     assert re.search(r"\b0 bytes spill stores, 0 bytes spill loads", said), said
-    assert ("red.global.gpu.relaxed.add.v4.f32" in ptx) == direct
 
 
 def test_products_for_one_order_overlap_and_nothing_spills(tmp_path):
     tile, own = "tensordesc<bf16[1,1,128,128]>", "tensordesc<bf16[1,1,64,128]>"
     signature = {**dict.fromkeys(("q_desc", "k_desc", "v_desc", "do_desc"), tile), "dq_desc": own, "rows": "*fp32", "scale": "fp32",
                  "log2_scale": "fp32", **dict.fromkeys(("heads", "seq_q", "seq_k", "padded", "zero"), "i32")}
-    meta = dict(BM=128, BN=128, D=128, GROUP=1, K_STAGES=3, V_STAGES=2, CAUSAL=False)
+    meta = dict(BM=128, BN=128, D=128, GROUP=1, K_STAGES=3, V_STAGES=2, CAUSAL=False, RAGGED=False, **dict.fromkeys(CHANGED))
     case = Case(backward.query_gradients, signature, meta)
     said = assembled(case.compiled(by=to_assembly, num_warps=4).stage("ptx"), tmp_path)
     assert "serialized" not in said

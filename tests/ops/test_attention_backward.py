@@ -15,30 +15,36 @@ def normal(*shape, dtype=torch.bfloat16, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)
 
 
-def exact(q, k, v, causal=False, scale=None):
-    """(o, lse) in fp64, differentiable."""
+def exact(q, k, v, causal=False, scale=None, window=(None, None), softcap=None, sinks=None, alibi_slopes=None):
+    """(o, lse) in fp64, differentiable; a query that sees no key has o = 0."""
     if q.dim() > 2 and q.shape[-3] != k.shape[-3]:
         k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
     scores = q @ k.mT * (q.shape[-1]**-0.5 if scale is None else scale)
-    if causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
-        scores = scores.masked_fill(~seen, float("-inf"))
-        return scores.softmax(-1).masked_fill(~seen, 0.0) @ v, scores.logsumexp(-1)
-    return scores.softmax(-1) @ v, scores.logsumexp(-1)
+    scores = scores if softcap is None else softcap * (scores / softcap).tanh()
+    positions, keys = torch.arange(q.shape[-2])[:, None] + k.shape[-2] - q.shape[-2], torch.arange(k.shape[-2])
+    if alibi_slopes is not None:
+        scores = scores - alibi_slopes.double()[..., None, None] * (positions - keys).abs()
+    left, right = window[0], 0 if causal else window[1]
+    unseen = (keys < positions - left) if left is not None else torch.zeros(scores.shape[-2:], dtype=torch.bool)
+    unseen = unseen if right is None else unseen | (keys > positions + right)
+    scores = scores.masked_fill(unseen, float("-inf"))
+    if sinks is not None:
+        scores = torch.cat([scores, sinks[..., None, None].expand(*scores.shape[:-1], 1)], -1)
+    p = scores.softmax(-1)[..., :k.shape[-2]]
+    return p.masked_fill(unseen, 0.0) @ v, scores.logsumexp(-1)
 
 
-def compare(q, k, v, allowed=1e-2, of_lse=False, **options):
+def compare(q, k, v, allowed=1e-2, of_lse=False, sinks=None, **options):
     """The gradients of sum(o do), and of sum(lse^2) with it."""
-    do, gradients = None, []
-    for make, inputs in ((lambda *x, **options: ops.attention(*x, return_lse=True, **options), (q, k, v)),
-                         (exact, (q.double(), k.double(), v.double()))):
-        leaves = [x.detach().requires_grad_() for x in inputs]
-        o, lse = make(*leaves, **options)
+    do, gradients, inputs = None, [], (q, k, v) if sinks is None else (q, k, v, sinks)
+    for make in (lambda *x, **options: ops.attention(*x, return_lse=True, **options), exact):
+        leaves = [(x.double() if make is exact else x.detach()).requires_grad_() for x in inputs]
+        o, lse = make(*leaves[:3], **options, **dict(zip(("sinks", ), leaves[3:])))
         do = normal(*o.shape, dtype=o.dtype, seed=9) if do is None else do.double()
         loss = (o * do).sum()
         loss = loss + (lse.double()**2).sum() if of_lse else loss
         gradients.append(torch.autograd.grad(loss, leaves))
-    for got, wanted, x in zip(*gradients, (q, k, v)):
+    for got, wanted, x in zip(*gradients, inputs):
         assert got.shape == x.shape and got.dtype == x.dtype and got.stride() == torch.empty_like(x).stride()
         assert (got.double() - wanted).norm() <= allowed * wanted.norm().clamp(min=1e-3)
 
@@ -63,6 +69,33 @@ def test_shapes(case):
 
 def test_fp32_is_exact():
     compare(*(normal(1, 1, 9, 20, dtype=torch.float32, seed=seed) for seed in range(3)), allowed=1e-5)
+
+
+CHANGES = {
+    "tma": ((1, 2, 70, 64), (1, 1, 70, 64), dict(causal=True, window=(9, None), softcap=2.0, of_lse=True)),
+    "tma, padded, slopes": ((1, 2, 40, 33), (1, 2, 45, 33), dict(window=(9, 3), alibi_slopes=(1, 2))),
+    "first see nothing": ((1, 1, 9, 64), (1, 1, 5, 64), dict(window=(None, 1), softcap=0.7)),
+    "all by torch": ((2, 2, 5, 130), (2, 1, 7, 130), dict(causal=True, window=(2, None), softcap=0.5, alibi_slopes=(2, 2),
+                                                          of_lse=True)),
+    "no heads": ((9, 16), (13, 16), dict(alibi_slopes=(1, ), window=(None, 1))),
+    "no key": ((1, 2, 3, 64), (1, 2, 0, 64), dict(of_lse=True, window=(3, 0))),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_changed_scores(case):
+    """Windows, soft caps and slopes, each with sinks, whose gradient is compared as well."""
+    q, k, options = CHANGES[case]
+    if "alibi_slopes" in options:
+        options = {**options, "alibi_slopes": normal(*options["alibi_slopes"], dtype=torch.float32).abs()}
+    sinks = normal(q[-3] if len(q) > 2 else 1, dtype=torch.float32, seed=3)
+    compare(normal(*q), normal(*k, seed=1), normal(*k, seed=2), sinks=sinks, **options)
+
+
+def test_slopes_have_no_derivative():
+    q, slopes = normal(1, 2, 4, 16), normal(2, dtype=torch.float32).requires_grad_()
+    with pytest.raises(NotImplementedError, match="no derivative of alibi_slopes"):
+        ops.attention(q, q, q, alibi_slopes=slopes).sum().backward()
 
 
 def test_some_queries_at_a_time(monkeypatch):
@@ -101,6 +134,15 @@ def test_opcheck():
     torch.library.opcheck(torch.ops.mimw.attention.default, tuple(x.requires_grad_() for x in (q, k, v)))
     o, lse = ops.attention(q.detach(), k.detach(), v.detach(), return_lse=True)
     torch.library.opcheck(torch.ops.mimw.attention_backward.default, (o, q.detach(), k.detach(), v.detach(), o, lse))
+
+
+def test_opcheck_of_changed_scores():
+    q, sinks = normal(1, 2, 5, 16, dtype=torch.float32), normal(2, dtype=torch.float32)
+    changes = sinks.clone().requires_grad_(), None, False, None, 3, None, 2.0
+    torch.library.opcheck(torch.ops.mimw.attention_with.default, (*(q.clone().requires_grad_() for _ in range(3)), *changes))
+    o, lse = ops.attention(q, q, q, return_lse=True, window=(3, None), softcap=2.0, sinks=sinks)
+    torch.library.opcheck(torch.ops.mimw.attention_with_backward.default,
+                          (o, q, q, q, o, lse, lse, sinks, None, False, None, 3, None, 2.0))
 
 
 @pytest.mark.gpu

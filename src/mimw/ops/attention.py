@@ -20,7 +20,7 @@ from mimw.kernels import attention as hopper
 from mimw.kernels import plain_attention
 from mimw.kernels.attention.configs import HEAD_DIMS, value_dim
 
-from .attention_backward import ATTENTION_BACKWARD
+from .attention_backward import ATTENTION_BACKWARD, ATTENTION_WITH_BACKWARD
 from .launching import Launch, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
@@ -54,9 +54,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
                or the head's sink
     computed:  on sm_90 by `mimw.kernels.attention` for bf16 and fp16, where heads are as wide as it takes and TMA can read them or
                copies are worth making; else by `mimw.kernels.plain_attention`. fp32 obeys torch.get_float32_matmul_precision()
-    gradients  of q, k and v, from those of o and lse, by `mimw.kernels.attention_backward` for bf16 and fp16 on sm_90 with heads of
-               up to 128, else by torch's products; the same bits in every run under torch.use_deterministic_algorithms; no second
-               derivative; none with a window, soft cap, sinks or slopes: an error on `backward()`
+    gradients  of q, k, v and sinks, from those of o and lse, by `mimw.kernels.attention_backward` for bf16 and fp16 on sm_90 with
+               heads of up to 128, else by torch's products; the same bits in every run under torch.use_deterministic_algorithms; no
+               second derivative; none of alibi_slopes: an error on `backward()` where they require one
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
     """
     left, right = window
@@ -272,8 +272,27 @@ def _gradients(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
     return *ATTENTION_BACKWARD(do, q, k, v, o, lse, dlse, ctx.causal, ctx.scale), *[None] * (ctx.count - 3)
 
 
+def _save_with(ctx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:5], *output)
+    ctx.options = (*inputs[5:], *(False, None, None, None, None)[len(inputs) - 5:])
+    ctx.count = len(inputs)
+    ctx.set_materialize_grads(False)
+
+
+def _gradients_with(ctx, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    q, k, v, sinks, slopes, o, lse = ctx.saved_tensors
+    if do is None and dlse is None:
+        return (None, ) * ctx.count
+    if ctx.needs_input_grad[4]:
+        raise NotImplementedError("mimw::attention_with has no derivative of alibi_slopes: give them detached")
+    do = torch.zeros_like(o) if do is None else do
+    *gradients, dsinks = ATTENTION_WITH_BACKWARD(do, q, k, v, o, lse, dlse, sinks, slopes, *ctx.options)
+    return *gradients, None if sinks is None else dsinks, *[None] * (ctx.count - 4)
+
+
 ATTENTION = Operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> (Tensor, Tensor)",
                      _run, _fake, _save, _gradients, autocast=LOWER)
 ATTENTION_WITH = Operator(
     "attention_with(Tensor q, Tensor k, Tensor v, Tensor? sinks, Tensor? alibi_slopes, bool causal=False, float? scale=None, "
-    "int? left=None, int? right=None, float? softcap=None) -> (Tensor, Tensor)", _run_with, _fake_with, autocast=LOWER)
+    "int? left=None, int? right=None, float? softcap=None) -> (Tensor, Tensor)", _run_with, _fake_with, _save_with, _gradients_with,
+    autocast=LOWER)

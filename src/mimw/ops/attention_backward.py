@@ -3,19 +3,21 @@
 Input: the gradients of o and, where it was used, of lse; q, k, v; o and lse of the call. Output: the gradients of q, k and v:
 
     torch.ops.mimw.attention_backward(do, q, k, v, o, lse, None, True, None)    (dq, dk, dv), in memory as q, k and v
+    torch.ops.mimw.attention_with_backward(do, q, k, v, o, lse, None, sinks, None, True, None, 128)     and that of the sinks
 
-`backward()` through `mimw.ops.attention` comes here.
+`backward()` through `mimw.ops.attention` comes here; to the second one if it has a window, soft cap, sinks or slopes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod, sqrt
+from math import e, log2, prod, sqrt
 
 import torch
 from torch import Tensor
 
 from mimw.kernels import attention_backward as hopper
+from mimw.kernels.attention import LONGEST_WITH_SLOPES
 from mimw.kernels.attention_backward.configs import HEAD_DIMS
 
 from .launching import Launch, is_hopper
@@ -29,25 +31,48 @@ def _fake(do: Tensor, q: Tensor, k: Tensor, v: Tensor, *_) -> tuple[Tensor, Tens
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 
+def _fake_with(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None,
+               *_) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return *_fake(do, q, k, v), lse.new_empty(0) if sinks is None else torch.empty_like(sinks)
+
+
 def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None = None, causal: bool = False,
          scale: float | None = None) -> tuple[Tensor, Tensor, Tensor]:
     one_order = torch.are_deterministic_algorithms_enabled()
     key = *map(look, (do, q, k, v, o)), dlse is None, causal, scale, one_order
     plan = _PLANS[key] or _PLANS.made(key, do, q, k, v, o, lse, dlse, causal, scale, one_order)
-    return plan(do, q, k, v, o, lse, dlse)
+    return plan(do, q, k, v, o, lse, dlse)[:3]
+
+
+def _run_with(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None = None,
+              sinks: Tensor | None = None, slopes: Tensor | None = None, causal: bool = False, scale: float | None = None,
+              left: int | None = None, right: int | None = None,
+              softcap: float | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    one_order = torch.are_deterministic_algorithms_enabled()
+    key = (*map(look, (do, q, k, v, o)), dlse is None, causal, scale, one_order, sinks is not None and look(sinks),
+           slopes is not None and look(slopes), left, right, softcap)
+    slopes = None if slopes is None else slopes.float().contiguous()
+    plan = _PLANS[key] or _PLANS.made(key, do, q, k, v, o, lse, dlse, causal, scale, one_order, (left, right), softcap, sinks,
+                                      slopes)
+    *gradients, dsinks = plan(do, q, k, v, o, lse, dlse, sinks, slopes)
+    return *gradients, lse.new_empty(0) if sinks is None else dsinks.to(sinks.dtype)
 
 
 def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool,
-          scale: float | None, one_order: bool) -> Callable:
-    scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
-    if lse.numel() == 0 or k.shape[-2] == 0:
-        return lambda *tensors: tuple(torch.zeros_like(x) for x in tensors[1:4])
+          scale: float | None, one_order: bool, window: tuple = (None, None), softcap: float | None = None,
+          sinks: Tensor | None = None, slopes: Tensor | None = None) -> Callable:
+    """What computes (dq, dk, dv, gradient of the sinks or None) of (do, q, k, v, o, lse, dlse, sinks, slopes)."""
+    scale, batch = 1 / sqrt(q.shape[-1]) if scale is None else scale, lse.shape[:-2]
     width = next((known for known in HEAD_DIMS if known >= max(q.shape[-1], v.shape[-1])), None)
-    if (width and is_hopper(q) and q.dtype is not torch.float32 and scale > 0
-            and not (causal and k.shape[-2] < q.shape[-2])):
-        return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order)
-    batch = lse.shape[:-2]
-    return lambda *tensors: _by_torch(*tensors, batch, causal, scale)
+    reach = 0 if causal else window[1]      # from the first queries on: the kernels are for launches whose queries all see a key
+    fits = (reach is None or k.shape[-2] + reach >= q.shape[-2]) and (
+        slopes is None or q.shape[-2] + k.shape[-2] <= LONGEST_WITH_SLOPES)
+    if lse.numel() == 0:
+        return lambda *tensors: (*(torch.zeros_like(x) for x in tensors[1:4]), None if sinks is None else torch.zeros_like(sinks))
+    if k.shape[-2] and width and is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
+        changes = dict(window=window, softcap=softcap, slopes=slopes)
+        return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order, changes)
+    return lambda *tensors: _by_torch(*tensors, batch=batch, causal=causal, scale=scale, window=window, softcap=softcap)
 
 
 def _four(x: Tensor, batch: tuple[int, ...]) -> Tensor:
@@ -82,7 +107,7 @@ def _wide(x: Tensor, width: int) -> Tensor:
 
 
 def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool, scale: float,
-            width: int, one_order: bool) -> Callable:
+            width: int, one_order: bool, changes: dict) -> Callable:
     """The plan with the kernels for Hopper: three launches."""
     batch, given = lse.shape[:-2], (q, k, v, o, do)
     views = [_four(x, batch) for x in given]
@@ -99,48 +124,74 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
 
     rows, sums = workspace(q)
     made = hopper.launches(*prepared[:4], _rows(lse, batch), prepared[4], *gradients, rows, sums, causal, scale,
-                           dlse=None if dlse is None else _rows(dlse, batch), one_order=one_order)
+                           dlse=None if dlse is None else _rows(dlse, batch), one_order=one_order,
+                           **{**changes, "slopes": _of_heads(changes["slopes"])})
     launches = [Launch(q, *one) for one in made]
     wide = [tuple(one.shape) for one in gradients]
 
-    def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None) -> tuple[Tensor, ...]:
+    def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None = None,
+             slopes: Tensor | None = None) -> tuple[Tensor | None, ...]:
         ready = [_wide(_four(x, batch), width) if copy else _four(x, batch) for x, copy in zip((q, k, v, o, do), copies)]
         outs = [torch.empty_like(x) for x in (q, k, v)]
         dq, dk, dv = gradients = [out.new_empty(shape) if copy else out for out, shape, copy in zip(outs, wide, copy_back)]
         rows, sums = workspace(q)
         of_lse, of_dq = [_rows(one, batch) for one in (lse, dlse) if one is not None], [] if one_order else [sums]
+        more = [] if slopes is None else [slopes]
         launches[0](ready[3], ready[4], *of_lse, rows, *of_dq)
-        launches[1](*ready[:3], ready[4], rows[0], rows[1], *of_dq, dk, dv)
-        launches[2](*((*ready[:3], ready[4], dq, rows) if one_order else (sums, dq)))
-        return tuple(_into(like, one, batch) if copy else one for like, one, copy in zip((q, k, v), gradients, copy_back))
+        launches[1](*ready[:3], ready[4], rows[0], rows[1], *of_dq, dk, dv, *more)
+        launches[2](*((*ready[:3], ready[4], dq, rows, *more) if one_order else (sums, dq)))
+        found = [_into(like, one, batch) if copy else one for like, one, copy in zip((q, k, v), gradients, copy_back)]
+        if sinks is None:
+            return *found, None
+        of_heads = rows.view(2, prod(batch), -1, rows.shape[2])     # beyond the last query lse is inf
+        return *found, _of_sinks(sinks * log2(e), of_heads[0], of_heads[1], torch.exp2)
 
     return plan
 
 
-def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, batch: tuple[int, ...],
-              causal: bool, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+def _of_heads(slopes: Tensor | None) -> Tensor | None:
+    return slopes if slopes is None or slopes.dim() == 1 else slopes.view(-1, slopes.shape[-1])
+
+
+def _of_sinks(sinks: Tensor, lse: Tensor, delta: Tensor, exp: Callable) -> Tensor:
+    """The gradient of the sinks, fp32, of (batches, heads, queries): a sink's probability times how much its gradient, 0, differs
+    from the mean. Where lse is -inf the sink is, too."""
+    p = exp(sinks.float()[:, None] - lse).masked_fill(lse == float("-inf"), 0.0)
+    return -(p * delta).sum((0, 2))
+
+
+def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None = None,
+              slopes: Tensor | None = None, *, batch: tuple[int, ...], causal: bool, scale: float, window: tuple,
+              softcap: float | None) -> tuple[Tensor | None, ...]:
     """By torch's products in fp32, some queries at a time: for shapes, types and chips that the kernels are not for."""
     all_q, all_k, all_v, all_o, all_do = (_four(x, batch).float() for x in (q, k, v, o, do))
     heads, kv_heads = all_q.shape[1], all_k.shape[1]
     keys, values = (x.repeat_interleave(heads // kv_heads, 1) for x in (all_k, all_v))
-    lse, dlse = _rows(lse, batch), None if dlse is None else _rows(dlse, batch)
+    lse = _rows(lse, batch)
+    deltas = (all_o * all_do).sum(-1)
+    deltas = deltas if dlse is None else deltas - _rows(dlse, batch)
     dq, dk, dv = torch.empty_like(all_q), torch.zeros_like(keys), torch.zeros_like(values)
+    at, left, right = torch.arange(k.shape[-2], device=q.device), window[0], 0 if causal else window[1]
     for start in range(0, all_q.shape[2], QUERIES):
         some = slice(start, start + QUERIES)
-        p = (all_q[:, :, some] @ keys.mT * scale - lse[:, :, some, None]).exp()
-        unseen = (lse[:, :, some, None] == float("-inf")).expand_as(p)
-        if causal:
-            last = torch.arange(start, start + p.shape[2], device=p.device) + k.shape[-2] - q.shape[-2]
-            unseen = unseen | (torch.arange(k.shape[-2], device=p.device) > last[:, None])
-        p = p.masked_fill(unseen, 0.0)
-        delta = (all_o[:, :, some] * all_do[:, :, some]).sum(-1)
-        delta = delta if dlse is None else delta - dlse[:, :, some]
+        scores, derivative = all_q[:, :, some] @ keys.mT * scale, scale
+        if softcap is not None:
+            tanh = (scores / softcap).tanh()
+            scores, derivative = softcap * tanh, scale * (1 - tanh**2)
+        positions = torch.arange(start, start + scores.shape[2], device=q.device)[:, None] + k.shape[-2] - q.shape[-2]
+        if slopes is not None:
+            scores = scores - _of_heads(slopes)[..., None, None] * (positions - at).abs()
+        unseen = (lse[:, :, some, None] == float("-inf")).expand_as(scores)
+        unseen = unseen if right is None else unseen | (at > positions + right)
+        unseen = unseen if left is None else unseen | (at < positions - left)
+        p = (scores - lse[:, :, some, None]).exp().masked_fill(unseen, 0.0)
         dv += p.mT @ all_do[:, :, some]
-        ds = p * (all_do[:, :, some] @ values.mT - delta[..., None]) * scale
+        ds = p * (all_do[:, :, some] @ values.mT - deltas[:, :, some, None]) * derivative
         dq[:, :, some] = ds @ keys
         dk += ds.mT @ all_q[:, :, some]
     dk, dv = (x.unflatten(1, (kv_heads, heads // kv_heads)).sum(2) for x in (dk, dv))
-    return tuple(_into(like, one, batch) for like, one in zip((q, k, v), (dq, dk, dv)))
+    found = (_into(like, one, batch) for like, one in zip((q, k, v), (dq, dk, dv)))
+    return *found, None if sinks is None else _of_sinks(sinks, lse, deltas, torch.exp)
 
 
 _PLANS = Plans(_plan)
@@ -148,3 +199,7 @@ _PLANS = Plans(_plan)
 ATTENTION_BACKWARD = Operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse=None, bool causal=False, "
     "float? scale=None) -> (Tensor, Tensor, Tensor)", _run, _fake)
+ATTENTION_WITH_BACKWARD = Operator(
+    "attention_with_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, Tensor? sinks, "
+    "Tensor? alibi_slopes, bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None) "
+    "-> (Tensor, Tensor, Tensor, Tensor)", _run_with, _fake_with)

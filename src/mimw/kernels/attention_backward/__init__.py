@@ -1,4 +1,5 @@
-"""The gradients of attention on Hopper: bf16 and fp16, head dims 64 and 128, causal or not, grouped queries, any lengths.
+"""The gradients of attention on Hopper: bf16 and fp16, head dims 64 and 128, grouped queries, any lengths, causal or with a sliding
+window, soft cap, ALiBi, attention sinks.
 
 Input: q, k, v, o and the log-sum-exps of the forward kernel, and the gradient of o. Output: the gradients of q, k and v.
 For example:
@@ -10,6 +11,9 @@ With P = softmax(scale Q K^T) and delta the sum of each row of O dO: dV = P^T dO
 dK = scale dS^T Q. A launch before the products makes delta and clears fp32 sums, to which programs add their shares of dQ, in any
 order; a launch after them makes dQ of the sums. So the last bits of dQ differ from run to run, unless one order is asked for
 (queries.py); those of dK and dV do not.
+
+Windows, soft caps and slopes are those of `mimw.kernels.attention`. A sink is in the log-sum-exps and changes nothing else; its own
+gradient is - exp2(log2(e) sink - rows[0]) rows[1], summed over the queries of its head: `rows` is what that launch makes.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from math import e, log2, prod, sqrt
 
 import mimw
 
+from ..attention import LONGEST_WITH_SLOPES
+from ..attention.changes import bounds, check_changes, slopes_step
 from ..checks import of_rank, on_one_gpu
 from .configs import HEAD_DIMS, Configuration, configuration
 from .kernel import attention_backward as kernel
@@ -38,7 +44,8 @@ def workspace(q, chosen: Configuration | None = None, causal: bool = False) -> t
 
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
-             chosen: Configuration | None = None, dlse=None, one_order: bool = False) -> list[tuple]:
+             chosen: Configuration | None = None, dlse=None, one_order: bool = False, *,
+             window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, slopes=None) -> list[tuple]:
     """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
 
     args:      q, o, do, dq   (batch, heads, seq_q, dim) of bf16 or fp16, dim 64 or 128, contiguous along dim; the other strides of
@@ -51,6 +58,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
                chosen         by default the measured configuration of the head dim
                dlse           the gradient of lse, like it, if there is one
                one_order      dQ by a kernel that owns its queries: the same bits in every run, for seven products instead of five
+               window, softcap, slopes     as `mimw.kernels.attention.arguments` has them; blocks outside of a window cost nothing
     errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
     """
     of_rank(4, q=q, o=o, dq=dq)
@@ -61,24 +69,25 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
             raise ValueError(f"{name} is {_by(x)} {x.dtype}; for q {_by(q)} it must be {batch} x {heads} x {seq_q} float32")
     chosen = chosen or configuration(dim, causal)
     if one_order:
-        chosen = replace(chosen, dq="not", turned=False)
-    main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen)
+        chosen = replace(chosen, dq="not")
+    changes = dict(window=window, softcap=softcap, slopes=slopes)
+    main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen, **changes)
     for name, x in (("o", o), ("dq", dq)):
         _check_strides(name, x)
-    scale = 1 / sqrt(dim) if scale is None else scale
     padded, columns = rows.shape[2], chosen.share_columns(dim)
     grid = padded // chosen.bm, heads, batch
     first = (before, grid, (o, do, lse, dlse, rows, sums, *_elements(o)[:3], *_elements(do)[:3], heads, seq_q, padded),
              dict(D=dim, COLUMNS=dim, BM=chosen.bm, SUMS=not one_order, num_warps=4))
     if one_order:
-        return [first, main, (query_gradients, *_of_queries(q, k, v, do, dq, rows, causal, scale))]
-    last = (after, grid, (sums, dq, float(scale), *_elements(dq)[:3], heads, seq_q, padded),
+        return [first, main, (query_gradients, *_of_queries(q, k, v, do, dq, rows, _terms(q, k, causal, scale, **changes)))]
+    last = (after, grid, (sums, dq, main[2][9], *_elements(dq)[:3], heads, seq_q, padded),
             dict(D=dim, COLUMNS=dim, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
     return [first, main, last]
 
 
 def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
-              chosen: Configuration | None = None) -> tuple[tuple[int, ...], tuple, dict]:
+              chosen: Configuration | None = None, *, window: tuple[int | None, int | None] = (None, None),
+              softcap: float | None = None, slopes=None) -> tuple[tuple[int, ...], tuple, dict]:
     """(grid, args, meta) of `kernel`, which computes dk and dv and adds to sums; `rows` is what `before` has made.
 
     Arguments and errors are as `launches` has them.
@@ -96,33 +105,51 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
         raise ValueError(f"q and k are {q.dtype} and {k.dtype}: both must be bf16, or both fp16")
     for name, x in (("q", q), ("k", k), ("v", v), ("do", do), ("dk", dk), ("dv", dv)):
         _check_strides(name, x)
-    if causal and seq_k < seq_q:
-        raise ValueError(f"causal: {seq_q} queries on {seq_k} keys; the first {seq_q - seq_k} would see none")
+    causal, scales, changes = _terms(q, k, causal, scale, window, softcap, slopes)
     chosen = chosen or configuration(dim, causal)
     for name, x, shape in zip(("rows", "sums")[:1 if chosen.dq == "not" else 2], (rows, sums), workspace(q, chosen)):
         if tuple(x.shape) != shape or _dtype(x) != "float32" or _elements(x)[-1] != 1 or _elements(x)[0] != prod(shape[1:]):
             raise ValueError(f"{name} is {_by(x)} {x.dtype}; for q {_by(q)} it must be {' x '.join(map(str, shape))} float32, "
                              "contiguous")
-    scale = 1 / sqrt(dim) if scale is None else scale
     describe = mimw.TensorDescriptor.from_tensor
     queries, keys, own, numbers = [1, 1, chosen.bm, dim], [1, 1, chosen.bn, dim], [1, 1, 64, dim], [1, chosen.bm]
     share = [64 * chosen.share_columns(dim) // 32, 32]
     args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries),
             describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share) if chosen.dq == "tma" else sums,
-            describe(dk, own), describe(dv, own), float(scale), scale * log2(e), heads, seq_q, seq_k, 0)
+            describe(dk, own), describe(dv, own), *scales, heads, seq_q, seq_k, 0, *changes)
     grid = -(-seq_k // chosen.bn), kv_heads, batch
     return grid, args, {**chosen.meta(dim, heads // kv_heads, causal, seq_k), "num_warps": 4}
 
 
-def _of_queries(q, k, v, do, dq, rows, causal: bool, scale: float) -> tuple[tuple[int, ...], tuple, dict]:
+def _of_queries(q, k, v, do, dq, rows, terms: tuple) -> tuple[tuple[int, ...], tuple, dict]:
     """(grid, args, meta) of `query_gradients`."""
     batch, heads, seq_q, dim = q.shape
     describe, bm, bn = mimw.TensorDescriptor.from_tensor, 128, 128
     queries, keys, own = [1, 1, bm, dim], [1, 1, bn, dim], [1, 1, 64, dim]
+    causal, scales, changes = terms
     args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries), describe(dq, own), rows,
-            float(scale), scale * log2(e), heads, seq_q, k.shape[2], rows.shape[2], 0)
-    meta = dict(BM=bm, BN=bn, D=dim, GROUP=heads // k.shape[1], K_STAGES=3, V_STAGES=2, CAUSAL=causal, num_warps=4)
+            *scales, heads, seq_q, k.shape[2], rows.shape[2], 0, *changes)
+    meta = dict(BM=bm, BN=bn, D=dim, GROUP=heads // k.shape[1], K_STAGES=3, V_STAGES=2, CAUSAL=causal, RAGGED=k.shape[2] % bn != 0,
+                num_warps=4)
     return (-(-seq_q // bm), heads, batch), args, meta
+
+
+def _terms(q, k, causal: bool, scale: float | None, window: tuple, softcap: float | None, slopes) -> tuple[bool, tuple, tuple]:
+    """(causal, (scale, that of exponents of 2), (left, right, inner, slopes, step)) for a kernel, or an error."""
+    batch, heads, seq_q, dim = q.shape
+    seq_k = k.shape[2]
+    left, right = bounds(window)
+    causal = causal or right == 0
+    right = None if causal else right
+    if (causal or right is not None) and seq_k + (right or 0) < seq_q:
+        raise ValueError(f"{'causal' if causal else f'right bound {right}'}: {seq_q} queries on {seq_k} keys; the first "
+                         f"{seq_q - seq_k - (right or 0)} would see none")
+    check_changes(batch, heads, softcap, None, slopes)
+    if slopes is not None and seq_q + seq_k > LONGEST_WITH_SLOPES:
+        raise ValueError(f"slopes: {seq_q} queries and {seq_k} keys; distances are exact for up to {LONGEST_WITH_SLOPES} of both")
+    scale = 1 / sqrt(dim) if scale is None else float(scale)
+    inner, outer = (None, scale) if softcap is None else (scale / softcap, float(softcap))
+    return causal, (scale, outer * log2(e)), (left, right, inner, slopes, slopes_step(slopes))
 
 
 def _check_like(name: str, model, **others) -> None:
@@ -152,13 +179,14 @@ def _by(x) -> str:
     return " x ".join(map(str, x.shape))
 
 
-def attention_backward(q, k, v, o, lse, do, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None):
+def attention_backward(q, k, v, o, lse, do, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None,
+                       **changes):
     """(dq, dk, dv) on the GPU that holds the tensors; arguments and errors as `launches`."""
     import torch
     on_one_gpu("attention_backward", q=q, k=k, v=v, o=o, lse=lse, do=do)
     of_rank(4, q=q, k=k, v=v)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     rows, sums = (torch.empty(shape, dtype=torch.float32, device=q.device) for shape in workspace(q, chosen, causal))
-    for launched, grid, args, meta in launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal, scale, chosen):
+    for launched, grid, args, meta in launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal, scale, chosen, **changes):
         launched[grid](*args, **meta)
     return dq, dk, dv

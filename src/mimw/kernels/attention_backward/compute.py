@@ -2,14 +2,19 @@
 
 Input: the pipes of kernel.py. Output: shares of dQ in the pipe `shares`, dK and dV in memory. For example:
 
-    p, dk, dv = state                           probabilities of the block that comes, and the sums over the blocks before
-    state = step(..., block, state, ...)        dP, dS, dQ, dK and dV of block number `block`, beside P of the one behind it
-    finish(...)                                 the last block, after which none comes
+    p, dk, dv = state                           P^T of the block that comes, and the sums over the blocks before
+    state = step(..., block, state, ...)        dV and dK of block number `block`, the share of dQ of the last one, P^T of the next
+    finish(...)                                 the last share, dK and dV to memory
 
 Scores lie transposed, keys by queries. So P^T and dS^T are where the product for dV and the one for dK want their left operand: in
 registers. dS^T goes to shared memory as well, since all consumers' keys make dQ. With P^T = exp2(scale log2(e) K Q^T - lse):
 
     dP^T = V dO^T     dS^T = P^T (dP^T - delta)     dV += P^T dO     dK += dS^T Q     dQ = dS K
+
+The share of dQ that a consumer makes beside block number n is that of block n - 1, so no consumer waits for what the others do with
+the same block: they may be half a block apart, and one's exponentials run beside the others' products. Beside block 0 it is that of
+a dS of zeros, which goes nowhere. And so one fence a block is enough, where dS^T and the share have long been on their way: a fence
+takes 280 cycles right behind the stores (benchmarks/NOTES.md).
 """
 
 import triton.language as tl
@@ -17,27 +22,69 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .schedule import block_at, span
-from .sums import add, share_of
+from .schedule import span
+from .scores import slope_at, weights
+from .sums import share_of
 
-STORED = tl.constexpr(8)  # named barrier of all consumers: their dS^T is in shared memory
-
-
-@mimw.jit
-def probabilities(scores, lse, log2_scale, query, key, shape, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
-    """P^T of the keys from `key` and the queries from `query` on, 0 where a query may not look or a key is beyond the end."""
-    p = tl.exp2(scores * log2_scale - lse[None, :])
-    keys = key + tl.arange(0, scores.shape[0])[:, None]
-    if RAGGED:
-        p = tl.where(keys < shape[2], p, 0.0)
-    if CAUSAL:
-        queries = query + tl.arange(0, scores.shape[1])[None, :]
-        p = tl.where(keys <= queries + (shape[2] - shape[1]), p, 0.0)
-    return p
+FINISHED = tl.constexpr(8)  # named barrier of all consumers: their last shares of dQ are made
+SLOTS = tl.constexpr(3)   # of dS^T: one is written, one read; of the third a slower consumer may still read the block before
 
 
 @mimw.jit
-def begin(keys, queries, log2_scale, query, key, shape, me: tl.constexpr, CAUSAL: tl.constexpr,
+def place_of(ds, chunk, me: tl.constexpr):
+    """The consumer's rows of chunk number `chunk` of dS^T; chunk n + 1 is that of block n."""
+    tile = ds[0][chunk % SLOTS]
+    return tlx.local_slice(tile, [me * 64, 0], [64, tile.shape[1]])
+
+
+@mimw.jit
+def tell(ds, chunk):
+    """All consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
+    tlx.barrier_arrive(ds[1][chunk % SLOTS])
+
+
+@mimw.jit
+def wait(ds, chunk):
+    """Until all consumers have put in their parts of chunk number `chunk`. Who has put in chunk n + 1 has read chunk n - 1, so this
+    is also the time from which on the slot of chunk n + 2 may be written."""
+    tlx.barrier_wait(ds[1][chunk % SLOTS], (chunk // SLOTS) & 1)
+
+
+@mimw.jit
+def share(ds, chunk, keys, me: tl.constexpr):
+    """The product of a chunk of dS with K: 64 rows of dQ for all columns, or where a block has no more, some of the columns."""
+    CONSUMERS: tl.constexpr = keys.shape[0] // 64
+    COLUMNS: tl.constexpr = keys.shape[1] // CONSUMERS
+    tile = ds[0][chunk % SLOTS]
+    if tile.shape[1] == 64 * CONSUMERS:
+        return tlx.async_dot(tlx.local_trans(tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64])), keys)
+    else:
+        return tlx.async_dot(tlx.local_trans(tile), tlx.local_slice(keys, [0, me * COLUMNS], [64 * CONSUMERS, COLUMNS]))
+
+
+@mimw.jit
+def hand_over(shares, block, dq):
+    """A share of dQ of block number `block` to the role that adds it to the sums; whatever was stored before is behind a fence."""
+    slot = shares.acquire(block)
+    tlx.local_store(slot.tile, share_of(dq))
+    shares.commit(block)
+
+
+@mimw.jit
+def probabilities(scores, lse, query, key, terms, shape, TYPE: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+                  RAGGED: tl.constexpr):
+    """P^T of the keys from `key` and the queries from `query` on; with a soft cap also P^T times its derivative."""
+    positions = query + (shape[2] - shape[1]) + tl.arange(0, scores.shape[1])
+    keys = key + tl.arange(0, scores.shape[0])
+    p, weight = weights(scores, lse[None, :], keys[:, None], positions[None, :], terms, shape, MASKED, CAUSAL, RAGGED)
+    if terms[1] is None:
+        return (p.to(TYPE), )
+    else:
+        return p.to(TYPE), weight.to(TYPE)
+
+
+@mimw.jit
+def begin(keys, queries, terms, query, key, shape, me: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
           RAGGED: tl.constexpr):
     """P^T of the first block, with nothing beside it."""
     k = tlx.local_slice(keys[0], [me * 64, 0], [64, keys.shape[1]])
@@ -45,106 +92,116 @@ def begin(keys, queries, log2_scale, query, key, shape, me: tl.constexpr, CAUSAL
     scores = tlx.async_dot(k, tlx.local_trans(slot.rows))
     lse = tlx.local_load(slot.numbers)
     scores = tlx.async_dot_wait(0, scores)
-    return probabilities(scores, lse, log2_scale, query, key, shape, CAUSAL, RAGGED).to(keys.dtype)
+    return probabilities(scores, lse, query, key, terms, shape, keys.dtype, MASKED, CAUSAL, RAGGED)
 
 
 @mimw.jit
-def step(tiles, pipes, block, state, place, query, key, log2_scale, shape, me: tl.constexpr, LAST: tl.constexpr,
+def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
          CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
-    """The gradients of block number `block`, which is number `place` of all heads' blocks, beside the probabilities of the next,
-    whose first query is `query`."""
-    keys, values, ds_tiles = tiles
+    """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
+    keys, values, ds = tiles
     queries, slopes, shares = pipes
     p, dk, dv = state
     DTYPE: tl.constexpr = keys.dtype
-    BM: tl.constexpr = p.shape[1]
     D: tl.constexpr = dk.shape[1]
-    CONSUMERS: tl.constexpr = keys.shape[0] // 64
+    SHARED: tl.constexpr = DQ == "tma"
     # Always 0, but a compiler that does not know makes the addresses of K and V anew for each block. One that knows keeps them,
     # twenty-four descriptors of 64 bits, in registers over the whole loop, and there is no room for them.
     zero = block & shape[3]
     k, v = tlx.local_slice(keys[zero], [me * 64, 0], [64, D]), tlx.local_slice(values[zero], [me * 64, 0], [64, D])
-    k_part = keys[zero] if BM == 64 * CONSUMERS else tlx.local_slice(keys[zero], [0, me * (D // CONSUMERS)],
-                                                                     [64 * CONSUMERS, D // CONSUMERS])
     slope = slopes.wait(block).slot
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
-    dv = tlx.async_dot(p, slope.rows, dv)
+    dv = tlx.async_dot(p[0], slope.rows, dv)
     dp = tlx.async_dot_wait(1, dp)
     delta = tlx.local_load(slope.numbers)
-    ds = (p.to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
-    if DQ != "not":
-        # The other place of dS^T was read by products that each consumer has waited for before it came to this barrier.
-        tile = ds_tiles[block % 2]
-        tlx.local_store(tlx.local_slice(tile, [me * 64, 0], [64, BM]), ds)
-        tlx.fence("async_shared")
+    tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
+    if SHARED:
+        wait(ds, block)
+        tlx.local_store(place_of(ds, block + 1, me), tile)
     # Behind the store, since in front of it the assembler would start the product before the registers of dP^T are free.
     if not LAST:
-        next_queries = queries.wait(block + 1).slot
-        scores = tlx.async_dot(k, tlx.local_trans(next_queries.rows))
-    if DQ != "not":
-        tlx.named_barrier_wait(STORED, CONSUMERS * 128)
+        following = queries.wait(block + 1).slot
+        scores = tlx.async_dot(k, tlx.local_trans(following.rows))
     dv = tlx.async_dot_wait(0 if LAST else 1, dv)  # so that the registers of P^T are free
-    slopes.release(block)
-    if DQ != "not":
-        rows = tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64]) if BM == 64 * CONSUMERS else tile
-        dq = tlx.async_dot(tlx.local_trans(rows), k_part)
-    dk = tlx.async_dot(ds, queries.held(block).rows, dk)
+    if SHARED:
+        dq = share(ds, block, keys[zero], me)
+    dk = tlx.async_dot(tile, queries.held(block).rows, dk)
     if not LAST:
-        scores = tlx.async_dot_wait(1 if DQ == "not" else 2, scores)
-        lse = tlx.local_load(next_queries.numbers)
-        p = probabilities(scores, lse, log2_scale, query, key, shape, CAUSAL, RAGGED).to(DTYPE)
+        scores = tlx.async_dot_wait(2 if SHARED else 1, scores)
+        lse = tlx.local_load(following.numbers)
+        p = probabilities(scores, lse, query, key, terms, shape, DTYPE, MASKED, CAUSAL, RAGGED)
         # What is awaited here is needed next anyway. The assembler moves no wait over a loop, and so leaves the wait for dQ behind
         # the exponentials, which run beside the products.
         slopes.wait(block + 1)
-    if DQ != "not":
+    if SHARED:
         dq = tlx.async_dot_wait(1, dq)
-    if DQ == "direct":
-        add(shares, place, dq, me, CONSUMERS)
-    if DQ == "tma":
-        share = shares.acquire(block)
-        tlx.local_store(share.tile, share_of(dq))
-        shares.commit(block)
+        if block > 0:
+            hand_over(shares, block - 1, dq)
+        else:
+            tlx.fence("async_shared")
+        tell(ds, block + 1)
+    slopes.release(block)
     dk = tlx.async_dot_wait(0, dk)
     queries.release(block)
     return p, dk, dv
 
 
 @mimw.jit
-def compute(keys, values, ds_tiles, pipes, dk_desc, dv_desc, scale, log2_scale, shape, me: tl.constexpr,
-            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr,
-            DQ: tl.constexpr, TURNED: tl.constexpr):
-    """The 64 keys of consumer `me`."""
-    CONSUMERS: tl.constexpr = BN // 64
-    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
-    first, blocks, masked, turn = span(key, shape, BM, BN, CAUSAL, TURNED)
-    key += me * 64
-    tlx.barrier_wait(keys[1][0], 0)
-    p = begin(keys[0], pipes[0], log2_scale, block_at(0, first, blocks, turn) * BM, key, shape, me, CAUSAL, RAGGED)
-    tlx.barrier_wait(values[1][0], 0)
-    tiles = keys[0], values[0], ds_tiles
-    state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
-    of_head = tl.cdiv(shape[1], BM)
-    place = (batch * shape[0] + head * GROUP) * of_head
-    block, last = 0, place + block_at(0, first, blocks, turn)
-    for g in range(GROUP + shape[3]):  # not known to be one round, the loops inside stay loops, and need fewer registers
-        begun = tl.where(g == 0, 1, 0)  # of the first head, whose first probabilities are there already
-        if CAUSAL:
-            for i in range(begun, masked):
-                next_block = block_at(i, first, blocks, turn)
-                state = step(tiles, pipes, block, state, last, next_block * BM, key, log2_scale, shape, me, False, True, RAGGED, DQ)
-                block, last = block + 1, place + g * of_head + next_block
-        for i in range(tl.maximum(begun, masked), blocks):
-            next_block = block_at(i, first, blocks, turn)
-            state = step(tiles, pipes, block, state, last, next_block * BM, key, log2_scale, shape, me, False, False, RAGGED, DQ)
-            block, last = block + 1, place + g * of_head + next_block
-    _, dk, dv = step(tiles, pipes, block, state, last, 0, key, log2_scale, shape, me, True, False, False, DQ)
-    # dV over V, of which nobody else reads these rows; dK over K when all consumers have made their last share of dQ of it.
-    k, v = tlx.local_slice(keys[0][0], [me * 64, 0], [64, D]), tlx.local_slice(values[0][0], [me * 64, 0], [64, D])
+def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexpr):
+    """The share of dQ of the last block, number `block`; dK and dV, as they go to memory, over the consumer's rows of K and V."""
+    keys, values, ds = tiles
+    _, dk, dv = state
+    CONSUMERS: tl.constexpr = keys.shape[0] // 64
+    D: tl.constexpr = dk.shape[1]
+    if DQ == "tma":
+        wait(ds, block + 1)
+        hand_over(shares, block, tlx.async_dot_wait(0, share(ds, block + 1, keys[0], me)))
+    # Nobody else reads these rows of V; those of K when all consumers have made their last shares of dQ.
+    k, v = tlx.local_slice(keys[0], [me * 64, 0], [64, D]), tlx.local_slice(values[0], [me * 64, 0], [64, D])
     tlx.local_store(v, dv.to(v.dtype))
-    if DQ != "not":
-        tlx.named_barrier_wait(STORED, CONSUMERS * 128)
+    if DQ == "tma":
+        tlx.named_barrier_wait(FINISHED, CONSUMERS * 128)
     tlx.local_store(k, (dk * scale).to(k.dtype))
     tlx.fence("async_shared")
+    return k, v
+
+
+@mimw.jit
+def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+            D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
+    """The 64 keys of consumer `me`; terms = (log2_scale, inner, slopes, step) as the kernel has them."""
+    MASKED: tl.constexpr = CAUSAL or shape[4] is not None or shape[5] is not None
+    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
+    first, blocks, early, late = span(key, shape, BM, BN, CAUSAL)
+    key += me * 64
+    log2_scale, inner, slopes, slopes_step = terms
+    if DQ == "tma":
+        tlx.local_store(place_of(ds, 0, me), tl.zeros((64, BM), keys[0].dtype))
+        tlx.fence("async_shared")
+        tell(ds, 0)
+    tlx.barrier_wait(keys[1][0], 0)
+    of_head = log2_scale, inner, slope_at(slopes, slopes_step, batch, head * GROUP)
+    p = begin(keys[0], pipes[0], of_head, first * BM, key, shape, me, MASKED, CAUSAL, RAGGED)
+    tlx.barrier_wait(values[1][0], 0)
+    tiles = keys[0], values[0], ds
+    state = p, tl.zeros((64, D), tl.float32), tl.zeros((64, D), tl.float32)
+    block = 0
+    for g in range(GROUP + shape[3]):  # not known to be one round, the loops inside stay loops, and need fewer registers
+        of_head = log2_scale, inner, slope_at(slopes, slopes_step, batch, head * GROUP + g)
+        begun = tl.where(g == 0, 1, 0)  # of the first head, whose first probabilities are there already
+        if MASKED:
+            for i in range(begun, early):
+                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, True, CAUSAL, RAGGED, DQ)
+                block += 1
+        for i in range(tl.maximum(begun, early), late):
+            state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, False, CAUSAL, RAGGED, DQ)
+            block += 1
+        if shape[4] is not None:
+            for i in range(tl.maximum(begun, late), blocks):
+                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, True, CAUSAL, RAGGED, DQ)
+                block += 1
+    state = step(tiles, pipes, block, state, 0, key, of_head, shape, me, True, False, CAUSAL, RAGGED, DQ)
+    k, v = finish(tiles, pipes[2], block, state, scale, me, DQ)
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, k, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)

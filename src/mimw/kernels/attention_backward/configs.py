@@ -25,17 +25,19 @@ class Configuration:
     bn: int = 128
     q_stages: int = 2
     do_stages: int = 2
-    dq: str = "tma"  # how shares of dQ are added to memory: by "tma", by the consumers, "direct", or "not" at all
-    turned: bool = False
+    dq: str = "tma"  # how shares of dQ are added to memory: by "tma", or "not" at all
 
     def __post_init__(self) -> None:
-        if self.dq not in ("tma", "direct", "not"):
-            raise ValueError(f'dq is {self.dq!r}; it may be "tma", "direct" or "not"')
+        if self.dq not in ("tma", "not"):
+            raise ValueError(f'dq is {self.dq!r}; it may be "tma" or "not"')
+        if min(self.q_stages, self.do_stages) < 2:
+            raise ValueError(f"{self.q_stages} slots of queries and {self.do_stages} of dO: a consumer holds a block and waits for the "
+                             "next, so there must be 2 of each at least")
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_k: int) -> dict:
         """The kernel's compile-time arguments."""
         return dict(BM=self.bm, BN=self.bn, D=head_dim, GROUP=group, Q_STAGES=self.q_stages, DO_STAGES=self.do_stages,
-                    DQ=self.dq, TURNED=self.turned, CAUSAL=causal, RAGGED=seq_k % self.bn != 0)
+                    DQ=self.dq, CAUSAL=causal, RAGGED=seq_k % self.bn != 0)
 
     def share_columns(self, head_dim: int) -> int:
         """Columns of dQ that a consumer computes, of 64 rows."""

@@ -11,8 +11,8 @@ Nouns:
     keys, values           load -> every consumer, once
     queries                load -> every consumer: BM rows of Q and their log-sum-exps
     slopes                 load -> every consumer: BM rows of dO and their deltas
+    ds                     consumer -> every consumer, for dQ: dS^T of a block, of which each consumer makes the rows of its keys
     shares                 compute -> store, one for each consumer: its part of a block's dQ. There are none unless DQ is "tma"
-    ds                     consumer -> consumer, for dQ: dS^T of a block, of which each consumer makes the rows of its own keys
 
 Roles: `load`, CONSUMERS times `compute`, and for DQ "tma" `store`. Blocks of queries are counted by `block`, through all
 query heads that share the program's head of keys.
@@ -25,8 +25,8 @@ import mimw.tle as tle
 import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
-from .compute import compute
-from .schedule import block_at, span
+from .compute import SLOTS, compute
+from .schedule import span
 from .sums import BLOCK_COLUMNS, store
 
 
@@ -49,13 +49,13 @@ def load_once(desc, tiles, full, batch, head, key):
 
 @mimw.jit
 def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, shape, BM: tl.constexpr,
-         BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, TURNED: tl.constexpr):
+         BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
     """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
     key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
     heads = shape[0]
-    first, blocks, _, turn = span(key, shape, BM, BN, CAUSAL, TURNED)
+    first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
     for block in range(blocks * GROUP):
-        query_head, query = head * GROUP + block // blocks, block_at(block % blocks, first, blocks, turn) * BM
+        query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
         if block == 0:
             load_once(k_desc, keys[0], keys[1], batch, head, key)
         load_rows(q_desc, lse_desc, queries, block, batch, query_head, heads, query)
@@ -66,29 +66,32 @@ def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_des
 
 @mimw.jit
 def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc, dv_desc, scale, log2_scale, heads,
-                       seq_q, seq_k, zero, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
-                       Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr, DQ: tl.constexpr, CAUSAL: tl.constexpr,
-                       RAGGED: tl.constexpr, TURNED: tl.constexpr):
+                       seq_q, seq_k, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr,
+                       D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr, DQ: tl.constexpr,
+                       CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
     """dK, dV (batches, heads // GROUP, seq_k, D), and dQ added to `sums`.
 
-    args:      DQ          "tma", for which sums is a descriptor, "direct", for which sums is a pointer, or "not": no dQ, no sums
-               scale       of the scores; log2_scale is that times log2(e)
+    args:      DQ          "tma", for which sums is a descriptor, or "not": no dQ, no sums
+               scale       of the scores; log2_scale is that times log2(e), or with a soft cap that cap times log2(e)
                zero        0, which the compiler must not know (compute.py says why)
+               left, right how many keys before and after its own position a query sees, None for all; with CAUSAL right is None
+               inner, alibi, alibi_step    what changes the scores, None for a launch without it: a soft cap's scale of scores
+                           (scores.py), and slopes with the step from one batch's to the next one's
                GROUP       query heads to a head of K and V
-               TURNED      programs begin with different blocks of queries (schedule.py)
                RAGGED      the last block of keys has rows beyond the end
     """
     CONSUMERS: tl.constexpr = BN // 64
     COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    shape = heads, seq_q, seq_k, zero
+    shape = heads, seq_q, seq_k, zero, left, right
+    terms = log2_scale, inner, alibi, alibi_step
     keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
     queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
                        rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
     slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
                       rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
-    ds = None if DQ == "not" else tlx.local_alloc((BN, BM), DTYPE, 2)
+    ds = None if DQ == "not" else (tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
     shares = ()
     for c in tl.static_range(CONSUMERS if DQ == "tma" else 0):
         shares = shares + (tle.pipe(capacity=1, name="shares",
@@ -98,12 +101,11 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else sums
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, log2_scale, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED,
-                    DQ, TURNED)
+            pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
+            compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, DQ)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc,
-                 delta_desc, shape, BM, BN, GROUP, CAUSAL, TURNED)
+                 delta_desc, shape, BM, BN, GROUP, CAUSAL)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, sums, shape, BM, BN, D, GROUP, CAUSAL, TURNED)
+                store(shares, sums, shape, BM, BN, D, GROUP, CAUSAL)

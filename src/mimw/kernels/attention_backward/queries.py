@@ -22,21 +22,30 @@ import mimw.tlx as tlx
 
 from ..consumers import consumer, consumers
 from .kernel import load_once
+from .scores import slope_at, weights
 
 
 @mimw.jit
 def keys_of(query, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """(blocks of keys that the BM queries from `query` on look at, how many of them need no mask)."""
-    _, seq_q, seq_k, _ = shape
-    ends = tl.minimum(query + BM + seq_k - seq_q, seq_k) if CAUSAL else seq_k
-    plain = tl.minimum((query + seq_k - seq_q + 1) // BN, seq_k // BN) if CAUSAL else seq_k // BN
-    return tl.cdiv(ends, BN), plain
+    """(first block of keys, number of blocks, from which number on the BM queries from `query` on see all keys to their left, and
+    from which on they do not see all to their right). Blocks are counted from the first one."""
+    _, seq_q, seq_k, _, left, right = shape
+    ahead = seq_k - seq_q
+    ends, low, late, early = seq_k, 0, seq_k // BN, 0
+    if CAUSAL or right is not None:
+        reach = ahead if CAUSAL else ahead + right
+        ends = tl.minimum(query + BM + reach, seq_k)
+        late = tl.minimum(tl.maximum(query + reach + 1, 0) // BN, late)
+    if left is not None:
+        low = tl.maximum(query + ahead - left, 0) // BN
+        early = tl.cdiv(tl.maximum(query + BM - 1 + ahead - left, 0), BN)
+    return low, tl.cdiv(ends, BN) - low, early - low, late - low
 
 
 @mimw.jit
-def load_block(desc, pipe, block, batch, head, BN: tl.constexpr):
+def load_block(desc, pipe, block, batch, head, low, BN: tl.constexpr):
     slot = pipe.acquire(block)
-    tle.gpu.copy(desc, tlx.local_reshape(slot.rows, desc.block_shape), desc.block_shape, [batch, head, block * BN, 0])
+    tle.gpu.copy(desc, tlx.local_reshape(slot.rows, desc.block_shape), desc.block_shape, [batch, head, (low + block) * BN, 0])
     pipe.commit(block)
 
 
@@ -45,33 +54,22 @@ def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, query, 
          GROUP: tl.constexpr, CAUSAL: tl.constexpr):
     """Queries and dO once, then keys and values, keys a block ahead."""
     head, batch = tl.program_id(1), tl.program_id(2)
-    blocks, _ = keys_of(query, shape, BM, BN, CAUSAL)
+    low, blocks, _, _ = keys_of(query, shape, BM, BN, CAUSAL)
     load_once(q_desc, queries[0], queries[1], batch, head, query)
-    load_block(k_desc, keys, 0, batch, head // GROUP, BN)
+    load_block(k_desc, keys, 0, batch, head // GROUP, low, BN)
     load_once(do_desc, slopes[0], slopes[1], batch, head, query)
     for block in range(1, blocks):
-        load_block(v_desc, values, block - 1, batch, head // GROUP, BN)
-        load_block(k_desc, keys, block, batch, head // GROUP, BN)
-    load_block(v_desc, values, blocks - 1, batch, head // GROUP, BN)
+        load_block(v_desc, values, block - 1, batch, head // GROUP, low, BN)
+        load_block(k_desc, keys, block, batch, head // GROUP, low, BN)
+    load_block(v_desc, values, blocks - 1, batch, head // GROUP, low, BN)
 
 
 @mimw.jit
-def probabilities(scores, lse, log2_scale, query, key, shape, MASKED: tl.constexpr, CAUSAL: tl.constexpr):
-    """P of the queries from `query` and the keys from `key` on, 0 where a query may not look or a key is beyond the end."""
-    p = tl.exp2(scores * log2_scale - lse[:, None])
-    if MASKED:
-        keys = key + tl.arange(0, scores.shape[1])[None, :]
-        last = query + tl.arange(0, scores.shape[0])[:, None] + (shape[2] - shape[1]) if CAUSAL else shape[2] - 1
-        p = tl.where(keys <= (tl.minimum(last, shape[2] - 1) if CAUSAL else last), p, 0.0)
-    return p
-
-
-@mimw.jit
-def step(tiles, block, state, numbers, log2_scale, query, shape, me: tl.constexpr, BN: tl.constexpr, LAST: tl.constexpr,
-         MASKED: tl.constexpr, CAUSAL: tl.constexpr):
+def step(tiles, block, state, numbers, terms, query, low, shape, me: tl.constexpr, BN: tl.constexpr, LAST: tl.constexpr,
+         MASKED: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
     """dQ += dS K of block number `block` of keys beside the probabilities of the next."""
     queries, slopes, keys, values = tiles
-    p, dq = state
+    weight, dq = state
     lse, delta = numbers
     zero = block & shape[3]  # keeps the addresses of Q and dO from being held in registers, as in compute.py
     q = tlx.local_slice(queries[zero], [me * 64, 0], [64, dq.shape[1]])
@@ -79,25 +77,34 @@ def step(tiles, block, state, numbers, log2_scale, query, shape, me: tl.constexp
     dp = tlx.async_dot(do, tlx.local_trans(values.wait(block).slot.rows))
     dp = tlx.async_dot_wait(0, dp)
     values.release(block)
-    ds = (p * (dp - delta[:, None])).to(q.dtype)
+    ds = (weight * (dp - delta[:, None])).to(q.dtype)
     if not LAST:
         scores = tlx.async_dot(q, tlx.local_trans(keys.wait(block + 1).slot.rows))
     dq = tlx.async_dot(ds, keys.held(block).rows, dq)
     if not LAST:
         scores = tlx.async_dot_wait(1, scores)
-        p = probabilities(scores, lse, log2_scale, query, (block + 1) * BN, shape, MASKED, CAUSAL)
+        weight = weights_of(scores, lse, query, (low + block + 1) * BN, terms, shape, MASKED, CAUSAL, RAGGED)
         values.wait(block + 1)  # needed next anyway: it keeps the wait for dQ behind the exponentials
     dq = tlx.async_dot_wait(0, dq)
     keys.release(block)
-    return p, dq
+    return weight, dq
 
 
 @mimw.jit
-def compute(queries, slopes, keys, values, rows, dq_desc, scale, log2_scale, query, padded, shape, me: tl.constexpr,
-            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr):
+def weights_of(scores, lse, query, key, terms, shape, MASKED: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """P of the queries from `query` and the keys from `key` on, times the derivative of the soft cap."""
+    positions = query + (shape[2] - shape[1]) + tl.arange(0, scores.shape[0])
+    keys = key + tl.arange(0, scores.shape[1])
+    _, weight = weights(scores, lse[:, None], keys[None, :], positions[:, None], terms, shape, MASKED, CAUSAL, RAGGED)
+    return weight
+
+
+@mimw.jit
+def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, padded, shape, me: tl.constexpr,
+            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
     """The 64 queries of consumer `me`."""
     head, batch = tl.program_id(1), tl.program_id(2)
-    blocks, plain = keys_of(query, shape, BM, BN, CAUSAL)
+    low, blocks, early, late = keys_of(query, shape, BM, BN, CAUSAL)
     query += me * 64
     q = tlx.local_slice(queries[0][0], [me * 64, 0], [64, D])
     mine = query + tl.arange(0, 64)
@@ -105,20 +112,28 @@ def compute(queries, slopes, keys, values, rows, dq_desc, scale, log2_scale, que
     at = (batch * heads + head).to(tl.int64) * padded + mine
     lse = tl.load(rows + at, mask=mine < padded, other=float("inf"))
     delta = tl.load(rows + tl.num_programs(2).to(tl.int64) * heads * padded + at, mask=mine < padded, other=0.0)
+    log2_scale, inner, alibi, alibi_step = terms
+    of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, head)
     tlx.barrier_wait(queries[1][0], 0)
     scores = tlx.async_dot(q, tlx.local_trans(keys.wait(0).slot.rows))
     scores = tlx.async_dot_wait(0, scores)
-    p = probabilities(scores, lse, log2_scale, query, 0, shape, True, CAUSAL)
+    weight = weights_of(scores, lse, query, low * BN, of_head, shape, True, CAUSAL, RAGGED)
     tlx.barrier_wait(slopes[1][0], 0)
     numbers = lse, delta
-    state = p, tl.zeros((64, D), tl.float32)
-    first_masked = tl.maximum(tl.minimum(plain, blocks), 1)
+    state = weight, tl.zeros((64, D), tl.float32)
     tiles = queries[0], slopes[0], keys, values
-    for block in range(0, first_masked - 1):
-        state = step(tiles, block, state, numbers, log2_scale, query, shape, me, BN, False, False, CAUSAL)
-    for block in range(first_masked - 1, blocks - 1):
-        state = step(tiles, block, state, numbers, log2_scale, query, shape, me, BN, False, True, CAUSAL)
-    _, dq = step(tiles, blocks - 1, state, numbers, log2_scale, query, shape, me, BN, True, False, CAUSAL)
+    # A step makes the probabilities of the block behind its own: those of blocks 1 to early - 1 and from `late` on need masks.
+    last = blocks - 1
+    begin = tl.minimum(tl.maximum(early - 1, 0), last)
+    end = tl.minimum(tl.maximum(late - 1, begin), last)
+    if shape[4] is not None:
+        for block in range(0, begin):
+            state = step(tiles, block, state, numbers, of_head, query, low, shape, me, BN, False, True, CAUSAL, RAGGED)
+    for block in range(begin, end):
+        state = step(tiles, block, state, numbers, of_head, query, low, shape, me, BN, False, False, CAUSAL, False)
+    for block in range(end, last):
+        state = step(tiles, block, state, numbers, of_head, query, low, shape, me, BN, False, True, CAUSAL, RAGGED)
+    _, dq = step(tiles, last, state, numbers, of_head, query, low, shape, me, BN, True, False, CAUSAL, False)
     tlx.local_store(q, (dq * scale).to(q.dtype))  # over Q, of which nobody else reads these rows
     tlx.fence("async_shared")
     tlx.async_descriptor_store(dq_desc, q, [batch, head, query, 0])
@@ -127,18 +142,18 @@ def compute(queries, slopes, keys, values, rows, dq_desc, scale, log2_scale, que
 
 @mimw.jit
 def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_scale, heads, seq_q, seq_k, padded, zero,
-                    BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr,
-                    V_STAGES: tl.constexpr, CAUSAL: tl.constexpr):
+                    left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
+                    K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
     """dQ (batches, heads, seq_q, D).
 
     args:      rows    lse and delta as `before` makes them, (2, batches heads, padded)
-               scale   of the scores; log2_scale is that times log2(e)
-               zero    0, which the compiler must not know
+               scale, log2_scale, zero, left, right, inner, alibi, alibi_step      as those of kernel.py
                GROUP   query heads to a head of K and V
     """
     CONSUMERS: tl.constexpr = BM // 64
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
-    shape = heads, seq_q, seq_k, zero
+    shape = heads, seq_q, seq_k, zero, left, right
+    terms = log2_scale, inner, alibi, alibi_step
     queries = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
     slopes = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
     keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
@@ -148,8 +163,8 @@ def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, scale, log2_scale, query, padded, shape,
-                    me, BM, BN, D, CAUSAL)
+            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, scale, terms, query, padded, shape,
+                    me, BM, BN, D, CAUSAL, RAGGED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, query, shape, BM, BN, GROUP,
                  CAUSAL)

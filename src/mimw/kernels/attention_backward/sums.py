@@ -5,13 +5,12 @@ to memory. For example:
 
     share_of(dq)            (64, columns) -> (2 columns, 32): what a thread holds lies together, 16 bytes at a time
     tile_of(share)          the same, backwards
-    add(sums, ...)          adds a share to memory out of registers
     store(shares, ...)      the role that adds shares to memory by TMA
 
 A thread of a tensor-core tile holds two neighbours of one row and two of the row eight below. Stored as rows these are 8 bytes
 each, and lanes of different rows meet in the banks of shared memory. Since only kernels of ours read the sums, they lie in the
-order of the threads: 16 bytes a lane, 512 a warp, without conflicts, and as wide as one instruction adds to memory. One share
-follows the other: that of the block's first consumer, that of the second, then the next block's.
+order of the threads: 16 bytes a lane, 512 a warp, without conflicts. One share follows the other: that of the block's first
+consumer, that of the second, then the next block's.
 """
 
 import triton.language as tl
@@ -19,7 +18,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .schedule import block_at, span
+from .schedule import span
 
 BLOCK_COLUMNS = tl.constexpr(32)  # fp32 in a row of 128 bytes, as wide as TMA swizzles
 
@@ -40,26 +39,16 @@ def tile_of(share, COLUMNS: tl.constexpr):
 
 
 @mimw.jit
-def add(sums, place, dq, me: tl.constexpr, CONSUMERS: tl.constexpr):
-    """Add the share of consumer `me` to block number `place` of all heads' blocks, 16 bytes a thread at a time."""
-    share = share_of(dq)
-    ROWS: tl.constexpr = share.shape[0]
-    first = sums + (place * CONSUMERS + me).to(tl.int64) * (ROWS * BLOCK_COLUMNS)
-    tl.atomic_add(first + tl.arange(0, ROWS)[:, None] * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)[None, :], share, sem="relaxed")
-
-
-@mimw.jit
-def store(shares, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr,
-          TURNED: tl.constexpr):
+def store(shares, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
     """Add every consumer's share of each block's dQ to the sums; TMA adds."""
     CONSUMERS: tl.constexpr = BN // 64
     ROWS: tl.constexpr = BM * D // BLOCK_COLUMNS  # of the sums, for a block of queries
     key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
-    heads, seq_q, _, _ = shape
-    first, blocks, _, turn = span(key, shape, BM, BN, CAUSAL, TURNED)
+    heads, seq_q, _, _, _, _ = shape
+    first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
     of_head = (batch * heads + head * GROUP) * tl.cdiv(seq_q, BM)
     for block in range(blocks * GROUP):
-        row = (of_head + block // blocks * tl.cdiv(seq_q, BM) + block_at(block % blocks, first, blocks, turn)) * ROWS
+        row = (of_head + block // blocks * tl.cdiv(seq_q, BM) + first + block % blocks) * ROWS
         for c in tl.static_range(CONSUMERS):
             share = shares[c].reader()
             tlx.async_descriptor_store(sums_desc, share.wait(block).slot.tile, [row + c * (ROWS // CONSUMERS), 0],

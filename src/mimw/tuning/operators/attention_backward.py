@@ -35,8 +35,7 @@ class AttentionBackward(Operator):
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         if (used := self.used(problem, sms)) is None:
             return []
-        return [replace(used, bm=bm, q_stages=q, do_stages=do) for bm, q, do in product((64, 128), (1, 2, 3), (1, 2, 3))
-                if abs(q - do) < 2]
+        return [replace(used, bm=bm, q_stages=q, do_stages=do) for bm, q, do in product((64, 128), (2, 3), (2, 3))]
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
         shape, causal = problem.extents, "causal" in problem.words

@@ -1,0 +1,59 @@
+"""From scores to probabilities, and by what gradients of probabilities become gradients of scores; the same for both kernels.
+
+Input: a block of products of queries and keys, either way round, and the keys and positions of its rows and columns. Output: P, 0
+where a query may not look, and P times the derivative of the soft cap. For example, of one product s without soft cap and slope:
+
+    weights(s, lse, keys, positions, (log2_scale, None, None), shape, True, True, False)    exp2(log2_scale s - lse) for both, or 0
+
+`terms` = (log2_scale, inner, slope); the last two are None where a launch has none of it, and then there is no code for it:
+
+    log2_scale      of scores, times log2(e); with a soft cap that cap times log2(e)
+    inner           soft cap: a score is cap tanh(s inner), and its derivative 1 - tanh(s inner)^2
+    slope           ALiBi: this times the distance of query and key is subtracted from exponents
+"""
+
+import triton.language as tl
+
+import mimw
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+FLOAT, FLOAT_BITS = tl.constexpr(12582912.0), tl.constexpr(0x4B400000)      # 1.5 * 2^23: attention/softmax.py says what for
+
+
+@mimw.jit
+def slope_at(slopes, step, batch, head):
+    """ALiBi's slope of a head for exponents of 2; None without one."""
+    if slopes is None:
+        return None
+    else:
+        return tl.load(slopes + batch * step + head) * LOG2_E
+
+
+@mimw.jit
+def weights(scores, lse, keys, positions, terms, shape, MASKED: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """(P, P times the derivative of the soft cap) of a tile; keys and positions are those of its rows and columns, to be broadcast.
+
+    With MASKED a query may not see all keys, with RAGGED there are keys beyond the end.
+    """
+    log2_scale, inner, slope = terms
+    _, _, seq_k, _, left, right = shape
+    if inner is not None:
+        scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
+    exponents = scores * log2_scale - lse
+    if slope is not None:
+        exponents -= slope * tl.abs((positions + FLOAT_BITS - keys).to(tl.float32, bitcast=True) - FLOAT)
+    p = tl.exp2(exponents)
+    if RAGGED:
+        p = tl.where(keys < seq_k, p, 0.0)
+    if MASKED:
+        # One `where` a bound: of both bounds together the compiler makes a tile in a layout of its own, and moves it.
+        if CAUSAL:
+            p = tl.where(keys <= positions, p, 0.0)
+        elif right is not None:
+            p = tl.where(keys <= positions + right, p, 0.0)
+        if left is not None:
+            p = tl.where(keys >= positions - left, p, 0.0)
+    if inner is None:
+        return p, p
+    else:
+        return p, p * (1 - scores * scores)
