@@ -4,7 +4,7 @@
         sass_has(compile_kernel(...), "UTCHMMA", ("UTCBAR", 1), ("STL", 0))
 
 Input: compiled kernels, and for each the instructions that it must have, and how many. Output: nothing, or one error that names
-every test whose kernel has others, when the last test of the module has ended: nvdisasm takes 0.35 s to start and hardly anything
+every test whose kernel has others, when the last test of the process has ended: nvdisasm takes 0.4 s to start and hardly anything
 for a kernel. `instructions` gives the lines of one kernel at once, for a test that goes on with them.
 """
 
@@ -14,8 +14,10 @@ import re
 import struct
 import subprocess
 import tempfile
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -43,12 +45,10 @@ def disassembled(cubins: list[bytes], chip: str) -> list[str]:
         raw.write_bytes(b"".join(codes))
         printed = subprocess.run([knobs.nvidia.nvdisasm.path, "--binary", chip.replace("sm_", "SM"), str(raw)],
                                  capture_output=True, text=True, check=True).stdout
-    lines = re.findall(r"^\s*/\*([0-9a-f]+)\*/\s+(.*?;)", printed, re.MULTILINE)
-    texts, end = [], 0
-    for code in codes:
-        begin, end = end, end + len(code)
-        texts.append("\n".join(line for at, line in lines if begin <= int(at, 16) < end))
-    return texts
+    found = re.findall(r"^\s*/\*([0-9a-f]+)\*/\s+(.*?;)", printed, re.MULTILINE)
+    places, lines = [int(at, 16) for at, _ in found], [line for _, line in found]
+    ends = list(accumulate(map(len, codes)))
+    return ["\n".join(lines[bisect_left(places, begin):bisect_left(places, end)]) for begin, end in zip([0, *ends], ends)]
 
 
 def _code(cubin: bytes) -> Iterator[bytes]:
@@ -61,7 +61,7 @@ def _code(cubin: bytes) -> Iterator[bytes]:
 
 
 class Expected:
-    """Kernels of one module of tests, and what their machine code must have."""
+    """Kernels of all tests of this process, and what their machine code must have."""
 
     def __init__(self) -> None:
         self.test, self.asked = "", defaultdict(list)
@@ -84,7 +84,7 @@ class Expected:
         return failed
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def _expected():
     expected = Expected()
     yield expected

@@ -19,6 +19,7 @@ import mimw.tlx as tlx
 from mimw.compile import compile_kernel
 from mimw.testing import gpu_available
 from mimw.triton_port.runtime import JITFunction, MockTensor
+from tests.processes import python
 
 ROOT = Path(__file__).parent.parent
 
@@ -338,14 +339,14 @@ def test_threads(cold):
 
 def test_processes(cold):
     """Two processes fill one cache at once."""
-    program = ("import sys; sys.path.insert(0, '.')\nfrom tests.test_jit import _many\nimport hashlib\n"
-               "print(hashlib.sha256(''.join(_many('', int(sys.argv[1]), (32, 64))).encode()).hexdigest())")
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(cold), "PYTHONPATH": str(ROOT)}
-    running = [subprocess.Popen([sys.executable, "-c", program, str(worker)], cwd=ROOT, env=environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE) for worker in range(2)]
-    results = [process.communicate(timeout=300) for process in running]
-    assert [process.returncode for process in running] == [0, 0], results[0][1] + results[1][1]
-    assert results[0][0] == results[1][0]
+    program = ("import hashlib, os, sys\nsys.path.insert(0, '.')\nfrom tests.test_jit import _many\nother = os.fork()\n"
+               "texts = _many('', int(not other), (32, 64))\n"
+               "print(hashlib.sha256(''.join(texts).encode()).hexdigest(), flush=True)\n"
+               "if other:\n    assert os.waitpid(other, 0)[1] == 0\n")
+    done = python("-c", program, TRITON_CACHE_DIR=str(cold), PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stderr
+    one, other = done.stdout.split()
+    assert one == other
 
 
 def test_decorating_opens_no_device(tmp_path):

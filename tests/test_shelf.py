@@ -12,14 +12,24 @@ _SHELF = _TESTS / "kernels"
 _SMALL = 3      # statements: that many say nothing of their own
 
 
-parsed = functools.cache(ast.parse)     # of all tests: a second, which collecting tests need not take
-
-
 @functools.cache
+def facts(source: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """What `kernels_of` gives, and (module, name) of all that is imported from modules; the tree of all tests would be a million
+    objects for the garbage collector, so none is kept."""
+    nodes = list(ast.walk(ast.parse(source)))
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    imports = [(node.module, name.name) for node in froms for name in node.names]
+    return _kernels(nodes) if "jit" in source else {}, imports
+
+
 def kernels_of(source: str) -> dict[str, str]:
     """Name -> body, without its docstring, of each function that a `jit` decorates."""
+    return facts(source)[0]
+
+
+def _kernels(nodes: list[ast.AST]) -> dict[str, str]:
     found = {}
-    for node in ast.walk(parsed(source)) if "jit" in source else ():
+    for node in nodes:
         if isinstance(node, ast.FunctionDef) and any(ast.unparse(one).split("(")[0].endswith("jit") for one in node.decorator_list):
             body = [line for line in node.body if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))]
             if sum(isinstance(part, ast.stmt) for line in body for part in ast.walk(line)) > _SMALL:
@@ -29,12 +39,8 @@ def kernels_of(source: str) -> dict[str, str]:
 
 def borrowed(source: str, kernels: dict[str, dict[str, str]]) -> list[str]:
     """The kernels that a module imports from another module of tests that is not on the shelf."""
-    found = []
-    for node in ast.walk(parsed(source)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            there = node.module.removeprefix("tests.").rpartition(".")[2]
-            found += [f"{there}.{name.name}" for name in node.names if name.name in kernels.get(there, ())]
-    return found
+    places = [(module.removeprefix("tests.").rpartition(".")[2], name) for module, name in facts(source)[1]]
+    return [f"{there}.{name}" for there, name in places if name in kernels.get(there, ())]
 
 
 MODULES = {path: path.read_text() for path in sorted(_TESTS.rglob("*.py"))}

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import triton.experimental.gluon.language as gl
 from triton import knobs
-from triton._C.libtriton import ir
+from triton._C.libtriton import ir, nvidia
 from triton._C.libtriton.gluon_ir import GluonOpBuilder
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
@@ -63,8 +65,14 @@ def native(product: Product) -> Told:
     return _told(ptx_of(lambda b: _product(b, product)))
 
 
+# Passes that look for hazards among all bytes of the buffers and put barriers and fences between ops: nine tenths of the time, and
+# nothing of what a descriptor or an instruction is.
+_HAZARDS = ((nvidia.passes.ttgpuir, "add_membar"), (nvidia.passes.ttnvgpuir, "add_proxy_fence_insertion"),
+            (nvidia.passes.ttnvgpuir, "add_tmem_barrier_insertion"))
+
+
 def ptx_of(fill: Callable[[GluonOpBuilder], None]) -> str:
-    """The PTX of a kernel of one program of two CTAs, whose body `fill` makes."""
+    """The PTX of a kernel of one program of two CTAs, whose body `fill` makes; no barriers and fences but those it asks for."""
     backend, context = make_backend(TARGET), ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -88,7 +96,9 @@ def ptx_of(fill: Callable[[GluonOpBuilder], None]) -> str:
     metadata = {"target": TARGET, **options.__dict__}
     names = list(stages)
     text = module
-    with knobs.compilation.scope():
+    with knobs.compilation.scope(), ExitStack() as without:
+        for passes, name in _HAZARDS:
+            without.enter_context(patch.object(passes, name, lambda *_: None))
         for name in names[names.index("llir"):names.index("ptx") + 1]:
             text = stages[name](text, metadata)
     return text

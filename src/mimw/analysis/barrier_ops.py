@@ -47,11 +47,19 @@ class BarrierOp:
 
 def signals(program: Program) -> list[BarrierOp]:
     """The ops that arrive on barriers, or bring bytes to them, in program order."""
-    return _found(program, lambda op: op.row.barrier in BROUGHT)
+    return list(program.kept(_signals))
 
 
 def waits(program: Program) -> list[BarrierOp]:
     """The waits for barriers, in program order."""
+    return list(program.kept(_waits))
+
+
+def _signals(program: Program) -> list[BarrierOp]:
+    return _found(program, lambda op: op.row.barrier in BROUGHT)
+
+
+def _waits(program: Program) -> list[BarrierOp]:
     return _found(program, lambda op: op.row.barrier == "wait")
 
 

@@ -2,7 +2,7 @@
 
 Input: a program. Output: a `Flows`, which knows where each value comes from and which arrays each op may touch:
 
-    flows = Flows(program)
+    flows = program.kept(Flows)     made once for all who ask
     flows.reached({value})          every value that depends on the value
     flows.arrays(buffer)            the buffer arrays that a buffer may be a part of
 """

@@ -84,7 +84,7 @@ class Globals:
     """Where the pointers of a launch's program point."""
 
     def __init__(self, launch: Launch):
-        self.program, self.flows = launch.program, Flows(launch.program)
+        self.program, self.flows = launch.program, launch.program.kept(Flows)
         self.spans = {param.value: _span(launch.values.get(param.path)) for param in self.program.params}
         self.bases = [op.base for op in self.program.walk() if op.name == "fill_descriptor_slot"]
 

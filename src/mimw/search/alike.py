@@ -51,7 +51,7 @@ class Alike:
         if program.cooperative or asks(program) or any(op.row.blocks in ("meeting", "poll") and not op.row.peers
                                                        for op in program.walk()):
             return False
-        flows, loops = Flows(program), {loop.op: loop for loop in loops_of(program)}
+        flows, loops = program.kept(Flows), {loop.op: loop for loop in loops_of(program)}
         differs = flows.reached({result for op in program.walk() if _differs(op, flows) for result in op.results})
         return all(differs.isdisjoint(_says(op, loops.get(op), flows)) for op in program.walk())
 

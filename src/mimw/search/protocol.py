@@ -37,7 +37,7 @@ class TileData:
 
     def __init__(self, launch: Launch):
         self.needed = _needed(launch)
-        flows, left_out = Flows(launch.program), [op for op in launch.program.walk() if self.is_left_out(op)]
+        flows, left_out = launch.program.kept(Flows), [op for op in launch.program.walk() if self.is_left_out(op)]
         self.unknown = flows.reached({result for op in left_out for result in op.results})
         self.loses_nothing = not any(map(self._says_something, launch.program.walk())) and not any(map(_may_refuse, left_out))
         running = _running(flows)
@@ -169,7 +169,7 @@ def _running(flows: Flows) -> set[Value]:
 def _needed(launch: Launch) -> set[Value]:
     """The values that decide something."""
     program: Program = launch.program
-    flows, memory = Flows(program), Globals(launch)
+    flows, memory = program.kept(Flows), Globals(launch)
     writers: dict[Value, list[Op]] = {}             # by the buffer array
     stores = [op for op in program.walk() if any(access.endswith("write") for _, access in global_operands(op))]
     for op in program.walk():

@@ -75,7 +75,7 @@ class _Plan:
     """Which ops have to be evaluated to know where a CTA stores."""
 
     def __init__(self, launch: Launch):
-        self.program, flows = launch.program, Flows(launch.program)
+        self.program, flows = launch.program, launch.program.kept(Flows)
         self.stores = {op for op in self.program.walk() if any(access.endswith("write") for _, access in global_operands(op))}
         self.needed: set[Value] = set()
         self.inside: dict[Op, bool] = {}            # whether a structure holds a store
