@@ -272,12 +272,12 @@ def _attention() -> tuple:
 
 
 def _attention_varlen() -> tuple:
-    """Three sequences, one without queries, in one program: tiles that end inside of the next sequence."""
-    q, k, v = _numbers(*[(200, 1, 64)] * 3)
-    o, lse, counter = np.zeros_like(q), np.zeros((1, 200), np.float32), np.zeros(1, np.int32)
-    cu_q, cu_k = (np.array(starts, np.int32) for starts in ((0, 150, 150, 200), (0, 60, 90, 200)))
+    """Three sequences, one without queries, in one program: tiles that end inside of the next sequence, blocks without a mask."""
+    q, k, v = _numbers((100, 1, 64), *[(370, 1, 64)] * 2)
+    o, lse, counter = np.zeros_like(q), np.zeros((1, 100), np.float32), np.zeros(1, np.int32)
+    cu_q, cu_k = (np.array(starts, np.int32) for starts in ((0, 60, 60, 100), (0, 70, 90, 370)))
     chosen = attention.Configuration(bm=128, bn=64)
-    return attention_varlen.kernel, *attention_varlen.arguments(q, k, v, o, lse, cu_q, cu_k, counter, 1, 150, 110, True,
+    return attention_varlen.kernel, *attention_varlen.arguments(q, k, v, o, lse, cu_q, cu_k, counter, 1, 60, 280, True,
                                                                 chosen=chosen)
 
 

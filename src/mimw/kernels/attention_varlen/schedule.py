@@ -48,13 +48,13 @@ def tiles_from(first, cu_q, sequences, heads, BM: tl.constexpr):
 def find(tile, first, before, cu_q, sequences, heads, BM: tl.constexpr):
     """(the sequence of a tile, or `sequences` or more behind the last; the number of its first tile; first, before). The sequences
     in front of `first` have `before` tiles, no more than `tile`; the last two are such a pair closer to it."""
-    tiles = tl.sum(tiles_from(first, cu_q, sequences, heads, BM))
+    each = tiles_from(first, cu_q, sequences, heads, BM)
+    starts, tiles = tle.cumsum(each)
     while (tile >= before + tiles) & (first + SEQUENCES < sequences):
         first += SEQUENCES
         before += tiles
-        tiles = tl.sum(tiles_from(first, cu_q, sequences, heads, BM))
-    each = tiles_from(first, cu_q, sequences, heads, BM)
-    starts, _ = tle.cumsum(each)
+        each = tiles_from(first, cu_q, sequences, heads, BM)
+        starts, tiles = tle.cumsum(each)
     over = before + starts + each <= tile
     sequence = first + tl.sum(over.to(tl.int32))
     start = before + tl.sum(tl.where(over, each, 0))
