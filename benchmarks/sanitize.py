@@ -65,9 +65,14 @@ def by_operators() -> dict[str, Callable[[], object]]:
         caches = normal(2, 50, 1, 64, dtype=dtype), normal(2, 50, 1, 64, dtype=dtype)
         return ops.attention_decode(normal(2, 1, 2, 64, dtype=dtype), *caches, numbers([50, 7], torch.int32))
 
+    def packed(q, k):
+        starts = numbers([0, 20, 33], torch.int32), numbers([0, 0, 40], torch.int32)
+        return ops.attention_varlen(q, k, k, *starts, 20, 40, causal=True)
+
     return {
         "plain_matmul": lambda: ops.matmul(normal(33, 17), normal(17, 9)),
         "plain_attention": lambda: ops.attention(*[normal(1, 2, 33, 20)] * 3, causal=True),
+        "plain_attention_backward": lambda: graded(lambda q: packed(q, normal(40, 1, 20)), normal(33, 2, 20)),
         "plain_attention_decode": lambda: decode(fp32),
         "attention_decode": lambda: decode(torch.bfloat16),
         "plain_simplicial_attention": lambda: ops.simplicial_attention(normal(1, 2, 9, 16), *[normal(1, 1, 9, 16)] * 4, (4, 3)),

@@ -1,4 +1,4 @@
-"""Operators of attention: forward and backward, changed scores, decoding, sparse MLA, 2-simplicial.
+"""Operators of attention: forward and backward, changed scores, packed sequences, decoding, sparse MLA, 2-simplicial.
 
 Input: a `Draw`. Output: a `Case`. For example:
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mimw import ops
+from tests.ops.test_attention_varlen import reference as varlen_reference
 from tests.ops.test_simplicial_attention import reference as simplicial_reference
 
 from .draws import Case, Draw, with_gradients
@@ -58,6 +59,32 @@ def attention(draw: Draw) -> Case:
         return Case(lambda: (ours(q, k, v), ), lambda: (torchs(q.double(), k.double(), v.double()), ), 2e-2)
     dy = draw.normal(batch, heads, queries, dim, dtype=dtype)
     return Case(lambda: with_gradients(ours, [q, k, v], [dy], False), lambda: with_gradients(torchs, [q, k, v], [dy], True), 3e-2)
+
+
+def attention_varlen(draw: Draw) -> Case:
+    """Values of packed sequences, some of them empty, and gradients without a window and soft cap."""
+    dtype, (dim, value_dim) = draw.kind(*TYPES), draw.kind((64, 64), (96, 96), (128, 128), (192, 128), (80, 48))
+    causal, changed, heads, kv_heads = draw.kind(True, False), draw.kind(False, True), *draw.kind((2, 2), (4, 1))
+    options = dict(causal=causal) | (dict(window=(100, 20), softcap=20.0) if changed else {})
+    sequences = draw.number(1, 3 if draw.device == "cpu" else 200)
+    starts = []
+    for _ in range(2):
+        lengths = (draw.integers(0, draw.extent(2, 400, 1), sequences) * draw.integers(0, 5, sequences).clamp(max=1)).cumsum(0)
+        starts.append(torch.nn.functional.pad(lengths, (1, 0)).int())
+    (total_q, longest_q), (total_k, longest_k) = ((int(one[-1]), int(one.diff().max())) for one in starts)
+    inputs = [draw.normal(rows, *rest, dtype=dtype) for rows, *rest in
+              ((total_q, heads, dim), (total_k, kv_heads, dim), (total_k, kv_heads, value_dim))]
+
+    def ours(q, k, v):
+        return ops.attention_varlen(q, k, v, *starts, longest_q, longest_k, **options)
+
+    def torchs(q, k, v):
+        return varlen_reference(q, k, v, *starts, **options)[0]
+
+    if changed or not total_q:
+        return Case(lambda: (ours(*inputs), ), lambda: (torchs(*inputs), ), 2e-2)
+    dy = draw.normal(total_q, heads, value_dim, dtype=dtype)
+    return Case(lambda: with_gradients(ours, inputs, [dy], False), lambda: with_gradients(torchs, inputs, [dy], True), 3e-2)
 
 
 def attention_decode(draw: Draw) -> Case:
@@ -108,5 +135,5 @@ def simplicial_attention(draw: Draw) -> Case:
                 lambda: (simplicial_reference(q, *rest, windows)[0], ), 3e-2)
 
 
-CASES = {"attention": attention, "attention_decode": attention_decode, "sparse_mla": sparse_mla,
-         "simplicial_attention": simplicial_attention}
+CASES = {"attention": attention, "attention_varlen": attention_varlen, "attention_decode": attention_decode,
+         "sparse_mla": sparse_mla, "simplicial_attention": simplicial_attention}

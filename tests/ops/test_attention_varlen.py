@@ -27,7 +27,8 @@ def reference(q, k, v, cu_q, cu_k, causal=False, scale=None, window=(None, None)
     for at, (a, b, c, d) in enumerate(zip(cu_q, cu_q[1:], cu_k, cu_k[1:])):
         scores = torch.einsum("qhd,khd->hqk", q[a:b], k[c:d]) * (q.shape[2]**-0.5 if scale is None else scale)
         scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
-        position, key = torch.arange(b - a)[:, None] + (d - c) - (b - a), torch.arange(d - c)
+        position, key = (torch.arange(int(count), device=q.device) for count in (b - a, d - c))
+        position = position[:, None] + (d - c) - (b - a)
         if alibi_slopes is not None:
             slopes = alibi_slopes if alibi_slopes.dim() == 1 else alibi_slopes[at]
             scores = scores - slopes.double()[:, None, None] * (position - key).abs()
@@ -142,3 +143,34 @@ def test_compiled_whole_with_symbolic_totals():
         rows = sum(Q_LENGTHS)
         torch.testing.assert_close(compiled(q, k, v, cu_q, cu_k)[:rows],
                                    ops.attention_varlen(q, k, v, cu_q, cu_k, 9, 7, causal=True)[:rows] * 2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dim, value_dim, options", [(128, 128, dict(causal=True)), (192, 128, dict()), (80, 80, dict(causal=True)),
+                                                     (64, 64, dict(window=(50, 0), softcap=20.0, sinks=SINKS))])
+def test_on_the_gpu(dim, value_dim, options):
+    """200 sequences, values and gradients, the same bits again, and from a graph of a call with other lengths."""
+    lengths = [[(37 * i + 11 * turn) % 300 for i in range(200)] for turn in range(2)]
+    arrays = [x.cuda() for x in problem(2, 2, dim, value_dim, torch.bfloat16, *lengths)]
+    options = {name: x.cuda() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    leaves = [x.requires_grad_() for x in arrays[:3]]
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    o, lse = call(arrays, *lengths, **options)
+    wanted, wanted_lse = reference(*wide, *arrays[3:], **options)
+    assert (o.double() - wanted).abs().max() < 2e-2
+    torch.testing.assert_close(lse.double(), wanted_lse, rtol=0, atol=2e-2)
+    dy = torch.randn_like(o)
+    found = torch.autograd.grad(o, leaves, dy, retain_graph=True)
+    for one, again, other in zip(found, torch.autograd.grad(o, leaves, dy), torch.autograd.grad(wanted, wide, dy.double())):
+        assert (one.double() - other).norm() / other.norm() < 1e-2 and torch.equal(one, again)
+    with torch.no_grad():
+        assert torch.equal(o, call(arrays, *lengths, **options)[0])
+        starts = [x.clone() for x in arrays[3:]]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            replayed, _ = call((*arrays[:3], *starts), *lengths, **options)
+        starts[0].copy_(torch.tensor([0, *np.cumsum(lengths[0][::-1])]))
+        starts[1].copy_(torch.tensor([0, *np.cumsum(lengths[1][::-1])]))
+        graph.replay()
+        wanted, _ = reference(*arrays[:3], *starts, **options)
+        assert (replayed.double() - wanted).abs().max() < 2e-2
