@@ -5,7 +5,8 @@
     python -m benchmarks.attention --kv-heads 8          grouped queries
     python -m benchmarks.attention --tune                try every candidate configuration
     python -m benchmarks.attention --backward            the gradients (attention_backward.py)
-    python -m benchmarks.attention --varlen              sequences packed one behind the other (attention_varlen.py)
+    python -m benchmarks.attention --varlen              sequences packed one behind the other (attention_varlen.py), forward or
+                                                         with --backward
 
 Inputs are standard normal. Ours and the baselines alternate with a cold L2 (`mimw.testing.benchmark.alternate`); every timed result
 is checked against fp64 on some rows of every head. Causal counts half the operations.
@@ -142,6 +143,8 @@ def line(row: Row) -> str:
 def one(case, dim: int, options, causal: bool, chosen) -> Row:
     """The row of a configuration: forward, backward or of packed sequences; `case` is a length, or a case of the last."""
     heads, kv_heads = options.heads, options.kv_heads or options.heads
+    if options.varlen is not None and options.backward:
+        return attention_varlen.measure_backward(case, heads, kv_heads, dim, options.dtype, causal, options.ms)
     if options.varlen is not None:
         return attention_varlen.measure(case, heads, kv_heads, dim, options.dtype, causal, chosen, options.ms)
     shape = dict(batch=options.batch, heads=heads, kv_heads=kv_heads, seq=case, dim=dim)
@@ -163,11 +166,12 @@ def main() -> None:
     parser.add_argument("--backward", action="store_true", help="the gradients of q, k and v")
     parser.add_argument("--varlen", nargs="*", choices=attention_varlen.CASES, help="packed sequences: all cases, or these")
     options = parsed(parser)
-    if options.backward and not set(options.dims) <= set(attention_backward.CANDIDATES):
+    if options.backward and options.varlen is None and not set(options.dims) <= set(attention_backward.CANDIDATES):
         parser.error(f"--backward takes the head dims {', '.join(map(str, attention_backward.CANDIDATES))}")
     ratios: dict[str, list[float]] = {}
     for dim, causal in product(options.dims, {"full": [False], "causal": [True], "both": [False, True]}[options.mask]):
-        candidates = (attention_backward.CANDIDATES if options.backward else CANDIDATES)[dim] if options.tune else [None]
+        candidates = (attention_backward.CANDIDATES if options.backward else CANDIDATES)[dim] if options.tune and not (
+            options.backward and options.varlen is not None) else [None]
         for case in (options.varlen or attention_varlen.CASES) if options.varlen is not None else options.seq:
             rows = []
             for row in tried(f"{case}", candidates, lambda chosen: one(case, dim, options, causal, chosen), go_on=False):

@@ -113,36 +113,87 @@ def check(q, k, v, o, lse, cu_q, cu_k, causal: bool) -> float:
     return error
 
 
-def measure(case: str, heads: int, kv_heads: int, dim: int, dtype_name: str, causal: bool, chosen=None,
-            at_least_ms: float = 200.0) -> Row:
-    """One row, checked."""
+def check_gradients(q, k, v, do, found, cu_q, cu_k, causal: bool) -> float:
+    """The largest relative error of the gradients of the first kv head of the shortest sequence, against fp64."""
+    lengths_q, lengths_k = cu_q.diff(), cu_k.diff()
+    one = torch.where((lengths_q > 0) & (lengths_k >= lengths_q), lengths_q * lengths_k, 1 << 30).argmin().item()
+    of_q, of_k = (slice(*starts[one:one + 2].tolist()) for starts in (cu_q, cu_k))
+    parts = (of_q, slice(0, q.shape[1] // k.shape[1])), (of_k, slice(0, 1)), (of_k, slice(0, 1))
+    leaves = [x.detach()[part].double().requires_grad_() for x, part in zip((q, k, v), parts)]
+    scores = torch.einsum("qhd,kd->hqk", leaves[0], leaves[1][:, 0]) / q.shape[2]**0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores[0], dtype=torch.bool).triu(scores.shape[2] - scores.shape[1] + 1),
+                                    float("-inf"))
+    o = torch.einsum("hqk,kd->qhd", scores.softmax(-1), leaves[2][:, 0])
+    wanted = torch.autograd.grad(o, leaves, do[parts[0]].double())
+    error = max(((one[part].double() - other).norm() / other.norm()).item() for one, part, other in zip(found, parts, wanted))
+    if not error < 1e-2:
+        raise AssertionError(f"wrong: error {error:.2e} of a gradient (allowed 1e-2)")
+    return error
+
+
+def measure_backward(case: str, heads: int, kv_heads: int, dim: int, dtype_name: str, causal: bool,
+                     at_least_ms: float = 200.0) -> Row:
+    """One row of the gradients of q, k and v through the operator, checked."""
+    from mimw import ops
+    q, k, v, cu_q, cu_k, longest = problem(case, heads, kv_heads, dim, dtype_name)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    o = ops.attention_varlen(q, k, v, cu_q, cu_k, *longest, causal=causal)
+    do = torch.randn_like(o)
+    others = {name: call() for name, call in baselines(q, k, v, cu_q, cu_k, *longest, causal).items()}
+    others = {name: x[0] if isinstance(x, tuple) else x for name, x in others.items()}
+
+    def graded(out):
+        like = do if out.dim() == 3 else do.unflatten(0, (-1, longest[0])).transpose(1, 2)
+        return lambda: torch.autograd.grad(out, leaves, like, retain_graph=True)
+
+    runs_ = {"mimw": graded(o), **{name: graded(out) for name, out in others.items() if out.requires_grad}}
+    error = check_gradients(q, k, v, do, runs_["mimw"](), cu_q, cu_k, causal)
+    times = alternate(runs_, at_least_ms)
+    return row_of(f"attention_varlen_backward-{dtype_name}-{'causal' if causal else 'full'}",
+                  shape_of(case, heads, kv_heads, dim, causal), {}, times, error, "standard normal")
+
+
+def problem(case: str, heads: int, kv_heads: int, dim: int, dtype_name: str) -> tuple:
+    """(q, k, v, cu_q, cu_k, (longest queries, longest keys)), standard normal."""
     torch.manual_seed(0)
     of_q, of_k = lengths(case)
     dtype = getattr(torch, DTYPES[dtype_name])
     q, k, v = (torch.randn(sum(rows), count, width, device="cuda", dtype=dtype) for rows, count, width in
                ((of_q, heads, dim), (of_k, kv_heads, dim), (of_k, kv_heads, value_dim(dim))))
     cu_q, cu_k = (torch.tensor(np.cumsum([0, *rows]), device="cuda", dtype=torch.int32) for rows in (of_q, of_k))
+    return q, k, v, cu_q, cu_k, (max(of_q), max(of_k))
+
+
+def shape_of(case: str, heads: int, kv_heads: int, dim: int, causal: bool) -> dict:
+    """What a row says of its problem."""
+    of_q, of_k = lengths(case)
+    return dict(case=case, sequences=len(of_q), queries=sum(of_q), keys=sum(of_k), heads=heads, kv_heads=kv_heads, dim=dim,
+                pairs=work(of_q, of_k, causal))
+
+
+def measure(case: str, heads: int, kv_heads: int, dim: int, dtype_name: str, causal: bool, chosen=None,
+            at_least_ms: float = 200.0) -> Row:
+    """One row, checked."""
+    q, k, v, cu_q, cu_k, longest = problem(case, heads, kv_heads, dim, dtype_name)
     o, lse = torch.full_like(q[..., :value_dim(dim)], float("nan")).contiguous(), torch.empty(heads, len(q), device="cuda")
     counter = torch.zeros(1, dtype=torch.int32, device="cuda")
-    grid, args, meta = attention_varlen.arguments(q, k, v, o, lse, cu_q, cu_k, counter, multiprocessors(), max(of_q), max(of_k),
+    grid, args, meta = attention_varlen.arguments(q, k, v, o, lse, cu_q, cu_k, counter, multiprocessors(), *longest,
                                                   causal, chosen=chosen)
     launch = attention_varlen.kernel[grid]
     launch(*args, **meta)
     torch.cuda.synchronize()
     error = check(q, k, v, o, lse, cu_q, cu_k, causal)
-    times = alternate({"mimw": lambda: launch(*args, **meta), **baselines(q, k, v, cu_q, cu_k, max(of_q), max(of_k), causal)},
-                      at_least_ms)
-    used = chosen or attention_varlen.configuration(dim, causal, False, max(of_q))
-    shape = dict(case=case, sequences=len(of_q), queries=len(q), keys=len(k), heads=heads, kv_heads=kv_heads, dim=dim,
-                 pairs=work(of_q, of_k, causal))
-    return row_of(f"attention_varlen-{dtype_name}-{'causal' if causal else 'full'}", shape, vars(used), times, error,
-                  "standard normal")
+    times = alternate({"mimw": lambda: launch(*args, **meta), **baselines(q, k, v, cu_q, cu_k, *longest, causal)}, at_least_ms)
+    used = chosen or attention_varlen.configuration(dim, causal, False, longest[0])
+    return row_of(f"attention_varlen-{dtype_name}-{'causal' if causal else 'full'}", shape_of(case, heads, kv_heads, dim, causal),
+                  vars(used), times, error, "standard normal")
 
 
 def line(row: Row) -> str:
     """A row for people."""
     shape = row.shape
-    flops = 2 * shape["pairs"] * shape["heads"] * (shape["dim"] + value_dim(shape["dim"]))
+    flops = 2 * shape["pairs"] * shape["heads"] * (shape["dim"] + value_dim(shape["dim"])) * (2.5 if "backward" in row.name else 1)
     others = "  ".join(f"{name} {flops / time / 1e6:.0f} ratio {row.ratios()[name]:.3f}" for name, time in row.baselines.items())
     return (f"{row.name:<28} {shape['case']:<7} {shape['sequences']:>4} sequences, {shape['queries']} on {shape['keys']}, dim "
             f"{shape['dim']:<4} {row.microseconds:9.1f} us {flops / row.microseconds / 1e6:6.0f} TFLOP/s  {others}  error "
