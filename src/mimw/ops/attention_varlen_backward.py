@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mimw.kernels import plain_attention_backward as plain
 
-from .launching import Launch, is_exact
+from .launching import Launch, is_exact, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
@@ -63,7 +63,7 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, lse: Tensor, cu_q: Tensor
         return lambda *_: None
     made = plain.launches(q, k, v, do, lse, lse, *(x.new_empty(x.shape) for x in (q, k, v)), causal, scale, exact,
                           packed=(cu_q.contiguous(), cu_k.contiguous(), max_q, max_k), window=window, softcap=softcap,
-                          slopes=None if slopes is None else slopes.float().contiguous())
+                          slopes=None if slopes is None else slopes.float().contiguous(), large=is_hopper(q))
     of_queries, of_keys = (Launch(q, *one) for one in made)
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, lse: Tensor, delta: Tensor, dq: Tensor, dk: Tensor, dv: Tensor,

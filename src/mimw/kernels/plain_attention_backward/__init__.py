@@ -14,17 +14,17 @@ from math import sqrt
 
 from ..attention.changes import bounds, check_changes, slopes_step
 from ..checks import of_rank, one_of, strides
-from .configs import meta as compile_time
+from .configs import Tiles, metas
 from .kernel import key_gradients, query_gradients
 
-__all__ = ["key_gradients", "launches", "query_gradients"]
+__all__ = ["Tiles", "key_gradients", "launches", "query_gradients"]
 
 TYPES = ("bfloat16", "float16", "float32")
 
 
 def launches(q, k, v, do, lse, delta, dq, dk, dv, causal: bool = False, scale: float | None = None, exact: bool = False, *,
              packed: tuple | None = None, window: tuple[int | None, int | None] = (None, None), softcap: float | None = None,
-             slopes=None) -> list[tuple]:
+             slopes=None, large: bool = False, chosen: tuple[Tiles, Tiles] | None = None) -> list[tuple]:
     """The two launches that compute dq, and dk and dv; each a (kernel, grid, args, meta).
 
     args:      q, do, dq  (batch, heads, seq_q, dim), of do value_dim, of one type of bf16, fp16 and fp32, any strides
@@ -34,6 +34,8 @@ def launches(q, k, v, do, lse, delta, dq, dk, dv, causal: bool = False, scale: f
                causal, scale, exact, window, softcap, slopes    as `mimw.kernels.plain_attention.arguments` had them
                packed     (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k): then arrays are (total, heads, dim), and lse and
                           delta (heads, total_q), as `mimw.kernels.plain_attention.packed_arguments` has them
+               large      the chip has the shared memory of sm_90
+               chosen     tiles of both launches, by default from configs.py
     returns:   the launches. Rows of results that are in no sequence stay as they are; the bits are the same in every run
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
@@ -64,13 +66,14 @@ def launches(q, k, v, do, lse, delta, dq, dk, dv, causal: bool = False, scale: f
         for one in steps:
             one[0] = 0
     check_changes(batch, heads, softcap, None, slopes)
-    meta = compile_time(seq_q, seq_k, dim, value_dim, q.dtype.itemsize) | dict(CAUSAL=causal, EXACT=exact and q.dtype.itemsize == 4)
+    both = metas(seq_q, seq_k, dim, value_dim, q.dtype.itemsize, large, chosen)
+    of_queries, of_keys = (one | dict(CAUSAL=causal, EXACT=exact and q.dtype.itemsize == 4) for one in both)
     scale = 1 / sqrt(dim) if scale is None else float(scale)
     more = (left, right, softcap, slopes, slopes_step(slopes), cu_q, cu_k, row_b, row_h, scale, heads, heads // kv_heads, seq_q,
             seq_k)
     of_q, of_k, of_v, of_do, of_dq, of_dk, of_dv = steps
     inputs = *of_q, *of_k, *of_v, *of_do
-    return [(query_gradients, (-(-seq_q // meta["BM"]), batch * heads),
-             (q, k, v, do, dq, lse, delta, *more, *inputs, *of_dq), meta),
-            (key_gradients, (-(-seq_k // meta["BN"]), batch * kv_heads),
-             (q, k, v, do, dk, dv, lse, delta, *more, *inputs, *of_dk, *of_dv), meta)]
+    return [(query_gradients, (-(-seq_q // of_queries["BM"]), batch * heads),
+             (q, k, v, do, dq, lse, delta, *more, *inputs, *of_dq), of_queries),
+            (key_gradients, (-(-seq_k // of_keys["BN"]), batch * kv_heads),
+             (q, k, v, do, dk, dv, lse, delta, *more, *inputs, *of_dk, *of_dv), of_keys)]

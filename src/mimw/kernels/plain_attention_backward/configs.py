@@ -1,19 +1,44 @@
-"""Which tile for which problem.
+"""Which tiles for which problem: those of a program that owns queries, and of one that owns keys.
 
-Input: lengths, head dims and the bytes of an element. Output: the kernels' compile-time arguments:
+Input: lengths, head dims, the bytes of an element, whether the chip has the shared memory of sm_90. Output: compile-time arguments
+of both kernels:
 
-    meta(1000, 1000, 80, 80, 2)         {"D": 80, "D_TILE": 128, "BM": 64, "BN": 64, ...}
+    metas(1000, 1000, 80, 80, 2, False)         ({"BM": 64, "BN": 64, "D": 80, "D_TILE": 128, ...}, {...})
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..plain_attention.configs import meta as forward
 
 
-def meta(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int) -> dict:
-    """The forward's tiles: a program holds two more of them, and twice the sums, so it has twice the warps for wide heads."""
+@dataclass(frozen=True)
+class Tiles:
+    """BM queries by BN keys at a time, by so many warps, loads of so many rounds under way."""
+
+    bm: int
+    bn: int
+    num_warps: int
+    num_stages: int
+
+
+# Of 16-bit heads of up to 128 on sm_90: who owns queries can hold many; 128 keys spill, whose two sums and scores are all in registers.
+OF_QUERIES, OF_KEYS = Tiles(128, 64, 8, 2), Tiles(64, 64, 8, 2)
+
+
+def metas(seq_q: int, seq_k: int, dim: int, value_dim: int, in_bytes: int, large: bool,
+          chosen: tuple[Tiles, Tiles] | None = None) -> tuple[dict, dict]:
+    """Compile-time arguments and launch options of `query_gradients` and of `key_gradients`. The forward's tiles fit everywhere; a
+    program here holds two more of them, and twice the sums, so it has twice the warps for wide heads."""
     found = forward(seq_q, seq_k, dim, value_dim, in_bytes)
-    return found | dict(num_warps=8 if max(dim, value_dim) > 64 else 4, num_stages=1)
+    if chosen is None and large and in_bytes == 2 and max(dim, value_dim) <= 128 and min(found["BM"], found["BN"]) == 64:
+        chosen = OF_QUERIES, OF_KEYS
+    if chosen is None:
+        found = found | dict(num_warps=8 if max(dim, value_dim) > 64 else 4, num_stages=1)
+        return found, found
+    of_queries, of_keys = (found | dict(BM=one.bm, BN=one.bn, num_warps=one.num_warps, num_stages=one.num_stages) for one in chosen)
+    return of_queries, of_keys
 
 
-__all__ = ["meta"]
+__all__ = ["Tiles", "metas"]
