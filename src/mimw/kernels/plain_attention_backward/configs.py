@@ -23,7 +23,7 @@ class Tiles:
     num_stages: int
 
 
-# Of 16-bit heads of up to 128 on sm_90: who owns queries can hold many; 128 keys spill, whose two sums and scores are all in registers.
+# Of 16-bit heads of up to 128 on sm_90. Who owns queries can hold many; 128 keys, with two sums and the scores in registers, spill.
 OF_QUERIES, OF_KEYS = Tiles(128, 64, 8, 2), Tiles(64, 64, 8, 2)
 
 
