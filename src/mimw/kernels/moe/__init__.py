@@ -53,8 +53,8 @@ def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs
             described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k, rows)
     tiles = c.shape[0] // chosen.bm * -(-n // width)
     threads = 128 * (chosen.consumers + 1)
-    options = {"num_warps": 4} if chosen.ctas == 1 else {"num_warps": 4, "maxnreg": 65536 // chosen.ctas // threads // 8 * 8}
-    return kernel, (min(programs * chosen.ctas, tiles), ), args, {**meta, **options}
+    options = {} if chosen.ctas == 1 else {"maxnreg": 65536 // chosen.ctas // threads // 8 * 8}
+    return kernel, (min(programs * chosen.ctas, tiles), ), args, {**meta, **options, "num_warps": 4, "launch_pdl": True}
 
 
 def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, chosen: Configuration | None = None) -> list[tuple]:
@@ -108,7 +108,7 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
     first = product(given, gate_up, room["inner"], *lists, k, inner, slots, programs, chosen, True, chosen.load_warps > 0)
     second = product(room["inner"], down, room["rows"], *lists, k, hidden, slots, programs, chosen, False, False)
     args = (room["rows"], room["places"], weights, out, hidden, *strides(weights))
-    return [*before, first, second, (combine, (tokens, columns), args, meta)]
+    return [*before, first, second, (combine, (tokens, columns), args, {**meta, "launch_pdl": True})]
 
 
 def _by(shape) -> str:

@@ -51,7 +51,7 @@ def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: 
     args = (described(a, [bm, SCALED]), described(scale_a, [1, bm]), described(b, [1, width, SCALED]),
             described(c, [min(bm, 64), 64]), scale_b, *strides(scale_b), experts, total, n, a.shape[1])
     tiles = c.shape[0] // bm * -(-n // width)
-    meta = dict(BM=bm, GROUP_M=GROUP_M, STAGES=stages, GATED=gated, num_warps=4)
+    meta = dict(BM=bm, GROUP_M=GROUP_M, STAGES=stages, GATED=gated, num_warps=4, launch_pdl=True)
     return scaled_expert_gemm, (min(programs, tiles), ), args, meta
 
 
@@ -104,4 +104,5 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
     second = scaled_product(room["quantised"], room["quantised_scale"], down, down_scale, room["rows"], *lists[1:], hidden,
                             programs, bm, False)
     args = room["rows"], places, weights, out, hidden, *strides(weights)
-    return [align, before, first, between, second, (combine, (tokens, wide), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4))]
+    return [align, before, first, between, second, (combine, (tokens, wide), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4,
+                                                                                                launch_pdl=True))]

@@ -18,6 +18,10 @@ are shared out, and a program that gets none is over at once.
 Blocks may have 16 or 32 rows, as in decoding: then the tile's other rows, up to the 64 of a wgmma, are zeros from the start:
 nothing is loaded there, and TMA stores only the rows of the block. Of a block of two consumers the second one's rows may all be
 padding, in half of the experts' last blocks: then it leaves the tensor cores to the first.
+
+A launch may begin before the one ahead of it has ended (`launch_pdl`): it makes its barriers and zeros, the second product also
+asks for its first weights to come to L2, then it waits. Whose the blocks are it may read before that: the first product
+has waited for what moe_align says, and only then let the second one begin.
 """
 
 import triton.language as tl
@@ -29,6 +33,20 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers, one_of_consumers, open_turns
 from ..gemm.epilogue import activated
 from ..gemm.kernel import columns, multiply, output_tiles, tile_origin
+
+AHEAD_BYTES = tl.constexpr(1 << 17)     # of weights that each program asks for: 17 MB of 132, a third of L2
+
+
+@mimw.jit
+def ask_ahead(b_desc, experts_ptr, total_ptr, N, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
+              AHEAD: tl.constexpr):
+    """The weights of the first AHEAD chunks of this program's first tile to L2; behind K there are none."""
+    rows = tl.load(total_ptr)
+    if tl.program_id(0) < output_tiles(rows, N, BM, BN):
+        m, n = tile_origin(tl.program_id(0), rows, N, BM, BN, GROUP_M)
+        expert = tl.load(experts_ptr + m // BM)
+        for chunk in tl.static_range(AHEAD):
+            tlx.async_descriptor_prefetch_tensor(b_desc, [expert, n, chunk * BK])
 
 
 @mimw.jit
@@ -140,6 +158,11 @@ def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K
     inputs = tle.pipe(capacity=STAGES, readers=one_of_consumers(CONSUMERS) if PING_PONG else consumers(CONSUMERS), name="inputs",
                       a=a_tiles, b=tle.gpu.alloc([STAGES, BN, BK], tlx.dtype_of(b_desc)))
     staging = tlx.local_alloc((SHARE, WIDTH // PIECES), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    if not GATED:
+        BYTES: tl.constexpr = BN * BK * tlx.size_of(tlx.dtype_of(b_desc))
+        ask_ahead(b_desc, experts_ptr, total_ptr, N, BM, BN, BK, GROUP_M, AHEAD_BYTES // BYTES)
+    tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
+    tl.extra.cuda.gdc_launch_dependents()
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=(232 if LOAD_WARPS > 1 else 240) // CTAS // 8 * 8, replicate=CONSUMERS):  # consumer

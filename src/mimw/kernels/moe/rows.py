@@ -8,6 +8,7 @@ Input: rows, and the place of each of a token's TOP_K rows among those sorted by
     combine[grid](rows, places, weights, out, ...)  out[t] = sum over j of weights[t, j] rows[places[t, j]], in the order of j
 
 All are plain Triton: a program has BLOCK columns of one token. Padding between the experts' rows is neither written nor read.
+`combine`, and the launch behind `spread_few`, may begin before the one ahead has ended, which they wait for (`launch_pdl`).
 """
 
 import triton
@@ -33,6 +34,7 @@ def spread_few(x_ptr, ids_ptr, rows_ptr, places_ptr, experts_ptr, total_ptr, num
     """`spread`, and what moe_align says of blocks of BS rows, but for the sorted list. Each program counts all the numel slots, at
     most SLOTS, by expert, and those in front of its own token's: a launch less, and nobody waits for another program."""
     BINS: tl.constexpr = triton.next_power_of_2(E)
+    tl.extra.cuda.gdc_launch_dependents()
     token, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(x_ptr + token * x_row + at, mask=at < WIDTH)
     slots, expert = tl.arange(0, SLOTS), tl.arange(0, BINS)
@@ -55,6 +57,7 @@ def spread_few(x_ptr, ids_ptr, rows_ptr, places_ptr, experts_ptr, total_ptr, num
 @mimw.jit
 def combine(rows_ptr, places_ptr, weights_ptr, out_ptr, WIDTH, weights_row, weights_step, TOP_K: tl.constexpr, BLOCK: tl.constexpr):
     """Sums in fp32, in one order: the result is the same, to the bit, every time."""
+    tl.extra.cuda.gdc_wait()
     token, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     sums = tl.zeros([BLOCK], tl.float32)
     for j in tl.static_range(TOP_K):

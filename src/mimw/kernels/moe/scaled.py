@@ -144,6 +144,8 @@ def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs", a=a_tiles, scales=scales,
                       b=tle.gpu.alloc([STAGES, BLOCK, BLOCK], tlx.dtype_of(b_desc)))
     staging = tlx.local_alloc((64, HALF), tlx.dtype_of(c_desc), STAGING * CONSUMERS)
+    tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
+    tl.extra.cuda.gdc_launch_dependents()
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
