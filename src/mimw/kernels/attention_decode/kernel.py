@@ -249,12 +249,12 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
     # The second step may take the place of each program that ends; it waits for all of them before it reads their sums.
     tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=216, replicate=2):  # consumer
+        with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(items[me // TALL].reader(consumer(me % TALL)), rings[me // TALL].reader(consumer(me % TALL)), q_tiles[me][0],
                     me // TALL * tl.num_programs(0) + tl.program_id(0), workers, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room,
                     scale, inner, sinks, shape, group, heads, row_tiles, me, D, BN, TALL)
-        with tlx.async_task(num_warps=1, num_regs=72, replicate=STREAMS):  # producer
+        with tlx.async_task(num_warps=1, num_regs=24, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
             load(items[stream].writer(), rings[stream].writer(), stream * tl.num_programs(0) + tl.program_id(0), workers, k_desc,
                  v_desc, lengths, table, table_row, room, splits, shape, row_tiles, pages, PAGE, BN, BATCH, ONCE, LEAST)

@@ -7,7 +7,7 @@ Input: shapes. Output: candidates of `mimw.kernels.attention_decode`. For exampl
 
 from __future__ import annotations
 
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,8 @@ OUTSIDE_L2, MOST_CACHES = 256 << 20, 32     # bytes of caches that the calls of 
 
 
 class AttentionDecode(Operator):
-    """Blocks of half, whole and twice 16 KB, rings that are full, one unit of keys for each worker at least, or more."""
+    """Blocks of half, whole and twice 16 KB, rings that are full or three fifths of that, one unit for each worker at least, or
+    more."""
 
     name, names, dtypes, words = "attention_decode", ("B", "Q", "H", "K", "L", "D"), ("bf16", "fp16"), ("paged", )
     configuration_type = Configuration
@@ -39,8 +40,9 @@ class AttentionDecode(Operator):
             return []
         streams = self.used(problem, sms).streams
         blocks = {max(16, BLOCK_BYTES * size // (4 * dim)) for size in (1, 2, 4)}
-        return [Configuration(bn, RING_BYTES[dim] // (streams * bn * dim * 2), streams, least)
-                for bn, least in product(sorted(blocks), (1, 2, 4))]
+        full = {bn: RING_BYTES[dim] // (streams * bn * dim * 2) for bn in sorted(blocks)}
+        return [Configuration(bn, stages, streams, least)
+                for bn in full for stages in sorted({full[bn], max(2, full[bn] * 3 // 5)}) for least in (1, 2, 4)]
 
     def _arrays(self, problem: Problem, make) -> tuple:
         """(q, k, v, lse), by `make(shape)`."""
