@@ -76,6 +76,13 @@ def moe_align(row: Row) -> tuple[float, float]:
     return 0.0, 12.0 * row.shape["tokens"]
 
 
+def experts(row: Row) -> tuple[float, float]:
+    """Both products; the matrices of the experts that tokens are expected to choose, tokens and results."""
+    tokens, experts, k, hidden, inner = (row.shape[name] for name in ("tokens", "experts", "k", "hidden", "inner"))
+    read = experts * (1 - (1 - k / experts)**tokens)
+    return 6.0 * tokens * k * hidden * inner, (1 if "fp8" in row.name else 2) * 3.0 * read * hidden * inner + 4.0 * tokens * hidden
+
+
 POWER = ("The tensor cores at the rate that 700 W sustain with normal numbers: 0.68 of what they do at 1980 MHz (`power` in "
          "src/mimw/costs/sm_90a.toml)")
 
@@ -131,6 +138,11 @@ SECTIONS = (
             "Bytes where rows are long; else the launch and the rounds over digits: some 90 instructions a number, many "
             "around atomics "
             "(NOTES, \"Top-k\").", ("torch", ), 1.5, curves=(("topk", "topk-fp32"), )),
+    Section("Mixture of experts", "python -m benchmarks.moe", ("moe-bf16", ), "moe-", experts, "TFLOP/s",
+            "Up to some 100 rows an expert the bytes of the matrices that tokens choose; then the tensor cores as in a GEMM, and "
+            "rows of padding, half a block an expert (NOTES, \"A mixture of experts\").", ("torch", "triton"), 1.0),
+    Section("Mixture of experts, fp8", "python -m benchmarks.moe --fp8", ("moe-fp8", ), "moe-fp8-", experts, "TFLOP/s",
+            "As in bf16 with half the bytes, twice the rate, and two launches that quantise rows.", ("triton", ), 1.0, "fp8"),
     Section("MoE alignment", "python -m benchmarks.moe_align", ("moe_align", ), "moe_align-", moe_align, "GB/s",
             "One launch with two barriers of the grid, or a cluster's: latency, not bytes.", ("triton", ), 1.0,
             curves=(("moe-align", "moe_align-grid"), )),
