@@ -35,24 +35,46 @@ from hypothesis import settings  # noqa: E402
 from mimw.testing import Golden, gpu_available  # noqa: E402
 from mimw.testing.machines import Gpu, Simulator  # noqa: E402
 
-pytest_plugins = ["mimw.testing.plugin", "tests.machine_code"]
+pytest_plugins = ["mimw.testing.plugin", "tests.machine_code", "tests.cpu_seconds"]
 
 # The same examples in every run, and no time limit on a shared machine.
 settings.register_profile("mimw", deadline=None, derandomize=True)
 settings.load_profile("mimw")
 
 _TESTS = Path(__file__).parent
+_LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what the tests see now")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """What needs a GPU is left out where there is none, and counted: skipping two thousand tests one by one costs ten seconds.
+    Asked for nothing else, pytest says of each that it is skipped."""
     wanting = [item for item in items if item.get_closest_marker("gpu")]
-    if wanting and not gpu_available():
+    if not wanting or gpu_available():
+        return
+    if len(wanting) == len(items):
         for item in wanting:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+        return
+    items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    config.hook.pytest_deselected(items=wanting)
+    config.stash[_LEFT_OUT] = len(wanting)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = len(wanting)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """xdist's controller collects nothing, and is not told what its workers have left out."""
+    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if count := config.stash.get(_LEFT_OUT, 0):
+        terminalreporter.write_line(f"{count} tests left out: they need a CUDA device, and there is none")
 
 
 def pytest_collection():

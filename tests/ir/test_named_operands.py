@@ -7,6 +7,7 @@ import pytest
 
 from mimw.ir import OPS, Barrier, Block, Scalar, Value
 from mimw.ir.core import Op
+from tests.every import every
 
 
 def test_an_operand_is_read_by_its_name():
@@ -33,7 +34,7 @@ def test_ops_can_be_copied_and_sent():
     assert fence.row is fence.row is pickle.loads(pickle.dumps(fence)).row
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_no_operand_hides_what_every_op_has(name):
     every = {*Op.__dataclass_fields__, "operands", "result", "row", "walk", "with_operands", "with_attrs", "with_blocks", "viewed"}
     assert not every & set(OPS[name].params) and len(set(OPS[name].params)) == len(OPS[name].params)

@@ -15,6 +15,7 @@ import pytest
 
 import mimw
 from mimw.ir import OPS
+from tests.every import every
 
 SOURCE = Path(mimw.__file__).parent
 FILES = sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
@@ -81,7 +82,7 @@ def _asks_for_a_prefix(node: ast.AST) -> bool:
     return _is_name(node.func.value) and any(name.startswith(word) for word in words if len(word) > 1 for name in OPS)
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if not file.startswith(TABLES) and file not in NOT_YET])
+@every(file for file in FILES if not file.startswith(TABLES) and file not in NOT_YET)
 def test_a_file_keeps_no_lists_of_ops(file):
     found = lists_of_ops((SOURCE / file).read_text())
     if file in ARGUED:

@@ -6,6 +6,7 @@ from mimw.ir import OPS, ops
 from mimw.ir.core import Op, Value
 from mimw.ir.types import I32
 from mimw.target import FEATURES
+from tests.every import every
 
 COSTS = "free move int float compare convert division special approximate dot shared global sync".split()
 KINDS = {"wait", "test", "arrive", "expect", "announce", "complete", "commit", "meet"}
@@ -16,7 +17,7 @@ def of_kind(row, *words):
     return {one.name for one in row.operands if any(word in one.text for word in words)}
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_every_buffer_is_read_written_seen_or_only_mentioned(name):
     row = OPS[name]
     stated = {*row.reads, *row.writes, *row.mentions, *filter(None, [row.view_of])}
@@ -26,7 +27,7 @@ def test_every_buffer_is_read_written_seen_or_only_mentioned(name):
     assert not set(row.mentions) & {*row.reads, *row.writes}
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_every_barrier_is_used_or_seen(name):
     row = OPS[name]
     barriers = of_kind(row, "Barrier")
@@ -41,7 +42,7 @@ LIES = {"view", "free", "tile", "block", "gathered", "lhs", "rhs", "left", "righ
 GONE = {"local_ptr"}  # before layouts are chosen
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_every_buffer_lies_somehow(name):
     """The layout solver reads how an op wants a buffer to lie, of each operand that is a buffer and not only mentioned."""
     row = OPS[name]
@@ -54,7 +55,7 @@ def test_every_buffer_lies_somehow(name):
     assert list(row.lies.values()).count("alike") in (0, 2)
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_no_operand_hides_an_attribute_of_ops(name):
     assert set(OPS[name].params).isdisjoint(dir(Op("add")))
 
@@ -73,7 +74,7 @@ def test_what_an_op_needs_of_a_chip(name, args, attrs, needed):
     assert OPS[name].needs_of(Op(name, args, attrs=attrs)) == needed
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_facts_name_operands(name):
     row = OPS[name]
     assert {row.view_of, row.brings, *row.mentions} - {""} <= set(row.params)
@@ -81,7 +82,7 @@ def test_facts_name_operands(name):
     assert row.copy in ("", "in", "out", "peer")
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_the_cost_fits_the_accesses(name):
     row = OPS[name]
     assert row.cost in COSTS and f"`{row.cost}`" in ops.__doc__
@@ -96,7 +97,7 @@ def test_the_cost_fits_the_accesses(name):
         assert row.effects == {"pure"} and row.layout == "same", f"{name} is no arithmetic"
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_who_works_together(name):
     """What reads or writes a whole buffer, and what synchronises or starts something, needs all threads of its task."""
     row = OPS[name]
@@ -106,12 +107,12 @@ def test_who_works_together(name):
         assert row.needs_all_threads
 
 
-@pytest.mark.parametrize("trait", sorted({trait for row in OPS.values() for trait in row.traits}))
+@every(sorted({trait for row in OPS.values() for trait in row.traits}))
 def test_every_trait_is_explained(trait):
     assert f"`{trait}`" in ops.__doc__
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_ops_with_regions_say_how_they_hand_on(name):
     row = OPS[name]
     computes = bool(row.traits & {"combines", "maps"})
@@ -122,7 +123,7 @@ def test_ops_with_regions_say_how_they_hand_on(name):
     assert "loop" not in row.traits or row.params[-1] == "inits"
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_facts_agree_with_effects(name):
     row = OPS[name]
     if row.view_of:
@@ -149,14 +150,14 @@ def test_who_stores_registers():
 VIEWS = {"slot", "part", "transposed", "retyped", "flat", "pointer", "peer", "placed"}
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_every_view_says_how(name):
     row = OPS[name]
     assert bool(row.view) == bool(row.view_of) and row.view in VIEWS | {""}
     assert {*row.elements_of, row.pointer_of} - {""} <= set(row.params)
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_what_makes_memory_says_so(name):
     """Each row that gives buffers, barriers or storages and is no view of others allocates them."""
     row = OPS[name]
@@ -166,7 +167,7 @@ def test_what_makes_memory_says_so(name):
     assert (row.view == "placed") == (row.allocates == "buffer")
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_times_and_needs(name):
     row = OPS[name]
     assert row.time in ("", "wait", "copy", "dot", "store", "work")
@@ -176,7 +177,7 @@ def test_times_and_needs(name):
     assert not row.time == "wait" or row.blocks or "wait" in row.effects
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_traits_agree_with_the_row(name):
     row, traits = OPS[name], OPS[name].traits
     assert ("atomic" in traits) == ("atomic" in name or name in ("remote_rmw", "remote_cas"))

@@ -26,6 +26,7 @@ from mimw.ir import (
 from mimw.ir.core import Block
 from mimw.ir.ops import result_types
 from mimw.ir.types import DescriptorSlots, Type
+from tests.every import every
 
 I32, I1, BF16, F32 = Scalar("i32"), Scalar("i1"), Scalar("bf16"), Scalar("fp32")
 TILE, MANY = Buffer(BF16, (128, 64)), Buffer(BF16, (128, 64), 4)
@@ -90,7 +91,7 @@ def test_wrong_ops(wrong, says):
         verify(program(wrong))
 
 
-@pytest.mark.parametrize("name", OPS)
+@every(OPS)
 def test_no_operand_takes_anything(name):
     """Every operand and attribute of every row takes one of the samples, and refuses one: no declaration is empty."""
     row = OPS[name]
