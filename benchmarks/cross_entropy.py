@@ -103,7 +103,7 @@ def _quack():
 def measure(kind: str, name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, compiled: bool = True) -> Row:
     """One row, checked."""
     problem, room = Problem(*SHAPES[name]), None
-    chosen = chosen or cross_entropy.configuration(problem.rows, problem.n, 2, problem.n % 8 == 0)
+    chosen = chosen or cross_entropy.configuration(problem.rows, problem.n, 2)
     run, room = problem.fused(problem.x, None if kind == "forward" else problem.dx, chosen)
     if kind == "backward":
         run, room, chosen = problem.gradient(), None, None
@@ -122,21 +122,20 @@ def measure(kind: str, name: str, chosen: Configuration | None = None, at_least_
 
 def candidates(rows: int, n: int) -> list[Configuration]:
     """What may be good for a shape."""
-    whole = cross_entropy.configs.ring_configuration(rows, n, 2, kept_bytes=0)
-    direct = cross_entropy.configuration(rows, n, 2, False)
-    found = [replace(direct, ctas=ctas, chunks=-(-n // (ctas * direct.chunk))) for ctas in (1, 2, 4, 8)]
-    if whole is None or n % 8:
-        return found
-    return [whole, replace(whole, keep=False), replace(whole, stages=4), replace(whole, stages=3),
-            replace(whole, chunk=2 * whole.chunk, chunks=whole.chunks // 2, warps=16, consumers=1),
-            *([replace(whole, ctas=whole.ctas // 2, chunks=2 * whole.chunks, stages=3, keep=False)] if whole.ctas > 1 else []),
-            *found]
+    ring, direct = cross_entropy.configs.ring_configuration, cross_entropy.configs.direct_configuration(rows, n)
+    whole, half, one = ring(rows, n, 2), ring(rows, n, 2, 32768), ring(rows, n, 2, warps=16, consumers=1)
+    found = [direct, *(one for one in (whole, half, one) if one)]
+    if whole:
+        found += [replace(whole, chunk=2048, chunks=-(-n // (whole.ctas * 2048))), replace(whole, stages=3)]
+    if half:
+        found.append(replace(half, stages=4))
+    return list(dict.fromkeys(found))
 
 
 def line(row: Row) -> str:
     """A row for people."""
     used = " ".join(f"{name}={value}" for name, value in row.configuration.items() if name in (
-        "form", "ctas", "chunk", "chunks", "warps", "stages", "consumers", "keep", "room"))
+        "form", "ctas", "chunk", "chunks", "warps", "stages", "consumers", "room"))
     moved = MOVED[row.name.split("-")[1]] * 2 * row.shape["B"] * row.shape["N"] / row.microseconds / 1e3
     others = "  ".join(f"{name} {row.baselines[name]:.1f} ({ratio:.3f})" for name, ratio in row.ratios().items())
     return f"{row.name:<34} {row.microseconds:8.1f} us {moved:5.0f} GB/s  {others}  error {row.error:.1e}  {used}"

@@ -15,6 +15,9 @@ CHOICES = {"rows": Configuration("direct", 1, 256, 1, 4, rows=2), "cluster": Con
            "ring of pairs": Configuration("ring", 2, 64, 2, 4, 4, 2)}
 
 
+EDGY = ("ring", "ring of pairs")     # take rows that begin and end anywhere
+
+
 def problem(dtype, n=168):
     random = np.random.default_rng(0)
     targets = random.integers(0, n, 7)
@@ -52,6 +55,25 @@ def test_losses_and_gradients(machine, choice, dtype, smoothing, z, in_place):
     np.testing.assert_allclose(dx.astype(np.float64), expected[2], rtol=1e-3, atol=1e-6 if dtype == np.float32 else 1e-3)
 
 
+@pytest.mark.parametrize("choice", EDGY)
+@pytest.mark.parametrize("dtype, smoothing", [(np.float32, 0.1), (ml_dtypes.bfloat16, 0.0)])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_rows_that_begin_and_end_anywhere(machine, choice, dtype, smoothing, in_place):
+    """Targets of all rows but one, in edges, too."""
+    x, targets = problem(dtype, 163)
+    targets[[0, 1, 3, 4]] = 0, 162, 160, 2
+    expected = expected_of(x, targets, 0.5, smoothing)
+    losses, lses = np.full((2, 7), np.nan, np.float32)
+    dx = x if in_place else np.full(x.shape, np.nan, x.dtype)
+    kernel, grid, args, meta = cross_entropy.arguments(x, targets, losses, lses, dx, None, 0.5, smoothing, chosen=CHOICES[choice],
+                                                       room=2)
+    assert meta["EDGES"]
+    machine.launch(kernel, grid, *args, **meta)
+    for found, wanted in zip((losses, lses), expected):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(dx.astype(np.float64), expected[2], rtol=1e-2, atol=1e-6 if dtype == np.float32 else 2e-3)
+
+
 @pytest.mark.parametrize("choice", ["rows", "ring of pairs"])
 def test_losses_alone(machine, choice):
     """A target outside of the row has a loss that is no number."""
@@ -85,10 +107,10 @@ def test_rows_multiplied_in_place(machine):
     np.testing.assert_array_equal(x, before * factors[:, None])
 
 
-@pytest.mark.parametrize("choice, smoothing", [("cluster", 0.0), ("ring", 0.0), ("ring of pairs", 0.1)])
-def test_clean(check_kernel, choice, smoothing):
+@pytest.mark.parametrize("choice, smoothing, n", [("cluster", 0.0, 168), ("ring", 0.0, 163), ("ring of pairs", 0.1, 165)])
+def test_clean(check_kernel, choice, smoothing, n):
     """In place, where most could go wrong."""
-    x, targets = problem(np.float32)
+    x, targets = problem(np.float32, n)
     kernel, grid, args, meta = cross_entropy.arguments(x, targets, *np.zeros((2, 7), np.float32), x, smoothing=smoothing,
                                                        chosen=CHOICES[choice], room=2)
     check_kernel(kernel, grid, *args, seeds=4, shrink=False, rounds=False, **meta)

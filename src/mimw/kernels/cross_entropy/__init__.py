@@ -44,15 +44,19 @@ def arguments(x, targets, losses, lses, dx=None, count=None, scale: float = 1.0,
         raise ValueError(f"count must be one number of float32; it is {count.dtype} of shape {tuple(count.shape)}")
     unit = UNIT_BYTES // x.dtype.itemsize
     x_row, dx_row = strides_of(x)[0], 0 if dx is None else strides_of(dx)[0]
-    bulk = not (n % unit or x_row % unit or dx_row % unit or address(x) % UNIT_BYTES)
+    # Edges of x and dx are alike, where there are any.
+    edges = bool(n % unit or x_row % unit or dx_row % unit)
+    bulk = not address(x) % UNIT_BYTES and (dx is None or not edges or not (address(dx) % UNIT_BYTES or (x_row - dx_row) % unit))
     chosen = chosen or configuration(rows, n, x.dtype.itemsize, bulk)
     numbers = float(scale), float(smoothing), float(z), ignored
-    arrays = x, targets, losses, lses, dx, count
+    args = x, targets, losses, lses, dx, count, rows, n, x_row, dx_row, *numbers
     if chosen.form == "direct":
         grid, meta = direct_launch(rows, n, chosen)
-        return cross_entropy_direct, grid, (*arrays, rows, n, x_row, dx_row, *numbers), meta | dict(SMOOTH=smoothing > 0)
-    meta = ring_launch(n, unit, bulk, [x_row, dx_row], chosen) | dict(SMOOTH=smoothing > 0, KEEP=chosen.keep)
-    args = (*arrays, rows, n // unit, x_row // unit, dx_row // unit, *numbers)
+        return cross_entropy_direct, grid, args, meta | dict(SMOOTH=smoothing > 0)
+    if edges and chosen.chunk > n - 2 * (unit - 1):
+        raise ValueError(f"rows of {n} elements, {x_row} apart, have too few between their edges for a chunk of {chosen.chunk}")
+    meta = ring_launch(n, unit, bulk, [x_row, dx_row], chosen) | dict(SMOOTH=smoothing > 0, EDGES=edges)
+    meta["EVEN"] = meta["EVEN"] and not edges
     return kernel, (chosen.ctas * chosen.clusters(rows, room), ), args, meta
 
 

@@ -1,19 +1,38 @@
-"""Which launch of a cross entropy for which rows: the rules of ../norm/configs.py.
+"""Which launch of a cross entropy for which rows.
 
-Input: number and length of the rows, and the bytes of their elements. Output: a `Configuration`. For example:
+Input: number and length of the rows, and the bytes of their elements. Output: a `Configuration` of ../norm/configs.py. For example:
 
-    configuration(8192, 131072, 2)      Configuration(form="ring", ctas=8, chunk=2048, chunks=8, warps=8, stages=7, ...)
-    configuration(8192, 50257, 2, ring=False)       Configuration(form="direct", ctas=8, chunk=8192, ...)
+    configuration(8192, 131072, 2)      Configuration(form="ring", ctas=4, chunk=4096, chunks=8, warps=8, stages=3, ...)
+    configuration(3, 50257, 2)          Configuration(form="direct", ctas=16, chunk=4096, ...)
 """
 
 from __future__ import annotations
 
-from ..norm.configs import Configuration, ring_configuration
+from ..norm.configs import MOST_CTAS, ROOM, SHARED, Configuration, power_of_two
 from ..norm_backward.configs import direct_configuration
 
 __all__ = ["Configuration", "configuration", "direct_configuration", "ring_configuration"]
 
+PART = 65536        # bytes of a row that a slot of the ring holds: three slots fit, and clusters are small
+SHORTEST = 16384    # bytes of a row of the ring
+
 
 def configuration(rows: int, n: int, in_bytes: int, ring: bool = True) -> Configuration:
     """The configuration for `rows` rows of n elements of `in_bytes`; `ring` says whether bulk copies take the rows."""
-    return (ring and ring_configuration(rows, n, in_bytes, kept_bytes=0)) or direct_configuration(rows, n)
+    return (ring and ring_configuration(rows, n, in_bytes)) or direct_configuration(rows, n)
+
+
+def ring_configuration(rows: int, n: int, in_bytes: int, part: int = PART, warps: int = 8,
+                       consumers: int = 2) -> Configuration | None:
+    """The ring form, for enough rows that are long enough; None where it is not for them, or they do not fit. An SM that moves 31
+    bytes a nanosecond needs 4 us for 64 KB read and written, which is what a row's two reductions and its exchange need, too."""
+    if rows < ROOM[1] or n * in_bytes < SHORTEST:
+        return None
+    ctas = power_of_two(-(-n * in_bytes // part))
+    if ctas > MOST_CTAS or rows < ROOM[ctas]:
+        return None
+    chunk = warps * 32 * 32 // in_bytes     # 32 bytes a thread: with 16 there are more chunks, and ptxas spills their limits
+    chunks = -(-n // (ctas * chunk))
+    stages = min(6, SHARED // (chunk * chunks * in_bytes))
+    stages -= stages % consumers if stages > consumers + 1 else 0   # a slot is then always one consumer's, who waits once for it
+    return Configuration("ring", ctas, chunk, chunks, warps, stages, consumers, keep=False) if stages > consumers else None
