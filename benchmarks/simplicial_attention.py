@@ -2,22 +2,24 @@
 
     python -m benchmarks.simplicial_attention               windows of 512 and 32, lengths from 1024 to 16384
     python -m benchmarks.simplicial_attention 4096          one of them
+    python -m benchmarks.simplicial_attention --backward    the gradients of all five, with delta and the zeros of atomics
     python -m benchmarks.simplicial_attention --tune        every candidate configuration
 
 Inputs are standard normal. The baselines are the best launch of each form of benchmarks/stock_simplicial_attention.py:
-the published order of loops, and the library's. Operations are those of the two products a pair of keys, 4 x 128 for each head. The
-results of some queries are checked against fp64 before anything is timed.
+the published order of loops, and the library's; of the gradients, the published split. Operations are those of the two products
+a pair of keys, 4 x 128 for each head, and 2.5 times as many backward (five products suffice). The results of some queries, and the
+gradients of some, are checked against fp64 before anything is timed.
 """
 
 from __future__ import annotations
 
-from mimw.kernels import simplicial_attention
+from mimw.kernels import plain_simplicial_attention, simplicial_attention
 from mimw.kernels.simplicial_attention import Configuration
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import RESULTS, command, some_of
 from .gpu import keep, multiprocessors, parsed, row_of, summary, torch, tried
-from .stock_simplicial_attention import CANDIDATES, launcher
+from .stock_simplicial_attention import CANDIDATES, gradient_launcher, launcher
 
 LENGTHS, WINDOWS, HEADS, DIM = (1024, 2048, 4096, 8192, 16384), (512, 32), 64, 128
 CHOICES = [Configuration(), Configuration(stages=3, chunk=3), Configuration(chunk=2), Configuration(bn=128, stages=2, chunk=2)]
@@ -87,8 +89,59 @@ def measure(seq: int, chosen: Configuration | None = None, at_least_ms: float = 
                   "standard normal")
 
 
+def gradients_of(given, do, positions: range):
+    """The gradients of all five in fp64, of the queries at some positions alone."""
+    leaves = [x[0].double().requires_grad_() for x in given]
+    q, *others = leaves
+    total = 0.0
+    for position in positions:
+        k, v, k2, v2 = (x[0, max(0, position + 1 - window):position + 1]
+                        for x, window in zip(others, (*WINDOWS[:1] * 2, *WINDOWS[1:] * 2)))
+        p = (torch.einsum("hd,jd,kd->hjk", q[:, position], k, k2) * DIM ** -0.5).flatten(1).softmax(1).view(HEADS, len(k), len(k2))
+        total = total + (torch.einsum("hjk,jd,kd->hd", p, v, v2) * do[0, :, position].double()).sum()
+    return torch.autograd.grad(total, leaves)
+
+
+def measure_backward(seq: int, at_least_ms: float = 200.0) -> Row:
+    """One row of the gradients, checked where do is 0 but for some positions, so that fp64 needs to know only these."""
+    torch.manual_seed(0)
+    cuda = dict(device="cuda", dtype=torch.bfloat16)
+    given = [torch.randn(1, heads, seq, DIM, **cuda) for heads in (HEADS, 1, 1, 1, 1)]
+    o, lse, do = torch.empty_like(given[0]), torch.empty(1, HEADS, seq, device="cuda"), torch.randn_like(given[0])
+    grid, args, meta = simplicial_attention.arguments(*given, o, lse, multiprocessors(), WINDOWS)
+    simplicial_attention.kernel[grid](*args, **meta)
+    outputs = [torch.empty_like(x) for x in given[:3]] + [torch.zeros(1, 1, seq, DIM, device="cuda") for _ in range(2)]
+    theirs, delta = [torch.empty_like(x) for x in outputs], torch.empty_like(lse)
+    launches = plain_simplicial_attention.gradient_arguments(*given, do, lse, delta, *outputs, WINDOWS)
+    stock = gradient_launcher(*given, do, lse, delta, *theirs, WINDOWS)
+
+    def run():
+        outputs[3].zero_(), outputs[4].zero_()
+        for kernel, grid, args, meta in launches:
+            kernel[grid](*args, **meta)
+
+    positions, kept, error = range(seq - 3, seq), do.clone(), 0.0
+    do.zero_()
+    do[:, :, -3:] = kept[:, :, -3:]
+    delta.copy_((o.float() * do.float()).sum(-1))
+    for call, found in ((run, outputs), (stock, theirs)):
+        call()
+        for one, exact in zip(found, gradients_of(given, do, positions)):
+            error = max(error, ((one[0].double() - exact).norm() / exact.norm()).item())
+    if not error < 2 * ALLOWED:
+        raise AssertionError(f"wrong: relative error {error:.2e} of a gradient against fp64, {2 * ALLOWED} is allowed")
+    do.copy_(kept)
+    delta.copy_((o.float() * do.float()).sum(-1))
+    times = alternate({"mimw": run, "Triton, published split": stock}, at_least_ms)
+    return row_of("simplicial_attention-backward", dict(seq=seq), {}, times, error, "standard normal")
+
+
 def line(row: Row) -> str:
     """A row for people."""
+    if row.name.endswith("backward"):
+        rate = 2.5 * operations(row.shape["seq"]) / row.microseconds / 1e6
+        return (f"{row.shape['seq']:>6} backward {row.microseconds:9.1f} us {rate:4.0f} TFLOP/s  ratio "
+                f"{row.ratios()['Triton, published split']:.3f}  error {row.error:.1e}")
     rate, used = operations(row.shape["seq"]) / row.microseconds / 1e6, row.configuration
     beside = "  ".join(f"{name} {ratio:.3f}" for name, ratio in row.ratios().items())
     return (f"{row.shape['seq']:>6} {row.microseconds:9.1f} us {rate:4.0f} TFLOP/s  ratios: {beside}  error {row.error:.1e}  "
@@ -98,9 +151,15 @@ def line(row: Row) -> str:
 def main() -> None:
     parser = command(__doc__, results=RESULTS / "simplicial_attention.jsonl", tune=True, ms=200.0)
     some_of(parser, "lengths", LENGTHS, int)
+    parser.add_argument("--backward", action="store_true", help="the gradients")
     options = parsed(parser)
     ratios, stock = [], None if options.tune else {}
     for seq in options.lengths or LENGTHS:
+        if options.backward:
+            row = measure_backward(seq, options.ms)
+            keep(row, options.results)
+            print(line(row), flush=True)
+            continue
         for row in tried(str(seq), CHOICES if options.tune else [None],
                          lambda chosen, seq=seq: measure(seq, chosen, options.ms, stock), options.tune):
             keep(row, options.results)

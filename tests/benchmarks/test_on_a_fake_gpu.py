@@ -333,6 +333,10 @@ def test_simplicial_attention(tmp_path, monkeypatch, capsys):
     assert set(rows(file)[0]) == ROW
     tuned = run(simplicial_attention, monkeypatch, capsys, 1024, "--tune", "--results", file)
     assert len(tuned) == len(simplicial_attention.CHOICES)
+    monkeypatch.setattr(simplicial_attention, "measure_backward", lambda seq, ms: gpu.row_of(
+        "simplicial_attention-backward", dict(seq=seq), {}, {"mimw": 1000.0, "Triton, published split": 1500.0}, 2e-3, "normal"))
+    assert run(simplicial_attention, monkeypatch, capsys, 1024, "--backward", "--results", file) == [
+        "  1024 backward    1000.0 us 1031 TFLOP/s  ratio 1.500  error 2.0e-03"]
 
 
 def measured_norm(kind, name, chosen=None, at_least_ms=200.0, compiled=True, backward=False):

@@ -74,6 +74,21 @@ def test_very_long_rows_are_streamed(monkeypatch):
         compare(x, 20, -1, largest)
 
 
+@pytest.mark.parametrize("largest, sorted", [(True, True), (False, False)])
+@pytest.mark.parametrize("longest", [0, 8192])
+def test_of_equal_ones_the_first(monkeypatch, longest, largest, sorted):
+    """By the radix select, and by sorting, which does it anyway; NaN are equal to each other."""
+    monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
+    monkeypatch.setattr(MODULE, "SHORT", longest)
+    monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
+    x = torch.randint(0, 4, (3, 900), generator=torch.Generator().manual_seed(0)).float()
+    x[1, 100:800] = float("nan")
+    values, indices = ops.topk(x, 300, -1, largest, sorted, True)
+    expected = torch.sort(x, dim=-1, descending=largest, stable=True).indices[:, :300]
+    assert torch.equal(indices if sorted else indices.sort(-1).values, expected if sorted else expected.sort(-1).values)
+    torch.testing.assert_close(values, x.gather(-1, indices), rtol=0, atol=0, equal_nan=True)
+
+
 def test_more_than_one_program_sorts(monkeypatch):
     monkeypatch.setattr(MODULE.plain_topk, "LONGEST", 8)
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)

@@ -54,8 +54,8 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, l
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, lse: Tensor, delta: Tensor) -> Gradients:
         dq, dk, dv, dk2, dv2 = empty(q, k, k2, v2)
-        launches[0](q, k, v, k2, v2, do, lse, delta, dq, dk2, dv2)
-        launches[1](q, k, v, k2, v2, do, lse, delta, dk, dv)
+        launches[0](q, k, v, k2, v2, do, lse, delta, dq)
+        launches[1](q, k, v, k2, v2, do, lse, delta, dk, dv, dk2, dv2)
         return dq, dk, dv, dk2.to(k.dtype), dv2.to(k.dtype)
 
     return plan

@@ -30,7 +30,8 @@ FEW_ROWS = 256  # so many up to the longest that it sorts
 LONGEST_ROW = MOST_A_CTA * MOST_CTAS
 
 
-def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True,
+         stable: bool = False) -> tuple[Tensor, Tensor]:
     """(values, indices) of the k largest of each row of x along `dim`, as torch.topk.
 
     args:      x        of any shape and strides: fp16, bf16, fp32
@@ -38,6 +39,8 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
                dim      the dimension that the rows are along
                largest  or the k smallest. NaN is larger than all numbers
                sorted   in order, the largest (or smallest) first; of equal ones the first. Else in any order
+               stable   of numbers equal to the last one chosen the first in the row are chosen; torch.topk, and this without it,
+                        choose any. It takes a second selection, and some passes of torch's over x
     returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
     computed:  rows of up to 1024, up to 256 rows of up to 4096, and all rows on GPUs other than sm_90, by sorting in
                `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, of more than 131072 numbers by
@@ -48,7 +51,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
                (torch.topk takes integers and fp64)
     """
-    return TOPK(x, k, dim, largest, sorted)
+    return TOPK(x, k, dim, largest, sorted, stable)
 
 
 def _checked(x: Tensor, k: int, dim: int) -> tuple[int, tuple]:
@@ -65,23 +68,25 @@ def _checked(x: Tensor, k: int, dim: int) -> tuple[int, tuple]:
     return dim, (*x.shape[:dim], k, *x.shape[dim + 1:]) if x.dim() else ()
 
 
-def _fake(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+def _fake(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True,
+          stable: bool = False) -> tuple[Tensor, Tensor]:
     _, shape = _checked(x, k, dim)
     return x.new_empty(shape), x.new_empty(shape, dtype=torch.int64)
 
 
-def _run(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
-    key = look(x), k, dim, largest, sorted
-    return (_PLANS[key] or _PLANS.made(key, x, k, dim, largest, sorted))(x)
+def _run(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True,
+         stable: bool = False) -> tuple[Tensor, Tensor]:
+    key = look(x), k, dim, largest, sorted, stable
+    return (_PLANS[key] or _PLANS.made(key, x, k, dim, largest, sorted, stable))(x)
 
 
-def _plan(x: Tensor, k: int, dim: int, largest: bool, sorted: bool) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+def _plan(x: Tensor, k: int, dim: int, largest: bool, sorted: bool, stable: bool) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     dim, shape = _checked(x, k, dim)
     if prod(shape) == 0:
-        return lambda x: _fake(x, k, dim, largest, sorted)
+        return lambda x: _fake(x, k, dim)
     rows, k = _rows(x, dim), k if x.dim() else 1     # of a number without dimensions torch gives the number, for k = 0, too
     whole = dim >= x.dim() - 1
-    select, by_address = _selection(rows, k, largest, sorted, shape if whole else (rows.shape[0], k))
+    select, by_address = _selection(rows, k, largest, sorted, stable, shape if whole else (rows.shape[0], k))
     viewed = by_address and rows.data_ptr() == x.data_ptr()
     moved = () if whole else (*x.movedim(dim, -1).shape[:-1], k)
 
@@ -104,14 +109,18 @@ def _rows(x: Tensor, dim: int) -> Tensor:
 Select = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
-def _selection(x: Tensor, k: int, largest: bool, sorted: bool, shape: tuple) -> tuple[Select, bool]:
+def _selection(x: Tensor, k: int, largest: bool, sorted: bool, stable: bool, shape: tuple) -> tuple[Select, bool]:
     """What gives values and int64 indices of the rows of a matrix like x; and whether it can be given what x is a view of, and
     gives results of `shape`, else matrices."""
     m, n = x.shape
     if n <= SHORT or n <= plain_topk.LONGEST and m <= FEW_ROWS or not is_hopper(x):
         if n > plain_topk.LONGEST < 2 * k:
+            if stable:
+                return lambda x: _first_sorted(x, k, largest, sorted), False
             return lambda x: torch.topk(x, k, -1, largest, sorted), False
         return _by_sorting(x, k, largest, shape), True
+    if stable:
+        return lambda x: (_first_sorted if n > _COUNTED else _of_equal_ones_the_first)(x, k, largest, sorted), False
     if x.stride(1) != 1:
         return lambda x: _run(x.contiguous(), k, -1, largest, sorted), False
     if n > streaming.STREAMED and k <= streaming.MOST and n <= streaming.LONGEST:
@@ -171,6 +180,33 @@ def _by_sorting(x: Tensor, k: int, largest: bool, shape: tuple,
     return select
 
 
+def _first_sorted(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Tensor, Tensor]:
+    """All sorted by torch, then the first."""
+    values, indices = (one[:, :k] for one in torch.sort(x, dim=-1, descending=largest, stable=True))
+    if sorted:
+        return values.contiguous(), indices.contiguous()
+    indices = indices.sort(-1).values
+    return x.gather(-1, indices), indices
+
+
+_COUNTED = 1 << 24      # columns that fp32 tells apart
+
+
+def _of_equal_ones_the_first(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Tensor, Tensor]:
+    """What is beyond the last one that is chosen, and of those equal to it the first: chosen by their columns."""
+    last = _run(x, k, -1, largest, False)[0].sort(-1, descending=largest).values[:, -1:]
+    nan, last_nan = x.isnan(), last.isnan()
+    beyond = (x > last) | nan & ~last_nan if largest else (x < last) | ~nan & last_nan
+    column = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
+    rank = torch.where((x == last) | nan & last_nan, -column, float("-inf")).masked_fill(beyond, float("inf"))
+    indices = _run(rank, k, -1, True, False)[1].sort(-1).values
+    values = x.gather(-1, indices)
+    if sorted:
+        values, places = torch.sort(values, dim=-1, descending=largest, stable=True)
+        indices = indices.gather(-1, places)
+    return values, indices
+
+
 def _in_parts(x: Tensor, k: int, largest: bool, sorted: bool) -> tuple[Tensor, Tensor]:
     """Rows longer than one cluster holds: of each part the k first, then of these."""
     parts = x.split(LONGEST_ROW, -1)
@@ -187,17 +223,17 @@ _PLANS = Plans(_plan)
 
 
 def _save(ctx, inputs, output) -> None:
-    x, _, dim, *_ = inputs
+    x, dim = inputs[0], inputs[2] if len(inputs) > 2 else -1
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(output[1])
-    ctx.shape, ctx.dim = x.shape, dim
+    ctx.shape, ctx.dim, ctx.count = x.shape, dim, len(inputs)
 
 
 def _backward(ctx, gradient: Tensor, _) -> tuple:
     """The gradient of each value goes to its place."""
     indices, = ctx.saved_tensors
-    return gradient.new_zeros(ctx.shape).scatter(ctx.dim, indices, gradient), None, None, None, None
+    return gradient.new_zeros(ctx.shape).scatter(ctx.dim, indices, gradient), *[None] * (ctx.count - 1)
 
 
-TOPK = Operator("topk(Tensor x, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor, Tensor)", _run, _fake, _save,
-                _backward)
+TOPK = Operator("topk(Tensor x, int k, int dim=-1, bool largest=True, bool sorted=True, bool stable=False) -> (Tensor, Tensor)",
+                _run, _fake, _save, _backward)

@@ -51,7 +51,7 @@ def arguments(q, k, v, k2, v2, o, lse, windows: tuple[int, int] = WINDOWS, scale
 
 def gradient_arguments(q, k, v, k2, v2, do, lse, delta, dq, dk, dv, dk2, dv2, windows: tuple[int, int] = WINDOWS,
                        scale: float | None = None, exact: bool = False) -> list[tuple]:
-    """(kernel, grid, args, meta) of the launches that compute dq with dk2 and dv2, and dk with dv.
+    """(kernel, grid, args, meta) of the launches that compute dq, and dk and dv with dk2 and dv2.
 
     args:      q ... v2      as of `arguments`
                do            the gradient of o, of q's shape and type, any strides
@@ -76,5 +76,5 @@ def gradient_arguments(q, k, v, k2, v2, do, lse, delta, dq, dk, dv, dk2, dv2, wi
     rest = scale, kv_heads, seq_q, seq_k, *windows, *steps
     meta = {**gradient_meta(group, seq_q, seq_k, dim, q.dtype.itemsize), "EXACT": exact and q.dtype.itemsize == 4}
     rows, keys = -(-seq_q * group // meta["BM"]), -(-seq_k // meta["BN"])
-    return [(of_queries, (rows, batch * kv_heads), (*arrays.values(), lse, delta, dq, dk2, dv2, *rest), meta),
-            (of_keys, (keys, batch * kv_heads), (*arrays.values(), lse, delta, dk, dv, *rest), meta)]
+    return [(of_queries, (rows, batch * kv_heads), (*arrays.values(), lse, delta, dq, *rest), meta),
+            (of_keys, (keys, batch * kv_heads), (*arrays.values(), lse, delta, dk, dv, dk2, dv2, *rest), meta)]
