@@ -17,6 +17,7 @@ from ..descriptors import described
 from ..moe_align import arguments as align_arguments
 from ..moe_align import outputs
 from .configs import Configuration, columns_of, configuration, product_meta
+from .few_tokens import FEW, few
 from .fp8 import FP8, scaled_launches, scaled_room_for
 from .kernel import expert_gemm as kernel
 from .rows import combine, quantise, spread, spread_few
@@ -24,7 +25,6 @@ from .scaled import scaled_expert_gemm
 
 TYPES = ("bfloat16", "float16", "float32")
 BLOCK = 1024                # columns of a token that one program spreads or sums
-FEW = 512                   # slots for which every program finds the places of its own token
 
 __all__ = ["FP8", "Configuration", "combine", "configuration", "kernel", "launches", "moe", "product", "quantise", "room_for",
            "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
@@ -99,9 +99,7 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
     before = [align_arguments(ids, *lists, room["counters"], experts, chosen.bm, programs, places=room["places"])]
     meta = dict(TOP_K=k, BLOCK=BLOCK, num_warps=4)
     if slots <= FEW and not chosen.load_warps and (chosen.consumers == 1 or chosen.ping_pong):     # the others want sorted numbers
-        args = (x, ids, room["rows"], room["places"], *lists[1:], slots, hidden, strides(x)[0])
-        more = dict(E=experts, BS=chosen.bm, SLOTS=max(16, 1 << (slots - 1).bit_length()))
-        before = [(spread_few, (tokens, columns), args, {**meta, **more})]
+        before = [few(x, ids, room["rows"], None, room["places"], *lists[1:], experts, chosen.bm)]
     elif not chosen.load_warps:
         args = (x, room["places"], room["rows"], hidden, strides(x)[0])
         before.append((spread, (tokens, columns), args, meta))

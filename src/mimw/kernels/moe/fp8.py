@@ -15,6 +15,7 @@ from ..descriptors import described
 from ..moe_align import arguments as align_arguments
 from ..moe_align import outputs
 from .configs import SHARED_BYTES, configuration
+from .few_tokens import FEW, few
 from .rows import combine, quantise
 from .scaled import scaled_expert_gemm
 
@@ -93,10 +94,12 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
     rows_for_tma(x=x, gate_up=gate_up, down=down, **{f"room[{name!r}]": room[name] for name in ("inner", "rows", "quantised")})
     lists, places, rows = [room[name] for name in ("tokens", "experts", "total")], room["places"], room["rows"].shape[0]
     wide = -(-hidden // BLOCK)
-    align = align_arguments(ids, *lists, room["counters"], experts, bm, programs, places=places)
     meta = dict(TOP_K=k, IN_PLACE=False, BLOCK=BLOCK, num_warps=4)
-    args = x, places, room["spread"], room["spread_scale"], hidden, strides(x)[0], rows
-    before = quantise, (tokens, wide), args, meta
+    if tokens * k <= FEW and bm <= 64:
+        before = [few(x, ids, room["spread"], room["spread_scale"], places, *lists[1:], experts, bm)]
+    else:
+        before = [align_arguments(ids, *lists, room["counters"], experts, bm, programs, places=places),
+                  (quantise, (tokens, wide), (x, places, room["spread"], room["spread_scale"], hidden, strides(x)[0], rows), meta)]
     first = scaled_product(room["spread"], room["spread_scale"], gate_up, gate_up_scale, room["inner"], *lists[1:], inner, programs,
                            bm, True)
     args = room["inner"], places, room["quantised"], room["quantised_scale"], inner, inner, rows
@@ -104,5 +107,5 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
     second = scaled_product(room["quantised"], room["quantised_scale"], down, down_scale, room["rows"], *lists[1:], hidden,
                             programs, bm, False)
     args = room["rows"], places, weights, out, hidden, *strides(weights)
-    return [align, before, first, between, second, (combine, (tokens, wide), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4,
-                                                                                                launch_pdl=True))]
+    last = combine, (tokens, wide), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4, launch_pdl=True)
+    return [*before, first, between, second, last]

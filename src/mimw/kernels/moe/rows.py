@@ -29,14 +29,27 @@ def spread(x_ptr, places_ptr, rows_ptr, WIDTH, x_row, TOP_K: tl.constexpr, BLOCK
 
 
 @mimw.jit
-def spread_few(x_ptr, ids_ptr, rows_ptr, places_ptr, experts_ptr, total_ptr, numel, WIDTH, x_row, E: tl.constexpr, BS: tl.constexpr,
-               TOP_K: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
-    """`spread`, and what moe_align says of blocks of BS rows, but for the sorted list. Each program counts all the numel slots, at
-    most SLOTS, by expert, and those in front of its own token's: a launch less, and nobody waits for another program."""
+def in_fp8(row, TYPE: tl.constexpr):
+    """(rows of 128 numbers in fp8, their scales): the largest of each becomes the largest of the type."""
+    LARGEST: tl.constexpr = 448.0 if TYPE == tl.float8e4nv else 57344.0
+    row = row.to(tl.float32)
+    scale = tl.maximum(tl.max(tl.abs(row), 1), 1e-12) / LARGEST
+    return (row / scale[:, None]).to(TYPE), scale
+
+
+@mimw.jit
+def spread_few(x_ptr, ids_ptr, rows_ptr, scales_ptr, places_ptr, experts_ptr, total_ptr, numel, WIDTH, x_row, next_step,
+               E: tl.constexpr, BS: tl.constexpr, TOP_K: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+    """`spread`, or `quantise` where there are scales, and what moe_align says of blocks of BS rows, but for the sorted list. Each
+    program counts all the numel slots, at most SLOTS, by expert, and those in front of its own token's: a launch less, and nobody
+    waits for another program."""
     BINS: tl.constexpr = triton.next_power_of_2(E)
     tl.extra.cuda.gdc_launch_dependents()
-    token, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    row = tl.load(x_ptr + token * x_row + at, mask=at < WIDTH)
+    token, step = tl.program_id(0).to(tl.int64), tl.program_id(1) * (BLOCK // 128) + tl.arange(0, BLOCK // 128)
+    at = step[:, None] * 128 + tl.arange(0, 128)[None, :]
+    row = tl.load(x_ptr + token * x_row + at, mask=at < WIDTH, other=0.0)
+    if scales_ptr is not None:
+        row, scale = in_fp8(row, tlx.dtype_of(rows_ptr))
     slots, expert = tl.arange(0, SLOTS), tl.arange(0, BINS)
     ids = tl.load(ids_ptr + slots, mask=slots < numel, other=0).to(tl.int32)
     padded = tl.cdiv(tl.histogram(ids, BINS, mask=slots < numel), BS) * BS
@@ -46,6 +59,8 @@ def spread_few(x_ptr, ids_ptr, rows_ptr, places_ptr, experts_ptr, total_ptr, num
         mine = tl.load(ids_ptr + slot).to(tl.int32)
         place = tl.sum(tl.where(expert == mine, starts, 0)) + tl.sum(((ids == mine) & (slots < slot)).to(tl.int32))
         tl.store(rows_ptr + place.to(tl.int64) * WIDTH + at, row, mask=at < WIDTH)
+        if scales_ptr is not None:
+            tl.store(scales_ptr + step.to(tl.int64) * next_step + place, scale, mask=step * 128 < WIDTH)
         if tl.program_id(1) == 0:
             tl.store(places_ptr + slot, place)
             if place % BS == 0:
@@ -70,16 +85,13 @@ def combine(rows_ptr, places_ptr, weights_ptr, out_ptr, WIDTH, weights_row, weig
 @mimw.jit
 def quantise(x_ptr, places_ptr, rows_ptr, scales_ptr, WIDTH, x_row, next_step, TOP_K: tl.constexpr, IN_PLACE: tl.constexpr,
              BLOCK: tl.constexpr):
-    """`spread` into fp8, with the scale of each 128 numbers of row r at scales[step next_step + r]: their largest becomes the
-    largest of the type. IN_PLACE: row r becomes row r, of those that are some token's; TOP_K is 1."""
-    LARGEST: tl.constexpr = 448.0 if tlx.dtype_of(rows_ptr) == tl.float8e4nv else 57344.0
+    """`spread` into fp8, with the scale of each 128 numbers of row r at scales[step next_step + r]. IN_PLACE: row r becomes row r,
+    of those that are some token's; TOP_K is 1."""
     token = tl.program_id(0).to(tl.int64)
     step = tl.program_id(1) * (BLOCK // 128) + tl.arange(0, BLOCK // 128)
     at = step[:, None] * 128 + tl.arange(0, 128)[None, :]
     source = tl.load(places_ptr + token).to(tl.int64) if IN_PLACE else token
-    found = tl.load(x_ptr + source * x_row + at, mask=at < WIDTH, other=0.0).to(tl.float32)
-    scale = tl.maximum(tl.max(tl.abs(found), 1), 1e-12) / LARGEST
-    row = (found / scale[:, None]).to(tlx.dtype_of(rows_ptr))
+    row, scale = in_fp8(tl.load(x_ptr + source * x_row + at, mask=at < WIDTH, other=0.0), tlx.dtype_of(rows_ptr))
     for j in tl.static_range(TOP_K):
         place = tl.load(places_ptr + token * TOP_K + j).to(tl.int64)
         tl.store(rows_ptr + place * WIDTH + at, row, mask=at < WIDTH)
