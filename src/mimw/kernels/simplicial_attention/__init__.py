@@ -20,7 +20,7 @@ from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, stri
 from .configs import HEAD_DIMS, HEADS, Configuration, configuration
 from .kernel import simplicial_attention as kernel
 
-__all__ = ["HEADS", "HEAD_DIMS", "Configuration", "arguments", "configuration", "kernel", "simplicial_attention"]
+__all__ = ["HEADS", "HEAD_DIMS", "WINDOWS", "Configuration", "arguments", "configuration", "kernel", "simplicial_attention"]
 
 WINDOWS = 512, 32       # of the paper's models
 

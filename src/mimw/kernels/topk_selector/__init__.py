@@ -12,7 +12,7 @@ from ..checks import of_rank, on_one_gpu, one_of, strides
 from .configs import Configuration, configuration, power_of_two
 from .kernel import topk_selector as kernel
 
-__all__ = ["LONGEST", "MOST", "STREAMED", "Configuration", "arguments", "configuration", "kernel", "topk_selector"]
+__all__ = ["LONGEST", "MOST", "STREAMED", "Configuration", "arguments", "configuration", "kernel", "power_of_two", "topk_selector"]
 
 MOST = 1 << 14      # places
 STREAMED = 1 << 17  # longer rows are read twice here sooner than `mimw.kernels.topk` finds the k largest of numbers that it keeps

@@ -17,7 +17,8 @@ from ..operator import Operator
 
 LIBRARY = {"attention": "Attention", "attention_backward": "AttentionBackward",
            "attention_decode": "AttentionDecode", "gemm": "Gemm", "grouped_gemm": "GroupedGemm",
-           "moe": "Moe", "norm": "Norm", "skinny_gemm": "SkinnyGemm", "topk": "TopK"}
+           "moe": "Moe", "norm": "Norm", "simplicial_attention": "SimplicialAttention", "skinny_gemm": "SkinnyGemm",
+           "topk": "TopK", "topk_selector": "TopKSelector"}
 
 
 def find(name: str) -> Operator:
