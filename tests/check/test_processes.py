@@ -20,6 +20,7 @@ from mimw.search import processes
 from mimw.search.arrays import Arrays
 from mimw.search.processes import Crew, job_count
 from tests.kernels import tma_pipeline
+from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
 HERE = os.getpid()
@@ -153,6 +154,13 @@ def in_python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, text=True, capture_output=True).stdout.strip()
 
 
+def in_a_fork(code: str) -> str:
+    """What a process without threads prints that has imported everything; it may fork itself, as the test of `--jobs` shows."""
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 def test_a_plain_process_may_fork_though_numpy_has_threads():
     assert in_python("import numpy as np; a = np.ones((512, 512)); a @ a\n"
                      "from mimw.search.processes import may_fork; print(may_fork()); print((a @ a).sum())") == "True\n134217728.0"
@@ -183,7 +191,7 @@ def native_thread():
 print(may_fork(), flush=True)
 os._exit(0)
 """
-    assert in_python(code) == "False"
+    assert in_a_fork(code) == "False"
 
 
 def test_no_copies_where_they_would_write_one_memory(tmp_path):
@@ -274,5 +282,5 @@ for jobs in "1", "3":
     told += [json.loads(out.getvalue()), len(forked)]
 print(json.dumps(told))
 """
-    one, before, three, after = json.loads(in_python(code))
+    one, before, three, after = json.loads(in_a_fork(code))
     assert one == three and before == 0 and after == 2
