@@ -108,7 +108,7 @@ def test_refusals(change, text):
 
 
 def test_spills_of_the_shipped_form(tmp_path):
-    """Causal forms of 128 spill where one tile meets the next, outside of the loop over blocks; full ones nowhere."""
+    """Causal ones spill 16 bytes, as those of ../attention for lengths that no tile divides."""
     arrays = packed((512, ), (512, ), 4, 2, 128)
     _, args, meta = attention_varlen.arguments(*arrays, np.zeros(1, np.int32), 132, 512, 512)
     assert meta["BM"] == configuration(128, False, False, 512).bm

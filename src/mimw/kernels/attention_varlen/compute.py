@@ -20,29 +20,31 @@ from .schedule import blocks_at, is_one, next_tile, sizes
 
 
 @mimw.jit
-def begun(queries, turn, keys, first, tile, heads, bounds, scale, extras, me: tl.constexpr, ROWS: tl.constexpr, BM: tl.constexpr,
-          BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """(probabilities, highest scores, sums) of the first block of a tile, with nothing beside it."""
-    shape = sizes(tile, heads, bounds[0], bounds[1])
-    low, count, _, _ = blocks_at(tile, shape, BM, BN, CAUSAL)
-    slope = slope_at(tile[0], tile[1], scale, extras)
-    return begin(queries, turn, keys, first, tile[2] + me * ROWS, count, low, slope, scale, shape, extras, BN, CAUSAL, True)
-
-
-@mimw.jit
-def compute(queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me: tl.constexpr,
-            DTYPE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr,
-            MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
-    """The rows of consumer `me` in each tile of this program."""
-    ROWS: tl.constexpr = BM // CONSUMERS
-    turn, first = 0, 0
+def compute(queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me: tl.constexpr, BM: tl.constexpr,
+            BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
+            AHEAD: tl.constexpr):
+    """The rows of consumer `me` in each tile of this program, which may have none."""
     if PING_PONG:
         open_turns(me, CONSUMERS)
     tile = next_tile(order, 0)
-    p, highest, total = tl.zeros((ROWS, BN), DTYPE), tl.zeros((ROWS, ), tl.float32), tl.zeros((ROWS, ), tl.float32)
+    if is_one(tile):    # around all: values that meet behind a condition, in front of the loop, spill 300 bytes in ptxas
+        tiles(tile, queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me, BM, BN, CONSUMERS,
+              CAUSAL, MASKED, PING_PONG, AHEAD)
+
+
+@mimw.jit
+def tiles(tile, queries, results, keys, values, order, lse, total_q, scale, heads, bounds, extras, me: tl.constexpr,
+          BM: tl.constexpr, BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+          PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+    """The same from the first tile on."""
+    ROWS: tl.constexpr = BM // CONSUMERS
+    turn, first = 0, 0
     if AHEAD:
-        if is_one(tile):
-            p, highest, total = begun(queries, turn, keys, first, tile, heads, bounds, scale, extras, me, ROWS, BM, BN, CAUSAL)
+        first_shape = sizes(tile, heads, bounds[0], bounds[1])
+        first_low, first_count, _, _ = blocks_at(tile, first_shape, BM, BN, CAUSAL)
+        first_slope = slope_at(tile[0], tile[1], scale, extras)
+        p, highest, total = begin(queries, turn, keys, first, tile[2] + me * ROWS, first_count, first_low, first_slope, scale,
+                                  first_shape, extras, BN, CAUSAL, True)
     while is_one(tile):
         sequence, head, query, q_start, q_length, _, _ = tile
         shape = sizes(tile, heads, bounds[0], bounds[1])

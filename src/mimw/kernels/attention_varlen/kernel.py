@@ -134,7 +134,7 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
-                    total_q, scale, heads, bounds, extras, me, DTYPE, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
+                    total_q, scale, heads, bounds, extras, me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), (q_desc, q_rest), (k_desc, k_rest),
                  (v_desc, v_rest), heads, bounds, BM, BN, GROUP, CONSUMERS, CAUSAL, AHEAD)
