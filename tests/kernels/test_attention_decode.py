@@ -65,14 +65,19 @@ def test_a_page_is_a_copy(page, boxes):
 
 
 @pytest.mark.parametrize("change, text", [
-    (dict(dim=80), "the head dim is 80"), (dict(page=8), "pages have 8 keys"), (dict(splits=0), "splits 0"),
+    (dict(page=8), "pages have 8 keys"), (dict(splits=0), "splits 0"),
     (dict(k=slice(0, 1)), "2 sequences and the caches 1"), (dict(scale=-1.0), "scale is -1.0"),
     (dict(room=slice(0, 8)), "room has 8 numbers; 2 programs need")])
 def test_refusals(change, text):
-    (q, k, v, lengths, o, lse, room), table = problem([20, 20], dim=change.pop("dim", 64), page=change.pop("page", None))
+    (q, k, v, lengths, o, lse, room), table = problem([20, 20], page=change.pop("page", None))
     k, v, room = k[change.get("k", slice(None))], v[change.pop("k", slice(None))], room[change.pop("room", slice(None))]
     with pytest.raises(ValueError, match=text):
         attention_decode.arguments(q, k, v, lengths, o, lse, room, 2, table, chosen=SMALL, **change)
+
+
+def test_a_head_dim_that_no_tile_holds():
+    with pytest.raises(ValueError, match="the head dim is 264; it may be up to 256"):
+        problem([20, 20], dim=264)
 
 
 def test_one_split_is_one_launch():

@@ -70,7 +70,7 @@ CASES = {
     "one piece": (dict(lengths=[150, 0, 300], queries=1, heads=4, kv_heads=2, dim=64), {}),
     "pages of 16": (dict(lengths=[133, 90], queries=3, heads=4, kv_heads=2, dim=128, page=16),
                     dict(left=80, softcap=3.0, scale=0.2, sinks=normal(4))),
-    "many rows": (dict(lengths=[130, 7], queries=16, heads=10, kv_heads=1, dim=64, page=256, dtype=torch.float16), dict(splits=1)),
+    "many rows": (dict(lengths=[130, 7], queries=16, heads=10, kv_heads=1, dim=40, page=256, dtype=torch.float16), dict(splits=1)),
     "plain": (dict(lengths=[45, 0, 60], queries=3, heads=4, kv_heads=2, dim=33, page=24, value_dim=17), {}),
     "plain, all changes": (dict(lengths=[45, 60], queries=3, heads=4, kv_heads=2, dim=20, dtype=fp32),
                            dict(left=30, softcap=3.0, scale=-0.2, sinks=normal(4), splits=3)),

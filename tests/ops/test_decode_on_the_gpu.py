@@ -30,6 +30,7 @@ def called(q, k, v, lengths, table=None, left=None, **options):
 MORE = {
     "wide heads": (dict(lengths=[70, 1], queries=2, heads=2, kv_heads=1, dim=256, page=32), {}),
     "at most two": (dict(lengths=[333, 90, 0], queries=1, heads=2, kv_heads=1, dim=128, page=64), dict(splits=2)),
+    "narrow": (dict(lengths=[333, 90, 0], queries=1, heads=2, kv_heads=1, dim=96, page=64), {}),
     "fp16": (dict(lengths=[150, 260], queries=1, heads=2, kv_heads=1, dim=128, page=256, dtype=fp16), {}),
 }
 

@@ -59,7 +59,7 @@ def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens:
     returns:   o, (batch, queries, heads, value_dim) of q's type, contiguous; with lse, fp32 (batch, heads, queries). A query
                that sees no key, as in an empty sequence (length 0), gets o = 0 and lse = -inf, or the head's sink. Results are
                the same to the bit from run to run for the same lengths
-    computed:  on sm_90 by `mimw.kernels.attention_decode` for bf16 and fp16, heads of 64, 128 or 256, pages of 16, 32, 64, 128
+    computed:  on sm_90 by `mimw.kernels.attention_decode` for bf16 and fp16, heads of up to 256, pages of 16, 32, 64, 128
                or 256 keys, where TMA can read the caches; else by `mimw.kernels.plain_attention_decode`. fp32 obeys
                torch.get_float32_matmul_precision()
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types. There is
@@ -133,8 +133,8 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
         return lambda q, *rest: (q.new_zeros(shape), _of_no_keys(q.new_empty(rows, dtype=torch.float32), rest[-1]))
     as_is, (lengths, table, sinks) = _are_ready(lengths, table, sinks), _ready(lengths, table, sinks)
     scale = 1 / sqrt(q.shape[3]) if scale is None else scale
-    by_tma = (is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and q.shape[3] == v.shape[3] and q.shape[3] in HEAD_DIMS
-              and (table is None or k.shape[1] in PAGES) and _tma_reads(k) and _tma_reads(v))
+    by_tma = (is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and q.shape[3] == v.shape[3]
+              and q.shape[3] <= HEAD_DIMS[-1] and (table is None or k.shape[1] in PAGES) and _tma_reads(k) and _tma_reads(v))
     contiguous_q = q.stride(3) == 1 or not by_tma
     if by_tma:
         room = q.new_empty(hopper.room_for(q, k.shape[2], programs(q)), dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Attention with a cache of keys and values for Hopper, as in decoding: bf16 and fp16, head dims 64, 128 and 256, a few new
+"""Attention with a cache of keys and values for Hopper, as in decoding: bf16 and fp16, head dims up to 256, a few new
 queries of each sequence, caches in one piece or in pages, lengths that only the device knows, grouped queries, sliding window,
 soft cap, sinks.
 
@@ -21,7 +21,7 @@ import mimw
 from ..attention.changes import check_changes
 from ..checks import of_rank, on_one_gpu, one_of, persistent, strides, type_name
 from .combine import combine
-from .configs import HEAD_DIMS, PAGES, ROWS, Configuration, combine_tile, configuration
+from .configs import PAGES, ROWS, Configuration, combine_tile, configuration, tile_of
 from .kernel import attention_decode as kernel
 
 __all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "kernel", "room_for"]
@@ -33,7 +33,7 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
     rows = queries * heads // kv_heads
     chosen = chosen or configuration(dim, rows)
     most = 2 // chosen.streams * ROWS
-    return 2 * chosen.streams * programs * min(rows, most) * (dim + 2) + 4 * batch * kv_heads * -(-rows // most)
+    return 2 * chosen.streams * programs * min(rows, most) * (tile_of(dim) + 2) + 4 * batch * kv_heads * -(-rows // most)
 
 
 def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_table=None, scale: float | None = None,
@@ -42,7 +42,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute o = softmax(scale q k^T) v and the
     logarithms of the softmax's denominators.
 
-    args:      q          (batch, queries, heads, dim) of bf16 or fp16, dim 64, 128 or 256, contiguous along dim
+    args:      q          (batch, queries, heads, dim) of bf16 or fp16, dim up to 256, contiguous along dim
                k_cache, v_cache   (batch, length, kv_heads, dim), or, with a page table, (pages, page_size, kv_heads, dim) with
                           pages of 16, 32, 64, 128 or 256; kv_heads divides heads, and head h reads kv head h * kv_heads //
                           heads; contiguous along dim, the other strides are multiples of 16 bytes
@@ -86,7 +86,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
     page = 0 if page_table is None else page_size
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
-    box = [1, 1, min(page or chosen.bn, chosen.bn), min(dim, 64)]
+    box = [1, 1, min(page or chosen.bn, chosen.bn), 64]
     meta = chosen.meta(dim, page, batch)
     steps = *strides(q)[:3], *strides(o)[:3]
     args = (q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room, sinks, scale * log2(e),
@@ -96,10 +96,11 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     if splits != 1:
         tiles = batch * kv_heads * row_tiles
         most = min(rows, ROWS * tall)
-        each, parts = combine_tile(dim, most, tiles)
+        each, parts = combine_tile(tile_of(dim), most, tiles)
         args = (o, lse, room, sinks, queries, heads, heads // kv_heads, row_tiles, chosen.streams * programs, *steps[3:])
         launches.append((combine, (tiles, -(-most // each)), args,
-                         dict(D=dim, TALL=tall, ROWS=each, PARTS=parts, EARLY=True, launch_pdl=True, num_warps=4)))
+                         dict(D=tile_of(dim), WIDTH=dim, TALL=tall, ROWS=each, PARTS=parts, EARLY=True, launch_pdl=True,
+                              num_warps=4)))
     return launches
 
 
@@ -120,8 +121,7 @@ def _check(q, k_cache, v_cache, lengths, o, lse, page_table) -> None:
     if tuple(o.shape) != tuple(q.shape) or tuple(lse.shape) != (batch, heads, queries) or tuple(lengths.shape) != (batch, ):
         raise ValueError(f"o is {_by(o)}, lse {_by(lse)} and lengths {_by(lengths)}; for q {_by(q)} they must be that, "
                          f"{batch} x {heads} x {queries} and {batch}")
-    if dim not in HEAD_DIMS:
-        raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
+    tile_of(dim)
     one_of(("bfloat16", "float16"), q=q)
     for name, x in (("k_cache", k_cache), ("v_cache", v_cache), ("o", o)):
         if type_name(x) != type_name(q):

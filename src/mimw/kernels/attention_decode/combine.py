@@ -15,8 +15,8 @@ from .ending import ended
 
 
 @mimw.jit
-def combine(o, lse, room, sinks, queries, heads, group, row_tiles, workers, o_b, o_s, o_h, D: tl.constexpr, TALL: tl.constexpr,
-            ROWS: tl.constexpr, PARTS: tl.constexpr, EARLY: tl.constexpr):
+def combine(o, lse, room, sinks, queries, heads, group, row_tiles, workers, o_b, o_s, o_h, D: tl.constexpr, WIDTH: tl.constexpr,
+            TALL: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, EARLY: tl.constexpr):
     """ROWS rows of a tile by each program, PARTS of their parts at a time; EARLY: it may begin before the kernel has ended."""
     if EARLY:
         tl.extra.cuda.gdc_wait()
@@ -49,5 +49,6 @@ def combine(o, lse, room, sinks, queries, heads, group, row_tiles, workers, o_b,
             acc = acc * shrink[:, None] + tl.sum(part * factor[:, :, None], 0)
         logarithm, result = ended(highest, total, acc, head, counts, sinks)
         at = batch.to(tl.int64) * o_b + query.to(tl.int64) * o_s + head.to(tl.int64) * o_h
-        tl.store(o + at[:, None] + columns[None, :], result.to(o.dtype.element_ty), mask=counts[:, None])
+        written = counts[:, None] & (columns < WIDTH)[None, :]
+        tl.store(o + at[:, None] + columns[None, :], result.to(o.dtype.element_ty), mask=written)
         tl.store(lse + (batch * heads + head).to(tl.int64) * queries + query, logarithm, mask=counts)

@@ -33,7 +33,7 @@ class Configuration:
 
     def meta(self, dim: int, page: int, batches: int) -> dict:
         """The kernel's compile-time arguments."""
-        return dict(D=dim, BN=self.bn, PAGE=page, STAGES=self.stages, STREAMS=self.streams, LEAST=self.least,
+        return dict(D=tile_of(dim), WIDTH=dim, BN=self.bn, PAGE=page, STAGES=self.stages, STREAMS=self.streams, LEAST=self.least,
                     BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())), ONCE=batches <= MOST_LENGTHS)
 
 
@@ -43,17 +43,24 @@ def _measured(rows: list[dict]) -> dict[tuple[int, int], Configuration]:
     return {(row["head_dim"], row["streams"]): Configuration(**row["configuration"]) for row in rows}
 
 
+def tile_of(dim: int) -> int:
+    """The head dim of tiles that hold heads of `dim`, up to 256; what is left of them costs no bytes of memory."""
+    if dim > HEAD_DIMS[-1]:
+        raise ValueError(f"the head dim is {dim}; it may be up to {HEAD_DIMS[-1]}")
+    return next(tile for tile in HEAD_DIMS if tile >= dim)
+
+
 def configuration(dim: int, rows: int) -> Configuration:
     """The configuration for heads of `dim` and so many rows: queries times heads that share a head of keys. Rows that one
     consumer holds leave the other one to another worker."""
-    streams = 2 if rows <= ROWS else 1
+    streams, dim = 2 if rows <= ROWS else 1, tile_of(dim)
     ring = RING_BYTES[dim] // (streams * BLOCK_BYTES)
     return _measured().get((dim, streams)) or Configuration(BLOCK_BYTES // 2 // dim, ring, streams)
 
 
 def as_row(dim: int, rows: int, chosen: Configuration) -> dict:
     """One row of `configs.json`."""
-    return {"head_dim": dim, "streams": 2 if rows <= ROWS else 1, "configuration": asdict(chosen)}
+    return {"head_dim": tile_of(dim), "streams": 2 if rows <= ROWS else 1, "configuration": asdict(chosen)}
 
 
 def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:

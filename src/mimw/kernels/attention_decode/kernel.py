@@ -170,20 +170,21 @@ def attend(ring, q, chunk, first, stop, length, lowest, query, scale, inner, sha
 
 
 @mimw.jit
-def store_rows(out, place, tile, counts):
-    """The rows that count, from `place` on, 32 columns at a time, which change their layout on the way."""
+def store_rows(out, place, tile, counts, WIDTH: tl.constexpr):
+    """WIDTH columns of the rows that count, from `place` on, 32 columns at a time, which change their layout on the way."""
     PIECES: tl.constexpr = tile.shape[1] // 32
     for piece in tl.static_range(PIECES):
-        at = place[:, None] + (piece * 32 + tl.arange(0, 32))[None, :]
-        tl.store(out + at, columns(tile, piece, PIECES).to(out.dtype.element_ty), mask=counts[:, None])
+        column = piece * 32 + tl.arange(0, 32)
+        inside = counts[:, None] & (column < WIDTH)[None, :]
+        tl.store(out + place[:, None] + column[None, :], columns(tile, piece, PIECES).to(out.dtype.element_ty), mask=inside)
 
 
 @mimw.jit
 def compute(items, ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, scale, inner, sinks, shape, group, heads,
-            row_tiles, me: tl.constexpr, D: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
+            row_tiles, me: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
     """Consumer `me`: its 64 rows of every tile of this worker."""
     chunk, turn = 0, 0
-    width = tl.arange(0, D)[None, :]
+    column = tl.arange(0, D)
     queries = shape[2]
     batch, tile, first, stop, part, length = told(items, turn)
     while first < stop:
@@ -193,20 +194,21 @@ def compute(items, ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse,
         query, head = packed // group, tile // row_tiles * group + packed % group
         counts = packed < queries * group
         place = batch.to(tl.int64) * q_steps[0] + query.to(tl.int64) * q_steps[1] + head.to(tl.int64) * q_steps[2]
-        tlx.local_store(q_buffer, tl.load(q + place[:, None] + width, mask=counts[:, None], other=0.0))
+        tlx.local_store(q_buffer, tl.load(q + place[:, None] + column[None, :], mask=counts[:, None] & (column < WIDTH)[None, :],
+                                       other=0.0))
         highest, sums, acc = attend(ring, q_buffer, chunk, first, stop, length, lowest, query, scale, inner, shape, me, BN, TALL)
         chunk += 2 * (stop - first)
         if part < 0:
             logarithm, result = ended(highest * scale, sums, acc, head, counts, sinks)
             place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
-            store_rows(o, place, result, counts)
+            store_rows(o, place, result, counts, WIDTH)
             tl.store(lse + (batch * heads + head).to(tl.int64) * queries + query, logarithm, mask=counts)
         else:
             rows = tl.minimum(queries * group, 64 * TALL)
             place = (worker * 2 + part).to(tl.int64) * rows + inside
             counts = counts & (inside < rows)
             stats = room + shape[0] * shape[1] * 4
-            store_rows(stats + workers.to(tl.int64) * 4 * rows, place * D, acc, counts)
+            store_rows(stats + workers.to(tl.int64) * 4 * rows, place * D, acc, counts, D)
             tl.store(stats + place * 2, highest * scale, mask=counts)
             tl.store(stats + place * 2 + 1, sums, mask=counts)
         turn += 1
@@ -216,9 +218,9 @@ def compute(items, ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse,
 @mimw.jit
 def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, scale, inner, splits, left, batches, queries,
                      heads, group, row_tiles, capacity, pages, table_row, q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr,
-                     BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, STREAMS: tl.constexpr, BATCH: tl.constexpr,
-                     ONCE: tl.constexpr, LEAST: tl.constexpr):
-    """O (batches, queries, heads, D) and lse (batches, heads, queries) of what one worker reads whole, else parts of their
+                     WIDTH: tl.constexpr, BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, STREAMS: tl.constexpr,
+                     BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr):
+    """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries) of what one worker reads whole, else parts of their
     sums.
 
     args:      table   (batches, ...) int32, `table_row` apart, the pages of each sequence; None where PAGE is 0, the caches
@@ -229,6 +231,7 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
                        cap
                splits  parts of a sequence at most, None for no bound
                capacity   keys that a cache holds for a sequence; `pages` how many pages there are
+               D       of tiles: columns from WIDTH on are zeros, which TMA fills in
                group, row_tiles   heads that share a head of K and V, and tiles that their queries make
     """
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
@@ -253,7 +256,7 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(items[me // TALL].reader(consumer(me % TALL)), rings[me // TALL].reader(consumer(me % TALL)), q_tiles[me][0],
                     me // TALL * tl.num_programs(0) + tl.program_id(0), workers, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room,
-                    scale, inner, sinks, shape, group, heads, row_tiles, me, D, BN, TALL)
+                    scale, inner, sinks, shape, group, heads, row_tiles, me, D, WIDTH, BN, TALL)
         with tlx.async_task(num_warps=1, num_regs=24, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
             load(items[stream].writer(), rings[stream].writer(), stream * tl.num_programs(0) + tl.program_id(0), workers, k_desc,

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ...kernels import attention_decode
-from ...kernels.attention_decode.configs import BLOCK_BYTES, HEAD_DIMS, RING_BYTES, Configuration, as_row
+from ...kernels.attention_decode.configs import BLOCK_BYTES, HEAD_DIMS, RING_BYTES, Configuration, as_row, tile_of
 from ..arrays import blank, empty, normal, relative_error
 from ..graphs import graphed
 from ..operator import Operator, Problem, Trial
@@ -32,12 +32,13 @@ class AttentionDecode(Operator):
 
     def used(self, problem: Problem, sms: int) -> Configuration | None:
         _, queries, heads, kv_heads, _, dim = problem.extents
-        return attention_decode.configuration(dim, queries * heads // kv_heads) if dim in HEAD_DIMS else None
+        return attention_decode.configuration(dim, queries * heads // kv_heads) if dim <= HEAD_DIMS[-1] else None
 
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         dim = problem.extents[5]
-        if dim not in HEAD_DIMS:
+        if dim > HEAD_DIMS[-1]:
             return []
+        dim = tile_of(dim)
         streams = self.used(problem, sms).streams
         blocks = {max(16, BLOCK_BYTES * size // (4 * dim)) for size in (1, 2, 4)}
         full = {bn: RING_BYTES[dim] // (streams * bn * dim * 2) for bn in sorted(blocks)}
