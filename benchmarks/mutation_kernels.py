@@ -318,10 +318,10 @@ def _gradients() -> tuple:
     return attention_backward.kernel, (1, 1, 1), args, meta
 def _decoding(streams: int) -> tuple:
     """Four sequences, in pages of 16 keys, with strangers behind them; two workers of one consumer share the first, and the second
-    has the others, or one worker of two consumers, who have 64 and 16 rows of the same keys, has all. A ring of one block of keys
-    and one of values."""
+    has the others, or one worker of two consumers, who have 64 and 16 rows of the same keys, has all. A ring of two blocks of keys
+    and of values, so that a producer may begin an item before its consumers have read the one before."""
     q, k, v = _numbers((4, 1 if streams == 2 else 16, 5, 64), (14, 16, 1, 64), (14, 16, 1, 64), dtype=ml_dtypes.bfloat16)
-    chosen = attention_decode.Configuration(bn=32, stages=2, streams=streams, least=1)
+    chosen = attention_decode.Configuration(bn=32, stages=4, streams=streams, least=1)
     o, lse = np.zeros_like(q), np.zeros((4, 5, q.shape[1]), np.float32)
     table, lengths = np.full((4, 9), 99, np.int32), np.array([130, 20, 20, 5], np.int32)
     table[0], table[1, :2], table[2, :2], table[3, 0] = [3, 1, 6, 4, 0, 13, 2, 12, 5], [7, 8], [3, 9], 11

@@ -91,8 +91,6 @@ REASONS = (
     (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
      "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "
      "product of the other consumer: without it the kernel of many rows is caught."),
-    (lambda m: m.site.file.endswith(DECODING) and m.change.startswith("wait late (past local_store"),
-     "A ring of one block lets the producer begin an item only when its consumers have read the last but one."),
     (lambda m: _meets(m) and m.change in ("duplicate", "next barrier"),
      "All consumers wait on this barrier together, once more or on another one that nobody else uses."),
     (lambda m: _meets(m) and _swapped(m, ("async_dot", ), ("named_barrier_wait", )),
