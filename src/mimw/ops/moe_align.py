@@ -59,7 +59,7 @@ def _plan(topk_ids: Tensor, num_experts: int, block_size: int) -> Callable[[Tens
     if n == 0 or not is_hopper(topk_ids):
         return lambda ids: _by_torch(ids.reshape(-1).long(), num_experts, block_size, *_fake(ids, num_experts, block_size))
     counters = topk_ids.new_empty(num_experts, dtype=torch.int32)
-    ids = topk_ids.reshape(-1).to(torch.int32).contiguous()
+    ids = topk_ids.reshape(-1).contiguous()
     kernel, grid, args, meta = library.arguments(ids, *outs, counters, num_experts, block_size, programs(topk_ids))
     launch = Launch(topk_ids, kernel, grid, args, meta)
     uses_counters, as_is = any(one is counters for one in args), ids.data_ptr() == topk_ids.data_ptr()
@@ -68,7 +68,7 @@ def _plan(topk_ids: Tensor, num_experts: int, block_size: int) -> Callable[[Tens
     def plan(ids: Tensor) -> Lists:
         outs = tuple(torch.empty(size, dtype=torch.int32, device=ids.device) for size in sizes)
         scratch = (torch.empty(num_experts, dtype=torch.int32, device=ids.device), ) if uses_counters else ()
-        launch(ids if as_is else ids.reshape(-1).to(torch.int32).contiguous(), *outs, *scratch)
+        launch(ids if as_is else ids.reshape(-1).contiguous(), *outs, *scratch)
         return outs
 
     return plan
