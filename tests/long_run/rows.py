@@ -111,4 +111,28 @@ def topk(draw: Draw) -> Case:
     return Case(found, expected, 0.0)
 
 
-CASES = {"norm": norm, "softmax": softmax, "swiglu": swiglu, "cross_entropy": cross_entropy, "rope": rope, "topk": topk}
+def topk_selector(draw: Draw) -> Case:
+    """The values at the columns, sorted, are torch's to the bit; no column comes twice; -1 behind a window with fewer."""
+    (rows, n), dtype, windows = _shape(draw), draw.kind(*TYPES), draw.kind(True, False)
+    x, k = draw.normal(rows, n, dtype=dtype), draw.extent(1, draw.kind(32, 2048), 1)
+    starts = draw.integers(0, n // 2 + 1, rows, dtype=torch.int32) if windows else torch.zeros(rows, device=draw.device).int()
+    ends = draw.integers(n // 2, n + 1, rows, dtype=torch.int32) if windows else torch.full_like(starts, n)
+    columns = torch.arange(n, device=draw.device)
+    seen = x.float().masked_fill((columns < starts[:, None]) | (columns >= ends[:, None]), float("-inf"))
+    seen = functional.pad(seen, (0, max(0, k - n)), value=float("-inf"))
+
+    def found():
+        indices = ops.topk_selector(x, k, *((starts, ends) if windows else ()))
+        values = seen.gather(1, indices.clamp(min=0).long()).masked_fill(indices < 0, float("-inf"))
+        ordered = indices.sort(1)[0]
+        twice = ((ordered.diff(dim=1) == 0) & (ordered[:, 1:] >= 0)).sum()
+        return values.sort(1, descending=True)[0], (indices >= 0).sum(1), twice
+
+    def expected():
+        return seen.topk(k, 1)[0], (ends - starts).clamp(max=k).long(), torch.zeros((), dtype=torch.int64, device=x.device)
+
+    return Case(found, expected, 0.0)
+
+
+CASES = {"norm": norm, "softmax": softmax, "swiglu": swiglu, "cross_entropy": cross_entropy, "rope": rope, "topk": topk,
+         "topk_selector": topk_selector}
