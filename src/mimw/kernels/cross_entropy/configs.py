@@ -1,4 +1,5 @@
-"""Which launch of a cross entropy for which rows.
+"""Which launch of a cross entropy for which rows: a rule, and what was measured of many rows, as data in `configs.json`, which
+`mimw tune cross_entropy --write` makes.
 
 Input: number and length of the rows, and the bytes of their elements. Output: a `Configuration` of ../norm/configs.py. For example:
 
@@ -8,10 +9,14 @@ Input: number and length of the rows, and the bytes of their elements. Output: a
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
+
+from ..measured import by_chip
 from ..norm.configs import MOST_CTAS, ROOM, SHARED, Configuration, power_of_two
 from ..norm_backward.configs import direct_configuration
 
-__all__ = ["Configuration", "configuration", "direct_configuration", "ring_configuration"]
+__all__ = ["Configuration", "as_row", "configuration", "direct_configuration", "ring_configuration"]
 
 PART = 65536        # bytes of a row that a slot of the ring holds: three slots fit, and clusters are small
 SHORTEST = 16384    # bytes of a row of the ring
@@ -19,7 +24,9 @@ SHORTEST = 16384    # bytes of a row of the ring
 
 def configuration(rows: int, n: int, in_bytes: int, ring: bool = True) -> Configuration:
     """The configuration for `rows` rows of n elements of `in_bytes`; `ring` says whether bulk copies take the rows."""
-    return (ring and ring_configuration(rows, n, in_bytes)) or direct_configuration(rows, n)
+    if not ring or rows < ROOM[1]:
+        return direct_configuration(rows, n)
+    return _measured().get((n, in_bytes)) or ring_configuration(rows, n, in_bytes) or direct_configuration(rows, n)
 
 
 def ring_configuration(rows: int, n: int, in_bytes: int, part: int = PART, warps: int = 8,
@@ -36,3 +43,16 @@ def ring_configuration(rows: int, n: int, in_bytes: int, part: int = PART, warps
     stages = min(6, SHARED // (chunk * chunks * in_bytes))
     stages -= stages % consumers if stages > consumers + 1 else 0   # a slot is then always one consumer's, who waits once for it
     return Configuration("ring", ctas, chunk, chunks, warps, stages, consumers, keep=False) if stages > consumers else None
+
+
+def _read_rows(rows: list[dict]) -> dict[tuple[int, int], Configuration]:
+    """(N, bytes of an element) -> the fastest configuration found."""
+    return {(row["n"], row["in_bytes"]): Configuration(**row["configuration"]) for row in rows}
+
+
+_measured = by_chip(Path(__file__).parent / "configs.json")(_read_rows)
+
+
+def as_row(n: int, in_bytes: int, chosen: Configuration) -> dict:
+    """One row of `configs.json`."""
+    return dict(n=n, in_bytes=in_bytes, configuration=asdict(chosen))
