@@ -107,7 +107,7 @@ def store(results, order, o_descs, BM: tl.constexpr, CONSUMERS: tl.constexpr):
         turn += 1
 
 
-@mimw.jit
+@mimw.jit(do_not_specialize=["sequences", "total_q"])     # new in every call of some: one binary for all
 def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, scale, sequences, heads, total_q, keys_in_l2, left,
                      right, inner, sinks, slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, BM: tl.constexpr, BN: tl.constexpr,
                      D: tl.constexpr, REST: tl.constexpr, V_D: tl.constexpr, V_REST: tl.constexpr, GROUP: tl.constexpr,

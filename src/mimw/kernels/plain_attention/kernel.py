@@ -34,7 +34,7 @@ def packed(cu, number):
     return start.to(tl.int64), tl.load(cu + number + 1) - start
 
 
-@mimw.jit
+@mimw.jit(do_not_specialize=["total_q"])
 def plain_attention(q, k, v, o, lse, left, right, softcap, sinks, slopes, slopes_step, scale, heads, group, seq_q, seq_k, q_b, q_h,
                     q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d, o_b, o_h, o_s, o_d, cu_q, cu_k, total_q,
                     D: tl.constexpr, DV: tl.constexpr, D_TILE: tl.constexpr, DV_TILE: tl.constexpr, BM: tl.constexpr,

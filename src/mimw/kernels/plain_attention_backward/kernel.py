@@ -63,7 +63,7 @@ def place(batch, seq_q, seq_k, cu_q, cu_k):
         return start, key_start, seq_q, seq_k
 
 
-@mimw.jit
+@mimw.jit(do_not_specialize=["row_b", "row_h"])      # lengths: one binary for all
 def query_gradients(q, k, v, do, dq, lse, delta, left, right, softcap, slopes, slopes_step, cu_q, cu_k, row_b, row_h, scale, heads,
                     group, seq_q, seq_k, q_b, q_h, q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d, do_b, do_h, do_s, do_d, dq_b,
                     dq_h, dq_s, dq_d, D: tl.constexpr, DV: tl.constexpr, D_TILE: tl.constexpr, DV_TILE: tl.constexpr,
@@ -104,7 +104,7 @@ def query_gradients(q, k, v, do, dq, lse, delta, left, right, softcap, slopes, s
     tl.store(at, (acc * scale).to(dq.dtype.element_ty), mask=(rows < seq_q)[:, None] & (columns < D)[None, :])
 
 
-@mimw.jit
+@mimw.jit(do_not_specialize=["row_b", "row_h"])      # lengths: one binary for all
 def key_gradients(q, k, v, do, dk, dv, lse, delta, left, right, softcap, slopes, slopes_step, cu_q, cu_k, row_b, row_h, scale,
                   heads, group, seq_q, seq_k, q_b, q_h, q_s, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d, do_b, do_h, do_s, do_d,
                   dk_b, dk_h, dk_s, dk_d, dv_b, dv_h, dv_s, dv_d, D: tl.constexpr, DV: tl.constexpr, D_TILE: tl.constexpr,
