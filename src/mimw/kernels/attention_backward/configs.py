@@ -31,8 +31,8 @@ class Configuration:
         if self.dq not in ("tma", "not"):
             raise ValueError(f'dq is {self.dq!r}; it may be "tma" or "not"')
         if min(self.q_stages, self.do_stages) < 2:
-            raise ValueError(f"{self.q_stages} slots of queries and {self.do_stages} of dO: a consumer holds a block and waits for the "
-                             "next, so there must be 2 of each at least")
+            raise ValueError(f"{self.q_stages} slots of queries and {self.do_stages} of dO: a consumer holds a block and waits for "
+                             "the next, so there must be 2 of each at least")
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_k: int) -> dict:
         """The kernel's compile-time arguments."""
