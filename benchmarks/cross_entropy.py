@@ -87,17 +87,18 @@ def baselines(kind: str, problem: Problem, compiled: bool) -> dict:
             loss = call(leaf, problem.target)
             found[name] = lambda loss=loss: torch.autograd.grad(loss, leaf, retain_graph=True)
     if kind != "backward" and (quack := _quack()) and problem.n % 8 == 0:
-        found["Quack"] = lambda: quack(problem.x, problem.target, return_dx=kind == "fused")
+        found["Quack"] = (lambda: quack.cross_entropy_fwd(problem.x, problem.target)) if kind == "forward" else (
+            lambda: torch.autograd.grad(quack.cross_entropy(leaf, problem.target).sum(), leaf))
     return found
 
 
 def _quack():
-    """Its forward launch, which can give the gradient, too; None where it is not installed."""
+    """Its module, which has a launch forward and one backward; None where it is not installed."""
     try:
-        from quack.cross_entropy import cross_entropy_fwd
+        import quack.cross_entropy as module
     except ImportError:
         return None
-    return cross_entropy_fwd
+    return module
 
 
 def measure(kind: str, name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, compiled: bool = True) -> Row:
