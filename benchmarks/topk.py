@@ -6,7 +6,7 @@
 
 Inputs are uniform in [0, 1) (fp16) or standard normal (fp32). Each side is a CUDA graph of 20 calls, replayed in turn with the
 other one (`mimw.testing.benchmark.alternate`), so that host time does not count; the time is that of one call. torch.topk sorts its
-result, ours is in any order; rows of more than 131072 numbers are streamed by mimw.kernels.topk_selector, as mimw.ops.topk does.
+result, ours is in any order; very long rows are streamed by mimw.kernels.topk_selector, where mimw.ops.topk does so.
 Every timed result is checked: the same values, each where its index says, no index twice.
 """
 
@@ -49,7 +49,7 @@ def measure(size, chosen: Configuration | None = None, at_least_ms: float = 200.
     x = inputs(dtype, m, n)
     values, indices = torch.empty(m, k, dtype=x.dtype, device="cuda"), torch.empty(m, k, dtype=torch.int32, device="cuda")
     sorted_values, sorted_indices = torch.empty_like(values), indices.long()
-    streamed = chosen is None and n > topk_selector.STREAMED
+    streamed = chosen is None and topk_selector.streamed(m, n)
     if streamed:
         kernel, (grid, args, meta) = topk_selector.kernel, topk_selector.arguments(x, None, None, indices, values)
     else:

@@ -32,7 +32,7 @@ PUBLISHED = {(1, 8192, 256): (10.4, 10.848), (1, 32768, 1024): (18.592, 21.952),
 def candidates(size: tuple[int, int, int]) -> list[Configuration]:
     """What may be good for a size."""
     m, n, k = size
-    room = max(4096, 1 << (k - 1).bit_length())
+    room = topk_selector.configuration(m, n, k).candidates
     return [Configuration(ctas, warps, chunks, room) for ctas in (1, 2, 4, 8, 16) for warps in (16, 32) for chunks in (2, 4)
             if ctas == 1 or n // ctas >= 4096 and m * ctas <= 1024]
 

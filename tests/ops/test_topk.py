@@ -66,7 +66,7 @@ def test_long_rows_are_selected_by_radix(monkeypatch):
 
 def test_very_long_rows_are_streamed(monkeypatch):
     monkeypatch.setattr(MODULE, "FEW_ROWS", 0)
-    monkeypatch.setattr(MODULE.streaming, "STREAMED", 1000)
+    monkeypatch.setattr(MODULE.streaming, "streamed", lambda rows, n: n > 1000)
     monkeypatch.setattr(MODULE, "_PLANS", type(MODULE._PLANS)(MODULE._plan))
     x = normal(2, 1500)
     x[0, 7] = float("nan")

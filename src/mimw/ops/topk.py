@@ -43,10 +43,10 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
                         choose any. It takes a second selection, and some passes of torch's over x
     returns:   values of x's type and int64 indices, x's shape with k in the place of the extent of `dim`, contiguous
     computed:  rows of up to 1024, up to 256 rows of up to 4096, and all rows on GPUs other than sm_90, by sorting in
-               `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, of more than 131072 numbers by
-               `mimw.kernels.topk_selector`, then put in order by the first of these, k up to 4096. By torch's own: the order of
-               more than 4096 (torch.sort); more than half of rows of over 524288 numbers where k is over 16384, and on GPUs other
-               than sm_90 more than 2048 of rows of over 4096 (torch.topk)
+               `mimw.kernels.plain_topk`; longer ones by `mimw.kernels.topk`, those of more than 131072 numbers
+               and 32 or more rows of over 16384 by `mimw.kernels.topk_selector`, then put in order by the first of these, k up to
+               4096. By torch's own: the order of more than 4096 (torch.sort); more than half of rows of over 524288 numbers where k
+               is over 16384, and on GPUs other than sm_90 more than 2048 of rows of over 4096 (torch.topk)
     gradients  of the values
     errors:    RuntimeError if k is out of range; IndexError for a dimension that x lacks; NotImplementedError for other types
                (torch.topk takes integers and fp64)
@@ -123,7 +123,7 @@ def _selection(x: Tensor, k: int, largest: bool, sorted: bool, stable: bool, sha
         return lambda x: (_first_sorted if n > _COUNTED else _of_equal_ones_the_first)(x, k, largest, sorted), False
     if x.stride(1) != 1:
         return lambda x: _run(x.contiguous(), k, -1, largest, sorted), False
-    if n > streaming.STREAMED and k <= streaming.MOST and n <= streaming.LONGEST:
+    if streaming.streamed(m, n) and k <= streaming.MOST and n <= streaming.LONGEST:
         return _by_radix(x, k, largest, sorted, shape, True), True
     if n > LONGEST_ROW:
         return lambda x: _in_parts(x, k, largest, sorted), False

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mimw.kernels import topk_selector as library
-from mimw.kernels.topk_selector.configs import CANDIDATES, Configuration, power_of_two
+from mimw.kernels.topk_selector.configs import Configuration, candidates
 
 from .launching import Launch, is_hopper
 from .operator import Operator
@@ -69,7 +69,7 @@ def _plan(x: Tensor, starts: Tensor | None, ends: Tensor | None, k: int) -> Call
     if found.numel() == 0 or x.shape[1] == 0:
         return lambda x, *_: x.new_full((x.shape[0], k), -1, dtype=torch.int32)
     rows, *windows = _ready(x, starts, ends)
-    chosen = None if is_hopper(x) else Configuration(candidates=max(CANDIDATES, power_of_two(k)))
+    chosen = None if is_hopper(x) else Configuration(candidates=candidates(k))
     try:
         grid, args, meta = library.arguments(rows, *windows, found, None, chosen)
     except ValueError as error:

@@ -35,7 +35,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
                out      (B, S, H, DV), bf16; rows without any entry become 0
                lse      (B, S, H), fp32: log of the sum of exponentials, natural or to base 2; +inf for rows without any entry
                scale    of the logits, by default (DV + DT) ** -0.5
-               form     `pipelined` or `seesaw`, by default `seesaw` where it can be
+               form     `pipelined`, by default, or `seesaw`: on an H200 it takes 1.16 to 1.23 times as long (benchmarks/NOTES.md)
                heads, block  of a program: for tests on small problems; the halves of DV and DT are multiples of 16
     errors:    ValueError where shapes do not fit, with the numbers
     """
@@ -54,7 +54,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
         raise ValueError(f"the seesaw form takes one batch and one KV head without a causal mask, lists of a multiple of "
                          f"{2 * block} rows, and a tail of {block} columns; got {b} x {hkv}, causal={causal}, {topk} rows and "
                          f"{width - dv} columns")
-    form = form or (seesaw if alone else pipelined)
+    form = form or pipelined
     rows = b * s * h
     q_rows, out_rows = q.reshape(rows, width), out.reshape(rows, dv)
     describe = mimw.TensorDescriptor.from_tensor

@@ -9,14 +9,13 @@ Input: x (M, N), and int32 starts and ends (M). Output: places (M, k), in any or
 from __future__ import annotations
 
 from ..checks import of_rank, on_one_gpu, one_of, strides
-from .configs import Configuration, configuration, power_of_two
+from .configs import Configuration, configuration, power_of_two, streamed
 from .kernel import topk_selector as kernel
 
-__all__ = ["LONGEST", "MOST", "STREAMED", "Configuration", "arguments", "configuration", "kernel", "power_of_two", "topk_selector"]
+__all__ = ["LONGEST", "MOST", "Configuration", "arguments", "configuration", "kernel", "power_of_two", "streamed", "topk_selector"]
 
 MOST = 1 << 14      # places
-STREAMED = 1 << 17  # longer rows are read twice here sooner than `mimw.kernels.topk` finds the k largest of numbers that it keeps
-LONGEST = 1 << 26   # numbers of a row: the kernel counts them in 26 bits
+LONGEST = 1 << 25   # numbers of a row: the kernel counts them in 25 bits
 
 
 def arguments(x, starts, ends, indices, values=None, chosen: Configuration | None = None,

@@ -16,7 +16,8 @@ WIDEST = 16             # bytes that a thread loads at once
 MOST_CTAS = 16          # of one cluster
 RESIDENT = 256          # CTAs that run at a time: two a multiprocessor
 LEAST_A_CTA = 1 << 14   # numbers, below which a cluster costs more than it saves
-CANDIDATES = 4096
+FEWEST, MOST = 1024, 4096   # candidates, unless k is larger: room for twice k of one digit
+MANY, MANY_LONGER, ALL_LONGER = 32, 1 << 14, 1 << 17      # measured on an H200: benchmarks/NOTES.md
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Configuration:
     ctas: int = 1
     warps: int = 16
     chunks: int = 4
-    candidates: int = CANDIDATES
+    candidates: int = MOST
 
     def meta(self, k: int, in_bytes: int) -> dict:
         """The kernel's compile-time arguments."""
@@ -46,7 +47,18 @@ class Configuration:
 def configuration(rows: int, n: int, k: int) -> Configuration:
     """The configuration for rows of n numbers: few rows are shared by clusters."""
     ctas = min(MOST_CTAS, power_of_two(max(1, RESIDENT // rows) + 1) // 2, max(1, power_of_two(n) // LEAST_A_CTA))
-    return Configuration(ctas, candidates=max(CANDIDATES, power_of_two(k)))
+    return Configuration(ctas, candidates=candidates(k))
+
+
+def candidates(k: int) -> int:
+    """How many candidates there is room for: more is more to look through, fewer are counted once more."""
+    return max(min(MOST, max(FEWEST, power_of_two(2 * k))), power_of_two(k))
+
+
+def streamed(rows: int, n: int) -> bool:
+    """Whether rows are read twice here sooner than `mimw.kernels.topk` finds the k largest of numbers that it keeps: many rows of
+    over 16384 numbers, and all of over 131072."""
+    return n > MANY_LONGER and rows >= MANY or n > ALL_LONGER
 
 
 def power_of_two(n: int) -> int:

@@ -1,4 +1,4 @@
-"""Top-k selector: the places of the K largest in a window of each row, for rows of any length, by digits of 11 bits.
+"""Top-k selector: the places of the K largest in a window of each row, for rows of any length, by digits of 12 bits.
 
 Input: x [rows, N], and where each row's window begins and ends. Output: the places of the K largest [rows, K], in any order, -1
 behind those of a window with fewer. For example, for K = 2 and a window from 1 to 4:
@@ -18,8 +18,9 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-BINS = tl.constexpr(2048)
-HIGHEST = tl.constexpr(21)      # where the first of three digits begins; the last one has 10 bits
+DIGIT = tl.constexpr(12)        # bits
+BINS = tl.constexpr(1 << 12)
+HIGHEST = tl.constexpr(20)      # where the first of three digits begins; the last one has 8 bits
 
 
 @mimw.jit
@@ -80,12 +81,12 @@ def next_digit(counts, found, wanted):
     shift, known, prefix = found
     above, _ = tle.cumsum(counts, reverse=True)
     digits = tl.arange(0, BINS)
-    word = (above.to(tl.int64) << 37) | (counts.to(tl.int64) << 11) | digits    # 26 bits each for the counts
+    word = (above.to(tl.int64) << (25 + DIGIT)) | (counts.to(tl.int64) << DIGIT) | digits      # 25 bits each for the counts
     word = tl.sum(tl.where((above < wanted) & (above + counts >= wanted), word, 0))
     prefix = prefix | ((word & (BINS - 1)).to(tl.uint32) << shift)
     known = (tl.full((), 0xFFFFFFFF, tl.uint32) >> shift) << shift
-    found = tl.where(shift == HIGHEST, HIGHEST - 11, 0).to(tl.uint32), known, prefix
-    return found, wanted - (word >> 37).to(tl.int32), ((word >> 11) & ((1 << 26) - 1)).to(tl.int32)
+    found = tl.where(shift == HIGHEST, HIGHEST - DIGIT, 0).to(tl.uint32), known, prefix
+    return found, wanted - (word >> (25 + DIGIT)).to(tl.int32), ((word >> DIGIT) & ((1 << 25) - 1)).to(tl.int32)
 
 
 @mimw.jit
