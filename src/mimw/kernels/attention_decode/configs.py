@@ -15,7 +15,7 @@ from ..measured import by_chip
 
 HEAD_DIMS = (64, 128, 256)
 BLOCK_BYTES = 16 << 10      # of keys or of values: 64 of 128 bf16
-COMBINERS = 1024            # programs of the second step that a GPU runs side by side
+COMBINERS = 264             # programs of the second step: two for each SM, which holds three
 MOST_LENGTHS = 256          # that a producer's warp looks at at a time
 ROWS = 64                   # of a consumer: those of a wgmma
 RING_BYTES = {64: 192 << 10, 128: 160 << 10, 256: 128 << 10}    # of an SM: the rest is for queries and changes of layout
