@@ -85,7 +85,7 @@ def told(items, turn):
 
 
 @mimw.jit
-def load(items, ring, worker, workers, k_desc, v_desc, lengths, table, table_row, plan, splits, shape, row_tiles, NONE,
+def load(items, ring, begun, worker, workers, k_desc, v_desc, lengths, table, table_row, plan, splits, shape, row_tiles, NONE,
          PAGE: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr):
     """Keys and values of this worker's blocks, in turn. The pages of a block are looked up while the one before is loaded. Who
     begins a tile notes in `plan` who its workers are, the first and the last, and where the first one's part lies."""
@@ -107,14 +107,17 @@ def load(items, ring, worker, workers, k_desc, v_desc, lengths, table, table_row
             tl.store(plan + (batch * shape[1] + tile) * 4 + note, values.to(tl.float32))
         head = tile // row_tiles
         at = following
+        # The first queries are asked for behind one block of keys and values, not behind a whole ring of each SM: that took 8 us.
         if PAGE == 0:
             for block in range(first, stop):
+                tlx.barrier_wait(begun, 0, pred=chunk == 2)
                 load_block(ring, chunk, k_desc, (batch, ), head, block * BN, BN)
                 load_block(ring, chunk + 1, v_desc, (batch, ), head, block * BN, BN)
                 chunk += 2
         else:
             pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
             for block in range(first, stop):
+                tlx.barrier_wait(begun, 0, pred=chunk == 2)
                 next_pages = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
                 load_block(ring, chunk, k_desc, pages, head, block * BN % PAGE, BN)
                 load_block(ring, chunk + 1, v_desc, pages, head, block * BN % PAGE, BN)
@@ -180,7 +183,7 @@ def store_rows(out, place, tile, counts, WIDTH: tl.constexpr):
 
 
 @mimw.jit
-def compute(items, ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, scale, inner, sinks, shape, group, heads,
+def compute(items, ring, begun, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, scale, inner, sinks, shape, group, heads,
             row_tiles, me: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
     """Consumer `me`: its 64 rows of every tile of this worker."""
     chunk, turn = 0, 0
@@ -196,6 +199,7 @@ def compute(items, ring, q_buffer, worker, workers, q, q_steps, o, o_steps, lse,
         place = batch.to(tl.int64) * q_steps[0] + query.to(tl.int64) * q_steps[1] + head.to(tl.int64) * q_steps[2]
         tlx.local_store(q_buffer, tl.load(q + place[:, None] + column[None, :], mask=counts[:, None] & (column < WIDTH)[None, :],
                                        other=0.0))
+        tlx.barrier_arrive(begun, pred=turn == 0)
         highest, sums, acc = attend(ring, q_buffer, chunk, first, stop, length, lowest, query, scale, inner, shape, me, BN, TALL)
         chunk += 2 * (stop - first)
         if part < 0:
@@ -239,6 +243,7 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
     shape = batches, heads // group * row_tiles, queries, capacity, left
     workers = STREAMS * tl.num_programs(0)
     rings, items, q_tiles = (), (), ()
+    begun = tlx.alloc_barriers(STREAMS, arrive_count=TALL)      # a worker's first queries are there
     for _ in tl.static_range(STREAMS):
         rings = rings + (tle.pipe(capacity=STAGES, readers=consumers(TALL), name="keys and values",
                                   rows=tle.gpu.alloc([STAGES, BN, D], DTYPE)), )
@@ -254,10 +259,10 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(items[me // TALL].reader(consumer(me % TALL)), rings[me // TALL].reader(consumer(me % TALL)), q_tiles[me][0],
-                    me // TALL * tl.num_programs(0) + tl.program_id(0), workers, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room,
-                    scale, inner, sinks, shape, group, heads, row_tiles, me, D, WIDTH, BN, TALL)
+            compute(items[me // TALL].reader(consumer(me % TALL)), rings[me // TALL].reader(consumer(me % TALL)), begun[me // TALL],
+                    q_tiles[me][0], me // TALL * tl.num_programs(0) + tl.program_id(0), workers, q, (q_b, q_s, q_h), o,
+                    (o_b, o_s, o_h), lse, room, scale, inner, sinks, shape, group, heads, row_tiles, me, D, WIDTH, BN, TALL)
         with tlx.async_task(num_warps=1, num_regs=24, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
-            load(items[stream].writer(), rings[stream].writer(), stream * tl.num_programs(0) + tl.program_id(0), workers, k_desc,
-                 v_desc, lengths, table, table_row, room, splits, shape, row_tiles, pages, PAGE, BN, BATCH, ONCE, LEAST)
+            load(items[stream].writer(), rings[stream].writer(), begun[stream], stream * tl.num_programs(0) + tl.program_id(0),
+                 workers, k_desc, v_desc, lengths, table, table_row, room, splits, shape, row_tiles, pages, PAGE, BN, BATCH, ONCE, LEAST)
