@@ -200,7 +200,7 @@ def candidates(rows: int, n: int, backward: bool = False) -> list[Configuration]
     half = norm.ring_configuration(rows, n, 2, 2, 4)    # parts of 16 KB
     half = replace(half, stages=10)
     four = replace(half, chunk=half.chunk // 2, chunks=2 * half.chunks, warps=4)
-    return [whole, *(replace(whole, behind=rows) for rows in (2, 3, 4)),
+    return [whole, *(replace(whole, behind=rows) for rows in (1, 2, 3)),
             *(replace(whole, stages=stages, drawn=True) for stages in (2, 4)), replace(whole, keep=False),
             *(replace(half, stages=stages, drawn=True) for stages in (2, 4, 6)), replace(whole, stages=4), replace(whole, stages=3),
             replace(whole, chunk=2 * whole.chunk, chunks=whole.chunks // 2, warps=16, consumers=1),

@@ -1,6 +1,7 @@
 """The thread that waits for launches, with a device made by hand; the copies of arguments; the simulator's verdict."""
 
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -21,6 +22,9 @@ from tests.kernels.hangs import case
 
 from .fabricated import Table, stamped
 from .test_report import both_wait
+
+
+WATCH = Guard._watch
 
 
 class Device:
@@ -111,6 +115,19 @@ def test_a_launch_that_failed_has_come_back(guard):
     begun(guard)
     guard.device.progress[7] = "failed"
     assert guard.look(0.0) is None and not guard.streams[7]
+
+
+def test_the_thread_ends_with_the_process_once_all_has_come_back(guard):
+    begun(guard)
+    guard.thread = threading.Thread(target=WATCH, args=(guard, ), daemon=True)
+    guard.thread.start()
+    ending = threading.Thread(target=guard.finish, daemon=True)
+    ending.start()
+    ending.join(0.1)
+    assert ending.is_alive() and guard.thread.is_alive()            # the launch may hang yet, and somebody must say so
+    guard.device.progress[7] = 2
+    ending.join(5)
+    assert not ending.is_alive() and not guard.thread.is_alive() and not guard.ends
 
 
 def test_tables_are_used_again_and_empty(guard):

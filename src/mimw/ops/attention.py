@@ -233,7 +233,7 @@ def _by_tma(q: Tensor, k: Tensor, v: Tensor, views: list[Tensor], batch: tuple, 
         launch(q, k, v, o, lse, zeros(o), *more)
         return o, lse
 
-    if not any(copies) and not copy_o:
+    if not (any(copies) or copy_o or rests):
         return as_it_is         # the host's time for the usual call: nothing of it asks what to copy
 
     def plan(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:

@@ -62,8 +62,8 @@ def _to_torch(torch, array: np.ndarray):
     dtype = getattr(torch, "bool" if name == "bool" else name)
     if not array.size:
         return torch.empty(array.shape, dtype=dtype, device="cuda")
-    if 0 in array.strides:      # one number for many places
-        once = tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)
+    once = tuple(slice(0, 1) if step == 0 and extent > 1 else slice(None) for step, extent in zip(array.strides, array.shape))
+    if slice(0, 1) in once:     # one number for many places
         return _to_torch(torch, array[once]).expand(array.shape)
     tensor = torch.from_numpy(np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()).cuda().view(dtype).reshape(array.shape)
     if array.flags.c_contiguous:

@@ -10,6 +10,7 @@ by ending the process: `cudaDeviceSynchronize` and every copy wait for it, in th
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import time
@@ -48,6 +49,7 @@ def guard() -> Guard:
                 raise LaunchError(f"{VARIABLE} watches launches on NVIDIA GPUs; this one is an AMD GPU ({target.arch})",
                                   hint=f"leave {VARIABLE} out")
             _guards[device] = Guard(Cuda())
+            atexit.register(_guards[device].finish)
         return _guards[device]
 
 
@@ -66,6 +68,7 @@ class Guard:
     def __init__(self, device: Cuda, ended: Callable[[], Any] = end_process, say: Callable[[str], None] = tell):
         self.device, self.ended, self.say = device, ended, say
         self.limit = 0.0
+        self.finishing = False
         self.streams: dict[int, deque[Launch]] = defaultdict(deque)
         self.free: dict[int, list] = defaultdict(list)          # tables of stamps by size
         self.changed = threading.Condition()
@@ -120,12 +123,22 @@ class Guard:
         while True:
             with self.changed:
                 while not any(self.streams.values()):
+                    if self.finishing:
+                        return
                     self.changed.wait()
             late = self.look(time.monotonic())
             if late is not None:
                 self.say_and_end(late)
                 return
             time.sleep(POLL)
+
+    def finish(self) -> None:
+        """At the end of the process: let the thread end once every launch has come back, or end the process itself. Python kills
+        a daemon's thread wherever it is, and inside of the driver's C++ that is `terminate called without an active exception`."""
+        with self.changed:
+            self.finishing = True
+            self.changed.notify()
+        self.thread.join()
 
     def look(self, now: float) -> Launch | None:
         """Retire launches that have come back; one that is over its time."""

@@ -93,7 +93,7 @@ def arguments(x, weight, bias, y, residual=None, total=None, mean=None, rstd=Non
         meta["maxnreg"] = REGISTERS // (threads * chosen.resident) // 8 * 8
     units = (step // unit for step in (n, x_row, residual_row, y_row, total_row))
     drawn, clusters = counter if chosen.drawn and chosen.stages % chosen.consumers == 0 else None, chosen.clusters(rows, room)
-    meta["BEHIND"] = min(chosen.behind, chosen.stages)    # more would wait for slots whose rows wait for w
+    meta["BEHIND"] = min(chosen.behind, chosen.stages, rows // clusters)
     meta["HEAD"] = 0 if drawn is None else min(chosen.stages, rows // clusters)
     return kernel, (chosen.ctas * clusters, ), (*arrays, drawn, rows, *units, eps), meta
 

@@ -97,7 +97,7 @@ def ring_configuration(rows: int, n: int, in_bytes: int, staged: int = 1, kept_b
     slot = chunk * chunks * in_bytes * staged
     stages = min(8, (SHARED - chunk * chunks * kept_bytes) // slot)
     stages -= stages % consumers if stages > consumers + 1 else 0   # a slot is then always one consumer's, who waits once for it
-    return Configuration("ring", ctas, chunk, chunks, warps, stages, consumers) if stages >= consumers + 1 else None
+    return Configuration("ring", ctas, chunk, chunks, warps, stages, consumers, behind=stages) if stages >= consumers + 1 else None
 
 
 def direct_configuration(rows: int, n: int) -> Configuration:

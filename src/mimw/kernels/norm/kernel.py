@@ -99,9 +99,6 @@ def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_
         if HEAD > 0:
             if step >= HEAD:
                 row = drawn_row(order, drawn, step - HEAD)
-    if W_BYTES > 0 and BEHIND > 1:
-        if step > 0 and step < BEHIND:
-            start_weights(w_ptr, b_ptr, w_tiles, b_tiles, weights, rank, units, UNIT, CHUNK, CHUNKS, EVEN)
     if HEAD > 0:
         for end in tl.static_range(CONSUMERS):  # each of them reads that there is no more
             slot = (step + end) % STAGES
@@ -212,7 +209,7 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
     args:      residual, w, b, total, mean, rstd   may be None
                counter  int32, 0 before and after a launch, which one launch at a time may use: rows are drawn from it; None: equal
                         shares
-               BEHIND   rows that are asked for before w and b
+               BEHIND   rows of each cluster that are asked for before w and b: 1 to STAGES, at most ROWS // clusters
                HEAD     rows of each cluster that are not drawn, at most ROWS // clusters; 0: none is drawn
                units, x_units, ...  columns, and the distances of rows, in units of UNIT elements, all of 16 bytes at least
                KEEP  a row stays in registers between its statistics and y, so that its slot is free the earlier
