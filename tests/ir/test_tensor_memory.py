@@ -28,8 +28,9 @@ def test_tiles(element, atom):
     """For every size, cut of a larger buffer and number of warps: the same map, or none in either."""
     seen = 0
     for rows, columns, warps in product((64, 128), (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 8, 16)):
-        for whole in (columns, 256):
-            ours, theirs = tile_of(buffer(element, rows, columns), warps, atom), None
+        ours = tile_of(buffer(element, rows, columns), warps, atom)
+        for whole in {columns, 256}:
+            theirs = None
             try:
                 layout = TensorMemoryLayout((rows, whole), 1)
                 theirs = of_triton(ELEMENTS[element], [rows, columns], [rows, whole], layout, warps, atom)
