@@ -77,7 +77,7 @@ def in_fp8(matrix):
     """(the matrix in e4m3, the scales of its blocks of 128 x 128); one scale for all of them, as large as it may be."""
     scale = torch.full((matrix.shape[0], matrix.shape[1] // 128, matrix.shape[2] // 128), 6 * matrix.shape[2]**-0.5 / 448,
                        device="cuda")
-    return torch.stack([one.div(scale[0, 0, 0]).to(torch.float8_e4m3fn) for one in matrix]), scale
+    return torch.stack([one.div(scale[0, 0, 0]).clamp(-448, 448).to(torch.float8_e4m3fn) for one in matrix]), scale
 
 
 def measure(name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, matrices=None, fp8: bool = False) -> Row:

@@ -54,17 +54,21 @@ def spread_few(x_ptr, ids_ptr, rows_ptr, scales_ptr, places_ptr, experts_ptr, to
     ids = tl.load(ids_ptr + slots, mask=slots < numel, other=0).to(tl.int32)
     padded = tl.cdiv(tl.histogram(ids, BINS, mask=slots < numel), BS) * BS
     starts = tl.cumsum(padded) - padded
-    for j in tl.static_range(TOP_K):
-        slot = tl.program_id(0) * TOP_K + j
-        mine = tl.load(ids_ptr + slot).to(tl.int32)
-        place = tl.sum(tl.where(expert == mine, starts, 0)) + tl.sum(((ids == mine) & (slots < slot)).to(tl.int32))
-        tl.store(rows_ptr + place.to(tl.int64) * WIDTH + at, row, mask=at < WIDTH)
-        if scales_ptr is not None:
-            tl.store(scales_ptr + step.to(tl.int64) * next_step + place, scale, mask=step * 128 < WIDTH)
-        if tl.program_id(1) == 0:
-            tl.store(places_ptr + slot, place)
-            if place % BS == 0:
-                tl.store(experts_ptr + place // BS, mine)
+    j = tl.arange(0, triton.next_power_of_2(TOP_K))
+    slot = tl.program_id(0) * TOP_K + j
+    mine = tl.load(ids_ptr + slot, mask=j < TOP_K, other=-1).to(tl.int32)
+    before = (ids[None, :] == mine[:, None]) & (slots[None, :] < slot[:, None])
+    place = tl.sum(tl.where(expert[None, :] == mine[:, None], starts[None, :], 0), 1) + tl.sum(before.to(tl.int32), 1)
+    wide, real = place.to(tl.int64)[:, None, None], (j < TOP_K)[:, None, None]
+    row = tl.broadcast_to(row[None, :, :], [j.shape[0], row.shape[0], 128])
+    tl.store(rows_ptr + wide * WIDTH + at[None, :, :], row, mask=real & (at < WIDTH)[None, :, :])
+    if scales_ptr is not None:
+        scale = tl.broadcast_to(scale[None, :], [j.shape[0], scale.shape[0]])
+        inside = (j < TOP_K)[:, None] & (step * 128 < WIDTH)[None, :]
+        tl.store(scales_ptr + step.to(tl.int64)[None, :] * next_step + place[:, None], scale, mask=inside)
+    if tl.program_id(1) == 0:
+        tl.store(places_ptr + slot, place, mask=j < TOP_K)
+        tl.store(experts_ptr + place // BS, mine, mask=(j < TOP_K) & (place % BS == 0))
     if tl.program_id(0) + tl.program_id(1) == 0:
         tl.store(total_ptr, tl.sum(padded))
 

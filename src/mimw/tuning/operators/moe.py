@@ -25,7 +25,8 @@ BLOCKS = (16, 32, 64, 128)
 
 
 class Moe(Operator):
-    """Blocks of half to four times the rows that an expert has; a whole launch more, or rows that TMA picks."""
+    """Blocks of half to four times the rows that an expert has; two schedules, or small tiles of one consumer and several CTAs an
+    SM; chunks of 128 bytes and more of a row of weights; rows of tokens copied, or picked by TMA."""
 
     name, names, dtypes = "moe", ("TOKENS", "EXPERTS", "K", "HIDDEN", "INNER"), ("bf16", "fp16")
     configuration_type = Configuration
@@ -38,11 +39,14 @@ class Moe(Operator):
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         has = rows_of(problem)
         blocks = [bm for bm in BLOCKS if has / 2 <= bm <= max(16, 4 * has)] or [BLOCKS[-1]]
-        found = [Configuration(bm, bn, group_m, 2, 1, True, load_warps)
-                 for bm, bn, group_m, load_warps in product(blocks, (128, 256), (8, 16), (0, 4)) if bm < 128 or bn < 256]
-        found += [Configuration(bm, bn, group_m, 2, staging, False, load_warps)
-                  for bm, bn, group_m, staging, load_warps in product(blocks, (128, 256), (8, 16), (1, 2), (0, 4)) if bm >= 128]
-        return found
+        found = [Configuration(bm, bn, group_m, 2, 1, True, 0, lines)
+                 for bm, bn, group_m, lines in product(blocks, (128, 256), (8, 16), (1, 2)) if bm < 128 or (bn, lines) == (128, 1)]
+        found += [Configuration(bm, bn, 8, 1, 1, False, 0, lines, ctas)
+                  for bm, bn, lines, ctas in product(blocks, (64, 128), (1, 2, 4), (1, 2))
+                  if bm <= 64 and lines * bn <= 256 // ctas]
+        found += [Configuration(bm, bn, group_m, 2, staging, False)
+                  for bm, bn, group_m, staging in product(blocks, (128, 256), (8, 16), (1, 2)) if bm >= 128]
+        return found + [Configuration(bm, 256, 8, 2, 1, True, 4) for bm in blocks if bm < 128]
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
         """The first product first: it has two thirds of the work."""
