@@ -1,0 +1,72 @@
+"""How much work a row of docs/performance.md is: operations, and bytes that cross the memory at least.
+
+Input: a row. Output: (floating-point operations, bytes). For example:
+
+    product(row)            2 M N K of a GEMM, and its operands and result
+    norm(row)               no product, x read and y written
+"""
+
+from __future__ import annotations
+
+from .performance_rows import Row
+
+SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
+
+
+def product(row: Row) -> tuple[float, float]:
+    """Matrices of M x K by K x N, perhaps G or B of them."""
+    m, n, k = (row.shape[name] for name in "MNK")
+    many = row.shape.get("G", row.shape.get("B", 1))
+    size = next((size for name, size in SIZES.items() if name in row.name), 2)
+    return 2.0 * many * m * n * k, many * (size * (m * k + k * n) + 2.0 * m * n)
+
+
+def attention(row: Row) -> tuple[float, float]:
+    """Two products; of causal ones half; five for the gradients."""
+    shape, size = row.shape, 2
+    share = (0.5 if "causal" in row.name else 1.0) * (2.5 if "backward" in row.name else 1.0)
+    heads = shape["heads"] + shape.get("kv_heads", shape["heads"])
+    moved = size * shape["batch"] * shape["seq"] * shape["dim"] * 2.0 * heads * (2 if "backward" in row.name else 1)
+    return 4.0 * shape["batch"] * shape["heads"] * shape["seq"]**2 * shape["dim"] * share, moved
+
+
+def norm(row: Row) -> tuple[float, float]:
+    """x and y, or x, dy and dx, of 2 bytes."""
+    return 0.0, (6.0 if "backward" in row.name else 4.0) * row.shape["B"] * row.shape["N"]
+
+
+def cross_entropy(row: Row) -> tuple[float, float]:
+    """Logits read, and where there is a gradient written."""
+    return 0.0, (2.0 if "forward" in row.name else 4.0) * row.shape["B"] * row.shape["N"]
+
+
+def rope(row: Row) -> tuple[float, float]:
+    shape = row.shape
+    return 0.0, 4.0 * shape["batch"] * shape["length"] * (shape["heads"] + shape["kv_heads"]) * shape["dim"]
+
+
+def topk(row: Row) -> tuple[float, float]:
+    return 0.0, (2.0 if "fp16" in row.name else 4.0) * row.shape["M"] * row.shape["N"]
+
+
+def moe_align(row: Row) -> tuple[float, float]:
+    return 0.0, 12.0 * row.shape["tokens"]
+
+
+def experts(row: Row) -> tuple[float, float]:
+    """Both products; the matrices of the experts that tokens are expected to choose, tokens and results."""
+    tokens, experts, k, hidden, inner = (row.shape[name] for name in ("tokens", "experts", "k", "hidden", "inner"))
+    read = experts * (1 - (1 - k / experts)**tokens)
+    return 6.0 * tokens * k * hidden * inner, (1 if "fp8" in row.name else 2) * 3.0 * read * hidden * inner + 4.0 * tokens * hidden
+
+
+def varlen(row: Row) -> tuple[float, float]:
+    """As `attention`: pairs of queries and keys that see each other, of all sequences."""
+    shape, way = row.shape, 2.5 if "backward" in row.name else 1.0
+    moved = 4.0 * shape["dim"] * (shape["queries"] * shape["heads"] + shape["keys"] * shape["kv_heads"])
+    return 4.0 * shape["heads"] * shape["pairs"] * shape["dim"] * way, moved * (2 if "backward" in row.name else 1)
+
+
+def decode(row: Row) -> tuple[float, float]:
+    """Keys and values read once."""
+    return 0.0, float(row.shape["bytes"])
