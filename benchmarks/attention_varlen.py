@@ -15,10 +15,19 @@ import numpy as np
 
 from mimw.kernels import attention_varlen
 from mimw.kernels.attention.configs import value_dim
+from mimw.kernels.attention_varlen import Configuration
 from mimw.testing.benchmark import Row, alternate
 
 from .gpu import multiprocessors, row_of, torch
 
+CANDIDATES = {
+    64: [Configuration(k_stages=k, v_stages=k, q_stages=q) for k, q in ((4, 2), (4, 3), (3, 4))],
+    96: [Configuration(k_stages=3, v_stages=3, q_stages=q) for q in (2, 3)],
+    128: [Configuration(v_stages=3), Configuration(q_stages=3), Configuration(bn=64, k_stages=4, v_stages=4, q_stages=3),
+          Configuration(v_stages=3, ahead=False)],
+    192: [Configuration(ahead=False), Configuration(bn=64, k_stages=3, v_stages=3)],
+    256: [Configuration(bn=64, ahead=False)],
+}
 CHECKED = 6     # sequences of a case, and rows of each
 DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 

@@ -276,7 +276,7 @@ def _attention_varlen() -> tuple:
     q, k, v = _numbers((100, 1, 64), *[(370, 1, 64)] * 2)
     o, lse, counter = np.zeros_like(q), np.zeros((1, 100), np.float32), np.zeros(1, np.int32)
     cu_q, cu_k = (np.array(starts, np.int32) for starts in ((0, 60, 60, 100), (0, 70, 90, 370)))
-    chosen = attention.Configuration(bm=128, bn=64)
+    chosen = attention_varlen.Configuration(bm=128, bn=64)
     return attention_varlen.kernel, *attention_varlen.arguments(q, k, v, o, lse, cu_q, cu_k, counter, 1, 60, 280, True,
                                                                 chosen=chosen)
 

@@ -42,6 +42,7 @@ CASES = {
     "200 short ones": ([i % 5 for i in range(200)], [(i + 1) % 4 for i in range(200)], dict(shape=(1, 1, 64), causal=True)),
     "in turns": ((300, 70), (300, 90), dict(causal=True, chosen=Configuration(ping_pong=True))),
     "one slot": ((300, 70), (200, 90), dict(causal=True, chosen=ONE_SLOT)),
+    "three slots of queries": ((60, 70, 3, 0, 130), (60, 9, 80, 4, 100), dict(chosen=Configuration(q_stages=3, v_stages=2))),
     "three consumers": ((300, 70, 40), (300, 90, 10), dict(chosen=Configuration(bm=192, consumers=3))),
     "window": ((300, 70, 40), (300, 90, 10), dict(window=(100, 20))),
     "sinks": ((30, 70, 40), (0, 90, 10), dict(sinks=SINKS, causal=True)),

@@ -18,9 +18,9 @@ from math import e, log2, sqrt
 import mimw
 
 from ..attention.changes import bounds, check_changes, slopes_step
-from ..attention.configs import HEAD_DIMS, L2_BYTES, PARTS, VALUES, Configuration, value_dim
+from ..attention.configs import HEAD_DIMS, L2_BYTES, PARTS, VALUES, value_dim
 from ..checks import of_rank, on_one_gpu, one_of, persistent, strides
-from .configs import configuration
+from .configs import Configuration, configuration
 from .kernel import attention_varlen as kernel
 
 __all__ = ["Configuration", "arguments", "attention_varlen", "configuration", "kernel"]
@@ -80,8 +80,8 @@ def arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, counter, programs: in
             inner, sinks, slopes, slopes_step(slopes), _packed(q, rows, rest), _packed(k, chosen.bn, rest),
             _ending(v, chosen.bn, v_rest), _ending(o, rows, v_rest))
     meta = dict(BM=chosen.bm, BN=chosen.bn, D=width, REST=rest, V_D=v_width, V_REST=v_rest, GROUP=heads // kv_heads,
-                K_STAGES=chosen.k_stages, V_STAGES=chosen.v_stages, CONSUMERS=chosen.consumers, CAUSAL=causal,
-                MASKED=2 if causal or windowed else 1, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead)
+                Q_STAGES=chosen.slots(), K_STAGES=chosen.k_stages, V_STAGES=chosen.v_stages, CONSUMERS=chosen.consumers,
+                CAUSAL=causal, MASKED=2 if causal or windowed else 1, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead)
     tiles = heads * min(-(-total_q // chosen.bm) + sequences, sequences * -(-max_seqlen_q // chosen.bm))
     return (max(min(programs, tiles), 1), ), args, {**meta, "num_warps": 4}
 

@@ -111,13 +111,14 @@ def store(results, order, o_descs, BM: tl.constexpr, CONSUMERS: tl.constexpr):
 def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, scale, sequences, heads, total_q, keys_in_l2, left,
                      right, inner, sinks, slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, BM: tl.constexpr, BN: tl.constexpr,
                      D: tl.constexpr, REST: tl.constexpr, V_D: tl.constexpr, V_REST: tl.constexpr, GROUP: tl.constexpr,
-                     K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr,
-                     MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+                     Q_STAGES: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
+                     CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
     """O (total_q, heads, V_D + V_REST) and the natural logarithms of the softmax's denominators, (heads, total_q).
 
     args:      cu_q, cu_k   (sequences + 1, ) int32: where the queries and keys of each sequence begin, and the last ones end
                counter int32, 0 before and after a launch; one launch at a time may use it
                keys_in_l2   keys and values of a head that the L2 cache is to hold: heads of causal sequences are drawn together
+               Q_STAGES   slots of queries: two or more with AHEAD
                MASKED  1, or 2 with CAUSAL or bounds: ../attention's, of lengths that nobody knows
                all others as ../attention's
     """
@@ -126,7 +127,7 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
     OTHER_REGS: tl.constexpr = 24 if CONSUMERS == 2 else 32
     bounds = left, right
     extras = inner, sinks, slopes, slopes_step
-    queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, 2 if AHEAD else 1, K_STAGES, V_STAGES, CONSUMERS)
+    queries, results, keys, values = pipes(DTYPE, BM, BN, D, REST, V_D, V_REST, Q_STAGES, K_STAGES, V_STAGES, CONSUMERS)
     order = orders(CONSUMERS)
 
     with tlx.async_tasks():

@@ -28,8 +28,8 @@ SEQUENCES = tl.constexpr(128)       # looked at together, 4 by each thread of th
 @mimw.jit
 def orders(CONSUMERS: tl.constexpr):
     """The pipe of tiles: all other roles read each number."""
-    one: tl.constexpr = (1, 1)
-    return tle.pipe(capacity=1, readers=consumers(CONSUMERS, "load", "store"), name="order", sequence=tle.gpu.alloc(one, tl.int32),
+    one: tl.constexpr = (2, 1)
+    return tle.pipe(capacity=2, readers=consumers(CONSUMERS, "load", "store"), name="order", sequence=tle.gpu.alloc(one, tl.int32),
                     head=tle.gpu.alloc(one, tl.int32), query=tle.gpu.alloc(one, tl.int32), q_start=tle.gpu.alloc(one, tl.int32),
                     q_length=tle.gpu.alloc(one, tl.int32), k_start=tle.gpu.alloc(one, tl.int32),
                     k_length=tle.gpu.alloc(one, tl.int32))
