@@ -111,6 +111,7 @@ def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr,
     DTYPE: tl.constexpr = keys.dtype
     D: tl.constexpr = dk.shape[1]
     SHARED: tl.constexpr = DQ == "tma"
+    EARLY: tl.constexpr = p[0].shape[1] <= 64   # numbers of queries are read before the products that they wait for, if they fit
     # Always 0, but a compiler that does not know makes the addresses of K and V anew for each block. One that knows keeps them,
     # twenty-four descriptors of 64 bits, in registers over the whole loop, and there is no room for them.
     zero = block & shape[3]
@@ -118,8 +119,11 @@ def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr,
     slope = slopes.wait(block).slot
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
     dv = tlx.async_dot(p[0], slope.rows, dv)
-    delta = tlx.local_load(slope.numbers)
+    if EARLY:
+        delta = tlx.local_load(slope.numbers)
     dp = tlx.async_dot_wait(1, dp)
+    if not EARLY:
+        delta = tlx.local_load(slope.numbers)
     tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
     if SHARED:
         wait(ds, block)
@@ -141,8 +145,11 @@ def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr,
             queries.release(block - 1)
     dk = tlx.async_dot(tile, queries.held(block).rows, dk)
     if not LAST:
-        lse = tlx.local_load(following.numbers)
+        if EARLY:
+            lse = tlx.local_load(following.numbers)
         scores = tlx.async_dot_wait(2 if SHARED else 1, scores)
+        if not EARLY:
+            lse = tlx.local_load(following.numbers)
         p = probabilities(scores, lse, query, key, terms, shape, DTYPE, MASKED, CAUSAL, RAGGED)
         # What is awaited here is needed next anyway. The assembler moves no wait over a loop, and so leaves the wait for dQ behind
         # the exponentials, which run beside the products.
@@ -164,18 +171,19 @@ def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexp
     _, dk, dv = state
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     D: tl.constexpr = dk.shape[1]
+    k, v = tlx.local_slice(keys[0], [me * 64, 0], [64, D]), tlx.local_slice(values[0], [me * 64, 0], [64, D])
     if DQ == "tma":
         tlx.fence("async_shared")
         tell(ds, block + 2)         # the share of the block before
         wait(ds, block + 1)
         left_factor, right_factor = factors(ds, block + 1, keys[0], me)
-        put_share(shares, block, tlx.async_dot_wait(0, tlx.async_dot(left_factor, right_factor)), me)
-        tlx.fence("async_shared")
-        tell(ds, block + 3)
+        dq = tlx.async_dot(left_factor, right_factor)
     # Nobody else reads these rows of V; those of K when all consumers have made their last shares of dQ.
-    k, v = tlx.local_slice(keys[0], [me * 64, 0], [64, D]), tlx.local_slice(values[0], [me * 64, 0], [64, D])
     tlx.local_store(v, dv.to(v.dtype))
     if DQ == "tma":
+        put_share(shares, block, tlx.async_dot_wait(0, dq), me)
+        tlx.fence("async_shared")
+        tell(ds, block + 3)
         tlx.named_barrier_wait(FINISHED, CONSUMERS * 128)
     tlx.local_store(k, (dk * scale).to(k.dtype))
     tlx.fence("async_shared")

@@ -6,7 +6,8 @@ them; dQ. For example:
     before[grid](o, do, lse, None, rows, sums, ...) delta = the sum of each row of O dO, lse in base 2, sums = 0
     after[grid](sums, dq, ...)                      dq = scale * sums, in dq's type
 
-Both are bound by memory and are plain Triton kernels.
+Both are bound by memory and are plain Triton kernels. Both begin with the last head: what the first one leaves in the L2 cache is
+what the products begin with, and the second one begins with what they leave.
 """
 
 import triton.language as tl
@@ -19,11 +20,18 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @mimw.jit
+def last_first():
+    """(block, head, batch) of a program, from the last one on."""
+    return (tl.num_programs(0) - 1 - tl.program_id(0), (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64),
+            (tl.num_programs(2) - 1 - tl.program_id(2)).to(tl.int64))
+
+
+@mimw.jit
 def before(o, do, lse, dlse, rows, sums, o_batch, o_head, o_row, do_batch, do_head, do_row, heads, seq_q, padded, D: tl.constexpr,
            COLUMNS: tl.constexpr, BM: tl.constexpr, SUMS: tl.constexpr):
     """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta - dlse, sums = 0. Queries beyond the end, or that see
     no key, get lse = inf, with which all their probabilities are 0."""
-    block, head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
+    block, head, batch = last_first()
     queries = block * BM + tl.arange(0, BM)
     columns = tl.arange(0, COLUMNS)
     there = queries < seq_q
@@ -48,7 +56,7 @@ def before(o, do, lse, dlse, rows, sums, o_batch, o_head, o_row, do_batch, do_he
 def after(sums, dq, scale, dq_batch, dq_head, dq_row, heads, seq_q, padded, D: tl.constexpr, COLUMNS: tl.constexpr,
           SHARE_COLUMNS: tl.constexpr, BM: tl.constexpr):
     """dq = scale * sums for BM queries of a head."""
-    block, head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
+    block, head, batch = last_first()
     start = sums + ((batch * heads + head) * padded + block * BM) * COLUMNS
     SIZE: tl.constexpr = 64 * SHARE_COLUMNS
     for number in tl.static_range(BM * COLUMNS // SIZE):
