@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import mimw
 from mimw.kernels import gemm
 from mimw.kernels.gemm import Configuration
 
@@ -60,6 +61,66 @@ def test_any_number_of_programs(machine, programs):
 def test_columns_contiguous_in_16_bit(machine):
     actual, expected, allowed = product(machine, "bf16", (192, 264, 104), SCHEDULES["cooperative"], transposed=True)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed)
+
+
+# ---- the last round's tiles, cut along K -----------------------------------------------------------------------------------
+
+
+def shared(shape, chosen, programs, **more):
+    """(arrays, launch) of a product whose last round is cut, if it is worth it."""
+    (m, n, k), random = shape, np.random.default_rng(0)
+    a, b = (random.standard_normal(extents).astype(np.float16) for extents in ((m, k), (k, n)))
+    c = np.full((m, n), np.nan, np.float16)
+    numbers, count = gemm.room_for(m, n, k, 2, programs, chosen)
+    room, flags = np.full(numbers, np.nan, np.float32), np.zeros(count, np.int32)
+    return (a, b, c, flags), gemm.arguments(a, b, c, programs, chosen, room=room, flags=flags, **more)
+
+
+@pytest.mark.parametrize("schedule", ["cooperative", "ping_pong"])
+@pytest.mark.parametrize("shape, programs", [
+    ((520, 264, 264), 4),       # shares that cut tiles, and span two, behind a whole one
+    ((100, 264, 456), 7),       # fewer tiles than programs
+    ((256, 256, 192), 3),       # a tile whose chunks are three programs'
+])
+def test_last_round(machine, monkeypatch, schedule, shape, programs):
+    monkeypatch.setattr(gemm.configs, "CHUNK", 1000.0)
+    chosen = SCHEDULES[schedule]
+    (a, b, c, flags), (grid, args, meta) = shared(shape, chosen, programs)
+    assert grid == (programs, ) and meta["sharers"] == chosen.sharers(*shape, 2, programs) > 0
+    results = []
+    for _ in range(2):
+        machine.launch(gemm.kernel, grid, *args, **meta)
+        results.append(c.copy())
+        c[:] = np.nan
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_allclose(results[0].astype(np.float32), expected, rtol=0, atol=1e-3 * np.abs(expected).max())
+    assert (results[0] == results[1]).all() and not flags.any()
+
+
+def test_no_interleaving_of_a_last_round_is_wrong(monkeypatch):
+    monkeypatch.setattr(gemm.configs, "CHUNK", 1000.0)
+    _, (grid, args, meta) = shared((520, 136, 264), Configuration(bm=128, bn=128, stages=2, ping_pong=True), 4)
+    assert mimw.check(gemm.kernel, grid, *args, seeds=5, **meta).ok
+
+
+@pytest.mark.parametrize("room, text", [(np.zeros(8, np.float16), "room is float16"),
+                                        (np.zeros(8, np.float32), "room has 8 elements; the launch needs 32768")])
+def test_refusals_of_rooms(monkeypatch, room, text):
+    monkeypatch.setattr(gemm.configs, "CHUNK", 1000.0)
+    a = np.zeros((128, 128), np.float16)
+    with pytest.raises(ValueError, match=text):
+        gemm.arguments(a, a, a, 2, SCHEDULES["ping_pong"], room=room, flags=np.zeros(4, np.int32))
+
+
+def test_which_rounds_are_cut():
+    """Where few tiles are left, or K is long; not where the sums' way costs as much as it saves."""
+    turns, wide = SCHEDULES["ping_pong"], SCHEDULES["cooperative"]
+    assert [turns.sharers(8192, 8192, k, 2, 132) for k in (256, 2048, 4096, 32768)] == [None, None, 8, 24]
+    assert turns.sharers(512, 512, 8192, 2, 132) == 48 and turns.sharers(8448, 8192, 8192, 2, 132) is None
+    assert wide.sharers(2304, 12800, 32768, 2, 132) == 132 and wide.sharers(1 << 20, 264, 1 << 24, 2, 131) is None
+    assert gemm.room_for(8192, 8192, 4096, 2, 132, turns) == (132 * 128 * 128, 264)
+    assert gemm.room_for(8192, 8192, 4096, 2, 132, turns, residual=True) == (0, 0)
+    assert gemm.room_for(8192, 8192, 4096, 1, 132, wide, promoted=True) == (0, 0)
 
 
 @pytest.mark.parametrize("change, text", [

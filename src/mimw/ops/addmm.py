@@ -17,7 +17,7 @@ from torch.nn.functional import gelu, silu
 
 from mimw.kernels import gemm
 
-from .launching import Launch, is_exact, is_hopper, programs
+from .launching import Launch, is_exact, is_hopper, programs, scratch
 from .matmul import FP8, MATMUL, TYPES
 from .operator import LOWER, Operator
 from .plans import Plans, look
@@ -93,12 +93,14 @@ def _plan(added: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float, activa
 
     first, c = ready(added), a.new_empty(shape, dtype=dtype)
     more = {} if beta == 0 else {"bias": first} if vector else {"residual": first, "beta": beta}
+    sizes = gemm.room_for(*shape, a.shape[1], a.itemsize, programs(a), residual="residual" in more)
+    more |= dict(zip(("room", "flags"), scratch(a, sizes)))
     grid, args, meta = gemm.arguments(a, b, c, programs(a), alpha=alpha, activation=activation, **more)
     launch = Launch(a, gemm.kernel, grid, args, meta)
 
     def plan(added: Tensor, a: Tensor, b: Tensor) -> Tensor:
         c = torch.empty(shape, dtype=dtype, device=a.device)
-        launch(a, b, c, *([ready(added)] if more else []))
+        launch(a, b, c, *([ready(added)] if beta != 0 else []), *scratch(a, sizes))
         return c
 
     return plan

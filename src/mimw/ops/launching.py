@@ -173,6 +173,11 @@ def zeros(on: Tensor, count: int = 1) -> Tensor:
     return kept
 
 
+def scratch(on: Tensor, sizes: tuple[int, int]) -> list[Tensor]:
+    """Room and flags for a kernel whose programs hand sums to each other, as its `room_for` says; none where it wants none."""
+    return [on.new_empty(sizes[0], dtype=torch.float32), zeros(on, sizes[1])] if sizes[1] else []
+
+
 def _kept_zeros(device: torch.device) -> Tensor:
     """Memory that stays, and so must not come from a pool of somebody's: pools are a matter of the thread that allocates. That
     of here allocates on the default stream, so the current one waits for what that stream still does with such memory."""
@@ -183,4 +188,4 @@ def _kept_zeros(device: torch.device) -> Tensor:
 
 
 __all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_exact", "is_hopper", "programs",
-           "zeros"]
+           "scratch", "zeros"]

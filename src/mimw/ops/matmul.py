@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mimw.kernels import batched_gemm, gemm, plain_matmul, skinny_gemm
 
-from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, zeros
+from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, scratch, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
@@ -162,17 +162,19 @@ def _by_tma(a: Tensor, b: Tensor, left: Tensor, right: Tensor, shape: tuple, dty
     if copy_b:
         right = copied(right.T).T
     c = _rows(m, n, dtype, a.device)
-    grid, args, meta = gemm.arguments(left, right, c, programs(a))
+    sizes = gemm.room_for(m, n, k, a.itemsize, programs(a))
+    grid, args, meta = gemm.arguments(left, right, c, programs(a), **dict(zip(("room", "flags"), scratch(a, sizes))))
     launch = Launch(a, gemm.kernel, grid, args, meta)
     dims, strides, of_its_own = b.dim(), contiguous(shape), None if dtype == a.dtype else dtype
 
     def plan(a: Tensor, b: Tensor) -> Tensor:
         if not (copy_a or copy_b or copy_c):
             c = a.new_empty_strided(shape, strides, dtype=of_its_own)
-            launch(a, b, c)
+            launch(a, b, c, *scratch(a, sizes))
             return c
         c = _rows(m, n, dtype, a.device) if copy_c else a.new_empty(shape, dtype=dtype)
-        launch(copied(_left(a, dims)) if copy_a else a, copied(_right(b).T) if copy_b else b, c)
+        launch(copied(_left(a, dims)) if copy_a else a, copied(_right(b).T) if copy_b else b, c,
+               *scratch(a, sizes))
         return c.contiguous().view(shape) if copy_c else c
 
     return plan

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mimw.kernels import block_scaled_gemm, gemm
 
-from .launching import Launch, is_hopper, programs
+from .launching import Launch, is_hopper, programs, scratch
 from .matmul import FP8, MATMUL
 from .operator import Operator
 from .plans import Plans, look
@@ -113,12 +113,14 @@ def _plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor |
     given = dict(row_scale=scale_a.reshape(-1), column_scale=scale_b.reshape(-1), promoted=not fast)
     if bias is not None:
         given["bias"] = bias.contiguous()
-    grid, args, meta = gemm.arguments(a, b, c, programs(a), **given)
+    sizes = gemm.room_for(*shape, a.shape[1], a.itemsize, programs(a), promoted=not fast)
+    grid, args, meta = gemm.arguments(a, b, c, programs(a), **given, **dict(zip(("room", "flags"), scratch(a, sizes))))
     launch = Launch(a, gemm.kernel, grid, args, meta)
 
     def plan(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None) -> Tensor:
         c = torch.empty(shape, dtype=dtype, device=a.device)
-        launch(a, b, c, *([] if bias is None else [bias.contiguous()]), scale_a.reshape(-1), scale_b.reshape(-1))
+        launch(a, b, c, *([] if bias is None else [bias.contiguous()]), scale_a.reshape(-1), scale_b.reshape(-1),
+               *scratch(a, sizes))
         return c
 
     return plan

@@ -10,21 +10,23 @@ Input: a (M, K) and b (K, N). Output: c = a b, (M, N), or act(alpha row_scale co
 
 from __future__ import annotations
 
-from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides, type_name
+from ..checks import of_rank, of_size, on_one_gpu, one_of, persistent, rows_for_tma, strides, type_name
 from ..descriptors import described
+from ..rooms import rooms
 from .configs import Configuration, configuration
 from .kernel import gemm as kernel
 
 TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 
-__all__ = ["ACTIVATIONS", "Configuration", "addmm", "arguments", "configuration", "kernel", "matmul", "scaled_mm"]
+__all__ = ["ACTIVATIONS", "Configuration", "addmm", "arguments", "configuration", "kernel", "matmul", "room_for",
+           "scaled_mm"]
 PROMOTED = Configuration(bm=128, bn=128, stages=6, consumers=2, staging=2, together=2)    # three sums of 64 x 128
 
 
 def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bias=None, residual=None, row_scale=None,
               column_scale=None, alpha: float = 1.0, beta: float = 1.0, activation: str | None = None,
-              promoted: bool = False) -> tuple[tuple[int], tuple, dict]:
+              promoted: bool = False, room=None, flags=None) -> tuple[tuple[int], tuple, dict]:
     """(grid, args, meta) that compute c = act(alpha row_scale column_scale a b + bias + beta residual), by default c = a b.
 
     args:      a         (M, K), rows contiguous; bf16, fp16, fp32 (computed as tf32), fp8 e4m3 or e5m2
@@ -36,6 +38,9 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                residual  (M, N), rows contiguous, of c's type; it may be c itself. Left unread where beta is 0
                row_scale, column_scale     fp32, (M, ) and (N, ), or one element for all rows, or columns
                alpha, beta, activation     numbers; None, relu, gelu (by erf), gelu_tanh or silu; all is computed in fp32
+               room, flags     fp32 and int32, as many as `room_for` says: tiles of the last round are cut along K, if there is no
+                         residual and nothing promoted. What is in `room` does not
+                         matter, `flags` are 0 before and after a launch; launches that may run at the same time need their own
                promoted  add sums of 8-bit products up in fp32 after every 128 of K, not in the tensor cores, which keep 14 bits
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
@@ -54,7 +59,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
                          "pass the transpose of an (N, K) row-major matrix")
     b = b.T if b_is_nk else b
     rows_for_tma(a=a, **{"b, as it lies in memory,": b}, c=c)
-    chosen = chosen or (PROMOTED if promoted else configuration(m, n, k, in_bytes))
+    chosen = chosen or chosen_for(m, n, k, in_bytes, promoted)
     if promoted and (in_bytes != 1 or chosen.ping_pong):
         kind = "ping-pong" if chosen.ping_pong else "cooperative"
         raise ValueError(f"sums of {a.dtype} by a {kind} configuration cannot be promoted: that is for fp8, and for consumers that "
@@ -64,15 +69,36 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None, *, bi
     c_block = [chosen.rows(), meta["BN"] // meta["PIECES"]]
     tiles = -(-m // chosen.bm) * -(-n // chosen.bn)
     args = described(a, [meta["BM"], meta["BK"]]), described(b, b_block), described(c, c_block), m, n, k
+    count = min(programs, tiles)
     more = _epilogue(c, bias, residual, row_scale, column_scale, alpha, beta, activation, c_block)
+    whole = room is None or promoted or "residual_desc" in more
+    sharers = None if whole else chosen.sharers(m, n, k, in_bytes, programs)
+    if sharers is not None:
+        of_size((programs * chosen.bm * chosen.bn, programs * chosen.consumers), room=room, flags=flags)
+        more |= {"room": room, "flags": flags, "sharers": sharers}
+        count = programs
     meta |= {**({"PROMOTED": chosen.together} if promoted else {}), "num_warps": 4}
-    return (min(programs, tiles), ), *(_by_position(args, meta, more) if more else (args, meta))
+    return (count, ), *(_by_position(args, meta, more) if more else (args, meta))
+
+
+def chosen_for(m: int, n: int, k: int, in_bytes: int, promoted: bool) -> Configuration:
+    """The configuration that `arguments` takes by itself."""
+    return PROMOTED if promoted else configuration(m, n, k, in_bytes)
+
+
+def room_for(m: int, n: int, k: int, in_bytes: int, programs: int, chosen: Configuration | None = None, *, promoted: bool = False,
+             residual: bool = False) -> tuple[int, int]:
+    """(fp32 numbers of room, flags) that make a launch of so many programs quicker; (0, 0) where they would not."""
+    chosen = chosen or chosen_for(m, n, k, in_bytes, promoted)
+    if promoted or residual or chosen.sharers(m, n, k, in_bytes, programs) is None:
+        return 0, 0
+    return programs * chosen.bm * chosen.bn, programs * chosen.consumers
 
 
 def _by_position(args: tuple, meta: dict, more: dict) -> tuple[tuple, dict]:
     """(args, meta) with what an epilogue needs, up to the last array of it by position, as launches that count arrays want it."""
     names = kernel.arg_names
-    arrays = [names.index(name) for name in ("bias", "residual_desc", "row_scale", "column_scale") if name in more]
+    arrays = [names.index(name) for name in ("bias", "residual_desc", "row_scale", "column_scale", "room", "flags") if name in more]
     count = max([len(args), *(at + 1 for at in arrays)])
     named = meta | more
     given = {name: parameter.default for name, parameter in kernel.signature.parameters.items()} | dict(zip(names, args)) | named
@@ -128,7 +154,10 @@ def matmul(a, b, out=None, out_dtype=None, chosen: Configuration | None = None, 
         out_dtype = out_dtype or (torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype)
         out = torch.empty(a.shape[0], b.shape[1], dtype=out_dtype, device=a.device)
     programs = torch.cuda.get_device_properties(a.device).multi_processor_count
-    grid, args, meta = arguments(a, b, out, programs, chosen, **epilogue)
+    sizes = room_for(a.shape[0], b.shape[1], a.shape[1], a.dtype.itemsize, programs, chosen,
+                     promoted=epilogue.get("promoted", False), residual=epilogue.get("residual") is not None)
+    room, flags = rooms(a, sizes) if sizes[0] else (None, None)
+    grid, args, meta = arguments(a, b, out, programs, chosen, room=room, flags=flags, **epilogue)
     kernel[grid](*args, **meta)
     return out
 

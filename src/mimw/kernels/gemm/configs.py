@@ -17,6 +17,8 @@ from pathlib import Path
 from ..measured import by_chip
 
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
+CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
+PARTS = (2, 3, 4, 6, 8, 16)                 # programs a tile
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,21 @@ class Configuration:
         return dict(BM=self.bm, BN=self.bn, BK=RING_BYTES_PER_ROW // in_bytes, GROUP_M=self.group_m, STAGES=self.stages,
                     CONSUMERS=self.consumers, PIECES=pieces,
                     STAGING=gcd(self.staging, pieces), PING_PONG=self.ping_pong, B_IS_NK=b_is_nk)
+
+    def sharers(self, m: int, n: int, k: int, in_bytes: int, programs: int) -> int | None:
+        """How many programs best share out the output tiles of the last round (tail.py); None where whole tiles are as good.
+
+        A chunk takes the tensor cores 512 cycles for each 128 x 128. Who ends a tile waits for the sums of each program in front,
+        one after the other: so measured by shapes that gain nothing (benchmarks/NOTES.md).
+        """
+        steps, tiles = -(-k * in_bytes // RING_BYTES_PER_ROW), -(-m // self.bm) * -(-n // self.bn)
+        left, size = tiles % programs, self.bm * self.bn / (128 * 128)
+        found = [(steps * CHUNK * size, None)]
+        for parts in PARTS if left and programs ** 2 * steps < 1 << 31 else ():
+            sharers = min(programs, parts * left)
+            others = -(-sharers // left) - (sharers % left == 0)
+            found.append((-(-left * steps // sharers) * CHUNK * size + HANDED_ON + others * SUMS * size, sharers))
+        return min(found, key=lambda one: one[0])[1]
 
     def rows(self) -> int:
         """Rows of C that one consumer stores at a time."""

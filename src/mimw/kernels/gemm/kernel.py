@@ -28,6 +28,7 @@ import mimw.tlx as tlx
 from ..consumers import begin_turn, consumer, consumers, one_of_consumers, open_turns, pass_turn
 from .epilogue import activated, finished, load_pieces, plus_residual
 from .promoted import multiply_promoted
+from .tail import hand_on, item, items, plus_others, share_of, tile_chunk
 
 
 @mimw.jit
@@ -49,17 +50,18 @@ def tile_origin(tile, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP_M: tl.cons
 
 @mimw.jit
 def load(inputs, a_desc, b_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
-         B_IS_NK: tl.constexpr):
-    """Tiles of A and B along K, for one output tile of this program after the other."""
-    chunk = 0
-    for tile in range(tl.program_id(0), output_tiles(M, N, BM, BN), tl.num_programs(0)):
+         B_IS_NK: tl.constexpr, sharers):
+    """Tiles of A and B along K, for one item of this program after the other."""
+    program, programs, steps = tl.program_id(0), tl.num_programs(0), tl.cdiv(K, BK)
+    share = share_of(program, programs, output_tiles(M, N, BM, BN), steps, sharers)
+    for number in range(items(share)):
+        tile, begin, end, before = item(number, share, program, programs, steps)
         m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
-        for k in range(0, K, BK):
-            slot = inputs.acquire(chunk)
-            tle.gpu.copy(a_desc, slot.a, a_desc.block_shape, [m, k])
-            tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [n, k] if B_IS_NK else [k, n])
-            inputs.commit(chunk)
-            chunk += 1
+        for step in range(begin, end):
+            slot = inputs.acquire(before + (step - begin))
+            tle.gpu.copy(a_desc, slot.a, a_desc.block_shape, [m, step * BK])
+            tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [n, step * BK] if B_IS_NK else [step * BK, n])
+            inputs.commit(before + (step - begin))
 
 
 @mimw.jit
@@ -120,13 +122,16 @@ def columns(tile, piece: tl.constexpr, PIECES: tl.constexpr):
 @mimw.jit
 def store(c_desc, staging, residual, extras, first, number, acc, m, n, M, N, BN: tl.constexpr, PIECES: tl.constexpr,
           STAGING: tl.constexpr, CONSUMERS: tl.constexpr, EACH_ROW: tl.constexpr, EACH_COLUMN: tl.constexpr,
-          ACTIVATION: tl.constexpr):
+          ACTIVATION: tl.constexpr, begin, tail):
     """Finish an output tile and write it in column pieces; a piece waits only for the store that last used its staging tile.
 
-    With a residual the tile is a chunk of it, one in CONSUMERS from chunk `number` on, given back when the store has read it.
+    With a `tail` the sums of the tile's chunks in front of `begin` are other programs', and added first (tail.py). With a residual
+    the tile is a chunk of it, one in CONSUMERS from chunk `number` on, given back when the store has read it.
     """
     for piece in tl.static_range(PIECES):
         sums = columns(acc, piece, PIECES)
+        if tail is not None:
+            sums = plus_others(sums, tail, begin, piece, PIECES)
         sums = finished(sums, extras, m, n + piece * (BN // PIECES), M, N, EACH_ROW, EACH_COLUMN)
         if residual is None:
             tile = staging[first + piece % STAGING]
@@ -143,43 +148,59 @@ def store(c_desc, staging, residual, extras, first, number, acc, m, n, M, N, BN:
 
 
 @mimw.jit
-def compute(inputs, residual, staging, c_desc, extras, M, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-            PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, EACH_ROW: tl.constexpr, EACH_COLUMN: tl.constexpr,
-            ACTIVATION: tl.constexpr, PROMOTED: tl.constexpr):
-    """The output tiles of consumer `me`: all of its rows in ping-pong, its share of the rows of each tile otherwise."""
+def compute(inputs, residual, staging, c_desc, extras, room, flags, sharers, M, N, K, me: tl.constexpr, BM: tl.constexpr,
+            BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr,
+            STAGING: tl.constexpr, PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, EACH_ROW: tl.constexpr,
+            EACH_COLUMN: tl.constexpr, ACTIVATION: tl.constexpr, PROMOTED: tl.constexpr):
+    """The items of consumer `me`: all of its rows in ping-pong, its share of the rows of each otherwise."""
     TURNS: tl.constexpr = CONSUMERS if PING_PONG else 1
-    ROWS: tl.constexpr = BM // (CONSUMERS // TURNS)
+    SHARERS: tl.constexpr = CONSUMERS // TURNS
+    ROWS: tl.constexpr = BM // SHARERS
     turn: tl.constexpr = me if PING_PONG else 0
     row: tl.constexpr = 0 if PING_PONG else me * ROWS
-    steps = tl.cdiv(K, BK)
-    chunk = turn * steps
+    program, programs, steps = tl.program_id(0), tl.num_programs(0), tl.cdiv(K, BK)
+    tiles = output_tiles(M, N, BM, BN)
+    share = share_of(program, programs, tiles, steps, sharers)
+    place = tl.program_id(0) * SHARERS + (0 if PING_PONG else me)
     number = me
     if PING_PONG:
         open_turns(me, CONSUMERS)
-    for tile in range(tl.program_id(0) + turn * tl.num_programs(0), output_tiles(M, N, BM, BN), TURNS * tl.num_programs(0)):
+    for this in range(turn, items(share), TURNS):
+        tile, begin, end, chunk = item(this, share, program, programs, steps)
         if PROMOTED:
-            acc = multiply_promoted(inputs, chunk, steps, row, ROWS, BN, B_IS_NK, PROMOTED)
+            acc = multiply_promoted(inputs, chunk, end - begin, row, ROWS, BN, B_IS_NK, PROMOTED)
         else:
-            acc = multiply(inputs, chunk, steps, me, row, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
+            acc = multiply(inputs, chunk, end - begin, me, row, ROWS, BN, CONSUMERS, PING_PONG, B_IS_NK)
         m, n = tile_origin(tile, M, N, BM, BN, GROUP_M)
-        store(c_desc, staging, residual, extras, STAGING * me, number, acc, m + row, n, M, N, BN, PIECES, STAGING,
-              CONSUMERS, EACH_ROW, EACH_COLUMN, ACTIVATION)
-        chunk += TURNS * steps
+        m += row
+        if room is None:
+            store(c_desc, staging, residual, extras, STAGING * me, number, acc, m, n, M, N, BN, PIECES, STAGING, CONSUMERS,
+                  EACH_ROW, EACH_COLUMN, ACTIVATION, 0, None)
+        elif end < steps:
+            for piece in tl.static_range(PIECES):
+                hand_on(columns(acc, piece, PIECES), room + (place * PIECES + piece) * (ROWS * BN // PIECES))
+            tl.atomic_store(flags + place, 1, sem="release", scope="gpu")
+        else:
+            first = tile_chunk(tile, programs, tiles, steps)
+            tail = room, flags, place, SHARERS, program, sharers, tiles % programs * steps, first
+            store(c_desc, staging, residual, extras, STAGING * me, number, acc, m, n, M, N, BN, PIECES, STAGING, CONSUMERS,
+                  EACH_ROW, EACH_COLUMN, ACTIVATION, begin, tail)
         number += CONSUMERS * PIECES
     tlx.async_descriptor_store_wait(0)
 
 
-@mimw.jit
+@mimw.jit(do_not_specialize=("sharers", ))
 def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
          STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
          PING_PONG: tl.constexpr, B_IS_NK: tl.constexpr, bias=None, residual_desc=None, row_scale=None, column_scale=None,
          alpha=None, beta=None, EACH_ROW: tl.constexpr = False, EACH_COLUMN: tl.constexpr = False,
-         ACTIVATION: tl.constexpr = None, PROMOTED: tl.constexpr = 0):
+         ACTIVATION: tl.constexpr = None, PROMOTED: tl.constexpr = 0, room=None, flags=None, sharers=None):
     """C[M, N] = act(alpha row_scale column_scale A[M, K] B + bias + beta residual), with B as (K, N), or as (N, K) where B_IS_NK
     (8-bit and tf32 inputs need that); what is None is left out. PROMOTED is for 8-bit inputs: sums leave the tensor cores after
-    each chunk, and the products of so many chunks overlap; 0: they stay."""
+    each chunk, and the products of so many chunks overlap; 0: they stay. `sharers` programs share out the last round's tiles
+    (tail.py), None: nobody does: `room` has BM BN fp32 numbers for each program, `flags` an int32 0 for each of its consumers."""
     tl.static_assert(not (PROMOTED and PING_PONG), "consumers that take turns cannot add while another one multiplies")
+    tl.static_assert(residual_desc is None or room is None, "a residual is loaded for whole tiles")
     ROWS: tl.constexpr = BM if PING_PONG else BM // CONSUMERS
     B_SHAPE: tl.constexpr = (STAGES, BN, BK) if B_IS_NK else (STAGES, BK, BN)
     extras = (bias, row_scale, column_scale, alpha, beta)
@@ -198,10 +219,10 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             added = None if residual is None else residual.reader(consumer(me))
-            compute(inputs.reader(consumer(me)), added, staging, c_desc, extras, M, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS,
-                    PIECES, STAGING, PING_PONG, B_IS_NK, EACH_ROW, EACH_COLUMN, ACTIVATION, PROMOTED)
+            compute(inputs.reader(consumer(me)), added, staging, c_desc, extras, room, flags, sharers, M, N, K, me, BM, BN, BK,
+                    GROUP_M, CONSUMERS, PIECES, STAGING, PING_PONG, B_IS_NK, EACH_ROW, EACH_COLUMN, ACTIVATION, PROMOTED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), a_desc, b_desc, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK)
+            load(inputs.writer(), a_desc, b_desc, M, N, K, BM, BN, BK, GROUP_M, B_IS_NK, sharers)
         if residual is not None:
             with tlx.async_task(num_warps=1, num_regs=24):  # residual
                 load_residual(residual.writer(), residual_desc, M, N, BM, BN, GROUP_M, CONSUMERS, PIECES, PING_PONG)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
 from ..descriptors import described
+from ..rooms import rooms
 from .configs import Configuration, configuration, fits, tiles
 from .kernel import skinny_gemm as kernel
 
@@ -71,21 +72,6 @@ def arguments(x, w, c, room, flags, programs: int, chosen: Configuration | None 
     return (programs, ), args, {**meta, "num_warps": 4}
 
 
-_ROOMS: dict = {}
-
-
-def _room(x, least: tuple[int, int]):
-    """Room and flags of this stream; launches of one stream follow each other. What a captured graph uses is the graph's own."""
-    import torch
-    make = lambda: (torch.empty(least[0], device=x.device), torch.zeros(least[1], dtype=torch.int32, device=x.device))  # noqa: E731
-    if torch.cuda.is_current_stream_capturing():
-        return make()
-    key = x.device, torch.cuda.current_stream(x.device).cuda_stream
-    if key not in _ROOMS or any(one.shape[0] < size for one, size in zip(_ROOMS[key], least)):
-        _ROOMS[key] = make()
-    return _ROOMS[key]
-
-
 def skinny_matmul(x, w, out=None, out_dtype=None, chosen: Configuration | None = None):
     """x @ w on the GPU that holds them; arguments and errors as `arguments`. fp8 inputs give bf16 unless `out_dtype` says. Results
     are the same, to the bit, each time on GPUs of as many SMs."""
@@ -96,7 +82,7 @@ def skinny_matmul(x, w, out=None, out_dtype=None, chosen: Configuration | None =
         out_dtype = out_dtype or (torch.bfloat16 if x.dtype.itemsize == 1 else x.dtype)
         out = torch.empty(x.shape[0], w.shape[1], dtype=out_dtype, device=x.device)
     programs = torch.cuda.get_device_properties(x.device).multi_processor_count
-    room, flags = _room(x, room_for(x.shape[0], w.shape[1], programs, chosen))
+    room, flags = rooms(x, room_for(x.shape[0], w.shape[1], programs, chosen))
     grid, args, meta = arguments(x, w, out, room, flags, programs, chosen)
     kernel[grid](*args, **meta)
     return out

@@ -15,6 +15,7 @@ RING_BYTES = 208 << 10      # of 227 KiB; the rest is for pieces of sums that ch
 PIECE = 32                  # rows of X whose sums go out at a time
 WHOLE = 0.9                 # of the programs have to have a tile, if each is to have a whole one
 MOST = 256                  # columns of one wgmma: rows of X in a tile
+AHEAD = 10                  # chunks of a program that has one tile of 64 weights: more crowd the memory
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def configuration(m: int, n: int, programs: int) -> Configuration:
     sizes = [(tm, consumers) for consumers in (2, 1)] + ([(tm // 2, 2)] if tm >= 128 else [])
     whole = [size for size in sizes if fits(tiles(m, n, *size), programs)]
     tm, consumers = whole[-1] if whole else sizes[0]
-    return Configuration(tm, min(20, RING_BYTES // (LINE_BYTES * (64 * consumers + tm))), consumers)
+    return Configuration(tm, min(AHEAD if consumers == 1 else 20, RING_BYTES // (LINE_BYTES * (64 * consumers + tm))), consumers)
 
 
 def tiles(m: int, n: int, tm: int, consumers: int) -> int:
