@@ -91,6 +91,15 @@ REASONS = (
     (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
      "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "
      "product of the other consumer: without it the kernel of many rows is caught."),
+    (lambda m: _meets(m) and (m.word == "fence" or "past fence," in m.change),
+     "Who multiplies by dS^T fences behind its wait for it, and so does the next step for what this one stored: either fence is "
+     "enough. Of the shares of dQ, which TMA reads, the fence is the only one, and there it is caught."),
+    (lambda m: _meets(m) and m.word == "async_dot" and m.change.startswith(("release early (past barrier_", "swap (past async")),
+     "The product starts later than it could, and what is told of lies behind the fence: slower, and right."),
+    (lambda m: _meets(m) and _swapped(m, ("local_store", ), ("barrier_wait", "async_dot_wait")),
+     "dS^T is stored later than it could be, and in front of the fence still."),
+    (lambda m: _meets(m) and m.word == "barrier_wait" and m.change == "shift phase",
+     "Wrong where the writer of dQ starts two blocks later than the consumers: 300 seeds find it, the few of this table do not."),
     (lambda m: _meets(m) and m.change in ("duplicate", "next barrier"),
      "All consumers wait on this barrier together, once more or on another one that nobody else uses."),
     (lambda m: _meets(m) and _swapped(m, ("async_dot", ), ("named_barrier_wait", )),

@@ -162,6 +162,30 @@ def test_gradients_on_a_gpu(heads, kv_heads, seq_q, seq_k, dim, causal):
             assert (got.cpu().double() - one).norm() <= 1e-2 * one.norm()
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("one_order", [False, True], ids=["", "one order"])
+@pytest.mark.parametrize("dim, options", [(128, dict(causal=True, window=(200, None))), (64, dict(window=(100, 50), softcap=5.0)),
+                                          (128, dict(softcap=3.0)), (64, dict(alibi_slopes=(4, ))),
+                                          (128, dict(causal=True, window=(300, None), softcap=5.0, alibi_slopes=(4, )))])
+def test_changed_gradients_on_a_gpu(dim, options, one_order):
+    """With sinks, two heads of queries on each of keys."""
+    if "alibi_slopes" in options:
+        options = {**options, "alibi_slopes": normal(*options["alibi_slopes"], dtype=torch.float32).abs()}
+    q, k, v, do = (normal(2, count, 700, dim, seed=seed) for seed, count in enumerate((4, 2, 2, 4)))
+    inputs = q, k, v, normal(4, dtype=torch.float32)
+    exacts = [x.double().requires_grad_() for x in inputs]
+    wanted = torch.autograd.grad((exact(*exacts[:3], sinks=exacts[3], **options)[0] * do).sum(), exacts)
+    leaves = [x.cuda().requires_grad_() for x in inputs]
+    options = {name: x.cuda() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    torch.use_deterministic_algorithms(one_order)
+    try:
+        found = torch.autograd.grad(ops.attention(*leaves[:3], sinks=leaves[3], **options), leaves, do.cuda())
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for got, one in zip(found, wanted):
+        assert (got.cpu().double() - one).norm() <= 1e-2 * one.norm()
+
+
 def test_compiled_whole():
     compiled = torch.compile(lambda q: (ops.attention(q, q, q, causal=True)**2).sum(), fullgraph=True, backend="aot_eager")
     q = normal(1, 1, 5, 16, dtype=torch.float32).requires_grad_()
