@@ -76,7 +76,7 @@ def baselines(case: Case, a, b, c, scale_a, scale_b) -> dict:
     """Those that there are."""
     if case.layout != "plain":
         return {}
-    grid, args, meta = gemm.arguments(a, b.T, torch.empty_like(c), multiprocessors())
+    grid, args, meta = gemm.arguments(a, b.T, torch.empty_like(c), multiprocessors())       # whole tiles, as ours
     found = {"fp8": gemm.kernel.freeze(grid, *args, **meta)}
     lying = scale_b.T.contiguous().T if scale_b.shape[1] == 1 else scale_b
     def by_torch():

@@ -71,7 +71,10 @@ def measure(kind: str, shape, chosen: Configuration | None, at_least_ms: float) 
     runs = {}
     for name, more in (("mimw", keywords), ("plain", {"promoted": keywords.get("promoted", False)})):
         out = c if name == "mimw" else torch.empty_like(c)
-        grid, args, meta = gemm.arguments(a, b, out, multiprocessors(), chosen, **more)
+        numbers, flags = gemm.room_for(*shape, a.itemsize, multiprocessors(), chosen, promoted=more.get("promoted", False),
+                                       residual="residual" in more)
+        rooms = dict(room=torch.empty(numbers, device="cuda"), flags=torch.zeros(flags, device="cuda", dtype=torch.int32))
+        grid, args, meta = gemm.arguments(a, b, out, multiprocessors(), chosen, **more, **rooms if flags else {})
         runs[name] = gemm.kernel.freeze(grid, *args, **meta)     # ordinary launches of so many arguments show in the figures
         runs[name]()
     some = torch.randperm(a.shape[0], device="cuda")[:64]

@@ -39,7 +39,9 @@ class Gemm(Operator):
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
         (m, n, k), dtype = problem.extents, problem.dtype
         b = empty((k, n), dtype) if bytes_of(dtype) == 2 else empty((n, k), dtype).T
-        return [(gemm.kernel, *gemm.arguments(empty((m, k), dtype), b, empty((m, n), out_type(dtype)), sms, chosen))]
+        numbers, flags = gemm.room_for(m, n, k, bytes_of(dtype), sms, chosen)
+        rooms = dict(room=empty((numbers, ), "fp32"), flags=empty((flags, ), "i32")) if flags else {}
+        return [(gemm.kernel, *gemm.arguments(empty((m, k), dtype), b, empty((m, n), out_type(dtype)), sms, chosen, **rooms))]
 
     def trial(self, problem: Problem, chosen: Configuration) -> Trial:
         import torch
@@ -96,7 +98,9 @@ def launcher(a, b, c, chosen: Configuration | None):
     """A call without arguments that computes c: a frozen launch, as an ordinary one may take the host longer than L2 is flushed."""
     import torch
     sms = torch.cuda.get_device_properties(0).multi_processor_count
-    grid, args, meta = gemm.arguments(a, b, c, sms, chosen)
+    numbers, flags = gemm.room_for(*c.shape, a.shape[1], a.itemsize, sms, chosen)
+    rooms = dict(room=torch.empty(numbers, device="cuda"), flags=torch.zeros(flags, device="cuda", dtype=torch.int32))
+    grid, args, meta = gemm.arguments(a, b, c, sms, chosen, **rooms if flags else {})
     return gemm.kernel.freeze(grid, *args, **meta)
 
 
