@@ -47,6 +47,19 @@ def test_any_number_of_workers(machine, programs, lengths, streams):
     np.testing.assert_allclose(arrays[4].astype(np.float64), attended(*arrays[:4]), rtol=0, atol=1e-2)
 
 
+@pytest.mark.parametrize("streams, drawn", [(2, 1), (1, 4)])
+def test_drawn_shares(streams, drawn):
+    """The last eighth of the blocks, or half of them, by who comes first; the same bits whoever that is, and a counter of 0."""
+    chosen, counter, found = Configuration(16, 4, streams, 1, drawn), np.zeros(1, np.int32), []
+    for seed in (1, 2):
+        arrays, _ = problem([300, 0, 230], 1, 2, programs=1, chosen=chosen)
+        for kernel, grid, args, meta in attention_decode.arguments(*arrays, 1, chosen=chosen, counter=counter):
+            mimw.simulate(kernel, grid, *args, **meta, **({"seed": seed} if not found else {}))
+        found.append(arrays[4])
+    np.testing.assert_allclose(found[0].astype(np.float64), attended(*arrays[:4]), rtol=0, atol=1e-2)
+    assert found[0].tobytes() == found[1].tobytes() and not counter.any()
+
+
 @pytest.mark.parametrize("name", ["Decoding", "Decoding, many rows"])
 def test_no_interleaving_is_wrong(name):
     """Few seeds here; benchmarks/mutations.py runs 200."""

@@ -59,6 +59,13 @@ def test_few_and_many_sequences(batch):
     near(called(*made), reference(*made))
 
 
+@pytest.mark.parametrize("queries", [1, 16])
+def test_keys_that_are_drawn(queries):
+    """So many that the last ones go to who comes first; twice the same bits."""
+    made = problem([30000, 100, 12000], queries, 64, 8, 64, page=64)
+    near(called(*made), reference(*made))
+
+
 def test_whole_sequences_do_not_depend_on_the_batch():
     q, k, v, lengths, table = (x.cuda() for x in problem([1500, 3000, 70], 1, 8, 2, 128, page=32))
     both = ops.attention_decode(q, k, v, lengths, page_table=table, splits=1)

@@ -20,7 +20,7 @@ from mimw.kernels import attention_decode as hopper
 from mimw.kernels import plain_attention_decode as plain
 from mimw.kernels.attention_decode.configs import HEAD_DIMS, PAGES
 
-from .launching import Launch, contiguous, is_exact, is_hopper, programs
+from .launching import Launch, contiguous, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
@@ -139,13 +139,14 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
     if by_tma:
         room = q.new_empty(hopper.room_for(q, k.shape[2], programs(q)), dtype=torch.float32)
         made = hopper.arguments(q if contiguous_q else q.contiguous(), k, v, lengths, o, lse, room, programs(q), table, scale, left,
-                                softcap, sinks, splits)
+                                softcap, sinks, splits, None, zeros(q))
     else:
         splits = splits or plain.splits_for(-(-q.shape[1] * q.shape[2] // k.shape[2] // 64) * q.shape[0] * k.shape[2], capacity,
                                             programs(q))
         room = q.new_empty(plain.room_for(q, v.shape[3], splits), dtype=torch.float32) if splits > 1 else None
         made = plain.arguments(q, k, v, lengths, o, lse, room, table, scale, left, softcap, sinks, splits, exact)
     launches = [Launch(q, *one) for one in made]
+    draws = by_tma and made[0][3]["DRAWN"] > 0
     size = 0 if room is None else room.shape[0]
     steps, row_steps, paged, sunk = contiguous(shape), contiguous(rows), table is not None, sinks is not None
 
@@ -156,7 +157,8 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
         room = (q.new_empty_strided((size, ), (1, ), dtype=torch.float32), ) if size else ()
         logits = (sinks, ) if sunk else ()
         pages = (table, ) if paged else ()
-        launches[0](q if contiguous_q else q.contiguous(), k, v, *pages, lengths, o, lse, *room, *logits)
+        drawn = (zeros(q), ) if draws else ()
+        launches[0](q if contiguous_q else q.contiguous(), k, v, *pages, lengths, o, lse, *room, *drawn, *logits)
         if len(launches) > 1:
             launches[1](o, lse, *room, *logits)
         return o, lse

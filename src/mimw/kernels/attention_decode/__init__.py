@@ -14,6 +14,7 @@ those up to i + n - queries. A sequence without keys gives zeros, and -inf as lo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import e, log2, sqrt
 
 import mimw
@@ -33,12 +34,17 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
     rows = queries * heads // kv_heads
     chosen = chosen or configuration(dim, rows)
     most = 2 // chosen.streams * ROWS
-    return 2 * chosen.streams * programs * min(rows, most) * (tile_of(dim) + 2) + 4 * batch * kv_heads * -(-rows // most)
+    return slots_for(programs, chosen) * min(rows, most) * (tile_of(dim) + 2) + 4 * batch * kv_heads * -(-rows // most)
+
+
+def slots_for(programs: int, chosen: Configuration) -> int:
+    """How many parts of tiles there may be: two of each worker, and two of each share that is drawn."""
+    return 2 * chosen.streams * programs * (2 if chosen.drawn else 1)
 
 
 def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_table=None, scale: float | None = None,
               left: int | None = None, softcap: float | None = None, sinks=None, splits: int | None = None,
-              chosen: Configuration | None = None) -> list[tuple]:
+              chosen: Configuration | None = None, counter=None) -> list[tuple]:
     """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute o = softmax(scale q k^T) v and the
     logarithms of the softmax's denominators.
 
@@ -61,6 +67,8 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
                splits     into so many parts at most the keys of a sequence are cut; None for equal shares of all workers. With
                           1 the result of a sequence does not depend on the others, and there is one launch
                chosen     by default the measured configuration
+               counter    one int32, 0 before and after a launch, for one launch at a time: the last keys are drawn, not shared
+                          out. None where they are not to be, or with `splits`
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
     of_rank(4, q=q, k_cache=k_cache, v_cache=v_cache, o=o)
@@ -87,17 +95,19 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     page = 0 if page_table is None else page_size
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
     box = [1, 1, min(page or chosen.bn, chosen.bn), 64]
-    meta = chosen.meta(dim, page, batch)
+    counter = counter if chosen.drawn and splits is None else None
+    meta = chosen.meta(dim, page, batch) | ({"DRAWN": 0} if counter is None else {})
+    chosen = replace(chosen, drawn=meta["DRAWN"])
     steps = *strides(q)[:3], *strides(o)[:3]
-    args = (q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room, sinks, scale * log2(e),
-            inner, splits, left, batch, queries, heads, heads // kv_heads, row_tiles, capacity, count,
+    args = (q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room, counter, sinks,
+            scale * log2(e), inner, splits, left, batch, queries, heads, heads // kv_heads, row_tiles, capacity, count,
             0 if page_table is None else strides(page_table)[0], *steps)
     launches = [(kernel, (programs, ), args, {**meta, "num_warps": 4})]
     if splits != 1:
         tiles = batch * kv_heads * row_tiles
         most = min(rows, ROWS * tall)
         each, parts = combine_tile(tile_of(dim), most, tiles)
-        args = (o, lse, room, sinks, queries, heads, heads // kv_heads, row_tiles, chosen.streams * programs, *steps[3:])
+        args = (o, lse, room, sinks, queries, heads, heads // kv_heads, row_tiles, slots_for(programs, chosen), *steps[3:])
         launches.append((combine, (tiles, -(-most // each)), args,
                          dict(D=tile_of(dim), WIDTH=dim, TALL=tall, ROWS=each, PARTS=parts, EARLY=True, launch_pdl=True,
                               num_warps=4)))
@@ -163,7 +173,8 @@ def attention_decode(q, k_cache, v_cache, lengths, page_table=None, scale: float
     lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32, device=q.device)
     programs = torch.cuda.get_device_properties(q.device).multi_processor_count
     room = torch.empty(room_for(q, k_cache.shape[2], programs, chosen), dtype=torch.float32, device=q.device)
+    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     for launch, grid, args, meta in arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, page_table, scale, left,
-                                              softcap, sinks, splits, chosen):
+                                              softcap, sinks, splits, chosen, counter):
         launch[grid](*args, **meta)
     return o, lse

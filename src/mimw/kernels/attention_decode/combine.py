@@ -2,7 +2,7 @@
 
 Input: `room` as the kernel leaves it. Output: O and lse of the tiles that no worker read whole. For example:
 
-    combine[(sequences * tiles, cdiv(rows, ROWS))](o, lse, room, sinks, queries, heads, group, row_tiles, workers, ...)
+    combine[(sequences * tiles, cdiv(rows, ROWS))](o, lse, room, sinks, queries, heads, group, row_tiles, slots, ...)
 
 Parts are added in the order of keys, so results are the same from run to run.
 """
@@ -15,7 +15,7 @@ from .ending import ended
 
 
 @mimw.jit
-def combine(o, lse, room, sinks, queries, heads, group, row_tiles, workers, o_b, o_s, o_h, D: tl.constexpr, WIDTH: tl.constexpr,
+def combine(o, lse, room, sinks, queries, heads, group, row_tiles, slots, o_b, o_s, o_h, D: tl.constexpr, WIDTH: tl.constexpr,
             TALL: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, EARLY: tl.constexpr):
     """ROWS rows of a tile by each program, PARTS of their parts at a time; EARLY: it may begin before the kernel has ended."""
     if EARLY:
@@ -27,7 +27,7 @@ def combine(o, lse, room, sinks, queries, heads, group, row_tiles, workers, o_b,
         batch, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles
         rows = tl.minimum(queries * group, 64 * TALL)
         stats = room + tl.num_programs(0) * 4
-        sums = stats + workers.to(tl.int64) * 4 * rows
+        sums = stats + slots.to(tl.int64) * 2 * rows
         inside = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
         packed = tile % row_tiles * (64 * TALL) + inside
         query, head = packed // group, tile // row_tiles * group + packed % group

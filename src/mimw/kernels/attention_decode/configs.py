@@ -24,17 +24,20 @@ PAGES = (16, 32, 64, 128, 256)
 
 @dataclass(frozen=True)
 class Configuration:
-    """Blocks of `bn` keys, `stages` of them for each of `streams` workers of an SM, who have `least` units each, if possible."""
+    """Blocks of `bn` keys, `stages` of them for each of `streams` workers of an SM, who have `least` units each, if
+    possible; the last `drawn` eighths of all units go to who comes first."""
 
     bn: int = 64
     stages: int = 5
     streams: int = 2
     least: int = 2
+    drawn: int = 1
 
     def meta(self, dim: int, page: int, batches: int) -> dict:
         """The kernel's compile-time arguments."""
         return dict(D=tile_of(dim), WIDTH=dim, BN=self.bn, PAGE=page, STAGES=self.stages, STREAMS=self.streams, LEAST=self.least,
-                    BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())), ONCE=batches <= MOST_LENGTHS)
+                    DRAWN=self.drawn, BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())),
+                    ONCE=batches <= MOST_LENGTHS)
 
 
 @by_chip(Path(__file__).parent / "configs.json")

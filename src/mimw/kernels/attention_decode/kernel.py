@@ -26,7 +26,7 @@ from ..attention.softmax import softmax
 from ..consumers import consumer, consumers
 from ..gemm.kernel import columns
 from .ending import ended
-from .schedule import begin, length_of, lowest_key, owner, span, unit_of
+from .schedule import begin, draw, length_of, lowest_key, owner, shares_of, span, unit_of
 
 MEETING, BOTH = tl.constexpr(8), tl.constexpr(256)     # a named barrier of two consumers with 128 threads each
 
@@ -74,7 +74,7 @@ def tell(items, turn, batch, tile, first, stop, part, length):
 
 @mimw.jit
 def told(items, turn):
-    """(sequence, tile, first block of keys, the one behind the last, which of the worker's parts, or -1 if it is all of the
+    """(sequence, tile, first block of keys, the one behind the last, number of the part, or -1 if it is all of the
     tile, length) of item number `turn`; behind the last item are no blocks."""
     slot = items.wait(turn).slot
     batch, tile = tl.max(tlx.local_load(slot.batch), 0), tl.max(tlx.local_load(slot.tile), 0)
@@ -85,47 +85,58 @@ def told(items, turn):
 
 
 @mimw.jit
-def load(items, ring, begun, worker, workers, k_desc, v_desc, lengths, table, table_row, plan, splits, shape, row_tiles, NONE,
-         PAGE: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr):
+def load(items, ring, begun, worker, workers, k_desc, v_desc, lengths, table, table_row, plan, counter, splits, shape, row_tiles,
+         NONE, PAGE: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr,
+         DRAWN: tl.constexpr):
     """Keys and values of this worker's blocks, in turn. The pages of a block are looked up while the one before is loaded. Who
-    begins a tile notes in `plan` who its workers are, the first and the last, and where the first one's part lies."""
+    begins a tile notes in `plan` whose shares it is of, the first and the last, and where the first one's part lies."""
     unit = unit_of(lengths, splits, shape, BN, BATCH)
-    at, end, batch, start, total = begin(worker, workers, lengths, unit, shape, BN, BATCH, ONCE, LEAST)
-    chunk, turn = 0, 0
-    while at < end:
-        length = length_of(lengths, batch, shape)
-        lowest = lowest_key(length, shape)
-        tile, first, stop, whole, units, following, over = span(at, end, start, length, unit, shape, BN)
-        alone = (at == whole) & (following == whole + units)
-        tell(items, turn, batch, tile, first, stop, tl.where(alone, -1, tl.minimum(turn, 1)), length)
-        if at == whole:
-            last = worker
-            if following < whole + units:
-                last = owner(whole + units - 1, total, workers, LEAST)
-            note = tl.arange(0, 4)
-            values = tl.where(note == 0, worker, tl.where(note == 1, last, tl.minimum(turn, 1)))
-            tl.store(plan + (batch * shape[1] + tile) * 4 + note, values.to(tl.float32))
-        head = tile // row_tiles
-        at = following
-        # The first queries are asked for behind one block of keys and values, not behind a whole ring of each SM: that took 8 us.
-        if PAGE == 0:
-            for block in range(first, stop):
-                tlx.barrier_wait(begun, 0, pred=chunk == 2)
-                load_block(ring, chunk, k_desc, (batch, ), head, block * BN, BN)
-                load_block(ring, chunk + 1, v_desc, (batch, ), head, block * BN, BN)
-                chunk += 2
+    chunk, turn, number, shares = 0, 0, worker, workers
+    while number < shares:
+        at, end, batch, start, total = begin(number, workers, lengths, unit, shape, BN, BATCH, ONCE, LEAST, DRAWN)
+        part = 0
+        while at < end:
+            length = length_of(lengths, batch, shape)
+            lowest = lowest_key(length, shape)
+            tile, first, stop, whole, units, following, over = span(at, end, start, length, unit, shape, BN)
+            alone = (at == whole) & (following == whole + units)
+            tell(items, turn, batch, tile, first, stop, tl.where(alone, -1, number * 2 + part), length)
+            if at == whole:
+                last = number
+                if following < whole + units:
+                    last = owner(whole + units - 1, total, workers, LEAST, DRAWN)
+                note = tl.arange(0, 4)
+                values = tl.where(note == 0, number, tl.where(note == 1, last, part))
+                tl.store(plan + (batch * shape[1] + tile) * 4 + note, values.to(tl.float32))
+            head = tile // row_tiles
+            at = following
+            # The first queries are asked for behind one block, not behind a whole ring of each SM: that took 8 us.
+            if PAGE == 0:
+                for block in range(first, stop):
+                    tlx.barrier_wait(begun, 0, pred=chunk == 2)
+                    load_block(ring, chunk, k_desc, (batch, ), head, block * BN, BN)
+                    load_block(ring, chunk + 1, v_desc, (batch, ), head, block * BN, BN)
+                    chunk += 2
+            else:
+                pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
+                for block in range(first, stop):
+                    tlx.barrier_wait(begun, 0, pred=chunk == 2)
+                    next_pages = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
+                    load_block(ring, chunk, k_desc, pages, head, block * BN % PAGE, BN)
+                    load_block(ring, chunk + 1, v_desc, pages, head, block * BN % PAGE, BN)
+                    pages = next_pages
+                    chunk += 2
+            start = tl.where(over, at, start)
+            batch += over.to(tl.int32)
+            turn += 1
+            part = 1
+        if DRAWN == 0:
+            number = shares
         else:
-            pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
-            for block in range(first, stop):
-                tlx.barrier_wait(begun, 0, pred=chunk == 2)
-                next_pages = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
-                load_block(ring, chunk, k_desc, pages, head, block * BN % PAGE, BN)
-                load_block(ring, chunk + 1, v_desc, pages, head, block * BN % PAGE, BN)
-                pages = next_pages
-                chunk += 2
-        start = tl.where(over, at, start)
-        batch += over.to(tl.int32)
-        turn += 1
+            shares = shares_of(total, workers, DRAWN)
+            number = shares
+            if shares > workers:
+                number = draw(counter, shares, workers)
     tell(items, turn, 0, 0, 0, 0, 0, 0)
 
 
@@ -183,7 +194,7 @@ def store_rows(out, place, tile, counts, WIDTH: tl.constexpr):
 
 
 @mimw.jit
-def compute(items, ring, begun, q_buffer, worker, workers, q, q_steps, o, o_steps, lse, room, scale, inner, sinks, shape, group, heads,
+def compute(items, ring, begun, q_buffer, slots, q, q_steps, o, o_steps, lse, room, scale, inner, sinks, shape, group, heads,
             row_tiles, me: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, TALL: tl.constexpr):
     """Consumer `me`: its 64 rows of every tile of this worker."""
     chunk, turn = 0, 0
@@ -209,10 +220,10 @@ def compute(items, ring, begun, q_buffer, worker, workers, q, q_steps, o, o_step
             tl.store(lse + (batch * heads + head).to(tl.int64) * queries + query, logarithm, mask=counts)
         else:
             rows = tl.minimum(queries * group, 64 * TALL)
-            place = (worker * 2 + part).to(tl.int64) * rows + inside
+            place = part.to(tl.int64) * rows + inside
             counts = counts & (inside < rows)
             stats = room + shape[0] * shape[1] * 4
-            store_rows(stats + workers.to(tl.int64) * 4 * rows, place * D, acc, counts, D)
+            store_rows(stats + slots.to(tl.int64) * 2 * rows, place * D, acc, counts, D)
             tl.store(stats + place * 2, highest * scale, mask=counts)
             tl.store(stats + place * 2 + 1, sums, mask=counts)
         turn += 1
@@ -220,17 +231,18 @@ def compute(items, ring, begun, q_buffer, worker, workers, q, q_steps, o, o_step
 
 
 @mimw.jit
-def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, scale, inner, splits, left, batches, queries,
+def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, sinks, scale, inner, splits, left, batches, queries,
                      heads, group, row_tiles, capacity, pages, table_row, q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr,
                      WIDTH: tl.constexpr, BN: tl.constexpr, PAGE: tl.constexpr, STAGES: tl.constexpr, STREAMS: tl.constexpr,
-                     BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr):
+                     BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr):
     """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries) of what one worker reads whole, else parts of their
     sums.
 
     args:      table   (batches, ...) int32, `table_row` apart, the pages of each sequence; None where PAGE is 0, the caches
                        are one page a sequence
-               room    fp32: 4 numbers of each tile, who its workers are; for two parts of each worker (highest score in base
+               room    fp32: 4 numbers of each tile, whose shares it is of; for two parts of each share (highest score in base
                        2, sum of probabilities) of each row, then the sums of p V
+               counter int32, 0 before and after, for one launch at a time; None where DRAWN is 0
                scale   of the scores, times log2(e); with a soft cap that cap times log2(e), and scores times `inner` are s /
                        cap
                splits  parts of a sequence at most, None for no bound
@@ -260,9 +272,10 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, sinks, sca
         with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(items[me // TALL].reader(consumer(me % TALL)), rings[me // TALL].reader(consumer(me % TALL)), begun[me // TALL],
-                    q_tiles[me][0], me // TALL * tl.num_programs(0) + tl.program_id(0), workers, q, (q_b, q_s, q_h), o,
+                    q_tiles[me][0], 2 * workers * (1 if DRAWN == 0 else 2), q, (q_b, q_s, q_h), o,
                     (o_b, o_s, o_h), lse, room, scale, inner, sinks, shape, group, heads, row_tiles, me, D, WIDTH, BN, TALL)
         with tlx.async_task(num_warps=1, num_regs=24, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
             load(items[stream].writer(), rings[stream].writer(), begun[stream], stream * tl.num_programs(0) + tl.program_id(0),
-                 workers, k_desc, v_desc, lengths, table, table_row, room, splits, shape, row_tiles, pages, PAGE, BN, BATCH, ONCE, LEAST)
+                 workers, k_desc, v_desc, lengths, table, table_row, room, counter, splits, shape, row_tiles, pages, PAGE, BN,
+                 BATCH, ONCE, LEAST, DRAWN)

@@ -4,7 +4,7 @@ Input: the sequences' lengths, the sizes `shape` = (batches, tiles, queries, cap
 numbers of units, and what they stand for. For example, with BN = 64, one tile, lengths 100 and 300 and no bound:
 
     units_of(lengths, 0, shape, 1, 64, 16)          2 5 0 0 ..: units of one block
-    begin(1, 3, lengths, 1, shape, 64, 16, True, 1)     (3, 5, 1, 2, 7): of 3 workers number 1 has units 3 and 4 of 7; number 3
+    begin(1, 3, lengths, 1, shape, 64, 16, True, 1, 0)  (3, 5, 1, 2, 7): of 3 workers number 1 has units 3 and 4 of 7; number 3
                                                     is of sequence 1, whose units begin with number 2
 
 A tile is what one worker's rows hold: queries of the heads that share a head of K and V. A unit is `unit` blocks of BN keys of
@@ -71,44 +71,80 @@ def units_of(lengths, first, shape, unit, BN: tl.constexpr, BATCH: tl.constexpr)
 
 
 @mimw.jit
-def used(total, workers, LEAST: tl.constexpr):
-    """How many workers have something to do: LEAST units each, if possible."""
-    return tl.maximum(tl.minimum((total + LEAST - 1) // LEAST, workers), 1)
+def used(fixed, workers, LEAST: tl.constexpr):
+    """How many workers have something to do from the start: LEAST units each, if possible."""
+    return tl.maximum(tl.minimum((fixed + LEAST - 1) // LEAST, workers), 1)
 
 
 @mimw.jit
-def share(worker, total, workers, LEAST: tl.constexpr):
-    """(the first unit of a worker, the first of the one after)."""
-    busy = used(total, workers, LEAST)
-    each, more = total // busy, total % busy      # the first `more` workers have one unit more
-    first = tl.minimum(worker, busy) * each + tl.minimum(worker, more)
-    return first, tl.minimum(worker + 1, busy) * each + tl.minimum(worker + 1, more)
+def cut(total, workers, DRAWN: tl.constexpr):
+    """(how many units the workers have from the start, how many units one draws at a time). SMs are not equally fast at reading:
+    the last DRAWN eighths of the units go to who comes first, in as many pieces as there are workers, where there is much."""
+    if DRAWN == 0:
+        return total, 1
+    else:
+        drawn = tl.where(total >= 16 * workers, total // 8 * DRAWN, 0)
+        return total - drawn, tl.maximum((drawn + workers - 1) // workers, 1)
 
 
 @mimw.jit
-def owner(number, total, workers, LEAST: tl.constexpr):
-    """The worker that has a unit."""
-    busy = used(total, workers, LEAST)
-    each, more = total // busy, total % busy
+def shares_of(total, workers, DRAWN: tl.constexpr):
+    """How many shares there are: one for each worker, and those that are drawn."""
+    fixed, size = cut(total, workers, DRAWN)
+    return workers + (total - fixed + size - 1) // size
+
+
+@mimw.jit
+def share(number, total, workers, LEAST: tl.constexpr, DRAWN: tl.constexpr):
+    """(the first unit of a share, the first of the one after)."""
+    fixed, size = cut(total, workers, DRAWN)
+    busy = used(fixed, workers, LEAST)
+    each, more = fixed // busy, fixed % busy      # the first `more` workers have one unit more
+    first = tl.minimum(number, busy) * each + tl.minimum(number, more)
+    stop = tl.minimum(number + 1, busy) * each + tl.minimum(number + 1, more)
+    if DRAWN == 0:
+        return first, stop
+    else:
+        drawn = fixed + (number - workers) * size
+        return tl.where(number < workers, first, drawn), tl.where(number < workers, stop, tl.minimum(drawn + size, total))
+
+
+@mimw.jit
+def owner(unit, total, workers, LEAST: tl.constexpr, DRAWN: tl.constexpr):
+    """The share that has a unit."""
+    fixed, size = cut(total, workers, DRAWN)
+    busy = used(fixed, workers, LEAST)
+    each, more = fixed // busy, fixed % busy
     whole = more * (each + 1)
-    return tl.where(number < whole, number // (each + 1), more + (number - whole) // tl.maximum(each, 1))
+    found = tl.where(unit < whole, unit // (each + 1), more + (unit - whole) // tl.maximum(each, 1))
+    return found if DRAWN == 0 else tl.where(unit < fixed, found, workers + (unit - fixed) // size)
 
 
 @mimw.jit
-def begin(worker, workers, lengths, unit, shape, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr):
-    """(a worker's first unit, the first of the one after, the first one's sequence, that sequence's first unit, all units).
+def draw(counter, shares, workers):
+    """The number of the next share, `shares` or more if none is left. Whoever draws last puts the counter back to 0."""
+    drawn = tl.atomic_add(counter, 1, sem="relaxed")
+    if drawn == shares - 1:
+        tl.atomic_xchg(counter, 0, sem="relaxed")
+    return drawn + workers
+
+
+@mimw.jit
+def begin(number, workers, lengths, unit, shape, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr,
+          DRAWN: tl.constexpr):
+    """(a share's first unit, the first of the one after, the first one's sequence, that sequence's first unit, all units).
     With ONCE there are BATCH sequences at most."""
     if ONCE:
         units = units_of(lengths, 0, shape, unit, BN, BATCH)
         ends, total = tl.cumsum(units, 0), tl.sum(units, 0)
-        at, end = share(worker, total, workers, LEAST)
+        at, end = share(number, total, workers, LEAST, DRAWN)
         over = (ends <= at) & (units > 0)
         batch, start = tl.sum(over.to(tl.int32), 0), tl.max(tl.where(over, ends, 0), 0)
     else:
         total = 0
         for first in range(0, shape[0], BATCH):
             total += tl.sum(units_of(lengths, first, shape, unit, BN, BATCH), 0)
-        at, end = share(worker, total, workers, LEAST)
+        at, end = share(number, total, workers, LEAST, DRAWN)
         batch, start, before = 0, 0, 0
         for first in range(0, shape[0], BATCH):
             units = units_of(lengths, first, shape, unit, BN, BATCH)

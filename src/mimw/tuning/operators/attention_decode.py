@@ -24,7 +24,7 @@ OUTSIDE_L2, MOST_CACHES = 256 << 20, 32     # bytes of caches that the calls of 
 
 class AttentionDecode(Operator):
     """Blocks of half, whole and twice 16 KB, rings that are full or three fifths of that, one unit for each worker at least, or
-    more."""
+    two; no keys drawn, or an eighth or two of them."""
 
     name, names, dtypes, words = "attention_decode", ("B", "Q", "H", "K", "L", "D"), ("bf16", "fp16"), ("paged", )
     configuration_type = Configuration
@@ -42,8 +42,9 @@ class AttentionDecode(Operator):
         streams = self.used(problem, sms).streams
         blocks = {max(16, BLOCK_BYTES * size // (4 * dim)) for size in (1, 2, 4)}
         full = {bn: RING_BYTES[dim] // (streams * bn * dim * 2) for bn in sorted(blocks)}
-        return [Configuration(bn, stages, streams, least)
-                for bn in full for stages in sorted({full[bn], max(2, full[bn] * 3 // 5)}) for least in (1, 2, 4)]
+        return [Configuration(bn, stages, streams, least, drawn)
+                for bn in full for stages in sorted({full[bn], max(2, full[bn] * 3 // 5)}) for least in (1, 2)
+                for drawn in (0, 1, 2)]
 
     def _arrays(self, problem: Problem, make) -> tuple:
         """(q, k, v, lse), by `make(shape)`."""
@@ -57,7 +58,8 @@ class AttentionDecode(Operator):
         table = np.zeros((batch, k.shape[0] // batch), np.int32) if problem.words else None
         room = np.empty(attention_decode.room_for(q, kv_heads, sms, chosen), np.float32)
         lse, lengths = np.empty((batch, heads, queries), np.float32), np.zeros(batch, np.int32)
-        return attention_decode.arguments(q, k, v, lengths, q, lse, room, sms, table, chosen=chosen)
+        counter = np.zeros(1, np.int32)
+        return attention_decode.arguments(q, k, v, lengths, q, lse, room, sms, table, chosen=chosen, counter=counter)
 
     def trial(self, problem: Problem, chosen: Configuration) -> Trial:
         import torch
@@ -73,8 +75,9 @@ class AttentionDecode(Operator):
         o, lse = blank(tuple(q.shape), problem.dtype), torch.empty(batch, heads, queries, device="cuda")
         sms = torch.cuda.get_device_properties(0).multi_processor_count
         room = torch.empty(attention_decode.room_for(q, kv_heads, sms, chosen), device="cuda")
+        counter = torch.zeros(1, dtype=torch.int32, device="cuda")
         turns = cycle([[kernel.freeze(grid, *args, **meta) for kernel, grid, args, meta in attention_decode.arguments(
-            q, k, v, lengths, o, lse, room, sms, table, chosen=chosen)] for k, v in caches])
+            q, k, v, lengths, o, lse, room, sms, table, chosen=chosen, counter=counter)] for k, v in caches])
         others = cycle(caches)
 
         def run():
