@@ -252,6 +252,9 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
     """
     DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
     TALL: tl.constexpr = 2 // STREAMS
+    MANY_PAGES: tl.constexpr = PAGE != 0 and BN > 2 * PAGE
+    CONSUMER_REGS: tl.constexpr = 232 if MANY_PAGES else 240
+    LOADER_REGS: tl.constexpr = 40 if MANY_PAGES else 24
     shape = batches, heads // group * row_tiles, queries, capacity, left
     workers = STREAMS * tl.num_programs(0)
     rings, items, q_tiles = (), (), ()
@@ -269,12 +272,12 @@ def attention_decode(q, k_desc, v_desc, table, lengths, o, lse, room, counter, s
     # The second step may take the place of each program that ends; it waits for all of them before it reads their sums.
     tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
-        with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
+        with tlx.async_task("default", num_regs=CONSUMER_REGS, replicate=2):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(items[me // TALL].reader(consumer(me % TALL)), rings[me // TALL].reader(consumer(me % TALL)), begun[me // TALL],
                     q_tiles[me][0], 2 * workers * (1 if DRAWN == 0 else 2), q, (q_b, q_s, q_h), o,
                     (o_b, o_s, o_h), lse, room, scale, inner, sinks, shape, group, heads, row_tiles, me, D, WIDTH, BN, TALL)
-        with tlx.async_task(num_warps=1, num_regs=24, replicate=STREAMS):  # producer
+        with tlx.async_task(num_warps=1, num_regs=LOADER_REGS, replicate=STREAMS):  # producer
             stream: tl.constexpr = tlx.async_task_replica_id()
             load(items[stream].writer(), rings[stream].writer(), begun[stream], stream * tl.num_programs(0) + tl.program_id(0),
                  workers, k_desc, v_desc, lengths, table, table_row, room, counter, splits, shape, row_tiles, pages, PAGE, BN,
