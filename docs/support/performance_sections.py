@@ -95,10 +95,11 @@ SECTIONS = (
             backward").""", (Goal(1.05, BEST, every=True), ),
             curves=(("attention-backward-full", "attention-backward-bf16-full"),
                     ("attention-backward-causal", "attention-backward-bf16-causal"))),
-    Section("Attention, packed sequences", "python -m benchmarks.attention_varlen", ("attention_varlen", ), "attention_varlen",
-            work.varlen, "TFLOP/s", """
-            As attention: pairs of queries and keys that see each other count.""",
-            (Goal(1.05, BEST, every=True), )),
+    Section("Attention, packed sequences", "python -m benchmarks.attention --varlen [--backward]",
+            ("attention_varlen-bf16", "attention_varlen_backward-bf16"), "attention_varlen", work.varlen, "TFLOP/s", """
+            As attention: pairs of queries and keys that see each other count. The gradients are by plain Triton (NOTES,
+            "Sequences packed one behind the other").""",
+            (Goal(1.05, (*BEST, "torch varlen", "cuDNN, dense"), every=True), )),
     Section("Attention, decoding", "python -m benchmarks.attention_decode", ("attention_decode", ), "attention_decode", work.decode,
             "GB/s", """
             The bytes of keys and values.""", (Goal(1.05, (*BEST, "torch", "FlashInfer")), )),

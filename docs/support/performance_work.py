@@ -8,6 +8,8 @@ Input: a row. Output: (floating-point operations, bytes). For example:
 
 from __future__ import annotations
 
+from mimw.kernels.attention.configs import value_dim
+
 from .performance_rows import Row
 
 SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
@@ -26,8 +28,9 @@ def attention(row: Row) -> tuple[float, float]:
     shape, size = row.shape, 2
     share = (0.5 if "causal" in row.name else 1.0) * (2.5 if "backward" in row.name else 1.0)
     heads = shape["heads"] + shape.get("kv_heads", shape["heads"])
-    moved = size * shape["batch"] * shape["seq"] * shape["dim"] * 2.0 * heads * (2 if "backward" in row.name else 1)
-    return 4.0 * shape["batch"] * shape["heads"] * shape["seq"]**2 * shape["dim"] * share, moved
+    widths = shape["dim"] + value_dim(shape["dim"])
+    moved = size * shape["batch"] * shape["seq"] * widths * heads * (2.0 if "backward" in row.name else 1.0)
+    return 2.0 * shape["batch"] * shape["heads"] * shape["seq"]**2 * widths * share, moved
 
 
 def norm(row: Row) -> tuple[float, float]:
@@ -63,8 +66,9 @@ def experts(row: Row) -> tuple[float, float]:
 def varlen(row: Row) -> tuple[float, float]:
     """As `attention`: pairs of queries and keys that see each other, of all sequences."""
     shape, way = row.shape, 2.5 if "backward" in row.name else 1.0
-    moved = 4.0 * shape["dim"] * (shape["queries"] * shape["heads"] + shape["keys"] * shape["kv_heads"])
-    return 4.0 * shape["heads"] * shape["pairs"] * shape["dim"] * way, moved * (2 if "backward" in row.name else 1)
+    widths = shape["dim"] + value_dim(shape["dim"])
+    moved = 2.0 * widths * (shape["queries"] * shape["heads"] + shape["keys"] * shape["kv_heads"])
+    return 2.0 * shape["heads"] * shape["pairs"] * widths * way, moved * (2 if "backward" in row.name else 1)
 
 
 def decode(row: Row) -> tuple[float, float]:
