@@ -14,9 +14,9 @@ Two schedules share the roles:
     cooperative   all consumers work on one output tile, each on its own rows: the largest tile, most reuse of B
     ping-pong     each consumer has output tiles of its own, in turn: while one stores, another multiplies
 
-The grid is persistent: program p computes the output tiles p, p + programs, ... in an order that keeps a band of
-GROUP_M tile rows in the L2 cache. The tiles of the last round may be cut along K and shared out (tail.py). Tiles that stick out of the matrices are TMA's business: reads give zeros, writes are
-dropped.
+The grid is persistent: program p computes the output tiles p, p + programs, ... in an order that keeps a band of GROUP_M tile rows
+in the L2 cache. The tiles of the last round may be cut along K and shared out (tail.py). Tiles that stick out of the matrices are
+TMA's business: reads give zeros, writes are dropped.
 """
 
 import triton.language as tl
