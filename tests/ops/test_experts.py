@@ -53,6 +53,9 @@ def test_strides_types_of_numbers_and_the_same_look_again():
     wide = torch.cat([x, x], 1)[:, :64], torch.cat([w_gate_up, w_gate_up], 2)[..., :64], w_down
     for _ in range(2):
         near(ops.moe(*wide, ids.int().T.contiguous().T, weights.to(bf16).T.contiguous().T), exact((*given[:4], weights.to(bf16))))
+    near(ops.moe(x.T.contiguous().T, *given[1:]), exact(given))
+    odd = torch.cat([x, x], 1)[:, 3:67]
+    near(ops.moe(odd, *given[1:]), exact((odd, *given[1:])))
     near(ops.moe(x, w_gate_up, w_down.mT.contiguous().mT, ids, weights), exact(given))
 
 

@@ -59,7 +59,7 @@ def _fake(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Te
 
 
 def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, activation: str = "swiglu") -> Tensor:
-    exact = is_exact(x)
+    exact, x = is_exact(x), x if x.stride(-1) == 1 else x.contiguous()
     key = look(x), look(w_gate_up), look(w_down), look(ids), look(weights), activation, exact
     return (_PLANS[key] or _PLANS.made(key, x, w_gate_up, w_down, ids, weights, activation, exact))(
         x, w_gate_up, w_down, ids, weights)
@@ -70,7 +70,7 @@ def _plan(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Te
     (experts, hidden, inner), (tokens, k) = w_down.shape, ids.shape
     if 0 in (tokens, k, hidden, inner):
         return lambda x, *_: torch.zeros(x.shape, dtype=x.dtype, device=x.device)
-    aligned = all(map(rows_for_tma, (x, w_gate_up, w_down))) and hidden * x.itemsize % 16 == inner * x.itemsize % 16 == 0
+    aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden * x.itemsize % 16 == inner * x.itemsize % 16 == 0
     if exact or not is_hopper(x) or not aligned or experts > MOST_EXPERTS or tokens * k + experts * 256 >= 1 << 31:
         return composed
     shapes = library.room_for(tokens, k, experts, inner, hidden)

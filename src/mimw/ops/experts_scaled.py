@@ -51,7 +51,7 @@ def _fake(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Te
 
 def _run(x: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor, weights: Tensor, gate_up_scale: Tensor, down_scale: Tensor,
          activation: str = "swiglu") -> Tensor:
-    given = x, w_gate_up, w_down, ids, weights, gate_up_scale, down_scale
+    given = x if x.stride(-1) == 1 else x.contiguous(), w_gate_up, w_down, ids, weights, gate_up_scale, down_scale
     key = *map(look, given), activation
     return (_PLANS[key] or _PLANS.made(key, given, activation))(*given)
 
@@ -62,7 +62,7 @@ def _plan(given: tuple[Tensor, ...], activation: str) -> Callable[..., Tensor]:
     (experts, hidden, inner), (tokens, k) = w_down.shape, ids.shape
     if 0 in (tokens, k, hidden, inner):
         return lambda x, *_: torch.zeros(x.shape, dtype=x.dtype, device=x.device)
-    aligned = x.stride(1) == 1 and rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden % 16 == 0
+    aligned = rows_for_tma(w_gate_up) and rows_for_tma(w_down) and hidden % 16 == 0
     if not is_hopper(x) or not aligned or experts > MOST_EXPERTS or tokens * k + experts * 128 >= 1 << 31:
         return _composed
     types = {None: x.dtype, "fp8": w_down.dtype, "int32": torch.int32, "float32": torch.float32}

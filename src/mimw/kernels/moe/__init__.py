@@ -91,7 +91,10 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
             raise ValueError(f"room[{name!r}] is {_by(room[name].shape)}; it must be {_by(shape)}")
     if any(type_name(room[name]) != type_name(x) for name in ("inner", "rows")):
         raise ValueError(f"room['inner'] and room['rows'] must be of x's type, {x.dtype}")
-    rows_for_tma(x=x, gate_up=gate_up, down=down, **{"room['inner']": room["inner"], "out": out})
+    read = dict(x=x) if chosen.load_warps else {}
+    rows_for_tma(gate_up=gate_up, down=down, **{"room['inner']": room["inner"], "out": out}, **read)
+    if strides(x)[1] != 1:
+        raise ValueError(f"the columns of x must be contiguous; they are {strides(x)[1]} elements apart")
     if strides(out)[0] != hidden and tokens > 1:
         raise ValueError(f"out must be contiguous; its rows are {strides(out)[0]} elements apart for {hidden}")
     lists, columns = [room[name] for name in ("tokens", "experts", "total")], -(-hidden // BLOCK)

@@ -91,7 +91,9 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
         if tuple(room[name].shape) != shape or type_name(room[name]) != types.get(type_, type_):
             raise ValueError(f"room[{name!r}] is {room[name].dtype} {tuple(room[name].shape)}; it must be "
                              f"{types.get(type_, type_)} {shape}")
-    rows_for_tma(x=x, gate_up=gate_up, down=down, **{f"room[{name!r}]": room[name] for name in ("inner", "rows", "quantised")})
+    if strides(x)[1] != 1:
+        raise ValueError(f"the columns of x must be contiguous; they are {strides(x)[1]} elements apart")
+    rows_for_tma(gate_up=gate_up, down=down, **{f"room[{name!r}]": room[name] for name in ("inner", "rows", "quantised")})
     lists, places, rows = [room[name] for name in ("tokens", "experts", "total")], room["places"], room["rows"].shape[0]
     wide = -(-hidden // BLOCK)
     meta = dict(TOP_K=k, IN_PLACE=False, BLOCK=BLOCK, num_warps=4)
