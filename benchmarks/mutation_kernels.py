@@ -27,6 +27,7 @@ from mimw.kernels import (
     norm,
     norm_backward,
     simplicial_attention,
+    simplicial_attention_backward,
     skinny_gemm,
     softmax,
     topk,
@@ -225,6 +226,14 @@ def _simplicial_attention() -> tuple:
     return simplicial_attention.kernel, *simplicial_attention.arguments(q, k, v, k2, v2, o, lse, 1, (50, 3), chosen=chosen)
 
 
+def _simplicial_gradients() -> tuple:
+    """As forward."""
+    q, do, k, v, k2, v2 = _numbers(*2 * [(1, 64, 3, 64)], *4 * [(1, 1, 52, 64)])
+    rows, chosen = np.full(q.shape[:3], 5, np.float32), simplicial_attention.Configuration(bn=16, stages=2, chunk=2)
+    return simplicial_attention_backward.kernel, *simplicial_attention_backward.arguments(
+        q, k, v, k2, v2, do, rows, rows, np.zeros_like(q), 1, (50, 3), chosen=chosen)
+
+
 def _choices(numel: int) -> np.ndarray:
     """An expert of eight for each token, the low numbers more often."""
     return (np.random.default_rng(0).random(numel)**3 * 8).astype(np.int32)
@@ -372,6 +381,7 @@ CASES = (
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
     Case("Decoding", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(1)),
+    Case("2-simplicial attention, backward", "src/mimw/kernels/simplicial_attention_backward/kernel.py", _simplicial_gradients),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),
     Case("Top-k selector, one CTA", "src/mimw/kernels/topk_selector/kernel.py", lambda: _selector(1), _places),

@@ -44,7 +44,7 @@ def _of_gradients(mutant: Mutant) -> bool:
 
 def _of_second_keys(mutant: Mutant) -> bool:
     """Whether the changed line is a consumer's of 2-simplicial attention."""
-    return mutant.site.file.endswith("kernels/simplicial_attention/compute.py")
+    return any(mutant.site.file.endswith(f"kernels/simplicial_attention{which}/compute.py") for which in ("", "_backward"))
 
 
 REASONS = (

@@ -13,7 +13,7 @@ gradients of some, are checked against fp64 before anything is timed.
 
 from __future__ import annotations
 
-from mimw.kernels import plain_simplicial_attention, simplicial_attention
+from mimw.kernels import plain_simplicial_attention, simplicial_attention, simplicial_attention_backward
 from mimw.kernels.simplicial_attention import Configuration
 from mimw.testing.benchmark import Row, alternate
 
@@ -113,6 +113,8 @@ def measure_backward(seq: int, at_least_ms: float = 200.0) -> Row:
     outputs = [torch.empty_like(x) for x in given[:3]] + [torch.zeros(1, 1, seq, DIM, device="cuda") for _ in range(2)]
     theirs, delta = [torch.empty_like(x) for x in outputs], torch.empty_like(lse)
     launches = plain_simplicial_attention.gradient_arguments(*given, do, lse, delta, *outputs, WINDOWS)
+    of_queries = simplicial_attention_backward.arguments(*given, do, lse, delta, outputs[0], multiprocessors(), WINDOWS)
+    launches[0] = simplicial_attention_backward.kernel, *of_queries
     stock = gradient_launcher(*given, do, lse, delta, *theirs, WINDOWS)
 
     def run():

@@ -7,7 +7,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from mimw.kernels import plain_simplicial_attention, simplicial_attention
+from mimw.kernels import plain_simplicial_attention, simplicial_attention, simplicial_attention_backward
 from mimw.kernels.simplicial_attention import Configuration
 from mimw.kernels.simplicial_attention.compute import scale_queries
 from tests.compiling import to_ttgir
@@ -73,16 +73,23 @@ def test_plain(machine, shape, windows, dtype):
     check(o, lse, arrays, windows, 0.3)
 
 
-@pytest.mark.parametrize("shape, windows, dtype", [
-    ((2, 6, 2, 9, 14, 24), (6, 3), np.float32), ((1, 64, 1, 2, 4, 16), (9, 2), BF16)])
-def test_gradients(machine, shape, windows, dtype):
-    """Of all five; those of the logarithms are part of delta."""
+@pytest.mark.parametrize("shape, windows, dtype, chosen", [
+    ((2, 6, 2, 9, 14, 24), (6, 3), np.float32, None), ((1, 64, 1, 3, 52, 64), (50, 3), BF16, SMALL),
+    ((2, 128, 2, 1, 9, 128), (512, 32), np.float16, simplicial_attention_backward.configuration(128))])
+def test_gradients(machine, shape, windows, dtype, chosen):
+    """Of all five, that of the queries by the kernel for Hopper where there is a configuration; those of the logarithms are part of
+    delta."""
     arrays = q, k, v, k2, v2 = inputs(*shape, dtype)
     do = inputs(*shape, dtype)[0][..., ::-1].copy()
     (o, lse), (dq, dk, dv) = reference(*arrays, windows, 0.3), (np.full(x.shape, np.nan, np.float32) for x in (q, k, v))
     dk2, dv2, delta = np.zeros(k.shape, np.float32), np.zeros(k.shape, np.float32), (o * do.astype(np.float64)).sum(-1) - 0.5
     launches = plain_simplicial_attention.gradient_arguments(
         *arrays, do, lse.astype(np.float32), delta.astype(np.float32), dq, dk, dv, dk2, dv2, windows, 0.3, exact=True)
+    if chosen is not None:
+        dq = np.full_like(q, np.nan)
+        rows = lse.astype(np.float32), delta.astype(np.float32), dq
+        launches[0] = simplicial_attention_backward.kernel, *simplicial_attention_backward.arguments(
+            *arrays, do, *rows, 2, windows, 0.3, chosen)
     for kernel, grid, args, meta in launches:
         machine.launch(kernel, grid, *args, **meta)
     wide = [np.repeat(x.astype(np.float64), q.shape[1] // x.shape[1], 1) for x in arrays]
@@ -93,13 +100,18 @@ def test_gradients(machine, shape, windows, dtype):
         one, other = (do.astype(np.float64) if which is None else wide[which] for which in by)
         exact = np.einsum(f"bhijk,bh{letters[0]}d,bh{letters[1]}d->bh{letters[2]}d", sums, one, other)
         exact = exact.reshape(*found.shape[:2], -1, *found.shape[2:]).sum(2)
-        np.testing.assert_allclose(found, exact, rtol=0, atol=ALLOWED[dtype] * np.abs(exact).max())
+        np.testing.assert_allclose(found.astype(np.float64), exact, rtol=0, atol=ALLOWED[dtype] * np.abs(exact).max())
 
 
 def test_every_interleaving_is_right():
     arrays = inputs(1, 64, 1, 2, 40, 64, BF16)
     grid, args, meta = simplicial_attention.arguments(*arrays, *results(arrays[0]), 1, (34, 2), None, SMALL)
     report = mimw.check(simplicial_attention.kernel, grid, *args, seeds=1, **meta)
+    assert report.ok, str(report)
+    lse = np.zeros((1, 64, 2), np.float32)
+    rows = arrays[0], lse, lse, np.zeros_like(arrays[0])
+    grid, args, meta = simplicial_attention_backward.arguments(*arrays, *rows, 1, (34, 2), None, SMALL)
+    report = mimw.check(simplicial_attention_backward.kernel, grid, *args, seeds=1, **meta)
     assert report.ok, str(report)
 
 

@@ -22,7 +22,7 @@ from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 from .launching import Launch, is_exact, is_hopper, programs
 from .operator import LOWER, Operator
 from .plans import Plans, look
-from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD
+from .simplicial_attention_backward import SIMPLICIAL_ATTENTION_BACKWARD, tma_reads
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -42,7 +42,8 @@ def simplicial_attention(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor
     computed:  with fp32 logits and sums; the products q k2 are rounded to q's type. On sm_90 by `mimw.kernels.simplicial_attention`
                for bf16 and fp16, where the heads are 64 or 128 wide, a multiple of 64 of them shares keys, and TMA can read the
                tensors; else by `mimw.kernels.plain_simplicial_attention`. fp32 obeys torch.get_float32_matmul_precision()
-    gradients  of all five, from those of o and lse, by `mimw.kernels.plain_simplicial_attention`; no second derivative
+    gradients  of all five, from those of o and lse: on sm_90 that of q by `mimw.kernels.simplicial_attention_backward`, else by
+               `mimw.kernels.plain_simplicial_attention`; no second derivative
     errors:    RuntimeError where shapes, windows, types or devices do not fit; NotImplementedError for other types
     """
     o, lse = SIMPLICIAL_ATTENTION(q, k, v, k2, v2, *windows, scale)
@@ -99,7 +100,7 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int, 
     shape, rows = o.shape, lse.shape
     windows, scale = (min(window, k.shape[2]), min(window2, k.shape[2])), 1 / sqrt(q.shape[3]) if scale is None else scale
     fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and scale > 0
-            and q.shape[1] // k.shape[1] % HEADS == 0 and all(map(_tma_reads, given)))
+            and q.shape[1] // k.shape[1] % HEADS == 0 and all(map(tma_reads, given)))
     if fast:
         kernel, (grid, args, meta) = hopper.kernel, hopper.arguments(*given, o, lse, programs(q), windows, scale)
     else:
@@ -113,12 +114,6 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, window: int, 
         return o, lse
 
     return plan
-
-
-def _tma_reads(x: Tensor) -> bool:
-    """Whether TMA takes the tensor with its strides."""
-    return (x.stride(3) == 1 and x.data_ptr() % 16 == 0
-            and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:3]))
 
 
 _PLANS = Plans(_plan)

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from mimw.kernels import plain_simplicial_attention as plain
+from mimw.kernels import simplicial_attention_backward as hopper
+from mimw.kernels.simplicial_attention import HEAD_DIMS, HEADS
 
-from .launching import Launch, is_exact
+from .launching import Launch, is_exact, is_hopper, programs
 from .operator import Operator
 from .plans import Plans, look
 
@@ -48,17 +50,29 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, l
         return q.new_empty(q.shape), k.new_empty(k.shape), k.new_empty(k.shape), *(x.new_zeros(x.shape, dtype=torch.float32)
                                                                                  for x in (k2, v2))
 
-    outputs = empty(q, k, k2, v2)
-    launches = [Launch(q, *launch) for launch in plain.gradient_arguments(
-        q, k, v, k2, v2, do, lse, delta, *outputs, (min(window, seq_k), min(window2, seq_k)), scale, exact)]
+    windows, outputs = (min(window, seq_k), min(window2, seq_k)), empty(q, k, k2, v2)
+    launches = plain.gradient_arguments(q, k, v, k2, v2, do, lse, delta, *outputs, windows, scale, exact)
+    given = q, k, v, k2, v2, do
+    fast = (is_hopper(q) and q.dtype is not torch.float32 and q.shape[3] in HEAD_DIMS and q.shape[1] // k.shape[1] % HEADS == 0
+            and all(map(tma_reads, given)))
+    if fast:
+        of_queries = hopper.arguments(*given, lse, delta, outputs[0], programs(q), windows, scale)
+        launches[0] = hopper.kernel, *of_queries
+    launches = [Launch(q, *launch) for launch in launches]
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, k2: Tensor, v2: Tensor, lse: Tensor, delta: Tensor) -> Gradients:
         dq, dk, dv, dk2, dv2 = empty(q, k, k2, v2)
-        launches[0](q, k, v, k2, v2, do, lse, delta, dq)
+        launches[0](*((q, k, v, do, dq, k2, v2, lse, delta) if fast else (q, k, v, k2, v2, do, lse, delta, dq)))
         launches[1](q, k, v, k2, v2, do, lse, delta, dk, dv, dk2, dv2)
         return dq, dk, dv, dk2.to(k.dtype), dv2.to(k.dtype)
 
     return plan
+
+
+def tma_reads(x: Tensor) -> bool:
+    """Whether TMA takes the tensor with its strides."""
+    return (x.stride(3) == 1 and x.data_ptr() % 16 == 0
+            and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:3]))
 
 
 _PLANS = Plans(_plan)

@@ -1,0 +1,15 @@
+"""How a launch is cut up.
+
+Input: a head dim. Output: a `Configuration`, whose `meta` gives the kernel's compile-time arguments:
+
+    configuration(128)      Configuration(bn=64, stages=3, chunk=3)
+"""
+
+from __future__ import annotations
+
+from ..simplicial_attention.configs import Configuration
+
+
+def configuration(head_dim: int) -> Configuration:
+    """The configuration of a head dim: dO and its scaled tile leave room for three blocks of 64 keys of 128 numbers."""
+    return Configuration(stages=3, chunk=3)
