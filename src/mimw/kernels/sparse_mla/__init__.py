@@ -61,7 +61,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     descriptors = (describe(q_rows, [heads, dv // 2]), describe(q_rows, [heads, width - dv]),
                    describe(out_rows, [heads, dv // 2]))
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
-    meta = dict(DV=dv, DT=width - dv, BH=heads, BK=block, PIECE=min(64, dv // 2), BASE_2=base_2, num_warps=4)
+    meta = dict(DV=dv, DT=width - dv, BH=heads, BK=block, BASE_2=base_2, num_warps=4)
     if form is seesaw:
         return seesaw, (s, h // heads), (*descriptors, kv, indices, lengths, lse, skv, h, topk, scale), meta
     args = (*descriptors, kv, indices, lengths, lse, s, skv, h, hkv, topk, scale)

@@ -13,20 +13,20 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-from .steps import NO_LOGIT, at, gather, listed, masked, powers, store_half, store_lse
+from .steps import NO_LOGIT, at, gather, landed, listed, masked, powers, store_half, store_lse
 
 
 @mimw.jit
-def produce(tiles, kv, indices, length, query, SKV, stride, CAUSAL: tl.constexpr, BK: tl.constexpr, DV: tl.constexpr,
-            PIECE: tl.constexpr):
+def produce(tiles, kv, indices, length, query, SKV, stride, CAUSAL: tl.constexpr, BK: tl.constexpr, DV: tl.constexpr):
     """Block after block of listed rows; `kv` points to the first row of this batch and group, rows are `stride` apart."""
     for block in range(tl.cdiv(length, BK)):
         rows, ok = listed(indices, block * BK, length, query, SKV, CAUSAL, BK)
         pointers = kv + rows * stride
         slot = tiles.acquire(block)
-        gather(slot.kv_l, pointers, ok, 0, PIECE)
-        gather(slot.kv_r, pointers, ok, DV // 2, PIECE)
-        gather(slot.tail, pointers, ok, DV, slot.tail.shape[1])
+        gather(slot.kv_l, pointers, ok, 0)
+        gather(slot.kv_r, pointers, ok, DV // 2)
+        gather(slot.tail, pointers, ok, DV)
+        landed()
         tl.store(tle.gpu.local_ptr(slot.valid), ok.to(tl.int32))
         tiles.commit(block)
 
@@ -77,7 +77,7 @@ def right(q, tiles, scores, probabilities, out_desc, row, length, BK: tl.constex
 
 @mimw.jit
 def pipelined(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, S, SKV, H, HKV, TOPK, scale, DV: tl.constexpr,
-              DT: tl.constexpr, BH: tl.constexpr, BK: tl.constexpr, PIECE: tl.constexpr, CAUSAL: tl.constexpr,
+              DT: tl.constexpr, BH: tl.constexpr, BK: tl.constexpr, CAUSAL: tl.constexpr,
               BASE_2: tl.constexpr):
     """Heads head .. head + BH of query `tl.program_id(0)` of batch `tl.program_id(1)`; `scale` is the logits' times log2(e)."""
     query, batch, head = tl.program_id(0), tl.program_id(1), tl.program_id(2) * BH
@@ -105,7 +105,7 @@ def pipelined(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, S, SKV, H,
     tle.gpu.copy(tail_desc, slot.q_tail, [BH, DT], [row, DV])
     fill.commit(0)
     tle.gpu.warp_specialize([
-        (produce, (tiles.writer(), rows, list_, length, query, SKV, stride, CAUSAL, BK, DV, PIECE)),
+        (produce, (tiles.writer(), rows, list_, length, query, SKV, stride, CAUSAL, BK, DV)),
         (left, (q.reader("left"), tiles.reader("left"), scores.writer(), probabilities, out_desc, lse, row, length, scale,
                 BASE_2, BK)),
         (right, (q.reader("right"), tiles.reader("right", fields=("kv_r", )), scores.reader(), probabilities, out_desc, row,

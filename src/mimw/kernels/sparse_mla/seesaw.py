@@ -21,28 +21,32 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 
-from .steps import NO_LOGIT, at, gather, listed, masked, powers, store_half, store_lse
+from .steps import NO_LOGIT, at, gather, landed, listed, masked, powers, store_half, store_lse
 
 
 @mimw.jit
 def produce(k0_left, k0_right, k1_left, k1_right, validity, kv, indices, length, SKV, BK: tl.constexpr, DV: tl.constexpr,
-            DT: tl.constexpr, PIECE: tl.constexpr):
+            DT: tl.constexpr):
     """Pair after pair of blocks of listed rows."""
     for pair in range(tl.cdiv(length, 2 * BK)):
         rows0, ok0 = listed(indices, pair * 2 * BK, length, 0, SKV, False, BK)
         rows1, ok1 = listed(indices, pair * 2 * BK + BK, length, 0, SKV, False, BK)
         from0, from1 = kv + rows0 * (DV + DT), kv + rows1 * (DV + DT)
-        gather(k0_left.acquire(pair).k, from0, ok0, 0, PIECE)
+        gather(k0_left.acquire(pair).k, from0, ok0, 0)
+        landed()
         k0_left.commit(pair)
         slot = k1_right.acquire(pair)
-        gather(slot.k, from1, ok1, DV // 2, PIECE)
-        gather(slot.tail, from1, ok1, DV, DT)
+        gather(slot.k, from1, ok1, DV // 2)
+        gather(slot.tail, from1, ok1, DV)
+        landed()
         k1_right.commit(pair)
         slot = k0_right.acquire(pair)
-        gather(slot.k, from0, ok0, DV // 2, PIECE)
-        gather(slot.tail, from0, ok0, DV, DT)
+        gather(slot.k, from0, ok0, DV // 2)
+        gather(slot.tail, from0, ok0, DV)
+        landed()
         k0_right.commit(pair)
-        gather(k1_left.acquire(pair).k, from1, ok1, 0, PIECE)
+        gather(k1_left.acquire(pair).k, from1, ok1, 0)
+        landed()
         k1_left.commit(pair)
         valid = validity.acquire(pair).valid
         tl.store(tle.gpu.local_ptr(valid.slot(0)), ok0.to(tl.int8))
@@ -139,7 +143,7 @@ def second(q, k1_left, k1_right, k0_right, validity, own_most, other_most, own_p
 
 @mimw.jit
 def seesaw(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, SKV, H, TOPK, scale, DV: tl.constexpr, DT: tl.constexpr,
-           BH: tl.constexpr, BK: tl.constexpr, PIECE: tl.constexpr, BASE_2: tl.constexpr):
+           BH: tl.constexpr, BK: tl.constexpr, BASE_2: tl.constexpr):
     """Heads head .. head + BH of query `tl.program_id(0)`; `scale` is the logits' times log2(e)."""
     query, head = tl.program_id(0), tl.program_id(1) * BH
     row = query * H + head
@@ -168,5 +172,5 @@ def seesaw(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, SKV, H, TOPK,
                   validity.reader("second"), most1.writer(), most0.reader(), p1.writer(), p0.reader(), sum1.writer(),
                   sum0.reader(), out_desc, lse, row, length, scale, BASE_2, BK)),
         (produce, (k0_left.writer(), k0_right.writer(), k1_left.writer(), k1_right.writer(), validity.writer(), kv, list_, length,
-                   SKV, BK, DV, DT, PIECE)),
+                   SKV, BK, DV, DT)),
     ], [4, 4], [216, 72])

@@ -4,13 +4,14 @@ Input: tiles in registers or pipes' slots. Output: tiles, or filled slots. A til
 a buffer of its own: the left and the right half of the DV columns that are both key and value, and the tail, key only:
 
     rows, ok = listed(indices, first, length, query, SKV, CAUSAL, BK)
-    gather(slot.kv_l, kv + rows * stride, ok, 0, PIECE)
+    gather(slot.kv_l, kv + rows * stride, ok, 0); landed()
 """
 
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+import mimw.tlx as tlx
 
 NO_LOGIT = tl.constexpr(-1e30)  # a maximum before any: finite, so that 2^(it - it) is 1 and rows without entries give zeros
 
@@ -33,16 +34,19 @@ def listed(indices, first, length, query, SKV, CAUSAL: tl.constexpr, BK: tl.cons
 
 
 @mimw.jit
-def gather(buffer, rows, ok, column: tl.constexpr, PIECE: tl.constexpr):
-    """Fill a (BK, N) buffer with columns column .. column + N of the rows at the pointers `rows`, PIECE at a time; rows that are
-    not `ok` become zeros: a row that no list names may hold NaN, and 0 * NaN is NaN."""
-    BK: tl.constexpr = buffer.shape[0]
-    COLUMNS: tl.constexpr = buffer.shape[1]
-    number, part = tl.arange(0, BK)[:, None], tl.arange(0, PIECE)[None, :]
-    for start in tl.static_range(0, COLUMNS, PIECE):
-        tile = tl.load(rows[:, None] + (column + start + part), mask=ok[:, None], other=0.0, eviction_policy="evict_last")
-        to = (tl.broadcast_to(number, (BK, PIECE)), tl.broadcast_to(start + part, (BK, PIECE)))
-        tl.store(tle.gpu.local_ptr(buffer, to), tile)
+def gather(buffer, rows, ok, column: tl.constexpr):
+    """Start to fill a (BK, N) buffer with columns column .. column + N of the rows at the pointers `rows`, by cp.async, which needs
+    no registers, so that whole tiles are under way; rows that are not `ok` become zeros: a row that no list names may hold NaN,
+    and 0 * NaN is NaN. `landed` waits."""
+    part = tl.arange(0, buffer.shape[1])[None, :]
+    tlx.async_load(rows[:, None] + (column + part), buffer, mask=ok[:, None], other=0.0, eviction_policy="evict_last")
+
+
+@mimw.jit
+def landed():
+    """Wait for all that `gather` has started, so that it can be committed."""
+    tlx.async_load_commit_group()
+    tlx.async_load_wait_group(0)
 
 
 @mimw.jit
