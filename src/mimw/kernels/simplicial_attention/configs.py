@@ -27,5 +27,6 @@ class Configuration:
 
 
 def configuration(head_dim: int) -> Configuration:
-    """The configuration of a head dim."""
-    return Configuration()
+    """The configuration of a head dim: as many blocks as there is room for, since every chunk goes through all second keys once."""
+    blocks = 4 * (128 // head_dim)
+    return Configuration(stages=blocks, chunk=blocks)

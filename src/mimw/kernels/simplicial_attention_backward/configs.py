@@ -12,4 +12,5 @@ from ..simplicial_attention.configs import Configuration
 
 def configuration(head_dim: int) -> Configuration:
     """The configuration of a head dim: dO and its scaled tile leave room for three blocks of 64 keys of 128 numbers."""
-    return Configuration(stages=3, chunk=3)
+    blocks = 3 * (128 // head_dim)
+    return Configuration(stages=blocks, chunk=blocks)
