@@ -72,10 +72,10 @@ def own_places(at, rank, chunk, places, CHUNK: tl.constexpr, CHUNKS: tl.constexp
 def part_sums(tiles, slot, edge, rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, SMOOTH: tl.constexpr,
               EVEN: tl.constexpr):
     """(largest, sum of 2^(x - largest), sum of x) of this CTA's part of a row, and of its edges."""
-    highest = chunk_of(tiles, slot, 0, CHUNKS)      # what a moved chunk has twice does not change a maximum
+    highest = tlx.local_load(tiles[slot * CHUNKS]).to(tl.float32)      # what a moved chunk has twice does not change a maximum
     for chunk in tl.static_range(1, CHUNKS):
-        highest = tl.maximum(highest, chunk_of(tiles, slot, chunk, CHUNKS))
-    largest = tl.max(highest)
+        highest = tl.maximum(highest, tlx.local_load(tiles[slot * CHUNKS + chunk]).to(tl.float32))
+    largest = tl.max(highest) * LOG2E
     if edge is not None:
         largest = tl.maximum(largest, tl.max(edge))
     totals, others = tl.zeros((CHUNK, ), tl.float32), tl.zeros((CHUNK, ), tl.float32)
@@ -98,10 +98,12 @@ def part_sums(tiles, slot, edge, rank, units, UNIT: tl.constexpr, CHUNK: tl.cons
 
 
 @mimw.jit
-def gradient_of(x, columns, target, factor, largest, spread, hit):
-    """dx of some columns."""
+def gradient_of(x, columns, target, factor, largest, spread, hit, here):
+    """dx of some columns; `here` says whether the target may be among them, which most chunks need not look for."""
     dx = tl.exp2(x - finite(largest)) * factor - spread
-    return tl.where(columns == target, dx - hit, dx)
+    if here:
+        dx = tl.where(columns == target, dx - hit, dx)
+    return dx
 
 
 @mimw.jit
@@ -154,11 +156,13 @@ def compute(tiles, full, free, parts, arrived, x_ptr, targets_ptr, losses_ptr, l
             for chunk in tl.static_range(CHUNKS):
                 at = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN)
                 x = chunk_of(tiles, slot, chunk, CHUNKS)
-                dx = gradient_of(x, places, (place_of - at).to(tl.int32), factor, largest, spread, hit)
+                target_at = (place_of - at).to(tl.int32)
+                here = (target_at >= 0) & (target_at < CHUNK)
+                dx = gradient_of(x, places, target_at, factor, largest, spread, hit, here)
                 inside = own_places(at, rank, chunk, places, CHUNK, CHUNKS, EVEN)
                 tl.store(dx_at + at + places, dx.to(tlx.dtype_of(dx_ptr)), mask=inside)
             if EDGES:
-                dx = gradient_of(edge, columns, target.to(tl.int32), factor, largest, spread, hit)
+                dx = gradient_of(edge, columns, target.to(tl.int32), factor, largest, spread, hit, True)
                 tl.store(dx_ptr + row.to(tl.int64) * dx_row + columns, dx.to(tlx.dtype_of(dx_ptr)), mask=used)
         tlx.barrier_arrive(free[slot])
         loss = tl.where(known, loss_of(own_x, other, lse, N, smoothing, z, SMOOTH), float("nan"))
