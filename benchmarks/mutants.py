@@ -7,7 +7,8 @@ recorded, its pipes expanded; the judge runs the compiler's passes on it first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from mimw.ir import OPS, Block, Op, Program, Value
 from mimw.ir.types import I32
@@ -28,12 +29,17 @@ _INDEXED = ("buffer_index", "barrier_index")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: what it is called, the op and source position it was made at, and the program."""
+    """One change: what it is called, the op and source position it was made at, and the program, made when somebody asks: who draws
+    three of a hundred has three made."""
 
     change: str
     word: str
     site: object
-    program: Program
+    made: Callable[[], Program] = field(repr=False)
+
+    @cached_property
+    def program(self) -> Program:
+        return self.made()
 
 
 def mutants(program: Program) -> Iterator[Mutant]:
@@ -41,7 +47,7 @@ def mutants(program: Program) -> Iterator[Mutant]:
     program = _without_tokens(drop_unused(expand_pipes(program)))
     for (name, site), op in _lines(program).items():
         for change, edit in _edits(op, program.cluster_size):
-            yield Mutant(change, name, site, _each(program, name, site, edit))
+            yield Mutant(change, name, site, partial(_each, program, name, site, edit))
     yield from _swapped(program)
 
 
@@ -177,7 +183,11 @@ def _swapped(program: Program) -> Iterator[Mutant]:
     for first, site, second, other_site in pairs:
         change = "release early" if second.endswith("arrive") else "wait late" if first.endswith("wait") else "swap"
         yield Mutant(f"{change} (past {second}, line {other_site.line})", first, site,
-                     replace(program, body=_swap(program.body, (first, site), (second, other_site))))
+                     partial(_with_a_swap, program, (first, site), (second, other_site)))
+
+
+def _with_a_swap(program: Program, first, second) -> Program:
+    return replace(program, body=_swap(program.body, first, second))
 
 
 def _blocks(block: Block) -> Iterator[Block]:
