@@ -126,6 +126,14 @@ SECTIONS = (
     Section("Top-k selector", "python -m benchmarks.topk_selector", ("topk_selector", ), "topk_selector", work.topk, "GB/s",
             """
             Bytes where rows are long; else the launch.""", (Goal(1.5, ("torch", ), every=True), )),
+    Section("2-simplicial attention", "python -m benchmarks.simplicial_attention [--backward]", ("simplicial_attention", ),
+            "simplicial_attention", work.simplicial, "TFLOP/s", """
+            The tensor cores, as attention; what each change of the second key costs besides, 1.4 blocks of keys for every four
+            (NOTES, "2-simplicial attention").""",
+            (Goal(1.0, ("Triton, keys outside", "Triton, second keys outside", "Triton, published split"), every=True), )),
+    Section("Sparse MLA", "python -m benchmarks.sparse_mla", ("sparse_mla", ), "sparse_mla-", work.sparse_mla, "TFLOP/s", """
+            The products; in these rows the latency of gathered rows before that (NOTES, "Sparse MLA prefill").""",
+            (Goal(1.0, ("plain", "pipe", "seesaw")), )),
     Section("Mixture of experts", "python -m benchmarks.moe", ("moe-bf16", ), "moe-", work.experts, "TFLOP/s", """
             Up to some 100 rows an expert the bytes of the matrices that tokens choose; then the tensor cores as in a GEMM,
             and rows of padding, half a block an expert (NOTES, "A mixture of experts").""", (Goal(1.0, ("torch", "triton")), )),

@@ -52,6 +52,18 @@ def topk(row: Row) -> tuple[float, float]:
     return 0.0, (2.0 if "fp16" in row.name else 4.0) * row.shape["M"] * row.shape["N"]
 
 
+def simplicial(row: Row) -> tuple[float, float]:
+    """Two products for each head and pair of keys in windows of 512 and 32, five for the gradients; q and o, and their gradients."""
+    heads, dim, back = 64, 128, "backward" in row.name
+    pairs = sum(min(i + 1, 512) * min(i + 1, 32) for i in range(row.shape["seq"]))
+    return (10.0 if back else 4.0) * dim * heads * pairs, (8.0 if back else 4.0) * heads * dim * row.shape["seq"]
+
+
+def sparse_mla(row: Row) -> tuple[float, float]:
+    """Both products of 4096 queries of 128 heads with 2048 listed rows of 576 columns, 512 of them values."""
+    return 2.0 * 4096 * 128 * 2048 * (576 + 512), 2.0 * (row.shape["rows"] * 576 + 4096 * 128 * (576 + 512))
+
+
 def moe_align(row: Row) -> tuple[float, float]:
     return 0.0, 12.0 * row.shape["tokens"]
 
