@@ -53,7 +53,7 @@ def topk(row: Row) -> tuple[float, float]:
 
 
 def simplicial(row: Row) -> tuple[float, float]:
-    """Two products for each head and pair of keys in windows of 512 and 32, five for the gradients; q and o, and their gradients."""
+    """Two products for each head and pair of keys in windows of 512 and 32, five for the gradients; q, o and gradients."""
     heads, dim, back = 64, 128, "backward" in row.name
     pairs = sum(min(i + 1, 512) * min(i + 1, 32) for i in range(row.shape["seq"]))
     return (10.0 if back else 4.0) * dim * heads * pairs, (8.0 if back else 4.0) * heads * dim * row.shape["seq"]
