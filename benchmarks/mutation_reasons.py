@@ -86,7 +86,8 @@ REASONS = (
      "What it waits for is over without it: the second key before has waited for the same block, or the consumers share too many "
      "blocks in a task of this launch for one to be a task ahead."),
     (lambda m: _of_second_keys(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
-     "The product begins behind the wait for the values of its block, which are loaded whatever this task does: slower, and right."),
+     "The product begins behind the wait for the values of its block, which are loaded whatever this task does: slower, and "
+     "right."),
     (lambda m: _of_second_keys(m) and _swapped(m, ("tma_store_wait", ), ("local_load", )),
      "What is read lies elsewhere than the result that is still on its way; the store over that comes behind the wait."),
     (lambda m: _of_second_keys(m) and _swapped(m, ARRIVALS, ("async_dot", "local_store")),

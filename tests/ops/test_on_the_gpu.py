@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch", reason="operators need torch: make test TOR
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from mimw import ops  # noqa: E402
-from tests.ops import test_attention, test_matmul, test_moe, test_topk  # noqa: E402
+from tests.ops import test_attention, test_matmul, test_moe, test_topk, test_topk_selector  # noqa: E402
+from tests.ops import test_simplicial_attention as simplicial  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 bf16, fp16, fp32 = torch.bfloat16, torch.float16, torch.float32
@@ -169,6 +170,31 @@ def test_sparse_mla():
     few, exact = ops.sparse_mla(q[:, :, :24], kv, indices, lengths)     # by the plain kernel
     near(few.cpu(), expected[:, :, :24])
     torch.testing.assert_close(exact, lse[:, :, :24], rtol=0, atol=2e-2)
+
+
+@pytest.mark.parametrize("dim, past", [(128, 0), (64, 30)])
+def test_simplicial_attention(dim, past):
+    """Several chunks of keys, and the gradients, against fp64: by the kernels for Hopper, where the windows cut and where not."""
+    given = simplicial.tensors(1, 64, 1, 170, dim, bf16, "cuda", past)
+    simplicial.compare(given, (150, 5), 2e-2)
+    ours, theirs = ([x.clone().requires_grad_() for x in given] for _ in range(2))
+    do = normal(*given[0].shape)
+    ops.simplicial_attention(*ours, (150, 5)).backward(do)
+    simplicial.reference(*theirs, (150, 5))[0].backward(do.double())
+    for mine, its in zip(ours, theirs):
+        near(mine.grad, its.grad)
+
+
+def test_topk_of_equal_ones_and_in_windows():
+    for m, n, k in ((3, 200000, 500), (40, 20000, 2048), (2, 40000, 300), (1, 600000, 20000)):
+        x = torch.randint(0, 50, (m, n), device="cuda").float()
+        x[0, 5] = float("nan")
+        for largest in (True, False):
+            expected = torch.sort(x, dim=-1, descending=largest, stable=True).indices[:, :k]
+            assert torch.equal(ops.topk(x, k, -1, largest, True, True)[1], expected)
+            test_topk.compare(x, k, -1, largest)
+    windows = torch.tensor([0, 100, 7], device="cuda"), torch.tensor([200000, 90000, 300], device="cuda")
+    test_topk_selector.compare(normal(3, 200000), 512, *windows)
 
 
 def calls():
