@@ -38,6 +38,7 @@ def compare(q, k, v, allowed=1e-2, **options):
 
 CASES = {
     "tma": ((1, 2, 64, 64), (1, 1, 64, 64), None, dict()),
+    "heads of two tiles": ((1, 1, 40, 96), (1, 1, 40, 96), None, dict()),
     "causal": ((1, 1, 40, 64), (1, 1, 64, 64), None, dict(causal=True)),
     "odd": ((1, 2, 5, 33), (1, 1, 7, 33), 17, dict(causal=True, scale=0.3)),
     "first see nothing": ((1, 1, 9, 16), (1, 1, 5, 16), None, dict(causal=True)),
