@@ -105,6 +105,11 @@ REASONS = (
      "dS^T is stored later than it could be, and in front of the fence still."),
     (lambda m: _meets(m) and m.word == "barrier_wait" and m.change == "shift phase",
      "Wrong where the writer of dQ starts two blocks later than the consumers: 300 seeds find it, the few of this table do not."),
+    (lambda m: m.site.file.endswith(DECODING) and m.change == "drop predicate",
+     "The barrier of the first queries is waited for once, in a first tile of several blocks, and nobody arrives again before "
+     "that."),
+    (lambda m: m.site.file.endswith(DECODING) and m.word == "local_store" and "past barrier_arrive" in m.change,
+     "The arrival only lets the producer ask for more keys: no data go through it."),
     (lambda m: _meets(m) and m.change in ("duplicate", "next barrier"),
      "All consumers wait on this barrier together, once more or on another one that nobody else uses."),
     (lambda m: _meets(m) and _swapped(m, ("async_dot", ), ("named_barrier_wait", )),
