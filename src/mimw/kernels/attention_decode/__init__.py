@@ -24,6 +24,7 @@ from ..checks import of_rank, on_one_gpu, one_of, persistent, strides, type_name
 from .combine import combine
 from .configs import PAGES, ROWS, Configuration, combine_tile, configuration, tile_of
 from .kernel import attention_decode as kernel
+from .schedule import MUCH
 
 __all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "kernel", "room_for"]
 
@@ -95,7 +96,8 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     page = 0 if page_table is None else page_size
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
     box = [1, 1, min(page or chosen.bn, chosen.bn), 64]
-    counter = counter if chosen.drawn and splits is None else None
+    most = batch * kv_heads * row_tiles * -(-capacity // chosen.bn)     # blocks that there may be
+    counter = counter if chosen.drawn and splits is None and most >= MUCH.value * chosen.streams * programs else None
     meta = chosen.meta(dim, page, batch) | ({"DRAWN": 0} if counter is None else {})
     chosen = replace(chosen, drawn=meta["DRAWN"])
     steps = *strides(q)[:3], *strides(o)[:3]

@@ -18,6 +18,8 @@ import triton.language as tl
 
 import mimw
 
+MUCH = tl.constexpr(16)     # units of a worker from which on some are drawn
+
 
 @mimw.jit
 def length_of(lengths, batch, shape):
@@ -83,7 +85,7 @@ def cut(total, workers, DRAWN: tl.constexpr):
     if DRAWN == 0:
         return total, 1
     else:
-        drawn = tl.where(total >= 16 * workers, total // 8 * DRAWN, 0)
+        drawn = tl.where(total >= MUCH * workers, total // 8 * DRAWN, 0)
         return total - drawn, tl.maximum((drawn + workers - 1) // workers, 1)
 
 
