@@ -88,7 +88,7 @@ def test_changed_scores(case):
     q, k, options = CHANGES[case]
     if "alibi_slopes" in options:
         options = {**options, "alibi_slopes": normal(*options["alibi_slopes"], dtype=torch.float32).abs()}
-    sinks = normal(q[-3] if len(q) > 2 else 1, dtype=torch.float32, seed=3)
+    sinks = normal(q[-3] if len(q) > 2 else 1, dtype=torch.bfloat16 if case == "tma" else torch.float32, seed=3) * 4
     compare(normal(*q), normal(*k, seed=1), normal(*k, seed=2), sinks=sinks, **options)
 
 

@@ -144,7 +144,7 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
         if sinks is None:
             return *found, None
         of_heads = rows.view(2, prod(batch), -1, rows.shape[2])     # beyond the last query lse is inf
-        return *found, _of_sinks(sinks * log2(e), of_heads[0], of_heads[1], torch.exp2)
+        return *found, _of_sinks(sinks.float() * log2(e), of_heads[0], of_heads[1], torch.exp2)
 
     return plan
 
