@@ -116,6 +116,8 @@ REASONS = (
      "The product of the next block starts later than it could: slower, and right."),
     (lambda m: _meets(m) and _swapped(m, ("named_barrier_wait", ), ("async_dot_wait", )),
      "What is waited for there was started before both, and the product that reads what the others have stored comes behind both."),
+    (lambda m: _meets(m) and _swapped(m, ("barrier_arrive", ), ("named_barrier_wait", )),
+     "The last share of dQ goes to memory later than it could, and all who meet there have put theirs: slower, and right."),
     (lambda m: _meets(m) and _swapped(m, ("local_store", ), ("named_barrier_wait", )),
      "dV goes over V later than it could, and nobody else uses these rows."),
     (lambda m: _meets(m) and _swapped(m, ("fence", ), ("barrier_wait", "named_barrier_wait")),
