@@ -60,8 +60,8 @@ def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens:
                that sees no key, as in an empty sequence (length 0), gets o = 0 and lse = -inf, or the head's sink. Results are
                the same to the bit from run to run for the same lengths
     computed:  on sm_90 by `mimw.kernels.attention_decode` for bf16 and fp16, heads of up to 256, pages of 16, 32, 64, 128
-               or 256 keys, where TMA can read the caches; else by `mimw.kernels.plain_attention_decode`. fp32 obeys
-               torch.get_float32_matmul_precision()
+               or 256 keys, where TMA can read the caches, which are read once for each 128 rows (queries times heads that share a
+               head of keys); else by `mimw.kernels.plain_attention_decode`. fp32 obeys torch.get_float32_matmul_precision()
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types. There is
                no derivative
     """
