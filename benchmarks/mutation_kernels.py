@@ -368,7 +368,7 @@ CASES = (
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
     Case("Block-scaled product", "src/mimw/kernels/block_scaled_gemm/kernel.py",
-         lambda: _library_block_scaled(stages=2, pairs=False)),
+         lambda: _library_block_scaled(stages=2, together=1)),
     Case("Block-scaled product, pairs", "src/mimw/kernels/block_scaled_gemm/kernel.py",
          lambda: _library_block_scaled(640, stages=3)),
     Case("Gather, GEMM, scatter", "src/mimw/kernels/gather_matmul_scatter/kernel.py", _gathered_product),
