@@ -43,14 +43,14 @@ def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen:
 def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs: int, chosen: Configuration, gated: bool,
             picked: bool) -> tuple:
     """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T). Rows of a may be picked: row r is
-    row tokens[r] // k. `rows` of all are some token's, the others have tokens[r] = rows."""
+    row tokens[r] // k. `rows` of all are some token's."""
     count = b.shape[0]
     bn = columns_of(chosen, n, rows, count, programs, gated)
     meta = product_meta(chosen, bn, a.dtype.itemsize, c.dtype.itemsize, gated, picked)
     width = bn // 2 if gated else bn
     share = chosen.bm if chosen.ping_pong else chosen.bm // chosen.consumers
     args = (described(a, [1 if picked else chosen.bm, meta["BK"]]), described(b, [1, width, meta["BK"]]),
-            described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k, rows)
+            described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k)
     tiles = c.shape[0] // chosen.bm * -(-n // width)
     threads = 128 * (chosen.consumers + 1)
     options = {} if chosen.ctas == 1 else {"maxnreg": 65536 // chosen.ctas // threads // 8 * 8}

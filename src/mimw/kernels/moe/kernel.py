@@ -11,13 +11,12 @@ experts[b], and `total` says how many rows there are; only the device knows it. 
 are shared out, and a program that gets none is over at once.
 
     PICKED     row r of A's tiles is row sorted[r] // TOP_K of A, the token's: TMA picks the rows, which LOAD_WARPS share out.
-               Padding has the number SLOTS of a slot, of which TMA makes zeros
+               Padding has a number behind A, of which TMA makes zeros
     GATED      the weights have 2 N rows, the gate's in front. A tile has BN / 2 columns of either, so a thread that has an
                element of the gate has the one of up, too: C = silu(gate) up is written at once, [rows, N]
 
 Blocks may have 16 or 32 rows, as in decoding: then the tile's other rows, up to the 64 of a wgmma, are zeros from the start:
-nothing is loaded there, and TMA stores only the rows of the block. Of a block of two consumers the second one's rows may all be
-padding, in half of the experts' last blocks: then it leaves the tensor cores to the first.
+nothing is loaded there, and TMA stores only the rows of the block.
 
 A launch may begin before the one ahead of it has ended (`launch_pdl`): it makes its barriers and zeros, the second product also
 asks for its first weights to come to L2, then it waits. Whose the blocks are it may read before that: the first product
@@ -94,14 +93,7 @@ def store(c_desc, staging, first: tl.constexpr, acc, m, n, ROWS: tl.constexpr, W
 
 
 @mimw.jit
-def has_rows(sorted_ptr, tile, rows, N, SLOTS, row: tl.constexpr, BM: tl.constexpr, WIDTH: tl.constexpr, GROUP_M: tl.constexpr):
-    """Whether rows of a tile from number `row` on are some token's: padding is behind those that are."""
-    m, _ = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-    return tl.load(sorted_ptr + m + row, mask=m + row < rows, other=SLOTS) < SLOTS
-
-
-@mimw.jit
-def compute(inputs, staging, c_desc, sorted_ptr, total_ptr, N, K, SLOTS, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+def compute(inputs, staging, c_desc, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
             BK: tl.constexpr, GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
             PING_PONG: tl.constexpr, GATED: tl.constexpr):
     """The output tiles of consumer `me`: all of its rows in ping-pong, its share of the rows of each tile otherwise."""
@@ -116,30 +108,16 @@ def compute(inputs, staging, c_desc, sorted_ptr, total_ptr, N, K, SLOTS, me: tl.
     chunk = turn * steps
     if PING_PONG:
         open_turns(me, CONSUMERS)
-    first, step = tl.program_id(0) + turn * tl.num_programs(0), TURNS * tl.num_programs(0)
-    if row > 0:
-        wanted = has_rows(sorted_ptr, first, rows, N, SLOTS, row, BM, WIDTH, GROUP_M)
-    for tile in range(first, output_tiles(rows, N, BM, WIDTH), step):
+    for tile in range(tl.program_id(0) + turn * tl.num_programs(0), output_tiles(rows, N, BM, WIDTH), TURNS * tl.num_programs(0)):
+        acc = multiply(inputs, chunk, steps, me, row, TALL, BN, CONSUMERS, PING_PONG, True)
         m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
-        if row > 0:
-            ahead = has_rows(sorted_ptr, tile + step, rows, N, SLOTS, row, BM, WIDTH, GROUP_M)     # nobody waits for the answer
-            if wanted:
-                acc = multiply(inputs, chunk, steps, me, row, TALL, BN, CONSUMERS, PING_PONG, True)
-                store(c_desc, staging, STAGING * me, acc, m + row, n, ROWS, WIDTH, PIECES, STAGING, GATED)
-            else:
-                for passed in range(chunk, chunk + steps):
-                    inputs.wait(passed)
-                    inputs.release(passed)
-            wanted = ahead
-        else:
-            acc = multiply(inputs, chunk, steps, me, row, TALL, BN, CONSUMERS, PING_PONG, True)
-            store(c_desc, staging, STAGING * me, acc, m + row, n, ROWS, WIDTH, PIECES, STAGING, GATED)
+        store(c_desc, staging, STAGING * me, acc, m + row, n, ROWS, WIDTH, PIECES, STAGING, GATED)
         chunk += TURNS * steps
     tlx.async_descriptor_store_wait(0)
 
 
 @mimw.jit
-def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, SLOTS, BM: tl.constexpr, BN: tl.constexpr,
+def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, BM: tl.constexpr, BN: tl.constexpr,
                 BK: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, PIECES: tl.constexpr,
                 STAGING: tl.constexpr, PING_PONG: tl.constexpr, GATED: tl.constexpr, LOAD_WARPS: tl.constexpr,
                 CTAS: tl.constexpr, PICKED: tl.constexpr):
@@ -167,7 +145,7 @@ def expert_gemm(a_desc, b_desc, c_desc, sorted_ptr, experts_ptr, total_ptr, N, K
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=(232 if LOAD_WARPS > 1 else 240) // CTAS // 8 * 8, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), staging, c_desc, sorted_ptr, total_ptr, N, K, SLOTS, me, BM, BN, BK, GROUP_M,
+            compute(inputs.reader(consumer(me)), staging, c_desc, total_ptr, N, K, me, BM, BN, BK, GROUP_M,
                     CONSUMERS, PIECES, STAGING, PING_PONG, GATED)
         with tlx.async_task(num_warps=LOAD_WARPS, num_regs=40 if LOAD_WARPS > 1 else 24):  # producer
             load(inputs.writer(), a_desc, b_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, BM, BN, BK, GROUP_M, GATED,
