@@ -173,7 +173,7 @@ def test_products_overlap_and_nothing_spills(tmp_path):
     """At D = 128 a consumer has 240 registers and needs all of them."""
     dim, chosen = 128, Configuration()
     rows = {"q": chosen.bm, "k": chosen.bn, "v": chosen.bn, "do": chosen.bm, "dk": 64, "dv": 64}
-    numbers, share = f"tensordesc<fp32[1,{chosen.bm}]>", f"tensordesc<fp32[{chosen.bm * dim // 32},32]>"
+    numbers, share = f"tensordesc<fp32[1,{chosen.bm}]>", f"tensordesc<fp32[{2 * chosen.share_columns(dim)},32]>"
     signature = {**{f"{name}_desc": f"tensordesc<bf16[1,1,{count},{dim}]>" for name, count in rows.items()}, "lse_desc": numbers,
                  "delta_desc": numbers, "sums": share, "scale": "fp32", "log2_scale": "fp32",
                  **dict.fromkeys(("heads", "seq_q", "seq_k", "zero"), "i32")}

@@ -113,7 +113,7 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
                              "contiguous")
     describe = mimw.TensorDescriptor.from_tensor
     queries, keys, own, numbers = [1, 1, chosen.bm, dim], [1, 1, chosen.bn, dim], [1, 1, 64, dim], [1, chosen.bm]
-    share = [chosen.bm * dim // 32, 32]
+    share = [64 * chosen.share_columns(dim) // 32, 32]
     args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries),
             describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share) if chosen.dq == "tma" else sums,
             describe(dk, own), describe(dv, own), *scales, heads, seq_q, seq_k, 0, *changes)

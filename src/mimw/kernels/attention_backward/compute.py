@@ -1,6 +1,6 @@
 """The role of a consumer: 64 keys, for which dK and dV add up in registers while blocks of queries go by.
 
-Input: the pipes of kernel.py. Output: shares of dQ for the role `store`, dK and dV in memory. For example:
+Input: the pipes of kernel.py. Output: shares of dQ in the pipe `shares`, dK and dV in memory. For example:
 
     p, dk, dv = state                           P^T of the block that comes, and the sums over the blocks before
     state = step(..., block, state, ...)        dV and dK of block number `block`, the share of dQ of the last one, P^T of the next
@@ -11,13 +11,9 @@ registers. dS^T goes to shared memory as well, since all consumers' keys make dQ
 
     dP^T = V dO^T     dS^T = P^T (dP^T - delta)     dV += P^T dO     dK += dS^T Q     dQ = dS K
 
-The share of dQ that a consumer makes beside block number n is that of block n - 1. So consumers do not wait for each other's dS^T
-of the same block, but may be half a block apart, and one's exponentials run beside the others' products. Beside block 0 it is that
-of a dS of zeros, which goes nowhere.
-
-A fence right behind stores takes as long as they need to arrive, 280 cycles beside the products (benchmarks/NOTES.md). So there is
-one a block, in front of the product for dQ: it is for dS^T, stored before S of the next block was asked for, and for the share
-that was put down at the end of the step before. One arrival tells of both.
+The share of dQ that a consumer makes beside block number n is that of block n - 1, so no consumer waits for what the others do with
+the same block: they may be half a block apart, and one's exponentials run beside the others' products. Beside block 0 it is that of
+a dS of zeros, which goes nowhere.
 """
 
 import triton.language as tl
@@ -42,8 +38,7 @@ def place_of(ds, chunk, me: tl.constexpr):
 
 @mimw.jit
 def tell(ds, chunk):
-    """All consumers that this one has put in its part of chunk number `chunk`, and `store` that the share of dQ of block number
-    chunk - 3 is there."""
+    """All consumers that this one has put in its part of chunk number `chunk`, behind a fence."""
     tlx.barrier_arrive(ds[1][chunk % SLOTS])
 
 
@@ -55,25 +50,23 @@ def wait(ds, chunk):
 
 
 @mimw.jit
-def factors(ds, chunk, keys, me: tl.constexpr):
-    """What a consumer multiplies for its share of dQ: a chunk of dS with K, 64 rows for all columns, or where a block has no more,
-    some of the columns."""
+def share(ds, chunk, keys, me: tl.constexpr):
+    """The product of a chunk of dS with K: 64 rows of dQ for all columns, or where a block has no more, some of the columns."""
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     COLUMNS: tl.constexpr = keys.shape[1] // CONSUMERS
     tile = ds[0][chunk % SLOTS]
     if tile.shape[1] == 64 * CONSUMERS:
-        return tlx.local_trans(tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64])), keys
+        return tlx.async_dot(tlx.local_trans(tlx.local_slice(tile, [0, me * 64], [64 * CONSUMERS, 64])), keys)
     else:
-        return tlx.local_trans(tile), tlx.local_slice(keys, [0, me * COLUMNS], [64 * CONSUMERS, COLUMNS])
+        return tlx.async_dot(tlx.local_trans(tile), tlx.local_slice(keys, [0, me * COLUMNS], [64 * CONSUMERS, COLUMNS]))
 
 
 @mimw.jit
-def put_share(shares, block, dq, me: tl.constexpr):
-    """The consumer's share of dQ of block number `block`, when that of the block before has gone to memory."""
-    tile, drained = shares
-    part = share_of(dq)
-    tlx.barrier_wait(drained[0], block & 1)
-    tlx.local_store(tlx.local_slice(tile[0], [me * part.shape[0], 0], [part.shape[0], part.shape[1]]), part)
+def hand_over(shares, block, dq):
+    """A share of dQ of block number `block` to the role that adds it to the sums; whatever was stored before is behind a fence."""
+    slot = shares.acquire(block)
+    tlx.local_store(slot.tile, share_of(dq))
+    shares.commit(block)
 
 
 @mimw.jit
@@ -103,7 +96,7 @@ def begin(keys, queries, terms, query, key, shape, me: tl.constexpr, MASKED: tl.
 
 @mimw.jit
 def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr, LAST: tl.constexpr, MASKED: tl.constexpr,
-         CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr, LATE: tl.constexpr):
+         CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
     """The gradients of block number `block` beside the probabilities of the next, whose first query is `query`."""
     keys, values, ds = tiles
     queries, slopes, shares = pipes
@@ -111,7 +104,6 @@ def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr,
     DTYPE: tl.constexpr = keys.dtype
     D: tl.constexpr = dk.shape[1]
     SHARED: tl.constexpr = DQ == "tma"
-    EARLY: tl.constexpr = p[0].shape[1] <= 64   # numbers of queries are read before the products that they wait for, if they fit
     # Always 0, but a compiler that does not know makes the addresses of K and V anew for each block. One that knows keeps them,
     # twenty-four descriptors of 64 bits, in registers over the whole loop, and there is no room for them.
     zero = block & shape[3]
@@ -119,37 +111,26 @@ def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr,
     slope = slopes.wait(block).slot
     dp = tlx.async_dot(v, tlx.local_trans(slope.rows))
     dv = tlx.async_dot(p[0], slope.rows, dv)
-    if EARLY:
-        delta = tlx.local_load(slope.numbers)
     dp = tlx.async_dot_wait(1, dp)
-    if not EARLY:
-        delta = tlx.local_load(slope.numbers)
+    delta = tlx.local_load(slope.numbers)
     tile = (p[len(p) - 1].to(tl.float32) * (dp - delta[None, :])).to(DTYPE)
     if SHARED:
         wait(ds, block)
         tlx.local_store(place_of(ds, block + 1, me), tile)
+        tlx.fence("async_shared")
+        tell(ds, block + 1)
     # Behind the store, since in front of it the assembler would start the product before the registers of dP^T are free.
     if not LAST:
         following = queries.wait(block + 1).slot
         scores = tlx.async_dot(k, tlx.local_trans(following.rows))
     dv = tlx.async_dot_wait(0 if LAST else 1, dv)  # so that the registers of P^T are free
-    if SHARED:
-        left_factor, right_factor = factors(ds, block, keys[zero], me)
-        # Fences what was stored long ago: dS^T, and the share of dQ at the end of the last step.
-        tlx.fence("async_shared")
-        dq = tlx.async_dot(left_factor, right_factor)
-        tell(ds, block + 1)
     slopes.release(block)
-    if LATE:
-        if block > 0:
-            queries.release(block - 1)
+    if SHARED:
+        dq = share(ds, block, keys[zero], me)
     dk = tlx.async_dot(tile, queries.held(block).rows, dk)
     if not LAST:
-        if EARLY:
-            lse = tlx.local_load(following.numbers)
         scores = tlx.async_dot_wait(2 if SHARED else 1, scores)
-        if not EARLY:
-            lse = tlx.local_load(following.numbers)
+        lse = tlx.local_load(following.numbers)
         p = probabilities(scores, lse, query, key, terms, shape, DTYPE, MASKED, CAUSAL, RAGGED)
         # What is awaited here is needed next anyway. The assembler moves no wait over a loop, and so leaves the wait for dQ behind
         # the exponentials, which run beside the products.
@@ -157,10 +138,9 @@ def step(tiles, pipes, block, state, query, key, terms, shape, me: tl.constexpr,
     if SHARED:
         dq = tlx.async_dot_wait(1, dq)
         if block > 0:
-            put_share(shares, block - 1, dq, me)
+            hand_over(shares, block - 1, dq)
     dk = tlx.async_dot_wait(0, dk)
-    if not LATE:
-        queries.release(block)
+    queries.release(block)
     return p, dk, dv
 
 
@@ -171,19 +151,13 @@ def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexp
     _, dk, dv = state
     CONSUMERS: tl.constexpr = keys.shape[0] // 64
     D: tl.constexpr = dk.shape[1]
-    k, v = tlx.local_slice(keys[0], [me * 64, 0], [64, D]), tlx.local_slice(values[0], [me * 64, 0], [64, D])
     if DQ == "tma":
-        tlx.fence("async_shared")
-        tell(ds, block + 2)         # the share of the block before
         wait(ds, block + 1)
-        left_factor, right_factor = factors(ds, block + 1, keys[0], me)
-        dq = tlx.async_dot(left_factor, right_factor)
+        hand_over(shares, block, tlx.async_dot_wait(0, share(ds, block + 1, keys[0], me)))
     # Nobody else reads these rows of V; those of K when all consumers have made their last shares of dQ.
+    k, v = tlx.local_slice(keys[0], [me * 64, 0], [64, D]), tlx.local_slice(values[0], [me * 64, 0], [64, D])
     tlx.local_store(v, dv.to(v.dtype))
     if DQ == "tma":
-        put_share(shares, block, tlx.async_dot_wait(0, dq), me)
-        tlx.fence("async_shared")
-        tell(ds, block + 3)
         tlx.named_barrier_wait(FINISHED, CONSUMERS * 128)
     tlx.local_store(k, (dk * scale).to(k.dtype))
     tlx.fence("async_shared")
@@ -192,7 +166,7 @@ def finish(tiles, shares, block, state, scale, me: tl.constexpr, DQ: tl.constexp
 
 @mimw.jit
 def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr, LATE: tl.constexpr):
+            D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr, DQ: tl.constexpr):
     """The 64 keys of consumer `me`; terms = (log2_scale, inner, slopes, step) as the kernel has them."""
     MASKED: tl.constexpr = CAUSAL or shape[4] is not None or shape[5] is not None
     key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
@@ -215,19 +189,16 @@ def compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me: 
         begun = tl.where(g == 0, 1, 0)  # of the first head, whose first probabilities are there already
         if MASKED:
             for i in range(begun, early):
-                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, True, CAUSAL, RAGGED, DQ,
-                             LATE)
+                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, True, CAUSAL, RAGGED, DQ)
                 block += 1
         for i in range(tl.maximum(begun, early), late):
-            state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, False, CAUSAL, RAGGED, DQ,
-                         LATE)
+            state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, False, CAUSAL, RAGGED, DQ)
             block += 1
         if shape[4] is not None:
             for i in range(tl.maximum(begun, late), blocks):
-                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, True, CAUSAL, RAGGED, DQ,
-                             LATE)
+                state = step(tiles, pipes, block, state, (first + i) * BM, key, of_head, shape, me, False, True, CAUSAL, RAGGED, DQ)
                 block += 1
-    state = step(tiles, pipes, block, state, 0, key, of_head, shape, me, True, False, CAUSAL, RAGGED, DQ, LATE)
+    state = step(tiles, pipes, block, state, 0, key, of_head, shape, me, True, False, CAUSAL, RAGGED, DQ)
     k, v = finish(tiles, pipes[2], block, state, scale, me, DQ)
     tlx.async_descriptor_store(dv_desc, v, [batch, head, key, 0])
     tlx.async_descriptor_store(dk_desc, k, [batch, head, key, 0])

@@ -12,7 +12,7 @@ Nouns:
     queries                load -> every consumer: BM rows of Q and their log-sum-exps
     slopes                 load -> every consumer: BM rows of dO and their deltas
     ds                     consumer -> every consumer, for dQ: dS^T of a block, of which each consumer makes the rows of its keys
-    shares                 consumers -> store: dQ of a block, of which each consumer makes a part. There are none unless DQ is "tma"
+    shares                 compute -> store, one for each consumer: its part of a block's dQ. There are none unless DQ is "tma"
 
 Roles: `load`, CONSUMERS times `compute`, and for DQ "tma" `store`. Blocks of queries are counted by `block`, through all
 query heads that share the program's head of keys.
@@ -81,6 +81,7 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
                RAGGED      the last block of keys has rows beyond the end
     """
     CONSUMERS: tl.constexpr = BN // 64
+    COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     shape = heads, seq_q, seq_k, zero, left, right
     terms = log2_scale, inner, alibi, alibi_step
@@ -92,19 +93,19 @@ def attention_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, su
                       rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
     ds = None if DQ == "not" else (tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
     shares = ()
-    if DQ == "tma":
-        shares = tlx.local_alloc((BM * D // BLOCK_COLUMNS, BLOCK_COLUMNS), tl.float32, 1), tlx.alloc_barriers(1)
-    LATE: tl.constexpr = Q_STAGES > 2   # a slot of queries is given back in the middle of the next step, where a fence has been
+    for c in tl.static_range(CONSUMERS if DQ == "tma" else 0):
+        shares = shares + (tle.pipe(capacity=1, name="shares",
+                                    tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            pipes = queries.reader(name), slopes.reader(name), shares
-            compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, DQ, LATE)
+            pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
+            compute(keys, values, ds, pipes, dk_desc, dv_desc, scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED, DQ)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc,
                  delta_desc, shape, BM, BN, GROUP, CAUSAL)
         if DQ == "tma":
             with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-                store(shares, ds[1], sums, shape, BM, BN, D, GROUP, CAUSAL)
+                store(shares, sums, shape, BM, BN, D, GROUP, CAUSAL)

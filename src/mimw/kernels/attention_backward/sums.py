@@ -39,21 +39,19 @@ def tile_of(share, COLUMNS: tl.constexpr):
 
 
 @mimw.jit
-def store(shares, told, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
-          CAUSAL: tl.constexpr):
-    """Add all consumers' shares of each block's dQ to the sums, one behind the other; TMA adds. `told` says that they are there, as
-    compute.py has it: those of block number n in chunk n + 3."""
-    tile, drained = shares
+def store(shares, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+    """Add every consumer's share of each block's dQ to the sums; TMA adds."""
+    CONSUMERS: tl.constexpr = BN // 64
     ROWS: tl.constexpr = BM * D // BLOCK_COLUMNS  # of the sums, for a block of queries
     key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
     heads, seq_q, _, _, _, _ = shape
     first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
     of_head = (batch * heads + head * GROUP) * tl.cdiv(seq_q, BM)
-    tlx.barrier_wait(told[0], 0)
-    tlx.barrier_arrive(drained[0])      # chunk 0 is seen: no share is put before, so what is awaited next here is chunk 3
     for block in range(blocks * GROUP):
         row = (of_head + block // blocks * tl.cdiv(seq_q, BM) + first + block % blocks) * ROWS
-        tlx.barrier_wait(told[block % 3], (block // 3 + 1) & 1)
-        tlx.async_descriptor_store(sums_desc, tile[0], [row, 0], store_reduce="add")
-        tlx.async_descriptor_store_wait(0)
-        tlx.barrier_arrive(drained[0])
+        for c in tl.static_range(CONSUMERS):
+            share = shares[c].reader()
+            tlx.async_descriptor_store(sums_desc, share.wait(block).slot.tile, [row + c * (ROWS // CONSUMERS), 0],
+                                       store_reduce="add")
+            tlx.async_descriptor_store_wait(0)
+            share.release(block)
