@@ -23,7 +23,6 @@ from tests.kernels.hangs import case
 from .fabricated import Table, stamped
 from .test_report import both_wait
 
-
 WATCH = Guard._watch
 
 
