@@ -23,6 +23,7 @@ from mimw.kernels import (
     gather_matmul_scatter,
     gemm,
     grouped_gemm,
+    moe,
     moe_align,
     norm,
     norm_backward,
@@ -92,6 +93,19 @@ def _library_grouped(**configuration) -> tuple:
     a, b = _numbers((220, 128), (3, 128, 128), dtype=ml_dtypes.bfloat16)
     c, ends = np.zeros((220, 128), ml_dtypes.bfloat16), np.array([130, 130, 200], np.int32)
     return grouped_gemm.kernel, *grouped_gemm.arguments(a, b, c, ends, 2, grouped_gemm.Configuration(**configuration))
+
+
+def _experts(**configuration) -> tuple:
+    """The first product of a mixture of experts: two programs, three experts, one of them without tokens, blocks with padding."""
+    chosen = moe.Configuration(**configuration)
+    x, gate_up, down = _numbers((40, 128), (3, 128, 128), (3, 128, 64), dtype=ml_dtypes.bfloat16)
+    ids, weights = np.repeat(np.array([2, 0], np.int32), [50, 30]).reshape(40, 2), np.ones((40, 2), np.float32)
+    room = {name: np.zeros(shape, x.dtype if name in ("inner", "rows") else np.int32)
+            for name, shape in moe.room_for(40, 2, 3, 64, 128, chosen).items()}
+    for kernel, grid, args, meta in moe.launches(x, gate_up, down, ids, weights, np.zeros_like(x), room, 2, chosen):
+        if kernel is moe.kernel:
+            return kernel, grid, args, meta
+        mimw.simulate(kernel, grid, *args, **meta)
 
 
 def _library_batched(**configuration) -> tuple:
@@ -364,6 +378,9 @@ CASES = (
          lambda: _library_grouped(bm=128, bn=128, stages=2, staging=1)),
     Case("Grouped product, ping-pong", "src/mimw/kernels/grouped_gemm/kernel.py",
          lambda: _library_grouped(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
+    Case("Product of experts", "src/mimw/kernels/moe/kernel.py", lambda: _experts(bm=64, bn=128, consumers=2, ping_pong=True)),
+    Case("Product of experts, rows picked", "src/mimw/kernels/moe/kernel.py",
+         lambda: _experts(bm=32, bn=128, consumers=2, ping_pong=True, load_warps=4)),
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",
          lambda: _library_batched(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Skinny product", "src/mimw/kernels/skinny_gemm/kernel.py", _library_skinny),
