@@ -24,7 +24,7 @@ from docs.support.performance_sections import SECTIONS, Goal, Section
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-MACS = {"bf16": "macs_16", "fp8": "macs_8"}
+MACS = {"bf16": "macs_16", "fp8": "macs_8", "tf32": "macs_32"}
 
 
 def limits() -> tuple[dict[str, float], float]:
@@ -38,7 +38,8 @@ def ceiling(section: Section, row: Row) -> float:
     """Microseconds that the chip needs at least."""
     operations, memory = limits()
     done, moved = section.work(row)
-    return max(done / operations["fp8" if "fp8" in row.name else section.kind], moved / memory) * 1e6
+    kind = next((kind for kind in ("fp8", "tf32") if kind in row.name), section.kind)
+    return max(done / operations[kind], moved / memory) * 1e6
 
 
 def rate(section: Section, row: Row, microseconds: float) -> float:
@@ -148,7 +149,7 @@ def page() -> dict[str, str]:
         f"The ceiling is the longer of two times: bytes over {memory / 1e9:.0f} GB/s, and operations over what the tensor "
         f"cores sustain "
         f"at 700 W with normal numbers, {operations['bf16'] / 1e12:.0f} TFLOP/s (bf16, fp16) and "
-        f"{operations['fp8'] / 1e12:.0f} (fp8). "
+        f"{operations['fp8'] / 1e12:.0f} (fp8) and {operations['tf32'] / 1e12:.0f} (tf32). "
         "Bytes are the least there are: each operand and each result once. What was tried, with predictions and failures, is in "
         "benchmarks/NOTES.md; what the words cost, in TIMING.md.", ""]
     for section in SECTIONS:

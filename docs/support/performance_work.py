@@ -12,7 +12,7 @@ from mimw.kernels.attention.configs import value_dim
 
 from .performance_rows import Row
 
-SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
+SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp8": 1}
 
 
 def product(row: Row) -> tuple[float, float]:
@@ -20,7 +20,7 @@ def product(row: Row) -> tuple[float, float]:
     m, n, k = (row.shape[name] for name in "MNK")
     many = row.shape.get("G", row.shape.get("B", 1))
     size = next((size for name, size in SIZES.items() if name in row.name), 2)
-    return 2.0 * many * m * n * k, many * (size * (m * k + k * n) + 2.0 * m * n)
+    return 2.0 * many * m * n * k, many * (size * (m * k + k * n) + max(size, 2.0) * m * n)
 
 
 def attention(row: Row) -> tuple[float, float]:
