@@ -98,10 +98,10 @@ def _library_grouped(**configuration) -> tuple:
 def _experts(**configuration) -> tuple:
     """The first product of a mixture of experts: two programs, three experts, one of them without tokens, blocks with padding."""
     chosen = moe.Configuration(**configuration)
-    x, gate_up, down = _numbers((40, 128), (3, 128, 128), (3, 128, 64), dtype=ml_dtypes.bfloat16)
+    x, gate_up, down = _numbers((40, 64), (3, 512, 64), (3, 64, 256), dtype=ml_dtypes.bfloat16)
     ids, weights = np.repeat(np.array([2, 0], np.int32), [50, 30]).reshape(40, 2), np.ones((40, 2), np.float32)
     room = {name: np.zeros(shape, x.dtype if name in ("inner", "rows") else np.int32)
-            for name, shape in moe.room_for(40, 2, 3, 64, 128, chosen).items()}
+            for name, shape in moe.room_for(40, 2, 3, 256, 64, chosen).items()}
     for kernel, grid, args, meta in moe.launches(x, gate_up, down, ids, weights, np.zeros_like(x), room, 2, chosen):
         if kernel is moe.kernel:
             return kernel, grid, args, meta

@@ -48,6 +48,13 @@ def _of_second_keys(mutant: Mutant) -> bool:
 
 
 REASONS = (
+    (lambda m: _of(m, "kernels/moe/kernel.py") and m.site.caller is None and (m.word == "fence" or "past fence," in m.change),
+     "The compiler puts a fence of its own between these stores and the tasks (passes/fence_handovers.py): either is enough."),
+    (lambda m: _of(m, "kernels/norm/kernel.py") and _swapped(m, ("barrier_expect", ), ARRIVALS),
+     "The bytes that this arrival asks for may land before they are announced: the arrival that the expect itself is keeps the phase "
+     "open."),
+    (lambda m: _of(m, "kernels/norm/kernel.py") and _swapped(m, ("barrier_wait", ), ("atomic_rmw", )),
+     "A row is drawn before somebody asks for it. Its number is written behind the wait, as before."),
     (lambda m: _one_task_counts(m) and m.change.startswith(("order ", "scope cta")),
      "All who reach these elements by atomics are of one task of one CTA, which holds the scope; and nobody learns by them that "
      "something else is there."),

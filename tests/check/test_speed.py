@@ -15,5 +15,5 @@ def test_a_gemm_of_1024_is_checked_while_one_waits():
 def test_a_sample_of_a_large_gemm_costs_what_its_ctas_do():
     """4096 x 4096 x 4096 on 132 CTAs: as many operations as three of them have, and the stores of all by their addresses."""
     report, _, cpu = measure(4096, ctas="sample", seeds=1, rounds=False, jobs=1)
-    assert report.ok and report.ops < 50_000 and report.unseen[1].endswith("for all 132 clusters; no two store to one place")
+    assert report.ok and report.ops < 55_000 and report.unseen[1].endswith("for all 132 clusters; no two store to one place")
     assert cpu <= GOAL * SLOWER
