@@ -51,8 +51,8 @@ REASONS = (
     (lambda m: _of(m, "kernels/moe/kernel.py") and m.site.caller is None and (m.word == "fence" or "past fence," in m.change),
      "The compiler puts a fence of its own between these stores and the tasks (passes/fence_handovers.py): either is enough."),
     (lambda m: _of(m, "kernels/norm/kernel.py") and _swapped(m, ("barrier_expect", ), ARRIVALS),
-     "The bytes that this arrival asks for may land before they are announced: the arrival that the expect itself is keeps the phase "
-     "open."),
+     "The bytes that this arrival asks for may land before they are announced: the arrival that the expect itself is keeps the "
+     "phase open."),
     (lambda m: _of(m, "kernels/norm/kernel.py") and _swapped(m, ("barrier_wait", ), ("atomic_rmw", )),
      "A row is drawn before somebody asks for it. Its number is written behind the wait, as before."),
     (lambda m: _one_task_counts(m) and m.change.startswith(("order ", "scope cta")),
