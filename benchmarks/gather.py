@@ -15,7 +15,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from .driver import RESULTS, command, some_of
 from .gather_kernels import STAGES, TILE_BYTES, WAYS, launch_of, rows_of_tile
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
+from .gpu import multiprocessors, parsed, row_of, table, torch
 
 WIDTHS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 SIZES = {"copy": (1 << 30, 256 << 20), "read": (24 << 20, 2 << 30)}      # bytes of the tensor, bytes that are gathered
@@ -74,14 +74,8 @@ def main() -> None:
     parser = command(__doc__, results=RESULTS / "gather.jsonl", ms=200.0)
     some_of(parser, "widths", WIDTHS, int)
     options = parsed(parser)
-    ratios = []
-    for kind in SIZES:
-        for width in options.widths or WIDTHS:
-            row = measure(kind, width, options.ms)
-            keep(row, options.results)
-            print(line(row), flush=True)
-            ratios.append(row.ratios()["cp.async"])
-    print(summary(ratios, "cp.async"))
+    rows = (measure(kind, width, options.ms) for kind in SIZES for width in options.widths or WIDTHS)
+    table(rows, options.results, line, lambda row: "cp.async", "cp.async")
 
 
 if __name__ == "__main__":

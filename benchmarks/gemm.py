@@ -20,7 +20,7 @@ from mimw.tuning.arrays import TORCH
 from mimw.tuning.operators.gemm import Gemm, check, launcher, tensors
 
 from .driver import RESULTS, command, search, some_of
-from .gpu import keep, parsed, row_of, summary, torch
+from .gpu import parsed, row_of, table, torch
 
 SHAPES = {"GH1": (8192, 8192, 1024), "GH2": (8192, 8192, 2048), "GH3": (8192, 8192, 4096), "GH4": (8192, 8192, 8192),
           "GH5": (8192, 8192, 16384), "GH6": (2304, 12800, 32768), "GH7": (2285568, 256, 256)}
@@ -60,13 +60,9 @@ def main() -> None:
         options = parser.parse_args()
         shapes = ["x".join(map(str, SHAPES[name])) for name in options.shapes or SHAPES]
         raise SystemExit(search("gemm", shapes, options.dtype, options.results))
-    options, ratios = parsed(parser), []
-    for name in options.shapes or SHAPES:
-        row = measure(name, SHAPES[name], options.dtype)
-        keep(row, options.results / f"gemm-{options.dtype}.jsonl")
-        print(line(row), flush=True)
-        ratios.append(row.ratios()["cuBLAS"])
-    print(summary(ratios, "cuBLAS"))
+    options = parsed(parser)
+    rows = (measure(name, SHAPES[name], options.dtype) for name in options.shapes or SHAPES)
+    table(rows, options.results / f"gemm-{options.dtype}.jsonl", line, lambda row: "cuBLAS", "cuBLAS")
 
 
 if __name__ == "__main__":

@@ -74,6 +74,16 @@ def summary(ratios: list[float], to: str, digits: int = 3) -> str:
     return f"geometric mean of {len(ratios)} ratios to {to}: {mean:.{digits}f}, lowest {min(ratios):.{digits}f}"
 
 
+def table(rows: Iterable[Row], file: Path, line: Callable[[Row], str], against: Callable[[Row], str], to: str) -> None:
+    """Keep and print each row as it comes, and then the summary of the ratios to `against` of it, which people read as `to`."""
+    ratios = []
+    for row in rows:
+        keep(row, file)
+        print(line(row), flush=True)
+        ratios.append(row.ratios()[against(row)])
+    print(summary(ratios, to))
+
+
 def write_configurations(file: Path, command: str, rows: list[dict]) -> None:
     """The best configurations that a search found, as a kernel's configs.json has them."""
     file.parent.mkdir(parents=True, exist_ok=True)

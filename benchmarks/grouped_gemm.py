@@ -19,7 +19,7 @@ from mimw.testing.benchmark import Row, alternate
 
 from .driver import RESULTS, command, search, some_of
 from .gemm_error import allowed
-from .gpu import keep, multiprocessors, parsed, row_of, summary, torch
+from .gpu import multiprocessors, parsed, row_of, table, torch
 
 CASES = {"8x1024": (8, 1024, 4096, 4096), "64x256": (64, 256, 2048, 7168), "128x128": (128, 128, 2048, 7168),
          "256x64": (256, 64, 4096, 7168), "ragged": (64, 256, 2048, 7168)}     # groups, rows of a group, N, K
@@ -86,13 +86,8 @@ def main() -> None:
         shapes = [shape_of(name) for name in options.cases or CASES]
         raise SystemExit(search("grouped_gemm", shapes, "bf16", options.results.parent, "--ms", str(options.ms)))
     options = parsed(parser)
-    ratios = []
-    for name in options.cases or CASES:
-        row = measure(name, None, options.ms)
-        keep(row, options.results)
-        print(line(row), flush=True)
-        ratios.append(row.ratios()["torch"])
-    print(summary(ratios, "torch._grouped_mm"))
+    rows = (measure(name, None, options.ms) for name in options.cases or CASES)
+    table(rows, options.results, line, lambda row: "torch", "torch._grouped_mm")
 
 
 if __name__ == "__main__":

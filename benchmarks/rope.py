@@ -14,7 +14,7 @@ from mimw.kernels import rope
 from mimw.testing.benchmark import Row, alternate
 
 from .driver import RESULTS, command, some_of
-from .gpu import keep, parsed, row_of, summary, torch
+from .gpu import parsed, row_of, table, torch
 
 CASES = {"4096x32x8x128": (1, 4096, 32, 8, 128, 128), "16384x32x8x128": (1, 16384, 32, 8, 128, 128),
          "8x4096x64x8x128": (8, 4096, 64, 8, 128, 128), "16384x16x16x64": (1, 16384, 16, 16, 64, 64),
@@ -79,13 +79,8 @@ def main() -> None:
     parser = command(__doc__, results=RESULTS / "rope.jsonl", ms=200.0)
     some_of(parser, "cases", CASES)
     options = parsed(parser)
-    ratios = []
-    for name in options.cases or CASES:
-        row = measure(name, options.ms)
-        keep(row, options.results)
-        ratios.append(row.ratios()["copy"])
-        print(line(row), flush=True)
-    print(summary(ratios, "the copy"))
+    rows = (measure(name, options.ms) for name in options.cases or CASES)
+    table(rows, options.results, line, lambda row: "copy", "the copy")
 
 
 if __name__ == "__main__":

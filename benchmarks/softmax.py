@@ -20,7 +20,7 @@ from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import CALLS, graphed
 
 from .driver import RESULTS, command, some_of
-from .gpu import keep, parsed, row_of, summary, torch
+from .gpu import parsed, row_of, table, torch
 from .norm import SHAPES, resident
 
 
@@ -120,13 +120,8 @@ def main() -> None:
     parser.add_argument("--log", action="store_true", help="the logarithm")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     options = parsed(parser)
-    ratios = []
-    for name in options.shapes or SHAPES:
-        row = measure(name, options.ms, not options.no_compile, options.backward, options.log)
-        keep(row, options.results)
-        ratios.append(row.ratios()["copy" if SHAPES[name][0] > 16 else "torch"])
-        print(line(row), flush=True)
-    print(summary(ratios, "the copy, of few rows to torch"))
+    rows = (measure(name, options.ms, not options.no_compile, options.backward, options.log) for name in options.shapes or SHAPES)
+    table(rows, options.results, line, lambda row: "copy" if row.shape["B"] > 16 else "torch", "the copy, of few rows to torch")
 
 
 if __name__ == "__main__":
