@@ -134,7 +134,7 @@ SECTIONS = (
             (Goal(1.0, ("Triton, keys outside", "Triton, second keys outside", "Triton, published split"), every=True), )),
     Section("Sparse MLA", "python -m benchmarks.sparse_mla", ("sparse_mla", ), "sparse_mla-", work.sparse_mla, "TFLOP/s", """
             The products; in these rows the latency of gathered rows before that (NOTES, "Sparse MLA prefill").""",
-            (Goal(1.0, ("plain", "pipe", "seesaw")), )),
+            (Goal(1.0, ("plain", "shared", "pipe", "seesaw")), )),
     Section("Mixture of experts", "python -m benchmarks.moe", ("moe-bf16", ), "moe-", work.experts, "TFLOP/s", """
             Up to some 100 rows an expert the bytes of the matrices that tokens choose; then the tensor cores as in a GEMM,
             and rows of padding, half a block an expert (NOTES, "A mixture of experts").""", (Goal(1.0, ("torch", "triton")), )),

@@ -6,9 +6,9 @@ the sums of exponentials. For example:
     sparse_mla(q, kv, indices, lengths)             (out, lse) of torch tensors of a GPU
     arguments(q, kv, indices, lengths, out, lse)    (kernel, grid, args, meta), numpy or torch, to launch or simulate
 
-A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are two forms:
-`pipelined` for all problems, and `seesaw`, in which two consumers share the work, for one batch and one KV head without
-a causal mask.
+A row of q and of kv has DV + DT columns: the first DV are key and value, the last DT key only. There are three forms:
+`pipelined` for all problems, in which one warpgroup gathers rows for two; `shared` for all problems, in which all warps gather
+and multiply; and `seesaw`, in which two consumers share the work, for one batch and one KV head without a causal mask.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import mimw
 
 from .pipe import pipelined
 from .seesaw import seesaw
+from .shared import shared
 
-__all__ = ["arguments", "pipelined", "seesaw", "sparse_mla"]
+__all__ = ["arguments", "pipelined", "seesaw", "shared", "sparse_mla"]
 
 HEADS, BLOCK = 64, 64  # of one program; listed rows at a time
 LOG2_E = 1.4426950408889634
@@ -35,7 +36,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
                out      (B, S, H, DV), bf16; rows without any entry become 0
                lse      (B, S, H), fp32: log of the sum of exponentials, natural or to base 2; +inf for rows without any entry
                scale    of the logits, by default (DV + DT) ** -0.5
-               form     `pipelined`, by default, or `seesaw`: on an H200 it takes 1.16 to 1.23 times as long (benchmarks/NOTES.md)
+               form     `pipelined`, by default, `shared`, or `seesaw`: which takes how long, docs/performance.md says
                heads, block  of a program: for tests on small problems; the halves of DV and DT are multiples of 16
     errors:    ValueError where shapes do not fit, with the numbers
     """
@@ -58,13 +59,15 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     rows = b * s * h
     q_rows, out_rows = q.reshape(rows, width), out.reshape(rows, dv)
     describe = mimw.TensorDescriptor.from_tensor
-    descriptors = (describe(q_rows, [heads, dv // 2]), describe(q_rows, [heads, width - dv]),
-                   describe(out_rows, [heads, dv // 2]))
+    part = dv if form is shared else dv // 2
+    descriptors = describe(q_rows, [heads, part]), describe(q_rows, [heads, width - dv]), describe(out_rows, [heads, part])
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
     meta = dict(DV=dv, DT=width - dv, BH=heads, BK=block, BASE_2=base_2, num_warps=4)
     if form is seesaw:
         return seesaw, (s, h // heads), (*descriptors, kv, indices, lengths, lse, skv, h, topk, scale), meta
     args = (*descriptors, kv, indices, lengths, lse, s, skv, h, hkv, topk, scale)
+    if form is shared:
+        return shared, (h // heads, s, b), args, meta | dict(CAUSAL=causal, num_warps=8)
     return pipelined, (s, b, h // heads), args, meta | dict(CAUSAL=causal)
 
 

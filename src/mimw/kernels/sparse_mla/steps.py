@@ -1,4 +1,4 @@
-"""Steps that both forms of the kernel share: gathered rows into a pipe's slot, one step of softmax, the results out.
+"""Steps that the forms of the kernel share: gathered rows into a pipe's slot, one step of softmax, the results out.
 
 Input: tiles in registers or pipes' slots. Output: tiles, or filled slots. A tile of BK listed rows of KV has three parts, each in
 a buffer of its own: the left and the right half of the DV columns that are both key and value, and the tail, key only:
