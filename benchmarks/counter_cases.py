@@ -1,0 +1,113 @@
+"""The rows of docs/performance.md whose launches counters.py profiles: those that miss their goal, and some that meet it.
+
+Input: nothing. Output: CASES, in the order of their importance. For example:
+
+    CASES["gemm-fp16-GH3"].measure()        the row of that benchmark, ours and baselines handed to its `alternate`
+    CASES["gemm-fp16-GH3"].sides            ("mimw", "cuBLAS"): which of them are profiled
+
+Of several baselines whose names begin with a side, as the cuts of stock Triton in a mixture of experts, the fastest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from . import (
+    attention,
+    attention_backward,
+    attention_decode,
+    attention_varlen,
+    batched_gemm,
+    block_scaled_gemm,
+    cross_entropy,
+    gemm,
+    gemm_epilogue,
+    grouped_gemm,
+    moe,
+    norm,
+    skinny_gemm,
+    sparse_mla,
+    topk,
+    topk_selector,
+)
+from .gpu import torch
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of a benchmark, and whose launches are profiled."""
+
+    measure: Callable[[], Any]
+    sides: tuple[str, ...]
+
+
+def product(name: str, dtype: str) -> Case:
+    return Case(partial(gemm.measure, name, gemm.SHAPES[name], dtype), ("mimw", "cuBLAS"))
+
+
+def epilogue(kind: str, shape: tuple[int, int, int], *sides: str) -> Case:
+    return Case(lambda: gemm_epilogue.measure(kind, shape, None, 0.0), ("mimw", *sides))
+
+
+def attended(seq: int, causal: bool = False, backward: bool = False) -> Case:
+    """Batch 4, 48 heads, head dim 128."""
+    shape = dict(batch=4, heads=48, kv_heads=48, seq=seq, dim=128)
+    if backward:
+        return Case(lambda: attention_backward.measure(shape, "bf16", torch.bfloat16, causal), ("mimw", "cuDNN"))
+    return Case(lambda: attention.measure(shape, "bf16", causal), ("mimw", "cuDNN"))
+
+
+def decoded(batch: int, length: int) -> Case:
+    shape = dict(batch=batch, length=length, heads=64, kv_heads=8, dim=128, queries=1, page=0, ragged=0)
+    return Case(lambda: attention_decode.measure(shape), ("mimw", "cuDNN", "copy"))
+
+
+def normalised(kind: str, name: str, backward: bool) -> Case:
+    return Case(lambda: norm.measure(kind, name, compiled=False, backward=backward), ("mimw", "copy"))
+
+
+SQUARE = (8192, 8192, 8192)
+
+CASES = {
+    "gemm-fp16-GH3": product("GH3", "fp16"),
+    "gemm-tf32-GH7": product("GH7", "tf32"),
+    "gemm-fp8-GH4": product("GH4", "fp8"),
+    "epilogue-residual": epilogue("residual", (8192, 8192, 2048), "plain", "torch"),
+    "epilogue-bias-gelu": epilogue("bias-gelu", (8192, 8192, 2048), "plain"),
+    "epilogue-fp8-tensor": epilogue("fp8-tensor", SQUARE, "plain", "torch"),
+    "epilogue-fp8-row-fast": epilogue("fp8-row-fast", SQUARE, "torch"),
+    "groups-64x256": Case(partial(grouped_gemm.measure, "64x256"), ("mimw", "torch")),
+    "groups-ragged": Case(partial(grouped_gemm.measure, "ragged"), ("mimw", "torch")),
+    "batches-192x4096x128": Case(partial(batched_gemm.measure, "192x4096x128"), ("mimw", "torch")),
+    "batches-16x2048": Case(partial(batched_gemm.measure, "16x2048"), ("mimw", "torch")),
+    "rows-1x8192": Case(partial(skinny_gemm.measure, "1x8192"), ("mimw", "cuBLAS")),
+    "rows-256x8192": Case(partial(skinny_gemm.measure, "256x8192"), ("mimw", "cuBLAS")),
+    "blocks-4096x7168x16384": Case(partial(block_scaled_gemm.measure, "4096x7168x16384"), ("mimw", "fp8", "torch")),
+    "blocks-4096x2112x7168": Case(partial(block_scaled_gemm.measure, "4096x2112x7168"), ("mimw", "torch")),
+    "attention-4096": attended(4096),
+    "attention-16384": attended(16384),
+    "backward-4096": attended(4096, backward=True),
+    "backward-16384": attended(16384, backward=True),
+    "backward-causal-1024": attended(1024, causal=True, backward=True),
+    "packed-equal": Case(lambda: attention_varlen.measure("equal", 48, 48, 128, "bf16", False), ("mimw", "cuDNN, dense")),
+    "decode-8x8192": decoded(8, 8192),
+    "decode-1x8192": decoded(1, 8192),
+    "norm-LN6": normalised("layer_norm", "LN6", False),
+    "norm-backward-LN4": normalised("layer_norm", "LN4", True),
+    "norm-backward-LN7": normalised("layer_norm", "LN7", True),
+    "selector-64x262144": Case(partial(topk_selector.measure, (64, 262144, 2048)), ("mimw", "torch")),
+    "sparse-mla-8192": Case(partial(sparse_mla.measure, 8192), ("pipe", "seesaw", "plain")),
+    "sparse-mla-131072": Case(partial(sparse_mla.measure, 131072), ("pipe", "seesaw")),
+    "experts-mixtral-512": Case(partial(moe.measure, "mixtral-512"), ("mimw", "triton")),
+    "experts-deepseek-4096": Case(partial(moe.measure, "deepseek-4096"), ("mimw", "triton")),
+    "gemm-tf32-GH6": product("GH6", "tf32"),
+    "gemm-bf16-GH3": product("GH3", "bf16"),
+    "attention-causal-4096": attended(4096, causal=True),
+    "experts-qwen-16": Case(partial(moe.measure, "qwen-16"), ("mimw", "triton")),
+    "cross-entropy": Case(partial(cross_entropy.measure, "fused", "8192x128256", compiled=False), ("mimw", "copy")),
+    "topk-64x131072": Case(partial(topk.measure, ("fp32", 64, 131072, 2048)), ("mimw", )),
+    "rms-norm-LN7": normalised("rms_norm", "LN7", False),
+}
