@@ -300,6 +300,11 @@ def test_sparse_mla(tmp_path, monkeypatch, capsys):
     assert [row["name"] for row in rows(tmp_path / "rows.jsonl")] == ["sparse_mla-plain", "sparse_mla-pipe", "sparse_mla-seesaw"]
 
 
+def test_published_figures_of_sparse_mla_count_in_full_where_the_cache_fits_into_l2():
+    assert sparse_mla.scaled(8192, "pipe") == {"published form, H800 scaled": 4832.0, "FlashMLA, H800 scaled": 3850.0}
+    assert sparse_mla.scaled(131072, "plain")["published form, H800 scaled"] == pytest.approx(11923 * 3.35 / 4.8)
+
+
 def measured_selector(size, chosen=None, at_least_ms=200.0):
     used = vars(chosen or topk_selector.topk_selector.configuration(*size))
     times = {"mimw": 10.0, "torch": 40.0, "others, H800 scaled": 15.0, "TLE, H800 scaled": 20.0}
