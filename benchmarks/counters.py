@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import datetime
 import json
 import os
 import shutil
@@ -236,7 +237,8 @@ def profiled(names: list[str], seconds: float, report: Path | None) -> list[dict
         report.parent.mkdir(parents=True, exist_ok=True)
         report.write_text(text + "\n" + "\n".join(map(json.dumps, known)) + "\n")
     print("\n".join(line for line in text.splitlines() if not line.startswith(('"', "==PROF=="))), flush=True)
-    return rows_of(known, launches_of(text))
+    run = datetime.datetime.now().isoformat(timespec="seconds")     # what rows of one run have in common
+    return [row | {"run": run} for row in rows_of(known, launches_of(text))]
 
 
 def line(row: dict) -> str:

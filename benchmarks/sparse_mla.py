@@ -6,10 +6,10 @@
 The published problem: one batch of 4096 queries with 128 heads, rows of 576 columns of which 512 are values, 2048 listed rows for
 each query, bf16, no mask. Inputs are normal / 10; the lists are random rows, each once, all valid. Forms: the plain Triton kernel,
 the form without roles whose operands lie in shared memory (published as "TLE"), the pipe form, the seesaw form. The baseline of a
-run is the plain kernel: published are 1.95 to 2.11 times it for the pipe form and 2.03 to 2.32 times it for the seesaw form. What is
-published of the same form is a baseline, too, scaled to this chip: an H800 has the tensor cores, clocks and L2 of an H100, as an H200
-has, and the products bound the time (2.34 TFLOP a call), so its time counts as it is where the cache fits into L2; where rows come
-from the memory it counts 0.70 times, the ratio of the bandwidths, as if memory alone bounded it: the demand is never too low.
+run is the plain kernel: published are 1.95 to 2.11 times it for the pipe form and 2.03 to 2.32 times it for the seesaw form. What
+is published of the same form is a baseline, too, scaled to this chip: an H800 has the tensor cores, clocks and L2 of an H100, as an
+H200 has, and the products bound the time (2.34 TFLOP a call), so its time counts as it is where the cache fits into L2; where rows
+come from the memory it counts 0.70 times, the ratio of the bandwidths, as if memory alone bounded it: the demand is never too low.
 Results of some queries are checked against fp64 before anything is timed.
 """
 

@@ -19,6 +19,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from docs.support.chart import line_chart
+from docs.support.performance_counters import newest_counters, said_of
 from docs.support.performance_rows import Row, newest
 from docs.support.performance_sections import SECTIONS, Goal, Section
 
@@ -135,7 +136,8 @@ def alike(rows: list[Row]) -> list[Row]:
 
 def page() -> dict[str, str]:
     """File under docs/ -> its text."""
-    files, (operations, memory) = newest(ROOT / "benchmarks" / "results"), limits()
+    results = ROOT / "benchmarks" / "results"
+    files, counted, (operations, memory) = newest(results), newest_counters(results / "counters.jsonl"), limits()
     pictures, taken = {}, set()
     lines = [
         "# Performance", "",
@@ -151,7 +153,10 @@ def page() -> dict[str, str]:
         f"at 700 W with normal numbers, {operations['bf16'] / 1e12:.0f} TFLOP/s (bf16, fp16) and "
         f"{operations['fp8'] / 1e12:.0f} (fp8) and {operations['tf32'] / 1e12:.0f} (tf32). "
         "Bytes are the least there are: each operand and each result once. What was tried, with predictions and failures, is in "
-        "benchmarks/NOTES.md; what the words cost, in TIMING.md.", ""]
+        "benchmarks/NOTES.md; what the words cost, in TIMING.md. Lines \"Counters\" are of one launch under ncu, with "
+        "cold caches and the clock as it is (`python -m benchmarks.counters`): shares of what each unit can do while the kernel "
+        "runs, the reasons for which warps wait (shares of their time), and between which shares of the time SMs had work. Under "
+        "ncu a kernel runs alone on a cooler chip than in the tables.", ""]
     for section in SECTIONS:
         rows = in_order([row for file in section.files for row in files.get(file, []) if row.name.startswith(section.starts)])
         taken.update(section.files)
@@ -164,7 +169,7 @@ def page() -> dict[str, str]:
                 pictures[f"performance/{name}.svg"] = chart(section, points, f"{section.title}: {starts}")
                 lines += [f"![{name}](performance/{name}.svg)", ""]
         lines += [f"**Ceiling.** {' '.join(section.bound.split())}", ""]
-        lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]
+        lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), *said_of(rows, counted, said), ""]
     for name, rows in files.items():
         if name not in taken:
             lines += [f"## {name}", "", f"{measured_on(rows)}.", "", *table(in_order(rows), None), ""]

@@ -8,6 +8,7 @@ import pytest
 
 from docs.support import performance
 from docs.support.chart import line_chart
+from docs.support.performance_counters import newest_counters, said_of
 from docs.support.performance_rows import newest_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -59,3 +60,26 @@ def test_a_chart_is_svg_with_gaps():
     tree = ElementTree.fromstring(text)
     tags = [element.tag.rpartition("}")[2] for element in tree]
     assert tags.count("polyline") == 2 and tags.count("circle") == 7 and "a < b" in [element.text for element in tree]
+
+
+def launch(side="mimw", us=800.0, **facts):
+    row = {"name": "gemm-bf16-GH1", "shape": {"N": 2, "M": 1, "K": 64}, "side": side, "run": "2026-01-02T10:00:00", "kernel": "k",
+           "microseconds": us, "mhz": 1506, "tensor": 0.936, "memory": 0.2, "l2": 0.8, "l2_hits": 0.75, "shared": 0.45,
+           "issue": 0.001, "stalls": {"barrier": 0.6, "long_scoreboard": 0.3}, "sm_active": [0.5, 0.9, 1.0], "conflicts": 0.0,
+           "local_bytes": 0, "launches": 1, "share": 1.0}
+    return json.dumps(row | facts)
+
+
+def test_counters_stand_below_the_table_of_their_row(tmp_path):
+    """The busiest unit first; of several launches the longest; of a row and side the last run."""
+    file = tmp_path / "counters.jsonl"
+    file.write_text("\n".join([launch("cuBLAS"), launch(us=900.0, run="earlier"), launch(us=100.0, launches=2, share=0.25),
+                               launch(us=300.0, launches=2, share=0.75, conflicts=0.1, local_bytes=2_000_000)]))
+    rows = newest_of("\n".join([line(), line(k=128)]))
+    one, = said_of(rows, newest_counters(file), performance.said)
+    units = ("tensor cores 94 %, L2 80 % (hits 75 %), shared memory 45 %, memory 20 %; warps wait: barrier 60 %, long scoreboard "
+             "30 %; SMs busy 50 to 100 % of the time")
+    assert one == (f"* Counters of gemm-bf16-GH1 (M 1, N 2, K 64): **cuBLAS** 800 us at 1506 MHz; {units}. **mimw** 300 us "
+                   f"at 1506 MHz, 75 % of the call in 2 launches; {units}; 10 % of shared memory's wavefronts are bank conflicts; "
+                   "2 MB of spills and local arrays.")
+    assert newest_counters(tmp_path / "none.jsonl") == {}
