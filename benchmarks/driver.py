@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import platform
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import triton
 
+import mimw as package
 from mimw.cli import main as mimw
 
 RESULTS = Path(__file__).parent / "results"
@@ -97,3 +100,12 @@ def machine() -> dict:
     """What a row says of this machine."""
     return {"cores": os.cpu_count(), "date": datetime.date.today().isoformat(), "python": platform.python_version(),
             "numpy": np.__version__, "triton": triton.__version__}
+
+
+@cache
+def code() -> str:
+    """Eight digits of a digest of the package's sources and data: rows with the same ones are of the same kernels and compiler."""
+    root, digest = Path(package.__file__).parent, hashlib.sha256()
+    for file in sorted(file for file in root.rglob("*") if file.suffix in (".py", ".json", ".toml")):
+        digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:8]

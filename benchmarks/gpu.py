@@ -22,7 +22,7 @@ from typing import Any
 
 from mimw.testing.benchmark import Row, versions
 
-from .driver import append
+from .driver import append, code
 
 try:
     import torch
@@ -47,7 +47,8 @@ def row_of(name: str, shape: Mapping[str, int], configuration: Mapping[str, Any]
            inputs: str, ours: str = "mimw") -> Row:
     """The row of the microseconds that `alternate` gave: of those called `ours`, and of the baselines beside it."""
     baselines = {candidate: time for candidate, time in times.items() if candidate != ours}
-    return Row(name, shape, configuration, times[ours], baselines, error, inputs, torch.cuda.get_device_name(), versions())
+    facts = torch.cuda.get_device_name(), versions() | {"code": code()}
+    return Row(name, shape, configuration, times[ours], baselines, error, inputs, *facts)
 
 
 def keep(row: Row, file: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections import Counter
 from math import prod
 from pathlib import Path
 
@@ -19,12 +20,14 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from docs.support.chart import line_chart
+from docs.support.performance_choices import shipped
 from docs.support.performance_counters import newest_counters, said_of
 from docs.support.performance_rows import Row, newest
 from docs.support.performance_sections import SECTIONS, Goal, Section
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+SHIPPED = {True: "yes", False: "no", None: "-"}
 MACS = {"bf16": "macs_16", "fp8": "macs_8", "tf32": "macs_32"}
 
 
@@ -55,11 +58,12 @@ def mean(ratios: list[float]) -> float:
 
 def goal_of(goal: Goal, rows: list[Row]) -> str:
     """The goal, where we stand, and by how much it is missed. A row counts against its best baseline."""
-    best = {}
+    best, counted = {}, []
     for row in rows:
         found = [ratio for name in goal.against if (ratio := row.ratio(name)) is not None]
         if found and re.search(goal.rows, row.name):
             best[row.name, *row.shape.items()] = min(found)
+            counted.append(row)
     of = f", rows `{goal.rows}`" if goal.rows else ""
     kind = "every row" if goal.every else "geometric mean"
     wanted = f"Goal{of}: {goal.at_least:g} x the best of {', '.join(goal.against)}, {kind}."
@@ -69,7 +73,16 @@ def goal_of(goal: Goal, rows: list[Row]) -> str:
     reached = best[lowest] if goal.every else mean(list(best.values()))
     verdict = "met" if reached >= goal.at_least else f"missed by {goal.at_least - reached:.3f}"
     return (f"{wanted} Geometric mean {mean(list(best.values())):.3f}, lowest {best[lowest]:.3f} ({lowest[0]}), of "
-            f"{len(best)} rows, {sum(ratio >= goal.at_least for ratio in best.values())} at the goal: {verdict}.")
+            f"{len(best)} rows, {sum(ratio >= goal.at_least for ratio in best.values())} at the goal: {verdict}.{mixed(counted)}")
+
+
+def mixed(rows: list[Row]) -> str:
+    """Of which runs the rows are where these are several, and how many are not of what the library would launch today."""
+    runs = Counter(row.run for row in rows)
+    said = [f"Rows of {len(runs)} runs: {', '.join(f'{many} of {run}' for run, many in sorted(runs.items()))}."] * (len(runs) > 1)
+    others = sum(row.shipped is False for row in rows)
+    said += [f"{others} of them with a configuration that the library does not choose today."] * (others > 0)
+    return "".join(f" {sentence}" for sentence in said)
 
 
 def said(shape: dict[str, int]) -> str:
@@ -87,14 +100,14 @@ def number(value: float) -> str:
 def table(rows: list[Row], section: Section | None) -> list[str]:
     baselines = sorted({name for row in rows for name in row.baselines})
     rates = [section.unit, "of the ceiling"] if section else []
-    head = ["what", "shape", "us", *rates, *(f"{name} / ours" for name in baselines), "error", "tried", "date"]
+    head = ["what", "shape", "us", *rates, *(f"{name} / ours" for name in baselines), "error", "tried", "shipped", "run"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for row in rows:
         cells = [row.name, said(row.shape), number(row.microseconds)]
         if section:
             cells += [f"{rate(section, row, row.microseconds):.0f}", f"{ceiling(section, row) / row.microseconds:.2f}"]
         cells += ["-" if (ratio := row.ratio(name)) is None else f"{ratio:.3f}" for name in baselines]
-        lines.append(f"| {' | '.join([*cells, f'{row.error:.1e}', str(row.tried), row.date])} |")
+        lines.append(f"| {' | '.join([*cells, f'{row.error:.1e}', str(row.tried), SHIPPED[row.shipped], row.run])} |")
     return lines
 
 
@@ -137,14 +150,16 @@ def alike(rows: list[Row]) -> list[Row]:
 def page() -> dict[str, str]:
     """File under docs/ -> its text."""
     results = ROOT / "benchmarks" / "results"
-    files, counted, (operations, memory) = newest(results), newest_counters(results / "counters.jsonl"), limits()
+    files, counted, (operations, memory) = newest(results, shipped), newest_counters(results / "counters.jsonl"), limits()
     pictures, taken = {}, set()
     lines = [
         "# Performance", "",
         "Made by `python docs/support/performance.py` from benchmarks/results/*.jsonl, where the benchmarks keep what they "
         "measured. A "
-        "row is the newest run of its shape; where that run tried several configurations (`tried`), the fastest. Ratios are "
-        "times of "
+        "row is the newest run of its shape; where that run tried several configurations (`tried`), the one that the library "
+        "chooses today, else the fastest: `shipped` says whether a row is of that choice, and a row that is not shows what an "
+        "earlier form or a candidate did. Rows of one `run` (the day, and a digest of the package's sources where it was kept) "
+        "may be compared with each other, those of several runs are named with each goal. Ratios are times of "
         "one run, ours and the baseline in turn with a cold L2: above 1 we are faster. Only ratios within a row may be "
         "compared: the "
         "GPU is limited by its power, and clocks drift by several percent from run to run.", "",

@@ -5,12 +5,14 @@ Input: benchmarks/results/*.jsonl. Output: `Row`s. For example:
     rows = newest(Path("benchmarks/results"))           {"gemm-bf16": [Row("gemm-bf16-GH1", ...), ...], ...}
 
 Of one name and shape the newest date counts, and of that date the last rows that stand together in the file. Where these are
-several, a search tried as many configurations, and the fastest is what it found.
+several, a search tried as many configurations: the one that the library chooses today counts, and where it is not among them the
+fastest. performance_choices.py knows the library's choice.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +20,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Row:
-    """One measured shape; `tried` configurations, of which this is the fastest."""
+    """One measured shape; of `tried` configurations this one. `code` is of the package's sources, as far as kept; `shipped` whether
+    the library chooses this configuration today, None where there is none."""
 
     name: str
     shape: dict[str, int]
@@ -29,18 +32,28 @@ class Row:
     versions: str
     date: str
     tried: int
+    code: str = ""
+    shipped: bool | None = None
+
+    @property
+    def run(self) -> str:
+        """What rows of the same sources and day have in common."""
+        return f"{self.date} {self.code}".rstrip()
 
     def ratio(self, baseline: str) -> float | None:
         """How many times faster than a baseline of the same run."""
         return self.baselines[baseline] / self.microseconds if baseline in self.baselines else None
 
 
-def newest(folder: Path) -> dict[str, list[Row]]:
+Shipped = Callable[[dict], bool | None]
+
+
+def newest(folder: Path, shipped: Shipped = lambda row: None) -> dict[str, list[Row]]:
     """File -> its rows, in the order in which the shapes came first."""
-    return {file.stem: rows for file in sorted(folder.glob("*.jsonl")) if (rows := newest_of(file.read_text()))}
+    return {file.stem: rows for file in sorted(folder.glob("*.jsonl")) if (rows := newest_of(file.read_text(), shipped))}
 
 
-def newest_of(text: str) -> list[Row]:
+def newest_of(text: str, shipped: Shipped = lambda row: None) -> list[Row]:
     """Of the lines of one file; lines that are no row of times beside baselines are passed over."""
     found: dict[tuple, Row] = {}
     given = [row for row in map(json.loads, text.splitlines()) if is_timed(row)]
@@ -48,7 +61,8 @@ def newest_of(text: str) -> list[Row]:
         *shape, date = key
         rows = list(together)
         if tuple(shape) not in found or date >= found[tuple(shape)].date:
-            found[tuple(shape)] = row_of(min(rows, key=lambda row: row["microseconds"]), len(rows))
+            best = min(rows, key=lambda row: (not shipped(row), row["microseconds"]))
+            found[tuple(shape)] = row_of(best, len(rows), shipped(best))
     return list(found.values())
 
 
@@ -60,7 +74,9 @@ def key_of(row: dict) -> tuple:
     return row["name"], tuple(row["shape"].items()), row["date"]
 
 
-def row_of(row: dict, tried: int) -> Row:
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(row.get("versions", {}).items()))
+def row_of(row: dict, tried: int, shipped: bool | None) -> Row:
+    known = dict(row.get("versions", {}))
+    code = known.pop("code", "")
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
     facts = (row[name] for name in ("name", "shape", "microseconds", "baselines", "error", "chip"))
-    return Row(*facts, versions, row["date"], tried)
+    return Row(*facts, versions, row["date"], tried, code, shipped)

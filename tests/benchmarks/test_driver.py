@@ -71,6 +71,7 @@ def test_a_row_of_times_has_the_baselines_beside_ours(tmp_path, monkeypatch):
     gpu.keep(row, tmp_path / "rows" / "gemm.jsonl")
     written = json.loads((tmp_path / "rows" / "gemm.jsonl").read_text())
     assert written["baselines"] == {"cuBLAS": 30.0, "Gluon": 10.0} and written["error"] == 0.25
+    assert written["versions"]["code"] == driver.code() and len(driver.code()) == 8
     assert written.keys() == {"name", "shape", "configuration", "microseconds", "baselines", "error", "inputs", "chip", "versions",
                               "date"}
 

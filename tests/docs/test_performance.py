@@ -8,8 +8,10 @@ import pytest
 
 from docs.support import performance
 from docs.support.chart import line_chart
+from docs.support.performance_choices import shipped
 from docs.support.performance_counters import newest_counters, said_of
 from docs.support.performance_rows import newest_of
+from mimw.kernels import gemm
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -31,9 +33,10 @@ def test_every_file_of_timed_rows_has_a_table(made):
     assert len(files) > 10 and all(f"| {rows[0].name} |" in made["performance.md"] for rows in files.values())
 
 
-def line(name="gemm-bf16-GH1", us=10.0, date="2026-01-02", k=64, **baselines):
-    return json.dumps({"name": name, "shape": {"M": 1, "N": 2, "K": k}, "microseconds": us,
-                       "baselines": baselines or {"cuBLAS": 20.0}, "error": 0.0, "chip": "a chip", "date": date})
+def line(name="gemm-bf16-GH1", us=10.0, date="2026-01-02", k=64, configuration=None, code=None, **baselines):
+    return json.dumps({"name": name, "shape": {"M": 1, "N": 2, "K": k}, "microseconds": us, "configuration": configuration or {},
+                       "baselines": baselines or {"cuBLAS": 20.0}, "error": 0.0, "chip": "a chip", "date": date}
+                      | ({"versions": {"triton": "3.9.0", "code": code}} if code else {}))
 
 
 def test_the_newest_row_of_a_shape_counts():
@@ -44,14 +47,38 @@ def test_the_newest_row_of_a_shape_counts():
     assert (one.microseconds, one.tried, one.date) == (8.0, 3, "2026-01-02") and other.shape["K"] == 128 and other.tried == 1
 
 
+def test_of_a_search_the_librarys_choice_counts_today():
+    """Not the fastest of the candidates; where it was not among them the row says so, and so does the goal."""
+    chosen, other = vars(gemm.configuration(8192, 8192, 8192)), {"bm": 64}
+    text = "\n".join([line(us=8.0, configuration=other), line(us=9.0, configuration=chosen),
+                      line(us=7.0, k=128, configuration=other), line(us=6.0, k=32, code="12345678")])
+    shapes = {64: (8192, 8192, 8192), 128: (8192, 8192, 8192), 32: (1, 1, 1)}
+    rows = newest_of(text, lambda row: shipped(row | {"shape": dict(zip("MNK", shapes[row["shape"]["K"]]))}))
+    assert [(row.microseconds, row.tried, row.shipped, row.run) for row in rows] == [
+        (9.0, 2, True, "2026-01-02"), (7.0, 1, False, "2026-01-02"), (6.0, 1, None, "2026-01-02 12345678")]
+    assert rows[2].versions == "triton 3.9.0"
+    assert performance.goal_of(performance.SECTIONS[0].goals[0], rows).endswith(
+        "Rows of 2 runs: 2 of 2026-01-02, 1 of 2026-01-02 12345678. 1 of them with a configuration that the library does not "
+        "choose today.")
+
+
+def test_the_librarys_choice_is_known_for_most_rows():
+    """A field that an older row lacks is as by default; nobody chooses for a copy."""
+    made = vars(gemm.configuration(8192, 8192, 1024))
+    row = {"name": "gemm-bf16-GH1", "shape": {"M": 8192, "N": 8192, "K": 1024}, "configuration": made}
+    assert shipped(row) and not shipped(row | {"configuration": made | {"bm": 32}})
+    assert shipped(row | {"configuration": {name: value for name, value in made.items() if name != "together"}})
+    assert shipped(row | {"name": "gather-copy"}) is None and shipped(row | {"configuration": {}}) is None
+
+
 def test_goals_and_ceilings_are_sums():
-    gemm = performance.SECTIONS[0]
+    section = performance.SECTIONS[0]
     rows = newest_of("\n".join([line("gemm-bf16-GH1", 10.0, cuBLAS=11.0), line("gemm-bf16-GH2", 10.0, k=32, cuBLAS=9.0)]))
-    mean, every, _ = (performance.goal_of(goal, rows) for goal in gemm.goals)
+    mean, every, _ = (performance.goal_of(goal, rows) for goal in section.goals)
     assert "Geometric mean 0.995, lowest 0.900 (gemm-bf16-GH2), of 2 rows, 1 at the goal: missed by 0.055." in mean
     assert every.endswith("1 at the goal: missed by 0.080.") and "every row" in every
     operations, memory = performance.limits()
-    assert performance.ceiling(gemm, rows[0]) == pytest.approx(1e6 * (2 * (64 + 128) + 4) / memory)
+    assert performance.ceiling(section, rows[0]) == pytest.approx(1e6 * (2 * (64 + 128) + 4) / memory)
     assert operations["fp8"] == pytest.approx(2 * operations["bf16"], rel=1e-3)
 
 
