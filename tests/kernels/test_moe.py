@@ -15,6 +15,9 @@ CUTS = {
     "decoding, one consumer": Configuration(bm=32, bn=64, consumers=1, load_warps=1),
     "ping-pong": Configuration(bm=64, bn=128, ping_pong=True),
     "two CTAs an SM": Configuration(bm=16, bn=64, consumers=1, lines=2, ctas=2),
+    "few rows": Configuration(bm=16, bn=256, group_m=1, swapped=True),
+    "few rows, two CTAs an SM": Configuration(bm=16, bn=128, lines=2, ctas=2, swapped=True),
+    "few rows, narrow": Configuration(bm=32, bn=64, lines=2, swapped=True),
     "cooperative": Configuration(bm=128, bn=256, load_warps=4),
     "cooperative, rows copied": Configuration(bm=128, bn=128, staging=2),
 }
@@ -140,8 +143,10 @@ def test_configurations():
     for cut in CUTS.values():
         for gated in (True, False):
             meta = product_meta(cut, cut.bn, 2, 2, gated, bool(cut.load_warps))
-            staging = meta["STAGING"] * cut.consumers * max(64, cut.bm if cut.ping_pong else cut.bm // cut.consumers) * 128
-            ring = meta["STAGES"] * (max(64, cut.bm) + cut.bn) * 128 * cut.lines
+            tall = cut.bm if cut.swapped else max(64, cut.bm)
+            share = max(64, cut.bm if cut.ping_pong else cut.bm // cut.consumers)
+            staging = 0 if cut.swapped else meta["STAGING"] * cut.consumers * share * 128
+            ring = meta["STAGES"] * (tall + cut.bn) * 128 * cut.lines
             assert meta["STAGES"] >= 3 and ring + staging <= SHARED_BYTES // cut.ctas
 
 

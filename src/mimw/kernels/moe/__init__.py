@@ -17,6 +17,7 @@ from ..descriptors import described
 from ..moe_align import arguments as align_arguments
 from ..moe_align import outputs
 from .configs import Configuration, columns_of, configuration, product_meta
+from .few_rows import few_rows_gemm
 from .few_tokens import FEW, few
 from .fp8 import FP8, scaled_launches, scaled_room_for
 from .kernel import expert_gemm as kernel
@@ -26,8 +27,8 @@ from .scaled import scaled_expert_gemm
 TYPES = ("bfloat16", "float16", "float32")
 BLOCK = 1024                # columns of a token that one program spreads or sums
 
-__all__ = ["FP8", "Configuration", "combine", "configuration", "kernel", "launches", "moe", "product", "quantise", "room_for",
-           "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
+__all__ = ["FP8", "Configuration", "combine", "configuration", "few_rows_gemm", "kernel", "launches", "moe", "product", "quantise",
+           "room_for", "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
 
 
 def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen: Configuration | None = None) -> dict:
@@ -48,13 +49,16 @@ def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs
     bn = columns_of(chosen, n, rows, count, programs, gated)
     meta = product_meta(chosen, bn, a.dtype.itemsize, c.dtype.itemsize, gated, picked)
     width = bn // 2 if gated else bn
-    share = chosen.bm if chosen.ping_pong else chosen.bm // chosen.consumers
-    args = (described(a, [1 if picked else chosen.bm, meta["BK"]]), described(b, [1, width, meta["BK"]]),
-            described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k)
     tiles = c.shape[0] // chosen.bm * -(-n // width)
-    threads = 128 * (chosen.consumers + 1)
+    grid, given = (min(programs * chosen.ctas, tiles), ), (described(a, [1 if picked else chosen.bm, meta["BK"]]),
+                                                           described(b, [1, width, meta["BK"]]))
+    threads = 128 * (meta["CONSUMERS"] + 1)
     options = {} if chosen.ctas == 1 else {"maxnreg": 65536 // chosen.ctas // threads // 8 * 8}
-    return kernel, (min(programs * chosen.ctas, tiles), ), args, {**meta, **options, "num_warps": 4, "launch_pdl": True}
+    meta = {**meta, **options, "num_warps": 4, "launch_pdl": True}
+    if chosen.swapped:
+        return few_rows_gemm, grid, (*given, c, experts, total, n, a.shape[1]), meta
+    share = chosen.bm if chosen.ping_pong else chosen.bm // chosen.consumers
+    return kernel, grid, (*given, described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k), meta
 
 
 def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, chosen: Configuration | None = None) -> list[tuple]:
@@ -101,7 +105,7 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
     given, slots = x if chosen.load_warps else room["rows"], tokens * k
     before = [align_arguments(ids, *lists, room["counters"], experts, chosen.bm, programs, places=room["places"])]
     meta = dict(TOP_K=k, BLOCK=BLOCK, num_warps=4)
-    if slots <= FEW and not chosen.load_warps and (chosen.consumers == 1 or chosen.ping_pong):     # the others want sorted numbers
+    if slots <= FEW and not chosen.load_warps:
         before = [few(x, ids, room["rows"], None, room["places"], *lists[1:], experts, chosen.bm)]
     elif not chosen.load_warps:
         args = (x, room["places"], room["rows"], hidden, strides(x)[0])

@@ -27,7 +27,9 @@ BUSY = 0.8                  # of the programs have to have a tile, or tiles get 
 class Configuration:
     """Blocks of `bm` rows, tiles of `bn` weights for them (half of them the gate's in the first product); the schedules are the
     GEMM's. `load_warps` share out the rows of tokens to pick; with 0 a launch before copies the rows to where the experts want
-    them. A chunk has `lines` times 128 bytes of a row of weights, and `ctas` CTAs share an SM."""
+    them. A chunk has `lines` times 128 bytes of a row of weights, and `ctas` CTAs share an SM. `swapped`: weights are the rows of
+    the products (few_rows.py), 64 for each consumer or twice 64; consumers are then as many as 128 weights of a tile, one at least.
+    """
 
     bm: int = 128
     bn: int = 256
@@ -38,6 +40,7 @@ class Configuration:
     load_warps: int = 0
     lines: int = 1
     ctas: int = 1
+    swapped: bool = False
 
 
 @by_chip(Path(__file__).parent / "configs.json")
@@ -55,8 +58,9 @@ def configuration(rows: int, experts: int) -> Configuration:
 
 def columns_of(chosen: Configuration, n: int, rows: int, experts: int, programs: int, gated: bool) -> int:
     """The weights in a tile of a product with N columns: as configured, or fewer, until most programs have a tile."""
-    bn, blocks = chosen.bn, max(min(rows, experts), rows // chosen.bm)
-    while bn > NARROWEST and blocks * -(-n // (bn // 2 if gated else bn)) < BUSY * programs * chosen.ctas:
+    narrowest = 128 if chosen.swapped and gated else NARROWEST
+    bn, blocks = max(chosen.bn, narrowest), max(min(rows, experts), rows // chosen.bm)
+    while bn > narrowest and blocks * -(-n // (bn // 2 if gated else bn)) < BUSY * programs * chosen.ctas:
         bn //= 2
     return bn
 
@@ -64,12 +68,16 @@ def columns_of(chosen: Configuration, n: int, rows: int, experts: int, programs:
 def product_meta(chosen: Configuration, bn: int, in_bytes: int, out_bytes: int, gated: bool, picked: bool) -> dict:
     """The compile-time arguments of a product; its ring is as deep as shared memory holds. Each output tile starts with the first
     staging tile, so their number divides that of the pieces."""
+    line = LINE_BYTES * chosen.lines
+    if chosen.swapped:
+        stages = min(DEEPEST * 2, SHARED_BYTES // chosen.ctas // (line * (chosen.bm + bn)))
+        return dict(BM=chosen.bm, BN=bn, BK=line // in_bytes, GROUP_M=chosen.group_m, STAGES=stages,
+                    CONSUMERS=max(1, bn // 128), GATED=gated, CTAS=chosen.ctas)
     width, tall = bn // 2 if gated else bn, max(64, chosen.bm)
     pieces = max(1, width * out_bytes // LINE_BYTES)
     staging = gcd(chosen.staging, pieces)
     share = tall if chosen.ping_pong else tall // chosen.consumers
     room = SHARED_BYTES // chosen.ctas - staging * chosen.consumers * share * min(LINE_BYTES, width * out_bytes)
-    line = LINE_BYTES * chosen.lines
     stages = min(DEEPEST, room // (line * (tall + bn)))
     return dict(BM=chosen.bm, BN=bn, BK=line // in_bytes, GROUP_M=chosen.group_m, STAGES=stages, CONSUMERS=chosen.consumers,
                 PIECES=pieces, STAGING=staging, PING_PONG=chosen.ping_pong, GATED=gated,

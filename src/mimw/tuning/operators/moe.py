@@ -15,6 +15,7 @@ import numpy as np
 
 from ...kernels import moe
 from ...kernels.moe import Configuration
+from ...kernels.moe.configs import SHARED_BYTES
 from ..arrays import bytes_of, empty, normal, relative_error
 from ..graphs import graphed
 from ..operator import Operator, Problem, Trial
@@ -25,8 +26,9 @@ BLOCKS = (16, 32, 64, 128)
 
 
 class Moe(Operator):
-    """Blocks of half to four times the rows that an expert has; two schedules, or small tiles of one consumer and several CTAs an
-    SM; chunks of 128 bytes and more of a row of weights; rows of tokens copied, or picked by TMA."""
+    """Blocks of half to four times the rows that an expert has; two schedules, small tiles of one consumer and several CTAs an SM,
+    or weights as the rows of the products; chunks of 128 bytes and more of a row of weights; rows of tokens copied, or picked by
+    TMA."""
 
     name, names, dtypes = "moe", ("TOKENS", "EXPERTS", "K", "HIDDEN", "INNER"), ("bf16", "fp16")
     configuration_type = Configuration
@@ -46,6 +48,9 @@ class Moe(Operator):
                   if bm <= 64 and lines * bn <= 256 // ctas]
         found += [Configuration(bm, bn, group_m, 2, staging, False)
                   for bm, bn, group_m, staging in product(blocks, (128, 256), (8, 16), (1, 2)) if bm >= 128]
+        found += [Configuration(bm, bn, group_m, lines=lines, ctas=ctas, swapped=True)
+                  for bm, bn, group_m, lines, ctas in product(blocks, (64, 128, 256), (1, 8), (1, 2, 4), (1, 2))
+                  if bm <= 64 and lines * bn <= 512 // ctas and 128 * lines * (bm + max(bn, 128)) * 3 <= SHARED_BYTES // ctas]
         return found + [Configuration(bm, 256, 8, 2, 1, True, 4) for bm in blocks if bm < 128]
 
     def launches(self, problem: Problem, chosen: Configuration, sms: int) -> list[tuple]:
@@ -58,7 +63,7 @@ class Moe(Operator):
             (tokens, hidden), (tokens, hidden), (experts, 2 * inner, hidden), (experts, hidden, inner)))
         arrays = x, gate_up, down, np.zeros((tokens, k), np.int32), np.zeros((tokens, k), np.float32), out
         found = moe.launches(*arrays, room, sms, chosen)
-        return sorted(found, key=lambda launch: launch[0] is not moe.kernel)
+        return sorted(found, key=lambda launch: launch[0] not in (moe.kernel, moe.few_rows_gemm))
 
     def trial(self, problem: Problem, chosen: Configuration) -> Trial:
         import torch

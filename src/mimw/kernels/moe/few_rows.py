@@ -1,0 +1,102 @@
+"""The products of a mixture of experts for blocks of few rows, as in decoding: weights are the rows of wgmma, tokens its columns.
+
+Input: descriptors of A and of all experts' weights, a pointer to C, what moe_align says of the blocks, and sizes. Output: C is
+written. For example:
+
+    _, grid, args, meta = product(a, b, c, tokens, experts, total, k, n, rows, programs, chosen, True, False)   chosen.swapped
+    few_rows_gemm[grid](*args, **meta)
+
+wgmma has 64 rows at least and 8 columns. In kernel.py a block of 16 rows is a quarter of a tile whose other rows are zeros that
+take shared memory; here C^T = B[expert] A^T, so the ring holds weights and hardly anything else. Blocks, the order of tiles, GATED
+and the role `load` are those of kernel.py. Each consumer has 64 weights of a tile, or two times 64: of the gate and of up, where
+GATED.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..consumers import consumer, consumers
+from ..gemm.epilogue import activated
+from ..gemm.kernel import output_tiles, tile_origin
+from .kernel import AHEAD_BYTES, ask_ahead, load
+
+HEIGHT = tl.constexpr(64)       # weights of a product
+
+
+@mimw.jit
+def started(slot, row: tl.constexpr, acc):
+    """acc += 64 weights, from number `row` of the tile on, times A^T, started and not waited for."""
+    weights = tlx.local_slice(slot.b, [row, 0], [HEIGHT, slot.b.shape[1]])
+    return tlx.async_dot(weights, tlx.local_trans(slot.a), acc)
+
+
+@mimw.jit
+def multiply(inputs, first, steps, me: tl.constexpr, BM: tl.constexpr, HALVES: tl.constexpr, CONSUMERS: tl.constexpr):
+    """Consumer `me`'s weights of either half of a tile times A^T, for `steps` chunks from number `first` on; with one half the
+    other sums are zeros. The products of one chunk are always under way."""
+    low, high = tl.zeros((HEIGHT, BM), tl.float32), tl.zeros((HEIGHT, BM), tl.float32)
+    for chunk in range(first, first + steps):
+        slot = inputs.wait(chunk).slot
+        low = started(slot, HEIGHT * me, low)
+        if HALVES == 2:
+            high = started(slot, HEIGHT * (CONSUMERS + me), high)
+        low, high = tlx.async_dot_wait(HALVES, low), tlx.async_dot_wait(HALVES, high)
+        inputs.release(chunk - 1, pred=chunk > first)
+    low, high = tlx.async_dot_wait(0, low), tlx.async_dot_wait(0, high)
+    inputs.release(first + steps - 1, pred=steps > 0)
+    return low, high
+
+
+@mimw.jit
+def store(c, sums, m, n, N):
+    """C[m .., n ..] = sums^T."""
+    row, column = m + tl.arange(0, sums.shape[1]), n + tl.arange(0, HEIGHT)
+    at = c + row.to(tl.int64)[None, :] * N + column[:, None]
+    tl.store(at, sums.to(c.dtype.element_ty), mask=(column < N)[:, None])
+
+
+@mimw.jit
+def compute(inputs, c, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+            GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, GATED: tl.constexpr):
+    """Consumer `me`'s weights of each output tile of this program."""
+    WIDTH: tl.constexpr = BN // 2 if GATED else BN
+    HALVES: tl.constexpr = BN // (HEIGHT * CONSUMERS)
+    rows = tl.load(total_ptr)
+    steps = tl.cdiv(K, BK)
+    chunk = 0
+    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
+        low, high = multiply(inputs, chunk, steps, me, BM, HALVES, CONSUMERS)
+        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
+        if GATED:
+            store(c, activated(low, "silu") * high, m, n + HEIGHT * me, N)
+        else:
+            store(c, low, m, n + HEIGHT * me, N)
+            if HALVES == 2:
+                store(c, high, m, n + HEIGHT * (CONSUMERS + me), N)
+        chunk += steps
+
+
+@mimw.jit
+def few_rows_gemm(a_desc, b_desc, c, experts_ptr, total_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+                  GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, GATED: tl.constexpr, CTAS: tl.constexpr):
+    """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
+    (experts, N or 2 N, K). C's rows follow each other."""
+    tl.static_assert(BN == 2 * HEIGHT * CONSUMERS or BN == HEIGHT * CONSUMERS and not GATED, "64 weights a consumer, or twice 64")
+    inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
+                      a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
+                      b=tle.gpu.alloc([STAGES, BN, BK], tlx.dtype_of(b_desc)))
+    if not GATED:
+        BYTES: tl.constexpr = BN * BK * tlx.size_of(tlx.dtype_of(b_desc))
+        ask_ahead(b_desc, experts_ptr, total_ptr, N, BM, BN, BK, GROUP_M, AHEAD_BYTES // CTAS // BYTES)
+    tl.extra.cuda.gdc_wait()                    # for all that the launches ahead have written
+    tl.extra.cuda.gdc_launch_dependents()
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240 // CTAS // 8 * 8, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            compute(inputs.reader(consumer(me)), c, total_ptr, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, GATED)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(inputs.writer(), a_desc, b_desc, experts_ptr, experts_ptr, total_ptr, N, K, 1, BM, BN, BK, GROUP_M, GATED, False)
