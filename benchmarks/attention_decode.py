@@ -126,8 +126,9 @@ def measure(shape: dict[str, int], chosen: Configuration | None = None, at_least
     kv_heads = shape["kv_heads"]
     o, lse = torch.full_like(q, float("nan")), torch.empty(q.shape[0], q.shape[2], q.shape[1], device="cuda")
     room = torch.empty(attention_decode.room_for(q, kv_heads, multiprocessors(), chosen), device="cuda")
-    counter = torch.zeros(1, dtype=torch.int32, device="cuda")
-    made = [attention_decode.arguments(q, k, v, lengths, o, lse, room, multiprocessors(), table, chosen=chosen, counter=counter)
+    used = chosen or attention_decode.configuration(shape["dim"], shape["queries"] * shape["heads"] // kv_heads)
+    flags = torch.zeros(attention_decode.flags_for(multiprocessors(), used), dtype=torch.int32, device="cuda")
+    made = [attention_decode.arguments(q, k, v, lengths, o, lse, room, multiprocessors(), table, chosen=chosen, flags=flags)
             for k, v in caches]
     turns, results = cycle(made), []
 
@@ -141,8 +142,8 @@ def measure(shape: dict[str, int], chosen: Configuration | None = None, at_least
     if not torch.equal(results[0], results[-1]):
         raise AssertionError("not the same bits twice")
     error = check(q, *caches[0], lengths, table, o, lse)
-    if counter.any():
-        raise AssertionError("the counter is not 0 behind a launch")
+    if flags.any():
+        raise AssertionError("the flags are not 0 behind a launch")
     calls = {"mimw": run, **baselines(q, caches, lengths, table, o, lse, bool(shape["ragged"]))}
     calls |= flex(q, caches) if with_flex else {}
     o.zero_()
@@ -157,7 +158,6 @@ def measure(shape: dict[str, int], chosen: Configuration | None = None, at_least
                 raise
             print(f"{name}: {type(problem_of_it).__name__}: {str(problem_of_it)[:150]}", flush=True)
     times = {name: time / calls_each for name, time in alternate(graphs, at_least_ms).items()}
-    used = chosen or attention_decode.configuration(shape["dim"], shape["queries"] * shape["heads"] // kv_heads)
     total = 4 * int(lengths.sum()) * kv_heads * shape["dim"]
     return row_of("attention_decode", {**shape, "bytes": total}, vars(used), times, error, "standard normal")
 
@@ -169,7 +169,8 @@ def line(row: Row) -> str:
     return (f"{shape['batch']:>4} x {shape['length']:<6} heads {shape['heads']}/{shape['kv_heads']} dim {shape['dim']:<3} "
             f"page {shape['page']:<3} q {shape['queries']:<2} {row.microseconds:8.1f} us "
             f"{shape['bytes'] / row.microseconds / 1e3:5.0f} GB/s  ratios: {others}  error {row.error:.1e}  "
-            f"bn {used['bn']}, {used['stages']} x {used['streams']}, least {used['least']}, drawn {used['drawn']}")
+            f"bn {used['bn']}, {used['stages']} x {used['few'] or used['streams']}{', few rows' if used['few'] else ''}, "
+            f"least {used['least']}, drawn {used['drawn']}")
 
 
 def main() -> None:

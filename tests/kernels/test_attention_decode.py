@@ -1,16 +1,20 @@
 """Decoding: shares of workers that cut sequences anywhere, rows of two consumers, copies of pages, refusals."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
+import triton.language as tl
 
 import mimw
 from benchmarks.mutation_kernels import CASES
 from mimw.kernels import attention_decode
-from mimw.kernels.attention_decode import Configuration, room_for
+from mimw.kernels.attention_decode import Configuration, even, flags_for, room_for
 from mimw.simulate import prepare
 
 SMALL = Configuration(bn=32, stages=2, streams=2, least=1)
+FEW = Configuration(bn=64, stages=2, streams=1, least=1, drawn=0, few=1)
 
 
 def problem(lengths, queries=1, heads=2, dim=64, programs=2, chosen=SMALL, page=None):
@@ -52,11 +56,61 @@ def test_drawn_shares():
     chosen, counter, found = Configuration(16, 4, 2, 1, 1), np.zeros(1, np.int32), []
     for seed in (1, 2):
         arrays, _ = problem([300, 0, 230], 1, 2, programs=1, chosen=chosen)
-        for kernel, grid, args, meta in attention_decode.arguments(*arrays, 1, chosen=chosen, counter=counter):
+        for kernel, grid, args, meta in attention_decode.arguments(*arrays, 1, chosen=chosen, flags=counter):
             mimw.simulate(kernel, grid, *args, **meta, **({"seed": seed} if not found else {}))
         found.append(arrays[4])
     np.testing.assert_allclose(found[0].astype(np.float64), attended(*arrays[:4]), rtol=0, atol=1e-2)
     assert found[0].tobytes() == found[1].tobytes() and not counter.any()
+
+
+@pytest.mark.parametrize("lengths, programs, form, changes", [
+    ([300, 0, 230], 5, replace(FEW, drawn=1), {}),                                      # cut anywhere, and drawn
+    ([100, 100], 2, replace(FEW, few=2), dict(page=32, queries=2, heads=6))])           # two programs of an SM share each sequence
+def test_few_rows(lengths, programs, form, changes):
+    """One launch, flags of 0, no part of `room` read that was not written."""
+    arrays, table = problem(lengths, programs=programs, chosen=form, **changes)
+    flags = np.zeros(flags_for(programs, form), np.int32)
+    ((kernel, grid, args, meta), ) = attention_decode.arguments(*arrays, programs, table, chosen=form, flags=flags)
+    mimw.simulate(kernel, grid, *args, **meta)
+    q, *caches, lengths, o = arrays[:5]
+    caches = caches if table is None else [x[table].reshape(len(lengths), -1, 1, 64) for x in caches]
+    np.testing.assert_allclose(o.astype(np.float64), attended(q, *caches, lengths), rtol=0, atol=1e-2)
+    assert not flags.any()
+
+
+def test_few_rows_in_any_order(check_kernel):
+    """Programs that read parts of each sequence, and the one of them that comes last."""
+    arrays, table = problem([200, 20, 63], programs=2, chosen=FEW)
+    for x in arrays[4:]:
+        x[...] = 0
+    flags = np.zeros(flags_for(2, FEW), np.int32)
+    ((kernel, grid, args, meta), ) = attention_decode.arguments(*arrays, 2, table, chosen=FEW, flags=flags)
+    check_kernel(kernel, grid, *args, seeds=3, shrink=False, rounds=False, **meta)
+
+
+@mimw.jit
+def shares(out, total, most, tiles, workers, DRAWN: tl.constexpr):
+    """The units of each share, and what divides them."""
+    sizes = even.cut(total, most, tiles, workers, 1, DRAWN)
+    for number in range(even.shares_of(sizes, total, workers)):
+        first, stop = even.share(number, sizes, total, workers)
+        tl.store(out + 2 * number, first)
+        tl.store(out + 2 * number + 1, stop)
+        if first < stop:
+            tl.device_assert(even.owner(first, sizes, workers) == number)
+            tl.device_assert(even.owner(stop - 1, sizes, workers) == number)
+
+
+@pytest.mark.parametrize("total, most, tiles, workers, drawn, size", [
+    (1024, 128, 8, 132, 0, 8), (16384, 2048, 8, 132, 0, 128), (8192, 128, 64, 132, 0, 64), (16384, 16, 1024, 132, 0, 128),
+    (1000, 128, 8, 132, 0, 8), (70, 7, 10, 6, 0, 12), (5, 5, 1, 3, 0, 2), (300, 100, 3, 2, 2, 113)])
+def test_shares(total, most, tiles, workers, drawn, size):
+    """Every unit is of one share, shares are of one size, and end where tiles end if that costs little."""
+    out = np.full((2 * workers, 2), -1, np.int32)
+    mimw.simulate(shares, (1, ), out, total, most, tiles, workers, DRAWN=drawn)
+    out = out[(out >= 0).all(1) & (out[:, 0] < out[:, 1])]
+    assert out[0, 0] == 0 and out[-1, 1] == total and (out[1:, 0] == out[:-1, 1]).all()
+    assert out[0, 1] == size
 
 
 def test_no_interleaving_is_wrong():
@@ -77,12 +131,14 @@ def test_a_page_is_a_copy():
 @pytest.mark.parametrize("change, text", [
     (dict(page=8), "pages have 8 keys"), (dict(splits=0), "splits 0"),
     (dict(k=slice(0, 1)), "2 sequences and the caches 1"), (dict(scale=-1.0), "scale is -1.0"),
-    (dict(room=slice(0, 8)), "room has 8 numbers; 2 programs need")])
+    (dict(room=slice(0, 8)), "room has 8 numbers; 2 programs need"),
+    (dict(chosen=FEW), "flags are None"), (dict(chosen=replace(FEW, bn=32), flags=np.zeros(9, np.int32)), "blocks have 32 keys"),
+    (dict(chosen=FEW, flags=np.zeros(2, np.int32)), "there are 2 flags; 2 programs need 3")])
 def test_refusals(change, text):
     (q, k, v, lengths, o, lse, room), table = problem([20, 20], page=change.pop("page", None))
     k, v, room = k[change.get("k", slice(None))], v[change.pop("k", slice(None))], room[change.pop("room", slice(None))]
     with pytest.raises(ValueError, match=text):
-        attention_decode.arguments(q, k, v, lengths, o, lse, room, 2, table, chosen=SMALL, **change)
+        attention_decode.arguments(q, k, v, lengths, o, lse, room, 2, table, **{"chosen": SMALL, **change})
 
 
 def test_a_head_dim_that_no_tile_holds():

@@ -26,6 +26,7 @@ from .plans import Plans, look
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
 INTEGERS = (torch.int32, torch.int64)
+FLAGS = 8       # which argument of the first launch they are
 
 
 def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens: Tensor | int, *, page_table: Tensor | None = None,
@@ -138,15 +139,16 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
     contiguous_q = q.stride(3) == 1 or not by_tma
     if by_tma:
         room = q.new_empty(hopper.room_for(q, k.shape[2], programs(q)), dtype=torch.float32)
+        count = hopper.flags_for(programs(q), hopper.configuration(q.shape[3], q.shape[1] * q.shape[2] // k.shape[2]))
         made = hopper.arguments(q if contiguous_q else q.contiguous(), k, v, lengths, o, lse, room, programs(q), table, scale, left,
-                                softcap, sinks, splits, None, zeros(q))
+                                softcap, sinks, splits, None, zeros(q, count))
     else:
         splits = splits or plain.splits_for(-(-q.shape[1] * q.shape[2] // k.shape[2] // 64) * q.shape[0] * k.shape[2], capacity,
                                             programs(q))
         room = q.new_empty(plain.room_for(q, v.shape[3], splits), dtype=torch.float32) if splits > 1 else None
         made = plain.arguments(q, k, v, lengths, o, lse, room, table, scale, left, softcap, sinks, splits, exact)
     launches = [Launch(q, *one) for one in made]
-    draws = by_tma and made[0][3]["DRAWN"] > 0
+    flagged = by_tma and made[0][2][FLAGS] is not None
     size = 0 if room is None else room.shape[0]
     steps, row_steps, paged, sunk = contiguous(shape), contiguous(rows), table is not None, sinks is not None
 
@@ -157,8 +159,8 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
         room = (q.new_empty_strided((size, ), (1, ), dtype=torch.float32), ) if size else ()
         logits = (sinks, ) if sunk else ()
         pages = (table, ) if paged else ()
-        drawn = (zeros(q), ) if draws else ()
-        launches[0](q if contiguous_q else q.contiguous(), k, v, *pages, lengths, o, lse, *room, *drawn, *logits)
+        flags = (zeros(q, count), ) if flagged else ()
+        launches[0](q if contiguous_q else q.contiguous(), k, v, *pages, lengths, o, lse, *room, *flags, *logits)
         if len(launches) > 1:
             launches[1](o, lse, *room, *logits)
         return o, lse

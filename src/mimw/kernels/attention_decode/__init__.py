@@ -22,11 +22,13 @@ import mimw
 from ..attention.changes import check_changes
 from ..checks import of_rank, on_one_gpu, one_of, persistent, strides, type_name
 from .combine import combine
-from .configs import PAGES, ROWS, Configuration, combine_tile, configuration, tile_of
+from .configs import FEW_KEYS, FEW_ROWS, PAGES, ROWS, Configuration, combine_tile, configuration, parts_tile, tile_of
+from .few import attention_decode_few as few_kernel
 from .kernel import attention_decode as kernel
 from .schedule import MUCH
 
-__all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "kernel", "room_for"]
+__all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "few_kernel", "flags_for", "kernel",
+           "room_for"]
 
 
 def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = None) -> int:
@@ -34,18 +36,25 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
     batch, queries, heads, dim = q.shape
     rows = queries * heads // kv_heads
     chosen = chosen or configuration(dim, rows)
+    if chosen.few:
+        return slots_for(programs, chosen) * rows * (tile_of(dim) + 2)
     most = 2 // chosen.streams * ROWS
     return slots_for(programs, chosen) * min(rows, most) * (tile_of(dim) + 2) + 4 * batch * kv_heads * -(-rows // most)
 
 
 def slots_for(programs: int, chosen: Configuration) -> int:
     """How many parts of tiles there may be: two of each worker, and two of each share that is drawn."""
-    return 2 * chosen.streams * programs * (2 if chosen.drawn else 1)
+    return 2 * (chosen.few or chosen.streams) * programs * (2 if chosen.drawn else 1)
+
+
+def flags_for(programs: int, chosen: Configuration) -> int:
+    """How many flags a launch of so many programs needs: a counter, and with `few` one for each share."""
+    return 1 + (slots_for(programs, chosen) // 2 if chosen.few else 0)
 
 
 def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_table=None, scale: float | None = None,
               left: int | None = None, softcap: float | None = None, sinks=None, splits: int | None = None,
-              chosen: Configuration | None = None, counter=None) -> list[tuple]:
+              chosen: Configuration | None = None, flags=None) -> list[tuple]:
     """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute o = softmax(scale q k^T) v and the
     logarithms of the softmax's denominators.
 
@@ -68,8 +77,8 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
                splits     into so many parts at most the keys of a sequence are cut; None for equal shares of all workers. With
                           1 the result of a sequence does not depend on the others, and there is one launch
                chosen     by default the measured configuration
-               counter    one int32, 0 before and after a launch, for one launch at a time: the last keys are drawn, not shared
-                          out. None where they are not to be, or with `splits`
+               flags      int32, as many as `flags_for` says, 0 before and after a launch, for one launch at a time; up to 16
+                          rows then take one launch, and the last keys may be drawn, not shared out. None for neither
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
     of_rank(4, q=q, k_cache=k_cache, v_cache=v_cache, o=o)
@@ -87,24 +96,37 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     check_changes(batch, heads, softcap, sinks, None)
     rows = queries * heads // kv_heads
     chosen = chosen or configuration(dim, rows)
+    few = chosen.few
+    if few and (flags is None or rows > FEW_ROWS):
+        raise ValueError(f"a tile has {rows} rows and flags are {'None' if flags is None else 'there'}; with `few` it may have up "
+                         f"to {FEW_ROWS}, and flags are needed")
+    if few and chosen.bn < FEW_KEYS:
+        raise ValueError(f"blocks have {chosen.bn} keys; with `few` they must have at least {FEW_KEYS}, 16 for each of four warps")
     tall = 2 // chosen.streams
     row_tiles = -(-rows // (ROWS * tall))
     one_of(("float32", ), room=room)
     if room.shape[0] < (least := room_for(q, kv_heads, programs, chosen)):
         raise ValueError(f"room has {room.shape[0]} numbers; {programs} programs need {least}")
+    if flags is not None and flags.shape[0] < (least := flags_for(programs, chosen)):
+        raise ValueError(f"there are {flags.shape[0]} flags; {programs} programs need {least}")
     inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
     page = 0 if page_table is None else page_size
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
     box = [1, 1, min(page or chosen.bn, chosen.bn), 64]
+    workers = programs * (few or chosen.streams)
     most = batch * kv_heads * row_tiles * -(-capacity // chosen.bn)     # blocks that there may be
-    counter = counter if chosen.drawn and splits is None and most >= MUCH.value * chosen.streams * programs else None
-    meta = chosen.meta(dim, page, batch) | ({"DRAWN": 0} if counter is None else {})
-    chosen = replace(chosen, drawn=meta["DRAWN"])
-    steps = *strides(q)[:3], *strides(o)[:3]
-    args = (q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room, counter, sinks,
-            scale * log2(e), inner, splits, left, batch, queries, heads, heads // kv_heads, row_tiles, capacity, count,
-            0 if page_table is None else strides(page_table)[0], *steps)
-    launches = [(kernel, (programs, ), args, {**meta, "num_warps": 4})]
+    if not (chosen.drawn and flags is not None and splits is None and most >= MUCH.value * workers):
+        chosen = replace(chosen, drawn=0)
+    meta = {**chosen.meta(dim, page, batch), "num_warps": 4}
+    steps, row = (*strides(q)[:3], *strides(o)[:3]), 0 if page_table is None else strides(page_table)[0]
+    front = q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room
+    sizes = scale * log2(e), inner, splits, left, batch, queries, heads, heads // kv_heads
+    if few:
+        at_once = dict(zip(("TALL", "PARTS"), parts_tile(tile_of(dim), rows)))
+        args = (*front, flags, sinks, *sizes, capacity, count, slots_for(programs, chosen), row, *steps)
+        return [(few_kernel, (workers, ), args, {**meta, **at_once, "launch_pdl": True})]
+    args = *front, flags if chosen.drawn else None, sinks, *sizes, row_tiles, capacity, count, row, *steps
+    launches = [(kernel, (programs, ), args, meta)]
     if splits != 1:
         tiles = batch * kv_heads * row_tiles
         most = min(rows, ROWS * tall)
@@ -175,8 +197,9 @@ def attention_decode(q, k_cache, v_cache, lengths, page_table=None, scale: float
     lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32, device=q.device)
     programs = torch.cuda.get_device_properties(q.device).multi_processor_count
     room = torch.empty(room_for(q, k_cache.shape[2], programs, chosen), dtype=torch.float32, device=q.device)
-    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
+    flags = torch.zeros(flags_for(programs, chosen or configuration(q.shape[3], q.shape[1] * q.shape[2] // k_cache.shape[2])),
+                        dtype=torch.int32, device=q.device)
     for launch, grid, args, meta in arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, page_table, scale, left,
-                                              softcap, sinks, splits, chosen, counter):
+                                              softcap, sinks, splits, chosen, flags):
         launch[grid](*args, **meta)
     return o, lse

@@ -18,6 +18,8 @@ BLOCK_BYTES = 16 << 10      # of keys or of values: 64 of 128 bf16
 COMBINERS = 264             # programs of the second step: two for each SM, which holds three
 MOST_LENGTHS = 256          # that a producer's warp looks at at a time
 ROWS = 64                   # of a consumer: those of a wgmma
+FEW_ROWS, FEW_KEYS = 16, 64     # rows of a product of one warp, and keys of four
+PART_NUMBERS = 16384        # that a consumer of few.py adds at a time: 128 a thread
 RING_BYTES = {64: 192 << 10, 128: 160 << 10, 256: 128 << 10}    # of an SM: the rest is for queries and changes of layout
 PAGES = (16, 32, 64, 128, 256)
 
@@ -25,19 +27,21 @@ PAGES = (16, 32, 64, 128, 256)
 @dataclass(frozen=True)
 class Configuration:
     """Blocks of `bn` keys, `stages` of them for each of `streams` workers of an SM, who have `least` units each, if
-    possible; the last `drawn` eighths of all units go to who comes first."""
+    possible; the last `drawn` eighths of all units go to who comes first. With `few`, for up to 16 rows, so many programs of
+    few.py share an SM; each has `stages` blocks of keys and as many of values."""
 
     bn: int = 64
     stages: int = 5
     streams: int = 2
     least: int = 2
     drawn: int = 1
+    few: int = 0
 
     def meta(self, dim: int, page: int, batches: int) -> dict:
-        """The kernel's compile-time arguments."""
-        return dict(D=tile_of(dim), WIDTH=dim, BN=self.bn, PAGE=page, STAGES=self.stages, STREAMS=self.streams, LEAST=self.least,
-                    DRAWN=self.drawn, BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())),
-                    ONCE=batches <= MOST_LENGTHS)
+        """The kernel's compile-time arguments, but for those of few.py that rows decide."""
+        meta = dict(D=tile_of(dim), WIDTH=dim, BN=self.bn, PAGE=page, STAGES=self.stages, LEAST=self.least, DRAWN=self.drawn,
+                    BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())), ONCE=batches <= MOST_LENGTHS)
+        return meta | (dict(CTAS=self.few) if self.few else dict(STREAMS=self.streams))
 
 
 @by_chip(Path(__file__).parent / "configs.json")
@@ -72,3 +76,9 @@ def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:
     while each < 16 and each < rows and tiles * -(-rows // each) > COMBINERS:
         each *= 2
     return each, max(2, min(32, 4096 // (each * dim)))
+
+
+def parts_tile(dim: int, rows: int) -> tuple[int, int]:
+    """(rows, parts) that few.py adds at a time: all rows, and as many parts as registers hold."""
+    tall = 1 << (rows - 1).bit_length()
+    return tall, max(2, min(32, PART_NUMBERS // (tall * dim)))

@@ -58,8 +58,8 @@ class AttentionDecode(Operator):
         table = np.zeros((batch, k.shape[0] // batch), np.int32) if problem.words else None
         room = np.empty(attention_decode.room_for(q, kv_heads, sms, chosen), np.float32)
         lse, lengths = np.empty((batch, heads, queries), np.float32), np.zeros(batch, np.int32)
-        counter = np.zeros(1, np.int32)
-        return attention_decode.arguments(q, k, v, lengths, q, lse, room, sms, table, chosen=chosen, counter=counter)
+        flags = np.zeros(attention_decode.flags_for(sms, chosen), np.int32)
+        return attention_decode.arguments(q, k, v, lengths, q, lse, room, sms, table, chosen=chosen, flags=flags)
 
     def trial(self, problem: Problem, chosen: Configuration) -> Trial:
         import torch
@@ -75,9 +75,9 @@ class AttentionDecode(Operator):
         o, lse = blank(tuple(q.shape), problem.dtype), torch.empty(batch, heads, queries, device="cuda")
         sms = torch.cuda.get_device_properties(0).multi_processor_count
         room = torch.empty(attention_decode.room_for(q, kv_heads, sms, chosen), device="cuda")
-        counter = torch.zeros(1, dtype=torch.int32, device="cuda")
+        flags = torch.zeros(attention_decode.flags_for(sms, chosen), dtype=torch.int32, device="cuda")
         turns = cycle([[kernel.freeze(grid, *args, **meta) for kernel, grid, args, meta in attention_decode.arguments(
-            q, k, v, lengths, o, lse, room, sms, table, chosen=chosen, counter=counter)] for k, v in caches])
+            q, k, v, lengths, o, lse, room, sms, table, chosen=chosen, flags=flags)] for k, v in caches])
         others = cycle(caches)
 
         def run():
