@@ -151,6 +151,8 @@ def measure_backward(case: str, heads: int, kv_heads: int, dim: int, dtype_name:
     do = torch.randn_like(o)
     others = {name: call() for name, call in baselines(q, k, v, cu_q, cu_k, *longest, causal).items()}
     others = {name: x[0] if isinstance(x, tuple) else x for name, x in others.items()}
+    if "cuDNN, dense" in others:
+        others["mimw, dense"] = ops.attention(*(x.unflatten(0, (-1, longest[0])).transpose(1, 2) for x in leaves), causal=causal)
 
     def graded(out):
         like = do if out.dim() == 3 else do.unflatten(0, (-1, longest[0])).transpose(1, 2)

@@ -17,6 +17,7 @@ from mimw.kernels import (
     attention_backward,
     attention_decode,
     attention_varlen,
+    attention_varlen_backward,
     batched_gemm,
     block_scaled_gemm,
     cross_entropy,
@@ -339,6 +340,21 @@ def _gradients() -> tuple:
     rows, sums = (np.zeros(shape, np.float32) for shape in attention_backward.workspace(q, chosen))
     _, args, meta = attention_backward.arguments(q, k, v, do, dk, dv, rows, sums, True, chosen=chosen)
     return attention_backward.kernel, (1, 1, 1), args, meta
+
+
+def _packed_gradients() -> tuple:
+    """128 keys of the longer of two sequences, which end inside of a block: with one program the sums of dQ have one order."""
+    q, do, o, dq, k, v, dk, dv = _numbers(*[(200, 1, 64)] * 4, *[(230, 1, 64)] * 4)
+    cu_q, cu_k = (np.array(starts, np.int32) for starts in ((0, 30, 200), (0, 40, 230)))
+    chosen = attention_varlen_backward.Configuration(bm=64)
+    work = [np.zeros(shape, kind) for shape, kind in zip(
+        attention_varlen_backward.workspace(q, k, cu_q, 190, True, chosen), (np.float32, np.float32, np.int32))]
+    before, (kernel, _, args, meta), _ = attention_varlen_backward.launches(
+        q, k, v, o, np.zeros((1, 200), np.float32), do, dq, dk, dv, cu_q, cu_k, *work, 170, 190, True, chosen=chosen)
+    mimw.simulate(before[0], *before[1:3], **before[3])
+    return kernel, (1, 1), args, meta
+
+
 def _decoding(streams: int) -> tuple:
     """Four sequences, in pages of 16 keys, with strangers behind them; two workers of one consumer share the first, and the second
     has the others, or one worker of two consumers, who have 64 and 16 rows of the same keys, has all. A ring of two blocks of keys
@@ -395,6 +411,7 @@ CASES = (
     Case("Attention, packed sequences", "src/mimw/kernels/attention_varlen/kernel.py", _attention_varlen),
     Case("Attention, backward", "src/mimw/kernels/attention_backward/kernel.py", _gradients),
     Case("Attention, backward, one order", "src/mimw/kernels/attention_backward/kernel.py", _gradients_of_queries),
+    Case("Attention, packed sequences, backward", "src/mimw/kernels/attention_varlen_backward/kernel.py", _packed_gradients),
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
     Case("Decoding", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(1)),

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="operators need torch: make test TOR
 
 from mimw import ops  # noqa: E402
 
-MODULE = sys.modules["mimw.ops.attention_varlen"]
+MODULE, BACKWARD = (sys.modules[f"mimw.ops.attention_varlen{which}"] for which in ("", "_backward"))
 Q_LENGTHS, K_LENGTHS = (5, 0, 9, 2), (7, 3, 4, 0)
 
 
@@ -94,6 +94,29 @@ def test_derivatives(options):
         torch.testing.assert_close(one.double(), other, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("one_order", [False, True])
+def test_derivatives_in_16_bits(copies, one_order):
+    """By the kernels for Hopper, of copies for TMA; or in one order by the plain ones."""
+    copies(BACKWARD)
+    q, k, v, *starts = problem(dim=20, value_dim=40, dtype=torch.bfloat16, more=2)
+    leaves = [x.requires_grad_() for x in (q, k.detach().mT.contiguous().mT, v, SINKS.clone())]
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    options = dict(causal=True, window=(3, None), softcap=2.0, alibi_slopes=SLOPES)
+    o, lse = call((*leaves[:3], *starts), sinks=leaves[3], **options)
+    wanted, wanted_lse = reference(*wide[:3], *starts, sinks=wide[3], **options)
+    rows = sum(Q_LENGTHS)
+    do, dlse = torch.linspace(-1, 1, rows * 2 * 40).view(rows, 2, 40), torch.linspace(1, -1, rows)
+    torch.use_deterministic_algorithms(one_order)
+    try:
+        ((o[:rows].float() * do).sum() + (lse[:, :rows] * dlse).sum()).backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    ((wanted * do).sum() + (wanted_lse * dlse).sum()).backward()
+    for one, other in zip(leaves, wide):
+        assert (one.grad.double() - other.grad).norm() < 1e-2 * other.grad.norm()
+    assert (leaves[0].grad[rows:] == 0).all() and (leaves[1].grad[-2:] == 0).all()
+
+
 def test_nothing_to_compute():
     q, k, v, cu_q, cu_k = problem(q_lengths=(0, 0), k_lengths=(0, 3))
     assert call((q, k, v, cu_q, cu_k), (0, ), (3, ))[0].shape == (0, 2, 16)
@@ -159,8 +182,18 @@ def test_on_the_gpu(dim, value_dim, options):
     torch.testing.assert_close(lse.double(), wanted_lse, rtol=0, atol=2e-2)
     dy = torch.randn_like(o)
     found = torch.autograd.grad(o, leaves, dy, retain_graph=True)
-    for one, again, other in zip(found, torch.autograd.grad(o, leaves, dy), torch.autograd.grad(wanted, wide, dy.double())):
-        assert (one.double() - other).norm() / other.norm() < 1e-2 and torch.equal(one, again)
+    again = torch.autograd.grad(o, leaves, dy, retain_graph=True)
+    exact = torch.autograd.grad(wanted, wide, dy.double())
+    for number, (one, more, other) in enumerate(zip(found, again, exact)):
+        assert (one.double() - other).norm() / other.norm() < 1e-2
+        assert number == 0 or torch.equal(one, more), "only the sums of dQ have no order"
+    torch.use_deterministic_algorithms(True)
+    try:
+        first, second = (torch.autograd.grad(o, leaves, dy, retain_graph=True) for _ in range(2))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for one, more, other in zip(first, second, exact):
+        assert (one.double() - other).norm() / other.norm() < 1e-2 and torch.equal(one, more)
     with torch.no_grad():
         assert torch.equal(o, call(arrays, *lengths, **options)[0])
         starts = [x.clone() for x in arrays[3:]]

@@ -144,7 +144,7 @@ def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
         if sinks is None:
             return *found, None
         of_heads = rows.view(2, prod(batch), -1, rows.shape[2])     # beyond the last query lse is inf
-        return *found, _of_sinks(sinks.float() * log2(e), of_heads[0], of_heads[1], torch.exp2)
+        return *found, of_sinks(sinks.float() * log2(e), of_heads[0], of_heads[1], torch.exp2)
 
     return plan
 
@@ -153,7 +153,7 @@ def _of_heads(slopes: Tensor | None) -> Tensor | None:
     return slopes if slopes is None or slopes.dim() == 1 else slopes.view(-1, slopes.shape[-1])
 
 
-def _of_sinks(sinks: Tensor, lse: Tensor, delta: Tensor, exp: Callable) -> Tensor:
+def of_sinks(sinks: Tensor, lse: Tensor, delta: Tensor, exp: Callable = torch.exp) -> Tensor:
     """The gradient of the sinks, fp32, of (batches, heads, queries): a sink's probability times how much its gradient, 0, differs
     from the mean. Where lse is -inf the sink is, too."""
     p = exp(sinks.float()[:, None] - lse).masked_fill(lse == float("-inf"), 0.0)
@@ -191,7 +191,7 @@ def _by_torch(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tenso
         dk += ds.mT @ all_q[:, :, some]
     dk, dv = (x.unflatten(1, (kv_heads, heads // kv_heads)).sum(2) for x in (dk, dv))
     found = (_into(like, one, batch) for like, one in zip((q, k, v), (dq, dk, dv)))
-    return *found, None if sinks is None else _of_sinks(sinks, lse, deltas, torch.exp)
+    return *found, None if sinks is None else of_sinks(sinks, lse, deltas)
 
 
 _PLANS = Plans(_plan)

@@ -1,4 +1,5 @@
-"""`mimw::attention_varlen_backward`: the gradients of `mimw.ops.attention_varlen`, by plain Triton kernels on the device.
+"""`mimw::attention_varlen_backward`: the gradients of `mimw.ops.attention_varlen`, on the library's kernels for Hopper, else by
+plain Triton kernels.
 
 Input: the gradients of o and, where it was used, of lse; what the call took and gave. Output: the gradients of q, k, v and sinks,
 the last empty without sinks:
@@ -11,15 +12,22 @@ the last empty without sinks:
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import e, log2
 
 import torch
 from torch import Tensor
 
+from mimw.kernels import attention_varlen_backward as hopper
 from mimw.kernels import plain_attention_backward as plain
+from mimw.kernels.attention_backward.configs import HEAD_DIMS
+from mimw.kernels.attention_varlen import FAR, LONGEST_WITH_SLOPES
 
+from .attention_backward import of_sinks
 from .launching import Launch, is_exact, is_hopper
 from .operator import Operator
 from .plans import Plans, look
+
+WORTH_A_COPY = 1 << 34  # products from which copying for TMA costs less than the plain kernels' slower products
 
 
 def rounded(length: int) -> int:
@@ -36,41 +44,98 @@ def _run(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, cu
          sinks: Tensor | None, slopes: Tensor | None, max_q: int, max_k: int, causal: bool = False, scale: float | None = None,
          left: int | None = None, right: int | None = None, softcap: float | None = None) -> tuple[Tensor, ...]:
     exact, max_q, max_k = is_exact(q), rounded(max_q), rounded(max_k)
-    key = (*map(look, (do, q, k, v, cu_q, cu_k)), slopes is not None and look(slopes), max_q, max_k, causal, scale, left, right,
-           softcap, exact)
-    plan = _PLANS[key] or _PLANS.made(key, do, q, k, v, lse, cu_q, cu_k, slopes, max_q, max_k, causal, scale, (left, right),
-                                      softcap, exact)
-    delta = (o.float() * do.float()).sum(-1).T
-    delta = (delta if dlse is None else delta - dlse).contiguous()
-    dq, dk, dv = (x.new_zeros(x.shape) for x in (q, k, v))
-    more = () if slopes is None else (slopes.float().contiguous(), )
-    plan(do, q, k, v, lse, delta, dq, dk, dv, cu_q.contiguous(), cu_k.contiguous(), *more)
-    return dq, dk, dv, _of_sinks(q, lse, delta, cu_q, sinks)
+    one_order = torch.are_deterministic_algorithms_enabled()
+    key = (*map(look, (do, q, k, v, o, cu_q, cu_k)), dlse is None, slopes is not None and look(slopes), max_q, max_k, causal, scale,
+           left, right, softcap, exact, one_order)
+    plan = _PLANS[key] or _PLANS.made(key, do, q, k, v, o, lse, dlse, cu_q, cu_k, slopes, max_q, max_k, causal, scale,
+                                      (left, right), softcap, exact, one_order)
+    *gradients, dsinks = plan(do, q, k, v, o, lse, dlse, cu_q.contiguous(), cu_k.contiguous(), sinks,
+                              None if slopes is None else slopes.float().contiguous())
+    return *gradients, q.new_empty(0) if sinks is None else dsinks.to(sinks.dtype)
 
 
-def _of_sinks(q: Tensor, lse: Tensor, delta: Tensor, cu_q: Tensor, sinks: Tensor | None) -> Tensor:
-    """A sink's probability in each row takes from all others: -P delta, summed over the rows of the sequences."""
-    if sinks is None:
-        return q.new_empty(0)
-    share = (sinks.float()[:, None] - lse).exp() * delta
-    inside = torch.arange(len(q), device=q.device) < cu_q[-1]
-    return -torch.where(inside, share, 0.0).sum(1).to(sinks.dtype)
-
-
-def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, lse: Tensor, cu_q: Tensor, cu_k: Tensor, slopes: Tensor | None, max_q: int,
-          max_k: int, causal: bool, scale: float | None, window: tuple, softcap: float | None, exact: bool) -> Callable:
+def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
+          slopes: Tensor | None, max_q: int, max_k: int, causal: bool, scale: float | None, window: tuple, softcap: float | None,
+          exact: bool, one_order: bool) -> Callable:
+    """What computes (dq, dk, dv, gradient of the sinks or None) of (do, q, k, v, o, lse, dlse, cu_q, cu_k, sinks, slopes)."""
+    changes = dict(window=window, softcap=softcap, slopes=None if slopes is None else slopes.float().contiguous())
+    starts = cu_q.contiguous(), cu_k.contiguous()
     if 0 in (*q.shape, *k.shape, *v.shape, max_q, max_k) or cu_q.shape[0] == 1:
-        return lambda *_: None
+        return _by_plain_triton([])
+    width = next((known for known in HEAD_DIMS if known >= max(q.shape[2], v.shape[2])), None)
+    near = slopes is None or max_q + max_k <= LONGEST_WITH_SLOPES
+    if (width and not one_order and is_hopper(q) and q.dtype is not torch.float32 and (scale is None or scale > 0) and near
+            and max(len(q), len(k)) < FAR):
+        scale = q.shape[2]**-0.5 if scale is None else scale
+        if (plan := _by_tma(do, q, k, v, o, lse, dlse, *starts, max_q, max_k, causal, scale, width, changes)) is not None:
+            return plan
     made = plain.launches(q, k, v, do, lse, lse, *(x.new_empty(x.shape) for x in (q, k, v)), causal, scale, exact,
-                          packed=(cu_q.contiguous(), cu_k.contiguous(), max_q, max_k), window=window, softcap=softcap,
-                          slopes=None if slopes is None else slopes.float().contiguous(), large=is_hopper(q))
-    of_queries, of_keys = (Launch(q, *one) for one in made)
+                          packed=(*starts, max_q, max_k), large=is_hopper(q), **changes)
+    return _by_plain_triton([Launch(q, *one) for one in made])
 
-    def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, lse: Tensor, delta: Tensor, dq: Tensor, dk: Tensor, dv: Tensor,
-             *more: Tensor) -> None:
-        cu_q, cu_k, *slopes = more
-        of_queries(q, k, v, do, dq, lse, delta, *slopes, cu_q, cu_k)
-        of_keys(q, k, v, do, dk, dv, lse, delta, *slopes, cu_q, cu_k)
+
+def _by_plain_triton(launches: list[Launch]) -> Callable:
+    """The plan with two launches, or with none where there is nothing to compute; the same bits in every run."""
+
+    def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
+             sinks: Tensor | None, slopes: Tensor | None) -> tuple[Tensor | None, ...]:
+        delta = (o.float() * do.float()).sum(-1).T
+        delta = (delta if dlse is None else delta - dlse).contiguous()
+        dq, dk, dv = (x.new_zeros(x.shape) for x in (q, k, v))
+        more = () if slopes is None else (slopes, )
+        for launch, results in zip(launches, ((dq, ), (dk, dv))):
+            launch(q, k, v, do, *results, lse, delta, *more, cu_q, cu_k)
+        if sinks is None:
+            return dq, dk, dv, None
+        inside = torch.arange(len(q), device=q.device) < cu_q[-1]
+        return dq, dk, dv, of_sinks(sinks, torch.where(inside, lse, float("inf"))[None], torch.where(inside, delta, 0.0)[None])
+
+    return plan
+
+
+def _tma_takes(x: Tensor) -> bool:
+    """Whether TMA takes the tensor with its strides."""
+    return x.stride(2) == 1 and x.data_ptr() % 16 == 0 and all(step > 0 and step * x.itemsize % 16 == 0 for step in x.stride()[:2])
+
+
+def _wide(x: Tensor, width: int) -> Tensor:
+    """A contiguous copy with zeros up to `width`: they add nothing to scores, and columns of zeros to the results."""
+    copy = x.new_zeros(*x.shape[:2], width)
+    copy[..., :x.shape[2]] = x
+    return copy
+
+
+def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
+            max_q: int, max_k: int, causal: bool, scale: float, width: int, changes: dict) -> Callable | None:
+    """The plan with the kernels for Hopper, three launches, or None where copies for TMA would be needed and not pay."""
+    given = q, k, v, o, do
+    copies = [x.shape[2] != width or not _tma_takes(x) for x in given]
+    if any(copies) and q.shape[1] * len(q) * (len(k) // (cu_q.shape[0] - 1)) * width < WORTH_A_COPY:
+        return None
+    prepared = [_wide(x, width) if copy else x for x, copy in zip(given, copies)]
+    shapes = hopper.workspace(*prepared[:2], cu_q, max_k, causal)
+
+    def workspace(q: Tensor) -> list[Tensor]:
+        return [q.new_empty(shape, dtype=kind) for shape, kind in zip(shapes, (torch.float32, torch.float32, torch.int32))]
+
+    def results(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+        return [x.new_empty(*x.shape[:2], width) for x in (q, k, v)]
+
+    made = hopper.launches(*prepared[:4], lse.contiguous(), prepared[4], *results(q, k, v), cu_q, cu_k, *workspace(q), max_q, max_k,
+                           causal, scale, dlse=None if dlse is None else dlse.contiguous(), **changes)
+    before, products, after = (Launch(q, *one) for one in made)
+
+    def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
+             sinks: Tensor | None, slopes: Tensor | None) -> tuple[Tensor | None, ...]:
+        ready = [_wide(x, width) if copy else x for x, copy in zip((q, k, v, o, do), copies)]
+        dq, dk, dv = wide = results(q, k, v)
+        rows, sums, tiles = workspace(q)
+        more, of_lse = () if slopes is None else (slopes, ), [one.contiguous() for one in (lse, dlse) if one is not None]
+        before(ready[3], ready[4], *of_lse, rows, sums, dk, dv, tiles, cu_q, cu_k)
+        products(*ready[:3], ready[4], rows[0], rows[1], sums, dk, dv, tiles, *more)
+        after(sums, dq, cu_q)
+        found = [one if one.shape == x.shape else one[..., :x.shape[2]].contiguous() for x, one in zip((q, k, v), wide)]
+        return *found, None if sinks is None else of_sinks(sinks.float() * log2(e), rows[:1], rows[1:], torch.exp2)
 
     return plan
 

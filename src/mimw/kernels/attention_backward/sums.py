@@ -39,19 +39,27 @@ def tile_of(share, COLUMNS: tl.constexpr):
 
 
 @mimw.jit
-def store(shares, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
-    """Add every consumer's share of each block's dQ to the sums; TMA adds."""
+def add(shares, sums_desc, of_head, heads_apart, first, blocks, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+        GROUP: tl.constexpr):
+    """Add every consumer's share of each block's dQ to the sums: of `blocks` blocks from `first` on, for GROUP heads. The first
+    head's blocks begin at number `of_head`, the next one's `heads_apart` behind. TMA adds."""
     CONSUMERS: tl.constexpr = BN // 64
     ROWS: tl.constexpr = BM * D // BLOCK_COLUMNS  # of the sums, for a block of queries
-    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
-    heads, seq_q, _, _, _, _ = shape
-    first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
-    of_head = (batch * heads + head * GROUP) * tl.cdiv(seq_q, BM)
     for block in range(blocks * GROUP):
-        row = (of_head + block // blocks * tl.cdiv(seq_q, BM) + first + block % blocks) * ROWS
+        row = (of_head + block // blocks * heads_apart + first + block % blocks) * ROWS
         for c in tl.static_range(CONSUMERS):
             share = shares[c].reader()
             tlx.async_descriptor_store(sums_desc, share.wait(block).slot.tile, [row + c * (ROWS // CONSUMERS), 0],
                                        store_reduce="add")
             tlx.async_descriptor_store_wait(0)
             share.release(block)
+
+
+@mimw.jit
+def store(shares, sums_desc, shape, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+    """The role that adds the shares of a program of kernel.py."""
+    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
+    heads, seq_q, _, _, _, _ = shape
+    first, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
+    of_head = (batch * heads + head * GROUP) * tl.cdiv(seq_q, BM)
+    add(shares, sums_desc, of_head, tl.cdiv(seq_q, BM), first, blocks, BM, BN, D, GROUP)

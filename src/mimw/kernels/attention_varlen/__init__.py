@@ -15,17 +15,17 @@ from __future__ import annotations
 
 from math import e, log2, sqrt
 
-import mimw
-
 from ..attention.changes import bounds, check_changes, slopes_step
 from ..attention.configs import HEAD_DIMS, L2_BYTES, PARTS, VALUES, value_dim
 from ..checks import of_rank, on_one_gpu, one_of, persistent, strides
+from . import maps
 from .configs import Configuration, configuration
 from .kernel import attention_varlen as kernel
+from .maps import ending, packed, steps
 
 __all__ = ["Configuration", "arguments", "attention_varlen", "configuration", "kernel"]
 
-FAR, WRAP = 2**30, 2**34        # of the maps that end where a sequence does: kernel.py
+FAR = maps.FAR.value            # each total of rows is below
 LONGEST_WITH_SLOPES = 1 << 22   # queries and keys of a sequence: distances are floats of 22 bits
 
 
@@ -75,38 +75,15 @@ def arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, counter, programs: in
     chosen = chosen or configuration(dim, causal, windowed or any(x is not None for x in (softcap, sinks, slopes)), max_seqlen_q)
     rows, (width, rest), (v_width, v_rest) = chosen.bm // chosen.consumers, PARTS[dim], PARTS[value_dim(dim)]
     inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
-    args = (_packed(q, rows, width), _packed(k, chosen.bn, width), _ending(v, chosen.bn, v_width), _ending(o, rows, v_width), lse,
+    args = (packed(q, rows, width), packed(k, chosen.bn, width), ending(v, chosen.bn, v_width), ending(o, rows, v_width), lse,
             cu_seqlens_q, cu_seqlens_k, counter, scale * log2(e), sequences, heads, total_q, L2_BYTES // (4 * dim), left, right,
-            inner, sinks, slopes, slopes_step(slopes), _packed(q, rows, rest), _packed(k, chosen.bn, rest),
-            _ending(v, chosen.bn, v_rest), _ending(o, rows, v_rest))
+            inner, sinks, slopes, slopes_step(slopes), packed(q, rows, rest), packed(k, chosen.bn, rest),
+            ending(v, chosen.bn, v_rest), ending(o, rows, v_rest))
     meta = dict(BM=chosen.bm, BN=chosen.bn, D=width, REST=rest, V_D=v_width, V_REST=v_rest, GROUP=heads // kv_heads,
                 Q_STAGES=chosen.slots(), K_STAGES=chosen.k_stages, V_STAGES=chosen.v_stages, CONSUMERS=chosen.consumers,
                 CAUSAL=causal, MASKED=2 if causal or windowed else 1, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead)
     tiles = heads * min(-(-total_q // chosen.bm) + sequences, sequences * -(-max_seqlen_q // chosen.bm))
     return (max(min(programs, tiles), 1), ), args, {**meta, "num_warps": 4}
-
-
-def _packed(x, rows: int, columns: int) -> mimw.TensorDescriptor | None:
-    """Blocks of one head of all rows; None where they have no columns."""
-    if not columns:
-        return None
-    (total, heads, dim), (row, head, _) = x.shape, _steps(x)
-    return mimw.TensorDescriptor(x, [heads, total, dim], [head, row, 1], [1, rows, columns])
-
-
-def _ending(x, rows: int, columns: int) -> mimw.TensorDescriptor | None:
-    """Blocks that end with a sequence, by three coordinates for a row: see kernel.py."""
-    if not columns:
-        return None
-    (_, heads, dim), (row, head, _) = x.shape, _steps(x)
-    return mimw.TensorDescriptor(x, [FAR + 1, FAR + 1, heads, FAR, dim], [WRAP - row, row, head, row, 1], [1, 1, 1, rows, columns])
-
-
-def _steps(x) -> tuple[int, ...]:
-    """Strides; that of an extent of 1 says nothing, and may be what TMA refuses."""
-    row, head, step = strides(x)
-    whole = x.shape[1] * x.shape[2]
-    return row if x.shape[0] > 1 else whole, head if x.shape[1] > 1 else x.shape[2], step
 
 
 def _check(q, k, v, o, lse, cu_q, cu_k, counter) -> None:
@@ -134,7 +111,7 @@ def _check(q, k, v, o, lse, cu_q, cu_k, counter) -> None:
             raise ValueError(f"{name} has a stride of {strides(x)[0]} elements; it must be contiguous")
     for name, x in (("q", q), ("k", k), ("v", v), ("o", o)):
         row, head, step = strides(x)
-        row, head, _ = _steps(x)
+        row, head, _ = steps(x)
         if step != 1 or row * x.dtype.itemsize % 16 or head * x.dtype.itemsize % 16:
             raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
                              f"strides are {', '.join(map(str, strides(x)))} elements of {x.dtype.itemsize} bytes")

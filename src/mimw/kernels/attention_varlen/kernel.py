@@ -8,13 +8,8 @@ Input: descriptors of Q, K, V and O, where the sequences begin, `lse` and `count
 
 Nouns and roles are ../attention's; what differs is where a tile is (schedule.py), and what lies behind a sequence: rows of the next
 one. Queries of the next one are computed and dropped, keys of it are masked. Values of it would meet probabilities of 0, and
-0 times what they are may be NaN; results must not be written there. So V and O are described as tensors that end with a sequence,
-by one map for all of them:
-
-    element (x, end, head, r, d) lies at  x (2^34 - S) + end S + head H + r S + d       S, H the strides of rows and heads
-
-Of x = 2^30 and r = 2^30 - (end - m) the first two terms and r make 2^64 + m S: addresses have 64 bits, so that is row m. And r is
-outside of the tensor from 2^30 on, which is row `end`: TMA reads 0 there and writes nothing. (../grouped_gemm does so, too.)
+0 times what they are may be NaN; results must not be written there. So V and O are described as tensors that end with a sequence
+(maps.py).
 """
 
 import triton.language as tl
@@ -26,9 +21,8 @@ import mimw.tlx as tlx
 from ..attention.heads import has_rest, pipes
 from ..consumers import consumer
 from .compute import compute
+from .maps import FAR
 from .schedule import blocks_at, is_one, next_tile, orders, schedule, sizes
-
-FAR = tl.constexpr(2**30)       # rows that a sequence has at most, and what makes addresses come round
 
 
 @mimw.jit

@@ -1,0 +1,130 @@
+"""dK, dV and the shares of dQ of packed sequences on Hopper: a program owns a block of one sequence's keys.
+
+Input: descriptors of Q, K, V, dO, dK and dV that end with a sequence (../attention_varlen/maps.py), of each query's log-sum-exp and
+delta (rows.py), and the list of tiles (tiles.py). Output: dK and dV are written, dQ is added to fp32 sums. For example:
+
+    grid, args, meta = launches(q, k, v, o, lse, do, dq, dk, dv, cu_q, cu_k, *work, 500, 500)[1][1:]
+    attention_varlen_backward[grid](*args, **meta)
+
+Nouns and roles are ../attention_backward's, and so is all that a consumer computes; what differs is where a program's keys and
+their queries lie, which every role reads from the list of tiles. Rows behind a sequence are those of the next one. TMA reads zeros
+there, so that products with them are 0 whatever they hold, and writes nothing; queries behind the end have a log-sum-exp of
+infinity, and probabilities of keys behind the end are masked.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention_backward.compute import SLOTS, gradients
+from ..attention_backward.schedule import span
+from ..attention_backward.sums import BLOCK_COLUMNS, add
+from ..attention_varlen.maps import place
+from ..consumers import consumer, consumers
+from .tiles import is_one, sizes, tile_of
+
+
+@mimw.jit
+def load_rows(desc, numbers_desc, pipe, block, q_start, q_length, head, query, number):
+    """Block number `block`: a head's rows from `query` of the sequence on, and the numbers from `number` on, one for each."""
+    slot = pipe.acquire(block)
+    tle.gpu.copy(desc, tlx.local_reshape(slot.rows, desc.block_shape), desc.block_shape, place(q_start, q_length, head, query))
+    tle.gpu.copy(numbers_desc, tlx.local_reshape(slot.numbers, numbers_desc.block_shape), numbers_desc.block_shape, [head, number])
+    pipe.commit(block)
+
+
+@mimw.jit
+def load_once(desc, tiles, full, k_start, k_length, head, key):
+    """The program's block of keys or values."""
+    tlx.barrier_expect_bytes(full[0], tiles.shape[0] * tiles.shape[1] * tlx.size_of(tlx.dtype_of(desc)))
+    tlx.async_descriptor_load(desc, tiles[0], place(k_start, k_length, head, key), full[0])
+
+
+@mimw.jit
+def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles, heads, bounds, zero,
+         BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+    """Keys and values once, blocks of queries and of dO one after the other: the order in which the consumers need them."""
+    tile = tile_of(tiles)
+    if is_one(tile):
+        _, key, q_start, q_length, k_start, k_length, number = tile
+        head = tl.program_id(1)
+        first, blocks, _, _ = span(key, sizes(tile, heads, bounds, zero), BM, BN, CAUSAL)
+        for block in range(blocks * GROUP):
+            query_head, query = head * GROUP + block // blocks, (first + block % blocks) * BM
+            if block == 0:
+                load_once(k_desc, keys[0], keys[1], k_start, k_length, head, key)
+            load_rows(q_desc, lse_desc, queries, block, q_start, q_length, query_head, query, number * BM + query)
+            if block == 0:
+                load_once(v_desc, values[0], values[1], k_start, k_length, head, key)
+            load_rows(do_desc, delta_desc, slopes, block, q_start, q_length, query_head, query, number * BM + query)
+
+
+@mimw.jit
+def compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, heads, bounds, zero, scale, terms, me: tl.constexpr, BM: tl.constexpr,
+            BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+    """dK and dV of 64 keys, to memory as far as the sequence reaches."""
+    tile = tile_of(tiles)
+    if is_one(tile):
+        head = tl.program_id(1)
+        k, v, _ = gradients(keys, values, ds, pipes, tile[0], head, tile[1], scale, terms, sizes(tile, heads, bounds, zero), me, BM,
+                            BN, D, GROUP, CAUSAL, True, "tma")
+        _, key, _, _, k_start, k_length, _ = tile_of(tiles)     # read again: in the loop there is no register for them
+        at = place(k_start, k_length, head, key + me * 64)
+        tlx.async_descriptor_store(dv_desc, v, at)
+        tlx.async_descriptor_store(dk_desc, k, at)
+        tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def store(shares, sums_desc, tiles, heads, bounds, zero, head_blocks, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+          GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+    """The shares of dQ, added to the sums."""
+    tile = tile_of(tiles)
+    if is_one(tile):
+        first, blocks, _, _ = span(tile[1], sizes(tile, heads, bounds, zero), BM, BN, CAUSAL)
+        of_head = tl.program_id(1) * GROUP * head_blocks + tile[6]
+        add(shares, sums_desc, of_head, head_blocks, first, blocks, BM, BN, D, GROUP)
+
+
+@mimw.jit(do_not_specialize=["head_blocks"])     # new in every call of some: one binary for all
+def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc, dv_desc, tiles, scale,
+                              log2_scale, heads, head_blocks, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr,
+                              BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr,
+                              DO_STAGES: tl.constexpr, CAUSAL: tl.constexpr):
+    """dK, dV (total_k, heads // GROUP, D), and dQ added to `sums`.
+
+    args:      tiles       of keys, the program's own at program_id(0): tiles.py
+               head_blocks blocks of queries of a head, in `lse_desc`, `delta_desc` and `sums`: rows.py
+               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP   ../attention_backward's
+    """
+    CONSUMERS: tl.constexpr = BN // 64
+    COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
+    DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
+    bounds = left, right
+    terms = log2_scale, inner, alibi, alibi_step
+    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
+    values = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
+    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(CONSUMERS), name="queries",
+                       rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
+    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
+                      rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
+    ds = tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS)
+    shares = ()
+    for c in tl.static_range(CONSUMERS):
+        shares = shares + (tle.pipe(capacity=1, name="shares",
+                                    tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            name: tl.constexpr = consumer(me)
+            pipes = queries.reader(name), slopes.reader(name), shares[me].writer()
+            compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, heads, bounds, zero, scale, terms, me, BM, BN, D, GROUP,
+                    CAUSAL)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
+                 heads, bounds, zero, BM, BN, GROUP, CAUSAL)
+        with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
+            store(shares, sums, tiles, heads, bounds, zero, head_blocks, BM, BN, D, GROUP, CAUSAL)

@@ -1,0 +1,90 @@
+"""What comes before and after the products of packed sequences: the list of tiles, numbers for each query, sums of 0; dQ.
+
+Input: O, dO and the log-sum-exps of the forward kernel, and where the sequences begin. Output: what kernel.py reads, dQ, and zeros
+in rows of gradients that are in no sequence. For example:
+
+    before[grid](o, do, lse, None, rows, sums, dk, dv, tiles, cu_q, cu_k, ...)      delta, lse in base 2, sums of 0, tiles
+    after[grid](sums, dq, cu_q, ...)                                                dq = scale * sums, in dq's type
+
+The numbers and sums of a sequence begin with a block of their own (tiles.first_block), in arrays that have room for that. So no
+block holds queries of two sequences, and whatever is read of a block behind its sequence is ours to say: a log-sum-exp of infinity.
+"""
+
+import triton.language as tl
+
+import mimw
+
+from ..attention_backward.rows import LOG2_E
+from ..attention_backward.sums import tile_of
+from .tiles import list_sequence, sequence_of
+
+
+@mimw.jit
+def block_of(cu_q, sequences, BM: tl.constexpr, TOGETHER: tl.constexpr):
+    """(block, head, where the sequence of the block begins, how many queries it has, the first of them in the block), from the last
+    head on."""
+    block, head = tl.program_id(0), (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
+    sequence = sequence_of(block, cu_q, sequences, BM, TOGETHER)
+    start = tl.load(cu_q + sequence)
+    return block, head, start, tl.load(cu_q + sequence + 1) - start, (block - (start // BM + sequence)) * BM
+
+
+@mimw.jit
+def clear(x, x_row, x_head, begin, end, D: tl.constexpr, COLUMNS: tl.constexpr):
+    """Zeros in the rows of program_id(1)'s head from `begin` up to `end`, by all programs of the head."""
+    columns = tl.arange(0, COLUMNS)[None, :]
+    for first in range(begin + tl.program_id(0) * 64, end, tl.num_programs(0) * 64):
+        rows = (first + tl.arange(0, 64)).to(tl.int64)[:, None]
+        tl.store(x + tl.program_id(1).to(tl.int64) * x_head + rows * x_row + columns, tl.zeros((64, COLUMNS), x.dtype.element_ty),
+                 mask=(rows < end) & (columns < D))
+
+
+@mimw.jit(do_not_specialize=["sequences", "total_q", "total_k", "size"])
+def before(o, do, lse, dlse, rows, sums, dk, dv, tiles, cu_q, cu_k, o_row, o_head, do_row, do_head, dk_row, dk_head, dv_row,
+           dv_head, heads, kv_heads, sequences, total_q, total_k, size, D: tl.constexpr, COLUMNS: tl.constexpr, BM: tl.constexpr,
+           TOGETHER: tl.constexpr, BN: tl.constexpr):
+    """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta - dlse, sums = 0; of a sequence the tiles, by one head.
+    Queries beyond the end, or that see no key, get lse = inf, with which all their probabilities are 0."""
+    block, head, start, length, first = block_of(cu_q, sequences, BM, TOGETHER)
+    if (tl.program_id(1) == 0) & (block < sequences):
+        list_sequence(tiles, block, cu_q, cu_k, sequences, size, BM, BN, TOGETHER)
+    if tl.program_id(1) < kv_heads:
+        end = tl.load(cu_k + sequences)
+        clear(dk, dk_row, dk_head, end, total_k, D, COLUMNS)
+        clear(dv, dv_row, dv_head, end, total_k, D, COLUMNS)
+    queries = first + tl.arange(0, BM)
+    columns = tl.arange(0, COLUMNS)[None, :]
+    there = queries < length
+    inside = there[:, None] & (columns < D)
+    at = (start + queries).to(tl.int64)
+    out = tl.load(o + head * o_head + at[:, None] * o_row + columns, mask=inside, other=0.0)
+    slope = tl.load(do + head * do_head + at[:, None] * do_row + columns, mask=inside, other=0.0)
+    delta = tl.sum(out.to(tl.float32) * slope.to(tl.float32), 1)
+    if dlse is not None:
+        delta -= tl.load(dlse + head * total_q + at, mask=there, other=0.0)
+    number = tl.load(lse + head * total_q + at, mask=there, other=float("inf")) * LOG2_E
+    number = tl.where(number == float("-inf"), float("inf"), number)
+    padded = tl.num_programs(0).to(tl.int64) * BM
+    row = head * padded + block * BM
+    tl.store(rows + row + tl.arange(0, BM), number)
+    tl.store(rows + heads * padded + row + tl.arange(0, BM), delta)
+    if first < length:
+        elements = tl.arange(0, BM * COLUMNS)
+        tl.store(sums + row * COLUMNS + elements, tl.zeros((BM * COLUMNS, ), tl.float32))
+
+
+@mimw.jit(do_not_specialize=["sequences", "total_q"])
+def after(sums, dq, cu_q, scale, dq_row, dq_head, sequences, total_q, D: tl.constexpr, COLUMNS: tl.constexpr,
+          SHARE_COLUMNS: tl.constexpr, BM: tl.constexpr, TOGETHER: tl.constexpr):
+    """dq = scale * sums for BM queries of a head, and 0 in rows that are in no sequence."""
+    block, head, begin, length, first = block_of(cu_q, sequences, BM, TOGETHER)
+    clear(dq, dq_row, dq_head, tl.load(cu_q + sequences), total_q, D, COLUMNS)
+    if first < length:
+        start = sums + (head * tl.num_programs(0) + block) * (BM * COLUMNS)
+        SIZE: tl.constexpr = 64 * SHARE_COLUMNS
+        for number in tl.static_range(BM * COLUMNS // SIZE):
+            tile = tile_of(tl.load(start + number * SIZE + tl.arange(0, SIZE)), SHARE_COLUMNS)
+            queries = (first + (number * 64 if SHARE_COLUMNS == COLUMNS else 0) + tl.arange(0, 64))[:, None]
+            columns = ((0 if SHARE_COLUMNS == COLUMNS else number * SHARE_COLUMNS) + tl.arange(0, SHARE_COLUMNS))[None, :]
+            at = head * dq_head + (begin + queries).to(tl.int64) * dq_row + columns
+            tl.store(dq + at, (tile * scale).to(dq.dtype.element_ty), mask=(queries < length) & (columns < D))

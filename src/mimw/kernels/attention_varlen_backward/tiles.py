@@ -1,0 +1,88 @@
+"""The list of tiles: which keys of which sequence a program owns. Made on the device, which alone knows the lengths.
+
+Input: where the sequences begin, `cu_q` and `cu_k`. Output: eight int32 for each tile, read by every role of its program. For
+example, with BN = 128, sequences of 100 and 300 queries on as many keys:
+
+    list_sequence(tiles, 1, cu_q, cu_k, 2, 4, 64, 128, 16)  tiles 0, 1 and 2 are keys 0, 128 and 256 of sequence 1, the longer one
+    tile = tile_of(tiles)       (sequence, first key, where its queries begin, how many, where its keys begin, how many, block)
+    is_one(tile)                whether the program has one: the list is as long as it may have to be, and -1 fills it up
+
+Sequences of many queries come first, as their tiles take longest: what runs while some programs are over already is short.
+"""
+
+import triton.language as tl
+
+import mimw
+
+ENTRY = tl.constexpr(8)     # int32 for a tile
+
+
+@mimw.jit
+def first_block(start, sequence, BM: tl.constexpr):
+    """The number of a sequence's first block of BM queries in arrays whose blocks hold rows of one sequence only. From the start of
+    a sequence to that of the next one this grows by its length // BM + 1 at least, so every sequence has enough blocks, and one."""
+    return start // BM + sequence
+
+
+@mimw.jit
+def sequence_of(block, cu_q, sequences, BM: tl.constexpr, TOGETHER: tl.constexpr):
+    """The sequence that block number `block` of such an array belongs to; TOGETHER of them are looked at at a time."""
+    count = 0
+    for first in range(0, sequences, TOGETHER):
+        at = first + tl.arange(0, TOGETHER)
+        starts = tl.load(cu_q + at, mask=at < sequences, other=0)
+        count += tl.sum(((first_block(starts, at, BM) <= block) & (at < sequences)).to(tl.int32))
+    return count - 1
+
+
+@mimw.jit
+def list_sequence(tiles, sequence, cu_q, cu_k, sequences, size, BM: tl.constexpr, BN: tl.constexpr, TOGETHER: tl.constexpr):
+    """Write the tiles of one sequence; what fills the list of `size` tiles up comes from the first sequence."""
+    q_start, k_start = tl.load(cu_q + sequence), tl.load(cu_k + sequence)
+    q_length, k_length = tl.load(cu_q + sequence + 1) - q_start, tl.load(cu_k + sequence + 1) - k_start
+    begin, total = 0, 0
+    for first in range(0, sequences, TOGETHER):
+        at = first + tl.arange(0, TOGETHER)
+        inside = at < sequences
+        length = tl.load(cu_q + at + 1, mask=inside, other=0) - tl.load(cu_q + at, mask=inside, other=0)
+        count = tl.cdiv(tl.load(cu_k + at + 1, mask=inside, other=0) - tl.load(cu_k + at, mask=inside, other=0), BN)
+        total += tl.sum(count)
+        begin += tl.sum(tl.where((length > q_length) | ((length == q_length) & (at < sequence)), count, 0))
+    for one in range(0, tl.cdiv(k_length, BN), 128):
+        number = one + tl.arange(0, 128)
+        mask = (number * BN < k_length) & (begin + number < size)
+        entry = tiles + (begin + number) * ENTRY
+        nothing = tl.zeros((128, ), tl.int32)
+        tl.store(entry, nothing + sequence, mask=mask)
+        tl.store(entry + 1, number * BN, mask=mask)
+        tl.store(entry + 2, nothing + q_start, mask=mask)
+        tl.store(entry + 3, nothing + q_length, mask=mask)
+        tl.store(entry + 4, nothing + k_start, mask=mask)
+        tl.store(entry + 5, nothing + k_length, mask=mask)
+        tl.store(entry + 6, nothing + first_block(q_start, sequence, BM), mask=mask)
+    if sequence == 0:
+        for one in range(total, size, 128):
+            number = one + tl.arange(0, 128)
+            tl.store(tiles + number * ENTRY, tl.full((128, ), -1, tl.int32), mask=number < size)
+
+
+@mimw.jit
+def tile_of(tiles):
+    """The program's tile: (sequence, first key, where the sequence's queries begin, how many it has, where its keys begin, how many
+    it has, number of its first block of queries)."""
+    entry = tiles + tl.program_id(0) * ENTRY
+    return (tl.load(entry), tl.load(entry + 1), tl.load(entry + 2), tl.load(entry + 3), tl.load(entry + 4), tl.load(entry + 5),
+            tl.load(entry + 6))
+
+
+@mimw.jit
+def is_one(tile):
+    """Whether there is such a tile."""
+    return tile[0] >= 0
+
+
+@mimw.jit
+def sizes(tile, heads, bounds, zero):
+    """The sizes of the tile's sequence, as ../attention_backward has them of a whole launch. Of a sequence without queries one is
+    looked at, behind its end, where all probabilities are 0."""
+    return heads, tl.maximum(tile[3], 1), tile[5], zero, bounds[0], bounds[1]
