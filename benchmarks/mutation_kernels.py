@@ -351,7 +351,7 @@ def _packed_gradients() -> tuple:
         attention_varlen_backward.workspace(q, k, cu_q, 190, True, chosen), (np.float32, np.float32, np.int32))]
     before, (kernel, _, args, meta), _ = attention_varlen_backward.launches(
         q, k, v, o, np.zeros((1, 200), np.float32), do, dq, dk, dv, cu_q, cu_k, *work, 170, 190, True, chosen=chosen)
-    mimw.simulate(before[0], *before[1:3], **before[3])
+    mimw.simulate(before[0], before[1], *before[2], **before[3])
     return kernel, (1, 1), args, meta
 
 
