@@ -23,7 +23,7 @@ from .softmax import changed, ended, first_softmax, masked, slope_at, softmax
 
 @mimw.jit
 def begin(queries, chunk, keys, block, query, count, low, slope, scale, shape, extras, BN: tl.constexpr, CAUSAL: tl.constexpr,
-          MASKED: tl.constexpr):
+          MASKED: tl.constexpr, LATE: tl.constexpr):
     """(probabilities, highest scores, sums) of the first block of a tile of `count` from key `low` on, with nothing beside it."""
     q = queries.wait(chunk).slot
     scores = scores_of(q, keys.wait(block).slot)
@@ -32,7 +32,20 @@ def begin(queries, chunk, keys, block, query, count, low, slope, scale, shape, e
     key = low + (count - 1) * BN
     scores = changed(scores, query, key, slope, shape, extras)
     p, highest, total = first_softmax(scores, query, key, scale, shape, CAUSAL, MASKED)
-    return p.to(q.rows.dtype), highest, total
+    return made(p, q.rows.dtype, LATE), highest, total
+
+
+@mimw.jit
+def made(p, DTYPE: tl.constexpr, LATE: tl.constexpr):
+    """Probabilities as a step leaves them: of the products' type, or LATE, as they are, for the next step to cast.
+
+    A cast at the end of a step makes the operand of the next one's product registers that the loop carries. From CUDA 13.3
+    on the assembler casts into other registers, and moves all 32 between the first products of the next trip.
+    """
+    if LATE:
+        return p
+    else:
+        return p.to(DTYPE)
 
 
 @mimw.jit
@@ -45,12 +58,14 @@ def weighed(values, block, acc):
 
 @mimw.jit
 def step(q, keys, values, block, state, query, key, slope, scale, shape, extras, awaited, chunk, me: tl.constexpr,
-         CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, NEW_TILE: tl.constexpr):
+         CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, LATE: tl.constexpr,
+         NEW_TILE: tl.constexpr):
     """The softmax of block number `block` of keys, from `key` on, beside acc += p V of the block before; gives the new state.
 
     Where the block is the first of a NEW_TILE, acc gets the last product of the tile before, and the rest begins anew.
     """
     p, highest, total, acc = state
+    p = p.to(q.rows.dtype)
     k = keys.wait(block).slot
     if PING_PONG:
         begin_turn(me)
@@ -78,46 +93,47 @@ def step(q, keys, values, block, state, query, key, slope, scale, shape, extras,
     acc = weighed(values, block - 1, acc)
     if not NEW_TILE:
         acc = shrunk(acc, shrink[:, None])
-    return new_p.to(p.dtype), highest, total, acc
+    return made(new_p, p.dtype, LATE), highest, total, acc
 
 
 @mimw.jit
 def steps(q, keys, values, start, stop, end, state, query, low, slope, scale, shape, extras, me: tl.constexpr, BN: tl.constexpr,
-          CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr):
+          CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, LATE: tl.constexpr):
     """The state after the blocks from `start` to `stop` of a tile whose last block, from key `low` on, is number end - 1."""
     for block in range(start, stop):
         state = step(q, keys, values, block, state, query, low + (end - 1 - block) * BN, slope, scale, shape, extras, values, block,
-                     me, CONSUMERS, CAUSAL, MASKED, PING_PONG, False)
+                     me, CONSUMERS, CAUSAL, MASKED, PING_PONG, LATE, False)
     return state
 
 
 @mimw.jit
 def blocks(q, keys, values, first, end, plain, inside, state, query, low, slope, scale, shape, extras, me: tl.constexpr,
-           BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr):
+           BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
+           LATE: tl.constexpr):
     """The state after all blocks of a tile but number `first`, the first one: those that a right bound may cut, then the last
     `plain` ones; a left bound may cut those of them that begin in front of block number `inside`, counted from key `low` on."""
     if MASKED > 1:
         first_plain = max(end - plain, first + 1)
         state = steps(q, keys, values, first + 1, first_plain, end, state, query, low, slope, scale, shape, extras, me, BN,
-                      CONSUMERS, CAUSAL, True, PING_PONG)
+                      CONSUMERS, CAUSAL, True, PING_PONG, LATE)
     else:
         first_plain = first + 1
     if shape[5] is None:
         state = steps(q, keys, values, first_plain, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
-                      CAUSAL, False, PING_PONG)
+                      CAUSAL, False, PING_PONG, LATE)
     else:
         first_left = max(end - inside, first_plain)
         state = steps(q, keys, values, first_plain, first_left, end, state, query, low, slope, scale, shape, extras, me, BN,
-                      CONSUMERS, CAUSAL, False, PING_PONG)
+                      CONSUMERS, CAUSAL, False, PING_PONG, LATE)
         state = steps(q, keys, values, first_left, end, end, state, query, low, slope, scale, shape, extras, me, BN, CONSUMERS,
-                      CAUSAL, True, PING_PONG)
+                      CAUSAL, True, PING_PONG, LATE)
     return state
 
 
 @mimw.jit
 def compute(queries, results, keys, values, order, lse, scale, shape, extras, me: tl.constexpr, BM: tl.constexpr,
             BN: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
-            AHEAD: tl.constexpr):
+            AHEAD: tl.constexpr, LATE: tl.constexpr):
     """The rows of consumer `me` in each tile of this program."""
     ROWS: tl.constexpr = BM // CONSUMERS
     tile = tl.program_id(0)
@@ -129,7 +145,7 @@ def compute(queries, results, keys, values, order, lse, scale, shape, extras, me
         first_low, _ = window_at(query, shape, BM, BN)
         first_slope = slope_at(first_batch, first_head, scale, extras)
         p, highest, total = begin(queries, turn, keys, first, query + me * ROWS, count, first_low, first_slope, scale, shape,
-                                  extras, BN, CAUSAL, MASKED > 0)
+                                  extras, BN, CAUSAL, MASKED > 0, LATE)
     while tile < number_of_tiles(shape, BM):
         batch, head, query, count, plain = tile_at(tile, shape, BM, BN, CAUSAL)
         low, inside = window_at(query, shape, BM, BN)
@@ -138,11 +154,11 @@ def compute(queries, results, keys, values, order, lse, scale, shape, extras, me
         end = first + count
         if not AHEAD:
             p, highest, total = begin(queries, turn, keys, first, query, count, low, slope, scale, shape, extras, BN, CAUSAL,
-                                      MASKED > 0)
+                                      MASKED > 0, LATE)
         q = queries.held(turn)
         state = p, highest, total, nothing(ROWS, values.wait(first).slot)
         state = blocks(q, keys, values, first, end, plain, inside, state, query, low, slope, scale, shape, extras, me, BN,
-                       CONSUMERS, CAUSAL, MASKED, PING_PONG)
+                       CONSUMERS, CAUSAL, MASKED, PING_PONG, LATE)
         p, highest, total, acc = state
 
         tile = next_tile(order, turn)
@@ -155,13 +171,13 @@ def compute(queries, results, keys, values, order, lse, scale, shape, extras, me
             next_q = queries.wait(turn + 1).slot
             p, highest, total, acc = step(next_q, keys, values, first, state, next_query + me * ROWS,
                                           next_low + (next_count - 1) * BN, next_slope, scale, shape, extras, queries, turn + 1, me,
-                                          CONSUMERS, CAUSAL, MASKED > 0, PING_PONG, True)
+                                          CONSUMERS, CAUSAL, MASKED > 0, PING_PONG, LATE, True)
         else:
-            acc = weigh(p, values.held(first - 1), acc)
+            acc = weigh(p.to(q.rows.dtype), values.held(first - 1), acc)
             acc = weighed(values, first - 1, acc)
         rows = query + tl.arange(0, ROWS)
         tl.store(lse + (batch * shape[1] + head).to(tl.int64) * shape[2] + rows, logarithm, mask=rows < shape[2])
         slot = results.acquire(turn)
-        write(slot, acc, inverse[:, None], p.dtype)
+        write(slot, acc, inverse[:, None], q.rows.dtype)
         results.commit(turn)
         turn += 1

@@ -31,6 +31,7 @@ class Configuration:
     consumers: int = 2
     ping_pong: bool = False
     ahead: bool = True
+    late: bool = False
 
     def meta(self, head_dim: int, group: int, causal: bool, seq_q: int, seq_k: int, window: bool = False) -> dict:
         """The kernel's compile-time arguments; `window` says that another bound than `causal` cuts off keys."""
@@ -41,7 +42,7 @@ class Configuration:
         (rows, rest), (v_rows, v_rest) = PARTS[head_dim], PARTS[value_dim(head_dim)]
         return dict(BM=self.bm, BN=self.bn, D=rows, REST=rest, V_D=v_rows, V_REST=v_rest, GROUP=group, K_STAGES=self.k_stages,
                     V_STAGES=self.v_stages, CAUSAL=causal, MASKED=masked, PING_PONG=self.ping_pong, AHEAD=self.ahead,
-                    CONSUMERS=self.consumers)
+                    LATE=self.late, CONSUMERS=self.consumers)
 
 
 def value_dim(head_dim: int) -> int:

@@ -103,7 +103,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
               slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
               REST: tl.constexpr, V_D: tl.constexpr, V_REST: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr,
               V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr,
-              AHEAD: tl.constexpr):
+              AHEAD: tl.constexpr, LATE: tl.constexpr):
     """O (batches, heads, seq_q, V_D + V_REST) and the natural logarithms of the softmax's denominators, (batches, heads, seq_q).
 
     args:      counter int32, 0 before and after a launch; one launch at a time may use it
@@ -116,6 +116,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
                GROUP   query heads to a head of K and V
                MASKED  how many blocks of keys of a tile may need a mask: 0, 1, or 2 for any number
                AHEAD   start a tile before the last one is finished; takes two slots of queries
+               LATE    cast probabilities in front of the next step's products, not where they are made (compute.py, `made`)
     """
     DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
     CONSUMER_REGS: tl.constexpr = 240 if CONSUMERS == 2 else 160
@@ -132,7 +133,7 @@ def attention(q_desc, k_desc, v_desc, o_desc, lse, counter, scale, batches, head
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
-                    scale, shape, extras, me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
+                    scale, shape, extras, me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD, LATE)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), (q_desc, q_rest), (k_desc, k_rest),
                  (v_desc, v_rest), shape, BM, BN, GROUP, CONSUMERS, CAUSAL, AHEAD)

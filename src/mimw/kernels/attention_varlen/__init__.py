@@ -81,7 +81,8 @@ def arguments(q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, counter, programs: in
             ending(v, chosen.bn, v_rest), ending(o, rows, v_rest))
     meta = dict(BM=chosen.bm, BN=chosen.bn, D=width, REST=rest, V_D=v_width, V_REST=v_rest, GROUP=heads // kv_heads,
                 Q_STAGES=chosen.slots(), K_STAGES=chosen.k_stages, V_STAGES=chosen.v_stages, CONSUMERS=chosen.consumers,
-                CAUSAL=causal, MASKED=2 if causal or windowed else 1, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead)
+                CAUSAL=causal, MASKED=2 if causal or windowed else 1, PING_PONG=chosen.ping_pong, AHEAD=chosen.ahead,
+                LATE=chosen.late)
     tiles = heads * min(-(-total_q // chosen.bm) + sequences, sequences * -(-max_seqlen_q // chosen.bm))
     return (max(min(programs, tiles), 1), ), args, {**meta, "num_warps": 4}
 

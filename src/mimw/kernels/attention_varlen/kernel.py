@@ -106,7 +106,8 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
                      right, inner, sinks, slopes, slopes_step, q_rest, k_rest, v_rest, o_rest, BM: tl.constexpr, BN: tl.constexpr,
                      D: tl.constexpr, REST: tl.constexpr, V_D: tl.constexpr, V_REST: tl.constexpr, GROUP: tl.constexpr,
                      Q_STAGES: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CONSUMERS: tl.constexpr,
-                     CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr):
+                     CAUSAL: tl.constexpr, MASKED: tl.constexpr, PING_PONG: tl.constexpr, AHEAD: tl.constexpr,
+                     LATE: tl.constexpr):
     """O (total_q, heads, V_D + V_REST) and the natural logarithms of the softmax's denominators, (heads, total_q).
 
     args:      cu_q, cu_k   (sequences + 1, ) int32: where the queries and keys of each sequence begin, and the last ones end
@@ -129,7 +130,8 @@ def attention_varlen(q_desc, k_desc, v_desc, o_desc, lse, cu_q, cu_k, counter, s
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
             compute(queries[me].reader(), results[me].writer(), keys.reader(name), values.reader(name), order.reader(name), lse,
-                    total_q, scale, heads, bounds, extras, me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD)
+                    total_q, scale, heads, bounds, extras, me, BM, BN, CONSUMERS, CAUSAL, MASKED, PING_PONG, AHEAD,
+                    LATE)
         with tlx.async_task(num_warps=1, num_regs=OTHER_REGS):  # producer
             load(queries, keys.writer(), values.writer(), order.reader("load"), (q_desc, q_rest), (k_desc, k_rest),
                  (v_desc, v_rest), heads, bounds, BM, BN, GROUP, CONSUMERS, CAUSAL, AHEAD)

@@ -21,6 +21,7 @@ from ..operator import Operator, Problem, Trial
 
 CUTS = {64: ((128, 128, 2), (192, 128, 3)), 96: ((128, 128, 2), (192, 64, 3)),
         128: ((128, 128, 2), (192, 128, 3), (128, 64, 2)), 192: ((128, 128, 2), (128, 64, 2)), 256: ((128, 64, 2), )}
+ORDERS = (False, False), (False, True), (True, False)        # in turns or not, and with late casts: where none are in turns
 BESIDES = 2048              # bytes of barriers, and of what Triton's ops take besides
 QUERIES = 16                # of every head that are compared with fp64
 ALLOWED, ALLOWED_LSE = 5e-3, 1e-3
@@ -39,10 +40,10 @@ class Attention(Operator):
 
     def candidates(self, problem: Problem, sms: int) -> list[Configuration]:
         dim, found = problem.extents[3], []
-        for (bm, bn, consumers), turns, ahead in product(CUTS.get(dim, ()), (False, True), (True, False)):
+        for (bm, bn, consumers), (turns, late), ahead in product(CUTS.get(dim, ()), ORDERS, (True, False)):
             room = target("sm_90a").shared_bytes - BESIDES - 2 * bm * dim * (1 + ahead)
             slots = 2 * room // (2 * bn * (dim + value_dim(dim)))
-            found += [Configuration(bm=bm, bn=bn, k_stages=k, v_stages=v, consumers=consumers, ping_pong=turns, ahead=ahead)
+            found += [Configuration(bm, bn, k, v, consumers, turns, ahead, late)
                       for k, v in product((2, 3, 4), (2, 3, 4)) if 2 * bn * (k * dim + v * value_dim(dim)) <= room
                       and abs(k - v) < 2 and k + v >= min(slots, 8) - 1]
         return found
