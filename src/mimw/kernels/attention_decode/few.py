@@ -281,15 +281,18 @@ def attention_decode_few(q, k_desc, v_desc, table, lengths, o, lse, room, flags,
     endings = tle.pipe(capacity=2, readers=("consumer", ), name="endings", first=tle.gpu.alloc([2, 1], tl.int32),
                        last=tle.gpu.alloc([2, 1], tl.int32), place=tle.gpu.alloc([2, 1], tl.int32))
     begun = tlx.alloc_barriers(1)       # the first queries are there
-    q_buffer = tlx.local_alloc((WARPS, ROWS, D), DTYPE, 1)
-    sums = tlx.local_alloc((WARPS, ROWS, D), tl.float32, 1)
-    tl.extra.cuda.gdc_wait()
+    both = tlx.storage_alias_spec()     # queries are in registers before sums are written, sums read before the next queries come
+    q_buffer = tlx.local_alloc((WARPS, ROWS, D), DTYPE, 1, reuse=both)
+    sums = tlx.local_alloc((WARPS, ROWS, D), tl.float32, 1, reuse=both)
+    both.set_buffer_overlap(tlx.reuse_group(q_buffer, sums))
     tl.extra.cuda.gdc_launch_dependents()
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=REGS):      # consumer
+            tl.extra.cuda.gdc_wait()        # here and below: for all that the launches ahead have written
             compute(items.reader("consumer"), endings.reader("consumer"), ring.reader("consumer"), begun[0], q_buffer[0], sums[0],
                     slots, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room, flags, scale, inner, sinks, shape, group, heads, D,
                     WIDTH, BN, TALL, PARTS)
         with tlx.async_task(num_warps=1, num_regs=LOADER_REGS):     # producer
+            tl.extra.cuda.gdc_wait()
             load(items.writer(), endings.writer(), ring.writer(), begun[0], k_desc, v_desc, lengths, table, table_row, flags,
                  splits, shape, pages, PAGE, BN, BATCH, ONCE, LEAST, DRAWN)
