@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="operators need torch: make test TORCH=torch==VERSION+cpu")
 
 from mimw import ops  # noqa: E402
+from mimw.kernels import attention_decode as hopper  # noqa: E402
 from tests.ops.test_attention_decode import CASES, normal, problem, reference  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -51,6 +52,24 @@ def test_many_lengths(page, dim, heads, queries, dtype, options):
     lengths[3], lengths[7], lengths[11] = 0, 1, 2048
     made = problem(lengths, queries, *heads, dim, page=page, dtype=dtype)
     near(called(*made, **options), reference(*made, **{name: x for name, x in options.items() if name != "splits"}))
+
+
+@pytest.mark.parametrize("page, dim, heads, queries, dtype, options, form", [
+    (None, 64, (16, 2), 1, bf16, {}, (64, 4, 1, 1, 0, 1)), (16, 128, (16, 2), 2, bf16, dict(splits=7), (64, 2, 1, 1, 0, 2)),
+    (256, 128, (8, 1), 1, fp16, dict(left=100, softcap=3.0, sinks=normal(8)), (64, 3, 1, 1, 1, 1)),
+    (32, 96, (5, 1), 3, fp16, {}, (64, 2, 1, 2, 1, 1)), (128, 128, (32, 16), 1, bf16, dict(splits=1), (128, 2, 1, 1, 0, 1))])
+def test_few_rows_in_one_launch(page, dim, heads, queries, dtype, options, form):
+    """Configurations that are not the chosen ones, too; many launches one behind the other."""
+    lengths = torch.randint(0, 3000, (23, ), generator=torch.Generator().manual_seed(dim)).tolist()
+    lengths[3], lengths[7], lengths[11] = 0, 1, 2048
+    made = problem(lengths, queries, *heads, dim, page=page, dtype=dtype)
+    q, k, v, given, table = (x.cuda() if isinstance(x, torch.Tensor) else x for x in made)
+    sinks = options["sinks"].cuda().float() if "sinks" in options else None
+    others = {name: x for name, x in options.items() if name != "sinks"}
+    found = [hopper.attention_decode(q, k, v, given, table, sinks=sinks, chosen=hopper.Configuration(*form), **others)
+             for _ in range(20)]
+    assert all(torch.equal(one, other) for pair in found for one, other in zip(pair, found[0]))
+    near(found[0], reference(*made, **{name: x for name, x in options.items() if name != "splits"}))
 
 
 @pytest.mark.parametrize("batch", [1, 200])
