@@ -31,6 +31,32 @@ def test_findings_belong_to_their_kernels_and_count_once():
     assert norm.failed.startswith("RuntimeError") and norm.failed in sanitize.line(norm)
 
 
+def test_what_is_explained_is_no_finding():
+    """Triton's question for a mode of shared memory; the same error of another call is one."""
+    asked = "Program hit CUDA_ERROR_INVALID_VALUE (error 1) due to \"invalid argument\" on CUDA API call to cu{}."
+    one = sanitize.Found("memcheck", "GEMM")
+    one.findings[asked.format("FuncSetAttribute")] += 1
+    assert sanitize.line(one).endswith("clean") and "mode of shared memory" in sanitize.reason(asked.format("FuncSetAttribute"))
+    one.findings[asked.format("LaunchKernelEx")] += 1
+    assert sanitize.line(one).endswith("1 reports, 1 kinds")
+
+
+def test_accused_lines_are_those_of_the_kernel_with_that_name():
+    path = sanitize.KERNELS / "gemm" / "kernel.py"
+    number = next(at for at, text in enumerate(path.read_text().splitlines(), 1) if text.startswith("def gemm("))
+    report = f"Race reported between Write access at gemm+... in kernel.py:{number} | and Read access at nobody+... in kernel.py:3"
+    said, begun = sanitize.accused(report), f"Write kernel.py:{number}: def gemm("
+    assert len(said) == 1 and said[0].startswith(begun)
+
+
+def test_a_line_of_a_file_beside_the_kernel():
+    """The tool names the kernel's file for a line that an inlined function of schedule.py has."""
+    path = sanitize.KERNELS / "attention" / "schedule.py"
+    number = next(at for at, text in enumerate(path.read_text().splitlines(), 1) if "local_store(slot.tile" in text)
+    said = sanitize.accused(f"Race reported between Write access at attention+... in kernel.py:{number}")
+    assert any(text.startswith(f"Write schedule.py:{number}: tlx.local_store(slot.tile") for text in said)
+
+
 def test_others_go_on_behind_a_kernel_that_ended_its_process(monkeypatch):
     asked = []
 
