@@ -17,10 +17,10 @@ TORCH_STAMP := $(VENV)/with-$(subst /,-,$(subst =,-,$(TORCH))).stamp
 demo: $(VENV)/package.stamp
 	@$(BIN)/mimw demo $(ARGS)
 
-# Python keeps what it has compiled of the modules and of the tests' assertions, also where the environment tells it not to: each
-# worker, and each of the many processes that tests start, would compile them again.
+# Python keeps what it has compiled of the modules and of the tests' assertions, also where the environment tells it not to: each of
+# the many processes that tests start would compile them again.
 test: $(VENV)/test.stamp $(TORCH_STAMP)
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q --forked 2 $(ARGS)
 
 lint: $(VENV)/lint.stamp
 	@$(BIN)/ruff check .

@@ -20,22 +20,22 @@ def _new_cache() -> str:
     return tempfile.mkdtemp(prefix=f"mimw-test-cache-{os.getpid()}-", dir=memory if plenty else None)
 
 
-# A stale cache must never answer for the code under test; Triton reads the variable whenever it compiles. The workers of xdist
-# inherit the one that the process which started them has made: what one has compiled, the others need not.
-_SHARED = os.environ.get("PYTEST_MIMW_CACHE") if "PYTEST_XDIST_WORKER" in os.environ else None
-_CACHE = _SHARED or _new_cache()
-os.environ["TRITON_CACHE_DIR"] = os.environ["PYTEST_MIMW_CACHE"] = _CACHE
+# A stale cache must never answer for the code under test; Triton reads the variable whenever it compiles. Workers inherit the one
+# of the process that collects: what one has compiled, the others need not.
+_CACHE = os.environ["TRITON_CACHE_DIR"] = _new_cache()
 # Products of simulated tiles are small: a second thread would wait for them, busily, on the core of another worker. Numpy reads
 # the variable when it is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
+from triton.runtime.cache import triton_key  # noqa: E402
 
+from mimw.compile import compiler_hash  # noqa: E402
 from mimw.testing import Golden, gpu_available  # noqa: E402
 from mimw.testing.machines import Gpu, Simulator  # noqa: E402
 
-pytest_plugins = ["mimw.testing.plugin", "tests.machine_code", "tests.cpu_seconds"]
+pytest_plugins = ["mimw.testing.plugin", "tests.machine_code", "tests.cpu_seconds", "tests.forked"]
 
 # The same examples in every run, and no time limit on a shared machine.
 settings.register_profile("mimw", deadline=None, derandomize=True)
@@ -62,14 +62,6 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     config.hook.pytest_deselected(items=wanting)
     config.stash[_LEFT_OUT] = len(wanting)
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["left_out"] = len(wanting)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node):
-    """xdist's controller collects nothing, and is not told what its workers have left out."""
-    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -82,9 +74,11 @@ def pytest_collection():
     gc.disable()
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     """What has been imported stays: the garbage collector need not look through it again and again, nor after every 700 objects
     of a compiler that makes trees of them. A seventh of the time of the tests."""
+    if session.config.getoption("forked"):
+        triton_key(), compiler_hash()       # for which the first compilation of each worker would read all of Triton
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -94,8 +88,7 @@ def pytest_collection_finish():
 def pytest_unconfigure():
     # Python takes everything apart at the end, which Triton's bindings want; before, pytest looks for garbage twice, a second each.
     atexit.register(gc.unfreeze)
-    if not _SHARED:
-        shutil.rmtree(_CACHE, ignore_errors=True)
+    shutil.rmtree(_CACHE, ignore_errors=True)
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
     Tests over 0.5 CPU seconds: 73, 81.3 s in all
        4.1  tests/tutorials/test_10_blackwell_attention.py::test_it_compiles[True-0]
 
-Input: the run of the tests, in one process or in xdist's. Output: those lines, the dearest first; nothing if there are none.
+Input: the run of the tests, in one process or in those of `tests.forked`. Output: those lines, the dearest first; nothing if there
+are none.
 Counted is user and system time of the process and of those that it has waited for, in all phases of a test: what else runs on the
 machine adds little. Whatever a fixture makes for a module counts to the first test that asks.
 """
@@ -23,7 +24,7 @@ def _now() -> float:
 
 
 class CpuSeconds:
-    """Notes the seconds on the report of a test's last phase, which xdist's workers hand to the process that prints."""
+    """Notes the seconds on the report of a test's last phase, which workers hand to the process that prints."""
 
     def __init__(self) -> None:
         self.begun, self.dear = 0.0, []

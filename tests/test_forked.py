@@ -1,0 +1,78 @@
+"""What workers report is what one process would have: results, warnings, output, a process that dies; and each test runs once."""
+
+import re
+
+from tests.forked import NOBODY, Share
+from tests.processes import python
+
+_ONE = """
+import os, sys, warnings
+import pytest
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    return tmp_path_factory.mktemp("once")
+
+@pytest.mark.parametrize("number", range(4))
+def test_passes(once, number):
+    (once / str(number)).touch(exist_ok=False)
+    assert len(list(once.iterdir())) == number + 1
+
+def test_warns():
+    warnings.warn("beware", DeprecationWarning)
+
+def test_dies():
+    os._exit(7)
+
+def test_skips():
+    pytest.skip("for a reason")
+
+@pytest.mark.xfail(reason="known")
+def test_expected():
+    assert False
+"""
+
+_OTHER = """
+def test_fails():
+    print("said before")
+    one = 1
+    assert one == 2
+
+def test_has_a_place_of_its_own(tmp_path):
+    assert not list(tmp_path.iterdir())
+"""
+
+
+def run(tmp_path, *options):
+    (tmp_path / "test_one.py").write_text(_ONE)
+    (tmp_path / "test_other.py").write_text(_OTHER)
+    done = python("-m", "pytest", "-q", "-rfs", "-p", "tests.forked", "-p", "no:cacheprovider", "--rootdir", tmp_path, *options,
+                  tmp_path)
+    assert done.returncode == 1 and not done.stderr, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_reports_are_those_of_one_process(tmp_path):
+    said = run(tmp_path, "--forked", "2")
+    assert re.search(r"2 failed, 6 passed, 1 skipped, 1 xfailed, 1 warning in", said), said
+    assert "the process of this test ended: 7" in said and re.search("FAILED .*test_one.py::test_dies", said)
+    assert "assert 1 == 2" in said and "said before" in said and "test_other.py:5: AssertionError" in said
+    assert "DeprecationWarning: beware" in said and "test_one.py:15" in said and "for a reason" in said
+
+
+def test_the_first_failure_ends_all(tmp_path):
+    said = run(tmp_path, "--forked", "2", "-x", "-k", "fails or dies")
+    assert "stopping after 1 failures" in said and re.search(r"[12] failed, 8 deselected in", said)
+
+
+class Item:
+    def __init__(self, path):
+        self.path = path
+
+
+def test_modules_stay_together_until_nobody_has_one():
+    share = Share([Item(path) for path in "aaaabbcccccc"], 2)
+    assert [share.take(0), share.take(1), share.take(0)] == [0, 4, 1]
+    assert [share.take(1) for _ in range(2)] == [5, 6] and [share.take(0) for _ in range(2)] == [2, 3]
+    assert share.take(0) == 10 and [share.take(1) for _ in range(3)] == [7, 8, 9], "half of what is left of c"
+    assert share.take(1) == NOBODY, "one test is not worth sharing" and share.take(0) == 11
