@@ -96,16 +96,16 @@ def _library_grouped(**configuration) -> tuple:
     return grouped_gemm.kernel, *grouped_gemm.arguments(a, b, c, ends, 2, grouped_gemm.Configuration(**configuration))
 
 
-def _experts(**configuration) -> tuple:
+def _experts(hidden: int = 64, inner: int = 256, stages: int = 0, **configuration) -> tuple:
     """The first product of a mixture of experts: two programs, three experts, one of them without tokens, blocks with padding."""
     chosen = moe.Configuration(**configuration)
-    x, gate_up, down = _numbers((40, 64), (3, 512, 64), (3, 64, 256), dtype=ml_dtypes.bfloat16)
+    x, gate_up, down = _numbers((40, hidden), (3, 2 * inner, hidden), (3, hidden, inner), dtype=ml_dtypes.bfloat16)
     ids, weights = np.repeat(np.array([2, 0], np.int32), [50, 30]).reshape(40, 2), np.ones((40, 2), np.float32)
     room = {name: np.zeros(shape, x.dtype if name in ("inner", "rows") else np.int32)
-            for name, shape in moe.room_for(40, 2, 3, 256, 64, chosen).items()}
+            for name, shape in moe.room_for(40, 2, 3, inner, hidden, chosen).items()}
     for kernel, grid, args, meta in moe.launches(x, gate_up, down, ids, weights, np.zeros_like(x), room, 2, chosen):
-        if kernel is moe.kernel:
-            return kernel, grid, args, meta
+        if kernel in (moe.kernel, moe.few_rows_gemm):
+            return kernel, grid, args, meta | ({"STAGES": stages} if stages else {})
         mimw.simulate(kernel, grid, *args, **meta)
 
 
@@ -395,6 +395,8 @@ CASES = (
     Case("Grouped product, ping-pong", "src/mimw/kernels/grouped_gemm/kernel.py",
          lambda: _library_grouped(bm=64, bn=128, stages=2, staging=1, ping_pong=True)),
     Case("Product of experts", "src/mimw/kernels/moe/kernel.py", lambda: _experts(bm=64, bn=128, consumers=2, ping_pong=True)),
+    Case("Product of experts, few rows", "src/mimw/kernels/moe/few_rows.py",
+         lambda: _experts(192, 64, 2, bm=16, bn=128, swapped=True)),
     Case("Product of experts, rows picked", "src/mimw/kernels/moe/kernel.py",
          lambda: _experts(bm=32, bn=128, consumers=2, ping_pong=True, load_warps=4)),
     Case("Batched product", "src/mimw/kernels/batched_gemm/kernel.py",

@@ -48,6 +48,8 @@ def _of_second_keys(mutant: Mutant) -> bool:
 
 
 REASONS = (
+    (lambda m: _of(m, "kernels/moe/few_rows.py") and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
+     "Two waits stand side by side, one for each half's sums: the second one counts the product that the first has not met."),
     (lambda m: _of(m, "kernels/moe/kernel.py") and m.site.caller is None and (m.word == "fence" or "past fence," in m.change),
      "The compiler puts a fence of its own between these stores and the tasks (passes/fence_handovers.py): either is enough."),
     (lambda m: _of(m, "kernels/norm/kernel.py") and _swapped(m, ("barrier_expect", ), ARRIVALS),

@@ -70,8 +70,9 @@ def quantised(rows):
     return ((wide / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float64) * scale).reshape(len(rows), -1)[:, :rows.shape[1]]
 
 
-@pytest.mark.parametrize("sizes, bm", [((9, 2, 2, 128, 208), 16), ((40, 2, 2, 128, 400), 128)])
-def test_fp8_with_scales(machine, sizes, bm):
+@pytest.mark.parametrize("sizes, bm, swapped", [((9, 2, 2, 128, 208), 16, 0), ((40, 2, 2, 128, 400), 128, 0),
+                                                ((9, 2, 2, 128, 208), 16, 1), ((40, 2, 2, 256, 400), 32, 2)])
+def test_fp8_with_scales(machine, sizes, bm, swapped):
     """Against fp64 sums of the quantised numbers; an odd number of chunks along K, and an even one."""
     (tokens, k, experts, inner, hidden), random = sizes, np.random.default_rng(0)
     x, *_, ids, weights = problem(*sizes)
@@ -87,7 +88,7 @@ def test_fp8_with_scales(machine, sizes, bm):
         wanted[token] += weights[token, slot] * (wide[1][ids[token, slot]] @ h)
     room = {name: np.zeros(shape, types.get(type_, type_))
             for name, (shape, type_) in moe.scaled_room_for(tokens, k, experts, inner, hidden, bm).items()}
-    for kernel, grid, args, meta in moe.scaled_launches(x, gate_up, down, *scales, ids, weights, out, room, 3, bm):
+    for kernel, grid, args, meta in moe.scaled_launches(x, gate_up, down, *scales, ids, weights, out, room, 3, bm, swapped):
         machine.launch(kernel, grid, *args, **meta)
     assert np.linalg.norm(out - wanted) <= 1.5e-2 * np.linalg.norm(wanted)
 

@@ -46,7 +46,7 @@ def multiply(inputs, first, steps, me: tl.constexpr, BM: tl.constexpr, HALVES: t
         low, high = tlx.async_dot_wait(HALVES, low), tlx.async_dot_wait(HALVES, high)
         inputs.release(chunk - 1, pred=chunk > first)
     low, high = tlx.async_dot_wait(0, low), tlx.async_dot_wait(0, high)
-    inputs.release(first + steps - 1, pred=steps > 0)
+    inputs.release(first + steps - 1)
     return low, high
 
 

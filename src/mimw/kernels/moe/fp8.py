@@ -15,6 +15,7 @@ from ..descriptors import described
 from ..moe_align import arguments as align_arguments
 from ..moe_align import outputs
 from .configs import SHARED_BYTES, configuration
+from .few_rows_scaled import few_rows_scaled_gemm
 from .few_tokens import FEW, few
 from .rows import combine, quantise
 from .scaled import scaled_expert_gemm
@@ -44,8 +45,17 @@ def scaled_room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, 
         quantised=((rows, inner), "fp8"), quantised_scale=((-(-inner // SCALED), rows), "float32"), rows=((rows, hidden), None))
 
 
-def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: int, bm: int, gated: bool) -> tuple:
-    """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T), with scales."""
+def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: int, bm: int, gated: bool,
+                   swapped: int = 0) -> tuple:
+    """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T), with scales. `swapped` is how many
+    consumers there are whose products' rows are weights, or 0."""
+    if swapped:
+        width = 64 * swapped if gated else 128 * swapped
+        stages = min(24, SHARED_BYTES // ((bm + 128 * swapped) * SCALED + max(128, 4 * bm)))
+        args = (described(a, [bm, SCALED]), described(scale_a, [1, bm]), described(b, [1, width, SCALED]), c, scale_b,
+                *strides(scale_b), experts, total, n, a.shape[1])
+        meta = dict(BM=bm, GROUP_M=1, STAGES=stages, CONSUMERS=swapped, GATED=gated, num_warps=4, launch_pdl=True)
+        return few_rows_scaled_gemm, (min(programs, c.shape[0] // bm * -(-n // width)), ), args, meta
     tall, width = max(64, bm), 64 if gated else 128
     staging = (1 if gated else 2) * (tall // 64) * 64 * 64 * c.dtype.itemsize
     stages = min(12, (SHARED_BYTES - staging) // ((tall + SCALED) * SCALED + 4 * tall + 64))
@@ -57,7 +67,7 @@ def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: 
 
 
 def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, out, room: dict, programs: int,
-                    bm: int | None = None) -> list[tuple]:
+                    bm: int | None = None, swapped: int = 0) -> list[tuple]:
     """[(kernel, grid, args, meta), ...] as `launches`, for fp8 weights.
 
     args:      x              (tokens, hidden) of bf16, fp16 or fp32, rows contiguous
@@ -65,6 +75,7 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
                               128
                gate_up_scale, down_scale    fp32, any strides: (experts, cdiv(rows, 128), cdiv(columns, 128)) of those
                bm             rows of a block: 16, 32, 64 or 128; by default by how many rows an expert has
+               swapped        with blocks of 64 rows or fewer: the consumers of products whose rows are weights, 1 or 2; 0 for none
                the others     as `launches`
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
@@ -103,11 +114,11 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
         before = [align_arguments(ids, *lists, room["counters"], experts, bm, programs, places=places),
                   (quantise, (tokens, wide), (x, places, room["spread"], room["spread_scale"], hidden, strides(x)[0], rows), meta)]
     first = scaled_product(room["spread"], room["spread_scale"], gate_up, gate_up_scale, room["inner"], *lists[1:], inner, programs,
-                           bm, True)
+                           bm, True, swapped)
     args = room["inner"], places, room["quantised"], room["quantised_scale"], inner, inner, rows
     between = quantise, (tokens * k, -(-inner // BLOCK)), args, {**meta, "TOP_K": 1, "IN_PLACE": True}
     second = scaled_product(room["quantised"], room["quantised_scale"], down, down_scale, room["rows"], *lists[1:], hidden,
-                            programs, bm, False)
+                            programs, bm, False, swapped)
     args = room["rows"], places, weights, out, hidden, *strides(weights)
     last = combine, (tokens, wide), args, dict(TOP_K=k, BLOCK=BLOCK, num_warps=4, launch_pdl=True)
     return [*before, first, between, second, last]

@@ -26,10 +26,9 @@ HALF = tl.constexpr(64)         # weights in each half of a tile
 
 
 @mimw.jit
-def load(inputs, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM: tl.constexpr, GROUP_M: tl.constexpr,
-         GATED: tl.constexpr):
+def load(inputs, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM: tl.constexpr, WIDTH: tl.constexpr,
+         GROUP_M: tl.constexpr, GATED: tl.constexpr):
     """Tiles of rows, their scales and the expert's weights along K, for one output tile of this program after the other."""
-    WIDTH: tl.constexpr = HALF if GATED else 2 * HALF
     rows = tl.load(total_ptr)
     chunk = 0
     for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
@@ -38,8 +37,8 @@ def load(inputs, a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM: 
         for step in range(tl.cdiv(K, BLOCK)):
             slot = inputs.acquire(chunk)
             if GATED:
-                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [0, 0], [HALF, BLOCK]), b_desc.block_shape, [expert, n, step * BLOCK])
-                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [HALF, 0], [HALF, BLOCK]), b_desc.block_shape,
+                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [0, 0], [WIDTH, BLOCK]), b_desc.block_shape, [expert, n, step * BLOCK])
+                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [WIDTH, 0], [WIDTH, BLOCK]), b_desc.block_shape,
                              [expert, N + n, step * BLOCK])
             else:
                 tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [expert, n, step * BLOCK])
@@ -131,6 +130,7 @@ def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
     (experts, N or 2 N, K), A's scales as (cdiv(K, 128), rows), and B's as `next_expert`, `next_row` and `next_step` say."""
     TALL: tl.constexpr = max(BM, 64)
+    WIDTH: tl.constexpr = HALF if GATED else 2 * HALF
     CONSUMERS: tl.constexpr = TALL // 64
     STAGING: tl.constexpr = 1 if GATED else 2
     a_tiles = tle.gpu.alloc([STAGES, TALL, BLOCK], tlx.dtype_of(a_desc))
@@ -153,4 +153,4 @@ def scaled_expert_gemm(a_desc, scales_desc, b_desc, c_desc, scale_b, next_expert
             compute(inputs.reader(consumer(me)), staging, c_desc, scale_b, next_expert, next_row, next_step, experts_ptr, total_ptr,
                     N, K, me, BM, GROUP_M, STAGING, GATED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM, GROUP_M, GATED)
+            load(inputs.writer(), a_desc, scales_desc, b_desc, experts_ptr, total_ptr, N, K, BM, WIDTH, GROUP_M, GATED)
