@@ -6,6 +6,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
+from tests.compiling import to_assembly
 
 
 @mimw.jit
@@ -37,6 +38,36 @@ def test_in_and_out(machine, dtype, block):
     machine.launch(through, (3, ), x, y, 256, 256, block)
     copied = x if block else np.where(np.arange(256) < 128, x, 0)
     assert (y == copied + 1).all()
+
+
+@mimw.jit
+def hinted(x_ptr, y_ptr, IN: tl.constexpr, OUT: tl.constexpr):
+    line, full = tlx.local_alloc((64, ), tl.float32, 1), tlx.alloc_barriers(1)
+    tlx.barrier_expect_bytes(full[0], 256)
+    tlx.async_load(x_ptr, line[0], bulk=True, barrier=full[0], eviction_policy=IN)
+    tlx.barrier_wait(full[0], 0)
+    tlx.async_store(y_ptr, line[0], 256, eviction_policy=OUT)
+    tlx.async_descriptor_store_wait(0)
+
+
+def test_how_long_l2_keeps_the_lines(machine):
+    x = np.arange(64, dtype=np.float32)
+    y = np.zeros_like(x)
+    machine.launch(hinted, (1, ), x, y, "evict_first", "evict_last")
+    assert (y == x).all()
+
+
+@pytest.mark.parametrize("into, out", [("evict_first", "evict_last"), ("", "")])
+def test_policies_in_ptx(into, out):
+    ptx = to_assembly(hinted, {"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"IN": into, "OUT": out}, target="sm_90a").stage("ptx")
+    assert ("complete_tx::bytes.L2::cache_hint" in ptx, "bulk_group.L2::cache_hint" in ptx) == (bool(into), bool(out))
+    assert [f"createpolicy.fractional.L2::{one}.b64" in ptx for one in ("evict_first", "evict_last")] == [bool(into), bool(out)]
+
+
+@pytest.mark.parametrize("policies, name", [(("soon", ""), "async_load"), (("", "soon"), "async_store")])
+def test_unknown_policies(policies, name):
+    with pytest.raises(Exception, match=f"{name}: eviction_policy must be one of"):
+        mimw.simulate(hinted, (1, ), np.zeros(64, np.float32), np.zeros(64, np.float32), *policies)
 
 
 @mimw.jit

@@ -14,13 +14,13 @@ define("async_load", "pointer:ptr[] buffer:Buffer mask:i1[]? other:num[]? cache_
        touches="pointer=read buffer=write", copy="in", traits="whole", time="copy", lies="buffer=tile",
        doc="cp.async: pointers' elements into the buffer, or `other` (None: 0); done when its group has been waited "
        "for.")
-define("bulk_load", "pointer:ptr~ barrier:Barrier buffer:Buffer bytes:int|#int", scalar(TOKEN), "same",
+define("bulk_load", "pointer:ptr~ barrier:Barrier buffer:Buffer bytes:int|#int cache_policy:const?", scalar(TOKEN), "same",
        "read write async", ours=True, touches="pointer=async-read buffer=async-write", barrier="complete",
        brings="bytes", copy="in", time="copy", needs="bulk", word="async_load(bulk=True)", cost="sync",
        lies="buffer=bytes",
        doc="Consecutive bytes (an int or i32) from the first of the pointers on into the buffer; completes them on "
        "the barrier.")
-define("bulk_store", "pointer:ptr~ buffer:Buffer bytes:int|#int", None, "none", "read write async", ours=True,
+define("bulk_store", "pointer:ptr~ buffer:Buffer bytes:int|#int cache_policy:const?", None, "none", "read write async", ours=True,
        touches="pointer=async-write buffer=async-read", copy="out", time="store", needs="bulk", word="async_store",
        cost="sync", lies="buffer=bytes",
        doc="Consecutive bytes (an int or i32) from the buffer to global memory, one bulk group of its own.")

@@ -17,7 +17,7 @@ import triton.language.core as tl
 from ...errors import KernelError
 from ..core import word
 from ..refuse import refuse
-from .arguments import is_int, needs_hopper, single_barrier, single_buffer
+from .arguments import EVICTION_POLICIES, cache_policy, is_int, needs_hopper, single_barrier, single_buffer
 from .types import mbarrier
 
 __all__ = ["async_store"]
@@ -26,19 +26,21 @@ UNIT = 16  # PTX, cp.async.bulk: addresses and size are multiples of 16 bytes
 
 
 @word
-def async_store(dst_global_ptr, src_smem, size, _semantic=None) -> None:
+def async_store(dst_global_ptr, src_smem, size, eviction_policy: tl.constexpr = "", _semantic=None) -> None:
     """Start copying the first `size` bytes of `src_smem` to global memory, as a bulk group of its own; by one thread.
 
     args:      dst_global_ptr - scalar pointer, 16-byte aligned
                src_smem       - one 1-D buffer
                size           - bytes, an int or an integer scalar; a multiple of 16
+               eviction_policy - "", "evict_first" or "evict_last": how long L2 keeps the lines
     orders:    nothing until the task has waited by async_descriptor_store_wait
     errors:    KernelError for another pointer, a `src_smem` that is not one buffer, or a size that is no multiple of
-               16; AssertionError for a buffer of another rank or a size above the buffer's; NotYet for a buffer outside
-               this CTA's shared memory; TargetError below sm_90, NotImplementedError on AMD
+               16; ValueError for an unknown policy; AssertionError for a buffer of another rank or a size above the
+               buffer's; NotYet for a buffer outside this CTA's shared memory; TargetError below sm_90,
+               NotImplementedError on AMD
     not:       after generic writes to `src_smem`: fence("async_shared") first. Do not overwrite it before
                async_descriptor_store_wait, which also ends this copy
-    lowers to: PTX cp.async.bulk.global.shared::cta.bulk_group
+    lowers to: PTX cp.async.bulk.global.shared::cta.bulk_group, with a policy .L2::cache_hint
     """
     needs_hopper("async_store", _semantic)
     pointer = _pointer("async_store", dst_global_ptr, _semantic)
@@ -46,10 +48,11 @@ def async_store(dst_global_ptr, src_smem, size, _semantic=None) -> None:
         refuse(KernelError, f"async_store: `dst_global_ptr` must be one pointer, got {pointer}")
     source = _line("async_store", "src_smem", src_smem, _semantic)
     size = _size("async_store", "size", size, source, _semantic)
-    _semantic.builder.record("bulk_store", pointer.handle, source.handle, size)
+    policy = _policy("async_store", "", eviction_policy, _semantic)
+    _semantic.builder.record("bulk_store", pointer.handle, source.handle, size, policy)
 
 
-def bulk_load(src, result, bulk_size, barrier, semantic) -> Any:
+def bulk_load(src, result, bulk_size, barrier, modifier: str, eviction: str, semantic) -> Any:
     """Check and record `async_load(bulk=True)`; its token. Of a block of pointers the first is the base."""
     needs_hopper("async_load(bulk=True)", semantic)
     if not isinstance(barrier, mbarrier):
@@ -59,8 +62,16 @@ def bulk_load(src, result, bulk_size, barrier, semantic) -> Any:
     size = bytes_of(result) if bulk_size is None else bulk_size
     size = _size("async_load", "bulk_size", size, result, semantic)
     pointer = _pointer("async_load", src, semantic)
-    handle = single_barrier("async_load", barrier, semantic)
-    return semantic.builder.record("bulk_load", pointer.handle, handle, result.handle, size).results[0]
+    handle, policy = single_barrier("async_load", barrier, semantic), _policy("async_load", modifier, eviction, semantic)
+    return semantic.builder.record("bulk_load", pointer.handle, handle, result.handle, size, policy).results[0]
+
+
+def _policy(name: str, modifier: str, eviction: str, semantic):
+    """The recorded cache hint; None where none is asked for."""
+    if eviction not in EVICTION_POLICIES:
+        refuse(ValueError, f"{name}: eviction_policy must be one of {EVICTION_POLICIES}, got {eviction!r}")
+    policy = cache_policy(name, modifier, eviction, ("", ), semantic)
+    return policy if eviction else None
 
 
 def _pointer(name: str, pointer: Any, semantic) -> tl.tensor:

@@ -34,7 +34,7 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
                result - one buffer of the same shape and element type
                mask   - (opt) i1, broadcast; where false nothing is read, and the element becomes `other`
                other  - (opt) value for masked elements, 0 by default
-               cache_modifier  - "", ".ca" or ".cg";  eviction_policy - "", "evict_first" or "evict_last"
+               cache_modifier  - "", ".ca" or ".cg"; of a bulk copy "";  eviction_policy - "", "evict_first" or "evict_last"
                bulk   - True: one thread starts one copy of `bulk_size` consecutive bytes from `src` (a pointer, or a block whose
                         first is the base) into a 1-D `result`. Both lie at multiples of 16 bytes; no mask, no other
                bulk_size - (opt) bytes, an int or integer scalar, a multiple of 16; by default the whole buffer
@@ -49,12 +49,12 @@ def async_load(src, result, mask=None, other=None, cache_modifier: tl.constexpr 
                too many bytes; bulk: TargetError below sm_90, NotImplementedError on AMD
     not:       faster than ordinary loads where a thread's piece is below 4 bytes or `other` is not zero: those go through
                registers, and the data are in place at once
-    lowers to: ttg.async_copy_global_to_local; PTX cp.async.bulk.shared::cluster.global
+    lowers to: ttg.async_copy_global_to_local; PTX cp.async.bulk.shared::cluster.global, with a policy .L2::cache_hint
     """
     if bulk:
         if mask is not None or other is not None:
             refuse(AssertionError, "async_load: bulk=True takes no mask and no other")
-        return async_token(bulk_load(src, result, bulk_size, barrier, _semantic))
+        return async_token(bulk_load(src, result, bulk_size, barrier, cache_modifier, eviction_policy, _semantic))
     if bulk_size is not None:
         refuse(AssertionError, "async_load: bulk_size needs bulk=True")
     if barrier is not None:
