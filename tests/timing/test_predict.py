@@ -226,3 +226,20 @@ def test_pictures_and_plain_data(tmp_path):
     assert found.title in (tmp_path / "a.html").read_text()
     assert json.loads(json.dumps(found.as_json()))["bound"] == found.bound
     assert found.bound in str(found) and "tensor cores" in str(found)
+
+
+@mimw.jit
+def assembled(x, y, ASM: tl.constexpr):
+    at = tl.arange(0, 4096)
+    tile = tl.load(x + at)
+    for _ in tl.static_range(16):
+        tile = tl.inline_asm_elementwise(ASM, "=f,f", [tile], tl.float32, True, 1)
+    tl.store(y + at, tile)
+
+
+def test_assembly_of_plain_instructions_is_arithmetic():
+    """What a special function costs, only an instruction that is none of the plain ones does."""
+    x = np.zeros(4096, np.float32)
+    plain, special = (mimw.predict(assembled, (1, ), x, x, one, target="sm_90a").microseconds
+                      for one in ("add.f32 $0, $1, $1;", "tanh.approx.f32 $0, $1;"))
+    assert plain < special

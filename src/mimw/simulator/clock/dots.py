@@ -13,6 +13,7 @@ from ...ir import Op, Tensor
 from ...ir.types import Buffer
 from ..machine.table import HANDLERS
 from ..machine.tasks import InFlight, Task, Wait
+from ..words.assembly import plain_instructions
 from .table import TIMED, skip, timed
 
 
@@ -61,10 +62,16 @@ def async_dot_wait(task, op):
 
 @timed("extern_elementwise", "inline_asm")
 def foreign(task, op):
-    """Code that the IR does not know: as slow as a special function on each element."""
-    machine = task.machine
+    """Assembly of plain instructions takes as many issues; other code that the IR does not know is as slow as a special function on
+    each element."""
+    machine, model, plain = task.machine, task.machine.model, op.name == "inline_asm" and plain_instructions(op)
     elements = max((value.type.numel for value in (*op.results, *op.operands) if isinstance(value.type, Tensor)), default=1)
-    machine.work(task, {"special": elements / machine.model["rate.special"] * machine.model.slowdown(task.num_warps)})
+    arrived = max((task.arrivals.pop(value) for value in op.operands if value in task.arrivals), default=0.0)
+    if arrived > task.clock:
+        task.wait_until(arrived, op, "a load")
+        task.floor = task.clock
+    cost = {"issue": plain * elements / op.pack / model["rate.int"]} if plain else {"special": elements / model["rate.special"]}
+    machine.work(task, {unit: cycles * model.slowdown(task.num_warps) for unit, cycles in cost.items()})
     skip(task, op)
 
 

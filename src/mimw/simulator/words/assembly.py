@@ -30,6 +30,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _STATEMENT = re.compile(r"\s*([{}])\s*|\s*([^;{}]*(?:\{[^{};]*\}[^;{}]*)*);")
 _OPERAND = re.compile(r"\{[^}]*\}|[^,{}\s][^,{}]*")
 _WIDTH = re.compile(r"[a-z]+(\d+)$")
+_FULL_RATE = frozenset("add and fma lop3 mad mov mul neg not or prmt selp setp shl shr sub xor".split())
 _MEANINGS = (ptx_instructions.meaning, ptx_conversions.meaning)
 
 
@@ -61,6 +62,12 @@ def inline_asm(task, op: Op) -> None:
         made = packing.given([registers.read(f"${place + index}", packing.bits) for index in range(packing.registers)], shape)
         place += packing.registers
         task.env[value] = made if isinstance(value.type, Tensor) else settled(made) if differs else made.reshape(-1)[0]
+
+
+def plain_instructions(op: Op) -> int:
+    """How many instructions the text has, if each of them is one that threads issue at the full rate; else 0."""
+    opcodes = [opcode.split(".")[0] for opcode, _ in _statements(op)]
+    return len(opcodes) if _FULL_RATE.issuperset(opcodes) else 0
 
 
 class _Packing:
