@@ -122,8 +122,8 @@ def test_no_interleaving_is_wrong():
 
 def test_a_page_is_a_copy():
     """64 keys of 128 columns: two copies of 64 columns for each of four pages, of keys and of values, in each of two producers."""
-    arrays, table = problem([20, 20], dim=128, chosen=None, page=16)
-    kernel, grid, args, meta = attention_decode.arguments(*arrays, 2, table)[0]
+    arrays, table = problem([20, 20], dim=128, chosen=Configuration(), page=16)
+    kernel, grid, args, meta = attention_decode.arguments(*arrays, 2, table, chosen=Configuration())[0]
     ops = [op.name for op in prepare(kernel, grid, args, dict(meta)).program.walk()]
     assert ops.count("tma_load") == 4 * 2 * 2 * 2
 

@@ -138,10 +138,11 @@ def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
               and q.shape[3] <= HEAD_DIMS[-1] and (table is None or k.shape[1] in PAGES) and _tma_reads(k) and _tma_reads(v))
     contiguous_q = q.stride(3) == 1 or not by_tma
     if by_tma:
-        room = q.new_empty(hopper.room_for(q, k.shape[2], programs(q)), dtype=torch.float32)
-        count = hopper.flags_for(programs(q), hopper.configuration(q.shape[3], q.shape[1] * q.shape[2] // k.shape[2]))
+        chosen = hopper.configuration_of(q, k, table)
+        room = q.new_empty(hopper.room_for(q, k.shape[2], programs(q), chosen), dtype=torch.float32)
+        count = hopper.flags_for(programs(q), chosen)
         made = hopper.arguments(q if contiguous_q else q.contiguous(), k, v, lengths, o, lse, room, programs(q), table, scale, left,
-                                softcap, sinks, splits, None, zeros(q, count))
+                                softcap, sinks, splits, chosen, zeros(q, count))
     else:
         splits = splits or plain.splits_for(-(-q.shape[1] * q.shape[2] // k.shape[2] // 64) * q.shape[0] * k.shape[2], capacity,
                                             programs(q))

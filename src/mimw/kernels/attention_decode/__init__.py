@@ -22,13 +22,19 @@ import mimw
 from ..attention.changes import check_changes
 from ..checks import of_rank, on_one_gpu, one_of, persistent, strides, type_name
 from .combine import combine
-from .configs import FEW_KEYS, FEW_ROWS, PAGES, ROWS, Configuration, combine_tile, configuration, parts_tile, tile_of
+from .configs import FEW_KEYS, FEW_ROWS, MOST_UNITS, PAGES, ROWS, Configuration, combine_tile, configuration, parts_tile, tile_of
 from .few import attention_decode_few as few_kernel
 from .kernel import attention_decode as kernel
 from .schedule import MUCH
 
-__all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "few_kernel", "flags_for", "kernel",
-           "room_for"]
+__all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "configuration_of", "few_kernel",
+           "flags_for", "kernel", "room_for"]
+
+
+def configuration_of(q, k_cache, page_table=None) -> Configuration:
+    """The measured configuration for arrays as `arguments` takes them."""
+    kv_heads, capacity = k_cache.shape[2], k_cache.shape[1] * (1 if page_table is None else page_table.shape[1])
+    return configuration(q.shape[3], q.shape[1] * q.shape[2] // kv_heads, most_blocks(q.shape[0] * kv_heads, capacity))
 
 
 def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = None) -> int:
@@ -45,6 +51,11 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
 def slots_for(programs: int, chosen: Configuration) -> int:
     """How many parts of tiles there may be: two of each worker, and two of each share that is drawn."""
     return 2 * (chosen.few or chosen.streams) * programs * (2 if chosen.drawn else 1)
+
+
+def most_blocks(tiles: int, capacity: int) -> int:
+    """How many blocks of the smallest that few.py takes so many tiles may have, each of `capacity` keys."""
+    return tiles * max(1, -(-capacity // FEW_KEYS))
 
 
 def flags_for(programs: int, chosen: Configuration) -> int:
@@ -95,13 +106,15 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
         raise ValueError(f"left is {left} and splits {splits}; they must be at least 0 and at least 1, or None for no bound")
     check_changes(batch, heads, softcap, sinks, None)
     rows = queries * heads // kv_heads
-    chosen = chosen or configuration(dim, rows)
+    capacity = page_size if page_table is None else page_size * page_table.shape[1]
+    chosen = chosen or configuration_of(q, k_cache, page_table)
     few = chosen.few
     if few and (flags is None or rows > FEW_ROWS):
         raise ValueError(f"a tile has {rows} rows and flags are {'None' if flags is None else 'there'}; with `few` it may have up "
                          f"to {FEW_ROWS}, and flags are needed")
-    if few and chosen.bn < FEW_KEYS:
-        raise ValueError(f"blocks have {chosen.bn} keys; with `few` they must have at least {FEW_KEYS}, 16 for each of four warps")
+    if few and (chosen.bn < FEW_KEYS or most_blocks(batch * kv_heads, capacity) >= MOST_UNITS):
+        raise ValueError(f"blocks have {chosen.bn} keys, and there may be {most_blocks(batch * kv_heads, capacity)} of {FEW_KEYS}; "
+                         f"with `few` they must have {FEW_KEYS} or more, 16 for each of four warps, and be fewer than {MOST_UNITS}")
     tall = 2 // chosen.streams
     row_tiles = -(-rows // (ROWS * tall))
     one_of(("float32", ), room=room)
@@ -111,7 +124,6 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
         raise ValueError(f"there are {flags.shape[0]} flags; {programs} programs need {least}")
     inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
     page = 0 if page_table is None else page_size
-    capacity = page_size if page_table is None else page_size * page_table.shape[1]
     box = [1, 1, min(page or chosen.bn, chosen.bn), 64]
     workers = programs * (few or chosen.streams)
     most = batch * kv_heads * row_tiles * -(-capacity // chosen.bn)     # blocks that there may be
@@ -196,9 +208,9 @@ def attention_decode(q, k_cache, v_cache, lengths, page_table=None, scale: float
     o = torch.empty_like(q)
     lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32, device=q.device)
     programs = torch.cuda.get_device_properties(q.device).multi_processor_count
+    chosen = chosen or configuration_of(q, k_cache, page_table)
     room = torch.empty(room_for(q, k_cache.shape[2], programs, chosen), dtype=torch.float32, device=q.device)
-    flags = torch.zeros(flags_for(programs, chosen or configuration(q.shape[3], q.shape[1] * q.shape[2] // k_cache.shape[2])),
-                        dtype=torch.int32, device=q.device)
+    flags = torch.zeros(flags_for(programs, chosen), dtype=torch.int32, device=q.device)
     for launch, grid, args, meta in arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, page_table, scale, left,
                                               softcap, sinks, splits, chosen, flags):
         launch[grid](*args, **meta)

@@ -19,6 +19,8 @@ COMBINERS = 264             # programs of the second step: two for each SM, whic
 MOST_LENGTHS = 256          # that a producer's warp looks at at a time
 ROWS = 64                   # of a consumer: those of a wgmma
 FEW_ROWS, FEW_KEYS = 16, 64     # rows of a product of one warp, and keys of four
+MOST_UNITS = 1 << 22        # of all tiles, with few.py
+SM_BYTES, OTHER_BYTES = 227 << 10, 6 << 10      # of shared memory; of a program of few.py: barriers, items, changes of layout
 PART_NUMBERS = 16384        # that a consumer of few.py adds at a time: 128 a thread
 RING_BYTES = {64: 192 << 10, 128: 160 << 10, 256: 128 << 10}    # of an SM: the rest is for queries and changes of layout
 PAGES = (16, 32, 64, 128, 256)
@@ -46,8 +48,8 @@ class Configuration:
 
 @by_chip(Path(__file__).parent / "configs.json")
 def _measured(rows: list[dict]) -> dict[tuple[int, int], Configuration]:
-    """(head dim, streams) -> the fastest configuration found on the chip that the file names."""
-    return {(row["head_dim"], row["streams"]): Configuration(**row["configuration"]) for row in rows}
+    """(head dim, most rows) -> the fastest configuration found on the chip that the file names."""
+    return {(row["head_dim"], row["rows"]): Configuration(**row["configuration"]) for row in rows}
 
 
 def tile_of(dim: int) -> int:
@@ -57,17 +59,29 @@ def tile_of(dim: int) -> int:
     return next(tile for tile in HEAD_DIMS if tile >= dim)
 
 
-def configuration(dim: int, rows: int) -> Configuration:
-    """The configuration for heads of `dim` and so many rows: queries times heads that share a head of keys. Rows that one
-    consumer holds leave the other one to another worker."""
+def most_rows(rows: int) -> int:
+    """What rows are measured as: those of a product of one warp, of a consumer, or of two."""
+    return next((most for most in (FEW_ROWS, ROWS) if rows <= most), 2 * ROWS)
+
+
+def configuration(dim: int, rows: int, blocks: int = 0) -> Configuration:
+    """The configuration for heads of `dim` and so many rows, queries times heads that share a head of keys, and `blocks` of keys
+    of all tiles at most. Rows that one consumer holds leave the other one to another worker."""
     streams, dim = 2 if rows <= ROWS else 1, tile_of(dim)
-    ring = RING_BYTES[dim] // (streams * BLOCK_BYTES)
-    return _measured().get((dim, streams)) or Configuration(BLOCK_BYTES // 2 // dim, ring, streams)
+    chosen = _measured().get((dim, most_rows(rows)))
+    if chosen is None or chosen.few and blocks >= MOST_UNITS:
+        return Configuration(BLOCK_BYTES // 2 // dim, RING_BYTES[dim] // (streams * BLOCK_BYTES), streams)
+    return chosen
+
+
+def few_stages(dim: int, bn: int, few: int) -> int:
+    """How many blocks of keys with their values each of `few` programs on an SM has room for, beside 64 rows of sums."""
+    return (SM_BYTES // few - OTHER_BYTES - 64 * 4 * tile_of(dim)) // (4 * bn * tile_of(dim))
 
 
 def as_row(dim: int, rows: int, chosen: Configuration) -> dict:
     """One row of `configs.json`."""
-    return {"head_dim": tile_of(dim), "streams": 2 if rows <= ROWS else 1, "configuration": asdict(chosen)}
+    return {"head_dim": tile_of(dim), "rows": most_rows(rows), "configuration": asdict(chosen)}
 
 
 def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:

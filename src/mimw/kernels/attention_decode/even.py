@@ -18,12 +18,11 @@ import mimw
 from .schedule import MUCH, blocks_of, length_of
 
 SLACK = tl.constexpr(16)    # a unit more for so many of a share is worth it, if shares then end where tiles end
-MOST = tl.constexpr(1 << 22)    # units of a launch, which `quotient` divides
 
 
 @mimw.jit
 def quotient(a, b):
-    """a // b for 0 <= a < 2^22 and b > 0, by a third of the instructions that integers take."""
+    """a // b for 0 <= a < 2^22 (MOST_UNITS) and b > 0, by a third of the instructions that integers take."""
     found = (a.to(tl.float32) / b.to(tl.float32)).to(tl.int32)
     rest = a - found * b
     return found + tl.where(rest >= b, 1, tl.where(rest < 0, -1, 0))
