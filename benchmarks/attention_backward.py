@@ -2,6 +2,7 @@
 
     python -m benchmarks.attention --backward                        batch 4, 48 heads, head dim 128, seq 1024 to 16384, bf16
     python -m benchmarks.attention --backward --kv-heads 8           grouped queries; the other options as without --backward
+    python -m benchmarks.attention --backward --dims 192 256         wide heads: mimw.kernels.wide_attention_backward
 
 Input: a shape. Output: rows like those of attention.py. Ours is three launches, all of which are timed; the baselines' time is that
 of `torch.autograd.grad` on a graph that stays. Ours and the baselines alternate with a cold L2; every timed result is checked
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mimw.kernels import attention, attention_backward
+from mimw.kernels import attention, attention_backward, wide_attention_backward
+from mimw.kernels.attention.configs import value_dim
 from mimw.kernels.attention_backward import Configuration
 from mimw.testing.benchmark import Row, alternate
 
@@ -21,6 +23,7 @@ from .gpu import row_of, torch
 CANDIDATES = {
     64: [Configuration(bm=bm, q_stages=q) for bm, q in ((64, 2), (64, 3), (128, 2))],
     128: [Configuration(q_stages=q, do_stages=do) for q, do in ((2, 2), (3, 2), (2, 3))],
+    192: [None], 256: [None],
 }
 ALLOWED = {"bf16": 1e-2, "fp16": 2e-3}  # of ||x - reference|| / ||reference||
 
@@ -53,18 +56,40 @@ def baselines(q, k, v, do, causal: bool) -> dict[str, Callable]:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             return scaled_dot_product_attention(*tensors, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
-    found = {"cuDNN": gradients(cudnn, (q, k, v), do)}
+    def flash_2(*tensors):
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return scaled_dot_product_attention(*tensors, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+    makers = {"cuDNN": lambda: gradients(cudnn, (q, k, v), do)}
+    if q.shape[3] > 128:        # torch's FlashAttention-2, where cuDNN may take no such heads
+        makers["torch flash"] = lambda: gradients(flash_2, (q, k, v), do)
     if (flash := flash_attention()) is not None:
         laid = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v, do)]  # FlashAttention takes heads last but one
-        found["FlashAttention"] = gradients(lambda *tensors: flash(*tensors, causal), laid[:3], laid[3])
-    return found
+        makers["FlashAttention"] = lambda: gradients(lambda *tensors: flash(*tensors, causal), laid[:3], laid[3])
+    return {name: call for name, maker in makers.items() if (call := made(name, maker)) is not None}
+
+
+def made(name: str, maker: Callable) -> Callable | None:
+    """What `maker` makes and runs, or None where a baseline does not take the problem: what it says is printed."""
+    try:
+        call = maker()
+        call()
+        torch.cuda.synchronize()
+    except (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError) as error:
+        print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+        return None
+    return call
 
 
 def launcher(q, k, v, o, lse, do, gradients, causal: bool, chosen: Configuration | None) -> Callable[[], None]:
     """A call without arguments that computes the gradients, its descriptors and workspace made beforehand."""
-    work = [torch.empty(shape, device="cuda") for shape in attention_backward.workspace(q, chosen, causal)]
-    launches = [(kernel[grid], args, meta) for kernel, grid, args, meta in attention_backward.launches(
-        q, k, v, o, lse, do, *gradients, *work, causal, None, chosen)]
+    if q.shape[3] > 128:
+        rows = torch.empty(wide_attention_backward.workspace(q), device="cuda")
+        found = wide_attention_backward.launches(q, k, v, o, lse, do, *gradients, rows, causal)
+    else:
+        work = [torch.empty(shape, device="cuda") for shape in attention_backward.workspace(q, chosen, causal)]
+        found = attention_backward.launches(q, k, v, o, lse, do, *gradients, *work, causal, None, chosen)
+    launches = [(kernel[grid], args, meta) for kernel, grid, args, meta in found]
 
     def run():
         for launch, args, meta in launches:
@@ -99,8 +124,9 @@ def measure(shape: dict[str, int], dtype_name: str, dtype, causal: bool, chosen:
             at_least_ms: float = 200.0) -> Row:
     """One row, checked."""
     torch.manual_seed(0)
-    q, do, k, v = (torch.randn(shape["batch"], shape[heads], shape["seq"], shape["dim"], device="cuda", dtype=dtype)
-                   for heads in ("heads", "heads", "kv_heads", "kv_heads"))
+    q, k, v, do = (torch.randn(shape["batch"], shape[heads], shape["seq"], dim, device="cuda", dtype=dtype) for heads, dim in
+                   (("heads", shape["dim"]), ("kv_heads", shape["dim"]), ("kv_heads", value_dim(shape["dim"])),
+                    ("heads", value_dim(shape["dim"]))))
     o, lse = attention.attention(q, k, v, causal)
     gradients = [torch.full_like(x, float("nan")) for x in (q, k, v)]
     run = launcher(q, k, v, o, lse, do, gradients, causal, chosen)
@@ -108,6 +134,6 @@ def measure(shape: dict[str, int], dtype_name: str, dtype, causal: bool, chosen:
     torch.cuda.synchronize()
     error = check(q, k, v, do, gradients, causal, ALLOWED[dtype_name])
     times = alternate({"mimw": run, **baselines(q, k, v, do, causal)}, at_least_ms)
-    used = chosen or attention_backward.configuration(shape["dim"], causal)
-    return row_of(f"attention-backward-{dtype_name}-{'causal' if causal else 'full'}", shape, vars(used), times, error,
+    used = {} if shape["dim"] > 128 else vars(chosen or attention_backward.configuration(shape["dim"], causal))
+    return row_of(f"attention-backward-{dtype_name}-{'causal' if causal else 'full'}", shape, used, times, error,
                   "standard normal")

@@ -34,6 +34,7 @@ from mimw.kernels import (
     softmax,
     topk,
     topk_selector,
+    wide_attention_backward,
 )
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
@@ -355,6 +356,15 @@ def _packed_gradients() -> tuple:
     return kernel, (1, 1), args, meta
 
 
+def _wide_gradients() -> tuple:
+    """64 of 130 keys, heads of 72 with values of 40, four blocks of queries of two heads."""
+    q, dq, o, do = _numbers(*[(1, 2, 100, 72)] * 2, *[(1, 2, 100, 40)] * 2)
+    k, dk, v, dv = _numbers(*[(1, 1, 130, 72)] * 2, *[(1, 1, 130, 40)] * 2)
+    rows, lse = np.zeros(wide_attention_backward.workspace(q), np.float32), np.zeros(q.shape[:3], np.float32)
+    _, (kernel, _, args, meta), _ = wide_attention_backward.launches(q, k, v, o, lse, do, dq, dk, dv, rows, True)
+    return kernel, (1, 1, 1), args, meta
+
+
 def _decoding(streams: int) -> tuple:
     """Four sequences, in pages of 16 keys, with strangers behind them; two workers of one consumer share the first, and the second
     has the others, or one worker of two consumers, who have 64 and 16 rows of the same keys, has all. A ring of two blocks of keys
@@ -414,6 +424,7 @@ CASES = (
     Case("Attention, backward", "src/mimw/kernels/attention_backward/kernel.py", _gradients),
     Case("Attention, backward, one order", "src/mimw/kernels/attention_backward/kernel.py", _gradients_of_queries),
     Case("Attention, packed sequences, backward", "src/mimw/kernels/attention_varlen_backward/kernel.py", _packed_gradients),
+    Case("Attention, backward, wide heads", "src/mimw/kernels/wide_attention_backward/kernel.py", _wide_gradients),
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
     Case("Decoding", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(1)),

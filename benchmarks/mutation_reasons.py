@@ -47,6 +47,11 @@ def _of_second_keys(mutant: Mutant) -> bool:
     return any(mutant.site.file.endswith(f"kernels/simplicial_attention{which}/compute.py") for which in ("", "_backward"))
 
 
+def _of_wide_heads(mutant: Mutant) -> bool:
+    """Whether the changed line is a consumer's of the gradients of wide heads."""
+    return mutant.site.file.endswith("kernels/wide_attention_backward/kernel.py")
+
+
 REASONS = (
     (lambda m: _of(m, "kernels/moe/few_rows.py") and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
      "Two waits stand side by side, one for each half's sums: the second one counts the product that the first has not met."),
@@ -101,6 +106,24 @@ REASONS = (
      "What is read lies elsewhere than the result that is still on its way; the store over that comes behind the wait."),
     (lambda m: _of_second_keys(m) and _swapped(m, ARRIVALS, ("async_dot", "local_store")),
      "The release comes later than it could, and what it is put behind waits for nobody who needs it: slower, and right."),
+    (lambda m: _of_wide_heads(m) and (m.word == "fence" or "past fence," in m.change),
+     "The weights are written by ordinary stores and read by ordinary loads. No copy touches them, so a fence between proxies "
+     "orders nothing there; the pipe's barrier does."),
+    (lambda m: _of_wide_heads(m) and _swapped(m, ("local_load", ), ARRIVALS),
+     "Who fills the slot again needs the other consumer, too, which gets there only with queries that come when this one's product "
+     "with what it reads is over."),
+    (lambda m: _of_wide_heads(m) and (_swapped(m, ("local_load", ), ("async_dot_wait", ))
+                                      or _swapped(m, ("async_dot_wait", ), ("local_load", ))),
+     "The numbers that are read lie elsewhere than the tiles of the product, and their slot is held: either may be first."),
+    (lambda m: _of_wide_heads(m) and _swapped(m, ("barrier_wait", ), ("async_dot", "local_store")),
+     "What it waits for is over without it: the slot is fresh, the loop has waited for the same chunk, or the other consumer has, "
+     "which gave the weights."),
+    (lambda m: _of_wide_heads(m) and _swapped(m, ("async_dot", ), ("barrier_wait", )),
+     "The product begins behind the wait for tiles that are loaded whatever this task does: slower, and right."),
+    (lambda m: _of_wide_heads(m) and _swapped(m, ARRIVALS, ("named_barrier_wait", )),
+     "The last slot is given back later than it could be, and nobody fills it again."),
+    (lambda m: _of_wide_heads(m) and _swapped(m, ("named_barrier_wait", ), ("local_store", )),
+     "dK goes over K, which the other consumer had left when it gave the last weights. dV over V needs the wait, and is caught."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
      "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "

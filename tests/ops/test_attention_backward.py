@@ -74,9 +74,9 @@ def test_fp32_is_exact():
 CHANGES = {
     "tma": ((1, 2, 70, 64), (1, 1, 70, 64), dict(causal=True, window=(9, None), softcap=2.0, of_lse=True)),
     "tma, padded, slopes": ((1, 2, 40, 33), (1, 2, 45, 33), dict(window=(9, 3), alibi_slopes=(1, 2))),
-    "first see nothing": ((1, 1, 9, 64), (1, 1, 5, 64), dict(window=(None, 1), softcap=0.7)),
-    "all by torch": ((2, 2, 5, 130), (2, 1, 7, 130), dict(causal=True, window=(2, None), softcap=0.5, alibi_slopes=(2, 2),
-                                                          of_lse=True)),
+    "first see nothing": ((1, 2, 9, 64), (1, 1, 5, 64), dict(window=(2, 1), softcap=0.7, alibi_slopes=(2, ), of_lse=True)),
+    "wide, all": ((2, 2, 5, 130), (2, 1, 7, 130), dict(causal=True, window=(2, None), softcap=0.5, alibi_slopes=(2, 2),
+                                                       of_lse=True)),
     "no heads": ((9, 16), (13, 16), dict(alibi_slopes=(1, ), window=(None, 1))),
     "no key": ((1, 2, 3, 64), (1, 2, 0, 64), dict(of_lse=True, window=(3, 0))),
 }
@@ -148,7 +148,7 @@ def test_opcheck_of_changed_scores():
 @pytest.mark.gpu
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("heads, kv_heads, seq_q, seq_k, dim", [(4, 4, 1024, 1024, 128), (6, 2, 513, 700, 64),
-                                                               (2, 1, 100, 300, 96)])
+                                                               (2, 1, 100, 300, 96), (4, 2, 700, 900, 256), (2, 1, 300, 300, 136)])
 def test_gradients_on_a_gpu(heads, kv_heads, seq_q, seq_k, dim, causal):
     """Twice, since the second call's launches are frozen."""
     inputs = [normal(2, count, seq, dim, seed=seed) for seed, (count, seq) in enumerate(
@@ -166,7 +166,8 @@ def test_gradients_on_a_gpu(heads, kv_heads, seq_q, seq_k, dim, causal):
 @pytest.mark.parametrize("one_order", [False, True], ids=["", "one order"])
 @pytest.mark.parametrize("dim, options", [(128, dict(causal=True, window=(200, None))), (64, dict(window=(100, 50), softcap=5.0)),
                                           (128, dict(softcap=3.0)), (64, dict(alibi_slopes=(4, ))),
-                                          (128, dict(causal=True, window=(300, None), softcap=5.0, alibi_slopes=(4, )))])
+                                          (128, dict(causal=True, window=(300, None), softcap=5.0, alibi_slopes=(4, ))),
+                                          (192, dict(causal=True, window=(300, None), softcap=5.0, alibi_slopes=(4, )))])
 def test_changed_gradients_on_a_gpu(dim, options, one_order):
     """With sinks, two heads of queries on each of keys."""
     if "alibi_slopes" in options:

@@ -55,8 +55,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
     computed:  on sm_90 by `mimw.kernels.attention` for bf16 and fp16, where heads are as wide as it takes and TMA can read them or
                copies are worth making; else by `mimw.kernels.plain_attention`. fp32 obeys torch.get_float32_matmul_precision()
     gradients  of q, k, v and sinks, from those of o and lse, by `mimw.kernels.attention_backward` for bf16 and fp16 on sm_90 with
-               heads of up to 128, else by torch's products; the same bits in every run under torch.use_deterministic_algorithms; no
-               second derivative; none of alibi_slopes: an error on `backward()` where they require one
+               heads of up to 128, `wide_attention_backward` with heads of up to 256, else by torch's products; the same bits in
+               every run under torch.use_deterministic_algorithms; no second derivative; none of alibi_slopes: an error on
+               `backward()` where they require one
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
     """
     left, right = window

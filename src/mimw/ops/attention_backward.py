@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from mimw.kernels import attention_backward as hopper
+from mimw.kernels import wide_attention_backward as wide
 from mimw.kernels.attention import LONGEST_WITH_SLOPES
 from mimw.kernels.attention_backward.configs import HEAD_DIMS
 
@@ -69,9 +70,10 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
         slopes is None or q.shape[-2] + k.shape[-2] <= LONGEST_WITH_SLOPES)
     if lse.numel() == 0:
         return lambda *tensors: (*(torch.zeros_like(x) for x in tensors[1:4]), None if sinks is None else torch.zeros_like(sinks))
-    if k.shape[-2] and width and is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and fits:
+    if (k.shape[-2] and max(q.shape[-1], v.shape[-1]) <= wide.WIDEST and is_hopper(q) and q.dtype is not torch.float32 and scale > 0
+            and fits):
         changes = dict(window=window, softcap=softcap, slopes=slopes)
-        return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order, changes)
+        return _by_tma(do, q, k, v, o, lse, dlse, causal, scale, width, one_order or width is None, changes)
     return lambda *tensors: _by_torch(*tensors, batch=batch, causal=causal, scale=scale, window=window, softcap=softcap)
 
 
@@ -107,33 +109,37 @@ def _wide(x: Tensor, width: int) -> Tensor:
 
 
 def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, causal: bool, scale: float,
-            width: int, one_order: bool, changes: dict) -> Callable:
-    """The plan with the kernels for Hopper: three launches."""
+            width: int | None, one_order: bool, changes: dict) -> Callable:
+    """The plan with the kernels for Hopper, three launches: those for heads of `width`, or for wide ones."""
     batch, given = lse.shape[:-2], (q, k, v, o, do)
     views = [_four(x, batch) for x in given]
-    copies = [x.shape[-1] != width or not _tma_takes(view) for x, view in zip(given, views)]
-    prepared = [_wide(view, width) if copy else view for view, copy in zip(views, copies)]
+    widths = [width or -(-x.shape[-1] // 8) * 8 for x in given]     # of the wide ones as they are, but for what TMA asks of rows
+    copies = [x.shape[-1] != wanted or not _tma_takes(view) for x, view, wanted in zip(given, views, widths)]
+    prepared = [_wide(view, wanted) if copy else view for view, wanted, copy in zip(views, widths, copies)]
     results = [torch.empty_like(x) for x in (q, k, v)]
     copy_back = [copy or _four(out, batch).data_ptr() != out.data_ptr() or not _tma_takes(_four(out, batch))
                  for copy, out in zip(copies, results)]
     gradients = [torch.empty_like(one) if copy else _four(out, batch) for one, out, copy in zip(prepared, results, copy_back)]
-    of_rows, of_sums = hopper.workspace(prepared[0], causal=causal)
+    of_rows, of_sums = (wide.workspace(prepared[0]), None) if width is None else hopper.workspace(prepared[0], causal=causal)
 
     def workspace(q: Tensor) -> tuple[Tensor, Tensor | None]:
         return q.new_empty(of_rows, dtype=torch.float32), None if one_order else q.new_empty(of_sums, dtype=torch.float32)
 
     rows, sums = workspace(q)
-    made = hopper.launches(*prepared[:4], _rows(lse, batch), prepared[4], *gradients, rows, sums, causal, scale,
-                           dlse=None if dlse is None else _rows(dlse, batch), one_order=one_order,
-                           **{**changes, "slopes": _of_heads(changes["slopes"])})
+    arrays = *prepared[:4], _rows(lse, batch), prepared[4], *gradients, rows
+    options = dict(causal=causal, scale=scale, dlse=None if dlse is None else _rows(dlse, batch),
+                   **{**changes, "slopes": _of_heads(changes["slopes"])})
+    made = (wide.launches(*arrays, **options) if width is None else
+            hopper.launches(*arrays, sums, one_order=one_order, **options))
     launches = [Launch(q, *one) for one in made]
-    wide = [tuple(one.shape) for one in gradients]
+    shapes = [tuple(one.shape) for one in gradients]
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, sinks: Tensor | None = None,
              slopes: Tensor | None = None) -> tuple[Tensor | None, ...]:
-        ready = [_wide(_four(x, batch), width) if copy else _four(x, batch) for x, copy in zip((q, k, v, o, do), copies)]
+        ready = [_wide(_four(x, batch), wanted) if copy else _four(x, batch)
+                 for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
         outs = [torch.empty_like(x) for x in (q, k, v)]
-        dq, dk, dv = gradients = [out.new_empty(shape) if copy else out for out, shape, copy in zip(outs, wide, copy_back)]
+        dq, dk, dv = gradients = [out.new_empty(shape) if copy else out for out, shape, copy in zip(outs, shapes, copy_back)]
         rows, sums = workspace(q)
         of_lse, of_dq = [_rows(one, batch) for one in (lse, dlse) if one is not None], [] if one_order else [sums]
         more = [] if slopes is None else [slopes]

@@ -19,17 +19,16 @@ gradient is - exp2(log2(e) sink - rows[0]) rows[1], summed over the queries of i
 from __future__ import annotations
 
 from dataclasses import replace
-from math import e, log2, prod, sqrt
+from math import prod
 
 import mimw
 
-from ..attention import LONGEST_WITH_SLOPES
-from ..attention.changes import bounds, check_changes, slopes_step
-from ..checks import of_rank, on_one_gpu
+from ..checks import of_rank, on_one_gpu, strides, type_name
 from .configs import HEAD_DIMS, Configuration, configuration
 from .kernel import attention_backward as kernel
 from .queries import query_gradients
 from .rows import after, before
+from .terms import by, check_like, check_strides, of_queries, terms_of
 
 __all__ = ["Configuration", "after", "arguments", "attention_backward", "before", "configuration", "kernel", "launches",
            "query_gradients", "workspace"]
@@ -63,24 +62,24 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     """
     of_rank(4, q=q, o=o, dq=dq)
     batch, heads, seq_q, dim = q.shape
-    _check_like("q", q, o=o, do=do, dq=dq)
+    check_like("q", q, o=o, do=do, dq=dq)
     for name, x in (("lse", lse), ("dlse", dlse)):
-        if x is not None and (tuple(x.shape) != (batch, heads, seq_q) or _dtype(x) != "float32"):
-            raise ValueError(f"{name} is {_by(x)} {x.dtype}; for q {_by(q)} it must be {batch} x {heads} x {seq_q} float32")
+        if x is not None and (tuple(x.shape) != (batch, heads, seq_q) or type_name(x) != "float32"):
+            raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {batch} x {heads} x {seq_q} float32")
     chosen = chosen or configuration(dim, causal)
     if one_order:
         chosen = replace(chosen, dq="not")
     changes = dict(window=window, softcap=softcap, slopes=slopes)
     main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen, **changes)
     for name, x in (("o", o), ("dq", dq)):
-        _check_strides(name, x)
+        check_strides(name, x)
     padded, columns = rows.shape[2], chosen.share_columns(dim)
     grid = padded // chosen.bm, heads, batch
-    first = (before, grid, (o, do, lse, dlse, rows, sums, *_elements(o)[:3], *_elements(do)[:3], heads, seq_q, padded),
+    first = (before, grid, (o, do, lse, dlse, rows, sums, *strides(o)[:3], *strides(do)[:3], heads, seq_q, padded),
              dict(D=dim, COLUMNS=dim, BM=chosen.bm, SUMS=not one_order, num_warps=4))
     if one_order:
-        return [first, main, (query_gradients, *_of_queries(q, k, v, do, dq, rows, _terms(q, k, causal, scale, **changes)))]
-    last = (after, grid, (sums, dq, main[2][9], *_elements(dq)[:3], heads, seq_q, padded),
+        return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms_of(q, k, causal, scale, **changes)))]
+    last = (after, grid, (sums, dq, main[2][9], *strides(dq)[:3], heads, seq_q, padded),
             dict(D=dim, COLUMNS=dim, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
     return [first, main, last]
 
@@ -95,21 +94,21 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     of_rank(4, q=q, k=k, v=v, do=do, dk=dk, dv=dv)
     batch, heads, seq_q, dim = q.shape
     kv_heads, seq_k = k.shape[1], k.shape[2]
-    _check_like("q", q, do=do)
-    _check_like("k", k, v=v, dk=dk, dv=dv)
+    check_like("q", q, do=do)
+    check_like("k", k, v=v, dk=dk, dv=dv)
     if (k.shape[0], k.shape[3]) != (batch, dim) or heads % kv_heads:
-        raise ValueError(f"q is {_by(q)} and k {_by(k)}: k must be of q's batch and head dim, and its heads must divide q's")
+        raise ValueError(f"q is {by(q)} and k {by(k)}: k must be of q's batch and head dim, and its heads must divide q's")
     if dim not in HEAD_DIMS:
         raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
-    if _dtype(q) not in ("bfloat16", "float16") or k.dtype != q.dtype:
+    if type_name(q) not in ("bfloat16", "float16") or k.dtype != q.dtype:
         raise ValueError(f"q and k are {q.dtype} and {k.dtype}: both must be bf16, or both fp16")
     for name, x in (("q", q), ("k", k), ("v", v), ("do", do), ("dk", dk), ("dv", dv)):
-        _check_strides(name, x)
-    causal, scales, changes = _terms(q, k, causal, scale, window, softcap, slopes)
+        check_strides(name, x)
+    causal, scales, changes = terms_of(q, k, causal, scale, window, softcap, slopes)
     chosen = chosen or configuration(dim, causal)
     for name, x, shape in zip(("rows", "sums")[:1 if chosen.dq == "not" else 2], (rows, sums), workspace(q, chosen)):
-        if tuple(x.shape) != shape or _dtype(x) != "float32" or _elements(x)[-1] != 1 or _elements(x)[0] != prod(shape[1:]):
-            raise ValueError(f"{name} is {_by(x)} {x.dtype}; for q {_by(q)} it must be {' x '.join(map(str, shape))} float32, "
+        if tuple(x.shape) != shape or type_name(x) != "float32" or strides(x)[-1] != 1 or strides(x)[0] != prod(shape[1:]):
+            raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {' x '.join(map(str, shape))} float32, "
                              "contiguous")
     describe = mimw.TensorDescriptor.from_tensor
     queries, keys, own, numbers = [1, 1, chosen.bm, dim], [1, 1, chosen.bn, dim], [1, 1, 64, dim], [1, chosen.bm]
@@ -119,64 +118,6 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
             describe(dk, own), describe(dv, own), *scales, heads, seq_q, seq_k, 0, *changes)
     grid = -(-seq_k // chosen.bn), kv_heads, batch
     return grid, args, {**chosen.meta(dim, heads // kv_heads, causal, seq_k), "num_warps": 4}
-
-
-def _of_queries(q, k, v, do, dq, rows, terms: tuple) -> tuple[tuple[int, ...], tuple, dict]:
-    """(grid, args, meta) of `query_gradients`."""
-    batch, heads, seq_q, dim = q.shape
-    describe, bm, bn = mimw.TensorDescriptor.from_tensor, 128, 128
-    queries, keys, own = [1, 1, bm, dim], [1, 1, bn, dim], [1, 1, 64, dim]
-    causal, scales, changes = terms
-    args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries), describe(dq, own), rows,
-            *scales, heads, seq_q, k.shape[2], rows.shape[2], 0, *changes)
-    meta = dict(BM=bm, BN=bn, D=dim, GROUP=heads // k.shape[1], K_STAGES=3, V_STAGES=2, CAUSAL=causal, RAGGED=k.shape[2] % bn != 0,
-                num_warps=4)
-    return (-(-seq_q // bm), heads, batch), args, meta
-
-
-def _terms(q, k, causal: bool, scale: float | None, window: tuple, softcap: float | None, slopes) -> tuple[bool, tuple, tuple]:
-    """(causal, (scale, that of exponents of 2), (left, right, inner, slopes, step)) for a kernel, or an error."""
-    batch, heads, seq_q, dim = q.shape
-    seq_k = k.shape[2]
-    left, right = bounds(window)
-    causal = causal or right == 0
-    right = None if causal else right
-    if (causal or right is not None) and seq_k + (right or 0) < seq_q:
-        raise ValueError(f"{'causal' if causal else f'right bound {right}'}: {seq_q} queries on {seq_k} keys; the first "
-                         f"{seq_q - seq_k - (right or 0)} would see none")
-    check_changes(batch, heads, softcap, None, slopes)
-    if slopes is not None and seq_q + seq_k > LONGEST_WITH_SLOPES:
-        raise ValueError(f"slopes: {seq_q} queries and {seq_k} keys; distances are exact for up to {LONGEST_WITH_SLOPES} of both")
-    scale = 1 / sqrt(dim) if scale is None else float(scale)
-    inner, outer = (None, scale) if softcap is None else (scale / softcap, float(softcap))
-    return causal, (scale, outer * log2(e)), (left, right, inner, slopes, slopes_step(slopes))
-
-
-def _check_like(name: str, model, **others) -> None:
-    for other, x in others.items():
-        if tuple(x.shape) != tuple(model.shape) or x.dtype != model.dtype:
-            raise ValueError(f"{other} is {_by(x)} {x.dtype}; it must be like {name}, {_by(model)} {model.dtype}")
-
-
-def _check_strides(name: str, x) -> None:
-    size = x.dtype.itemsize
-    strides = tuple(stride * size for stride in _elements(x))
-    if strides[3] != size or any(stride % 16 for stride in strides[:3]):
-        raise ValueError(f"{name} must be contiguous along the head dim and have strides of multiples of 16 bytes for TMA; its "
-                         f"strides are {', '.join(map(str, strides))} bytes")
-
-
-def _elements(x) -> tuple[int, ...]:
-    """The strides in elements."""
-    return tuple(x.stride()) if callable(getattr(x, "stride", None)) else tuple(s // x.dtype.itemsize for s in x.strides)
-
-
-def _dtype(x) -> str:
-    return str(x.dtype).removeprefix("torch.")
-
-
-def _by(x) -> str:
-    return " x ".join(map(str, x.shape))
 
 
 def attention_backward(q, k, v, o, lse, do, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None,

@@ -14,6 +14,7 @@ P = exp2(scale log2(e) Q K^T - lse):
 P of a block of keys is made beside the product for dQ of the block before.
 """
 
+import triton
 import triton.language as tl
 
 import mimw
@@ -73,30 +74,37 @@ def step(tiles, block, state, numbers, terms, query, low, shape, me: tl.constexp
     lse, delta = numbers
     zero = block & shape[3]  # keeps the addresses of Q and dO from being held in registers, as in compute.py
     q = tlx.local_slice(queries[zero], [me * 64, 0], [64, dq.shape[1]])
-    do = tlx.local_slice(slopes[zero], [me * 64, 0], [64, dq.shape[1]])
+    do = tlx.local_slice(slopes[zero], [me * 64, 0], [64, slopes.shape[1]])
     dp = tlx.async_dot(do, tlx.local_trans(values.wait(block).slot.rows))
     dp = tlx.async_dot_wait(0, dp)
     values.release(block)
-    ds = (weight * (dp - delta[:, None])).to(q.dtype)
+    ds = (weight.to(tl.float32) * (dp - delta[:, None])).to(q.dtype)
     if not LAST:
         scores = tlx.async_dot(q, tlx.local_trans(keys.wait(block + 1).slot.rows))
     dq = tlx.async_dot(ds, keys.held(block).rows, dq)
     if not LAST:
         scores = tlx.async_dot_wait(1, scores)
-        weight = weights_of(scores, lse, query, (low + block + 1) * BN, terms, shape, MASKED, CAUSAL, RAGGED)
+        weight = weights_of(scores, lse, query, (low + block + 1) * BN, terms, shape, kept_as(q), MASKED, CAUSAL, RAGGED)
         values.wait(block + 1)  # needed next anyway: it keeps the wait for dQ behind the exponentials
     dq = tlx.async_dot_wait(0, dq)
     keys.release(block)
     return weight, dq
 
 
+@triton.constexpr_function
+def kept_as(q):
+    """The type of P beside the product for dQ: with sums of 256 columns there are no registers for more than 16 bits."""
+    return q.dtype if q.shape[1] > 128 else tl.float32
+
+
 @mimw.jit
-def weights_of(scores, lse, query, key, terms, shape, MASKED: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+def weights_of(scores, lse, query, key, terms, shape, TYPE: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+               RAGGED: tl.constexpr):
     """P of the queries from `query` and the keys from `key` on, times the derivative of the soft cap."""
     positions = query + (shape[2] - shape[1]) + tl.arange(0, scores.shape[0])
     keys = key + tl.arange(0, scores.shape[1])
     _, weight = weights(scores, lse[:, None], keys[None, :], positions[:, None], terms, shape, MASKED, CAUSAL, RAGGED)
-    return weight
+    return weight.to(TYPE)
 
 
 @mimw.jit
@@ -117,7 +125,7 @@ def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, p
     tlx.barrier_wait(queries[1][0], 0)
     scores = tlx.async_dot(q, tlx.local_trans(keys.wait(0).slot.rows))
     scores = tlx.async_dot_wait(0, scores)
-    weight = weights_of(scores, lse, query, low * BN, of_head, shape, True, CAUSAL, RAGGED)
+    weight = weights_of(scores, lse, query, low * BN, of_head, shape, kept_as(q), True, CAUSAL, RAGGED)
     tlx.barrier_wait(slopes[1][0], 0)
     numbers = lse, delta
     state = weight, tl.zeros((64, D), tl.float32)
@@ -142,9 +150,10 @@ def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, p
 
 @mimw.jit
 def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_scale, heads, seq_q, seq_k, padded, zero,
-                    left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr,
-                    K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
-    """dQ (batches, heads, seq_q, D).
+                    left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
+                    GROUP: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr, CAUSAL: tl.constexpr,
+                    RAGGED: tl.constexpr):
+    """dQ (batches, heads, seq_q, up to D), of values of up to DV columns; columns of tiles that the tensors lack are read as 0.
 
     args:      rows    lse and delta as `before` makes them, (2, batches heads, padded)
                scale, log2_scale, zero, left, right, inner, alibi, alibi_step      as those of kernel.py
@@ -155,9 +164,9 @@ def query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, scale, log2_
     shape = heads, seq_q, seq_k, zero, left, right
     terms = log2_scale, inner, alibi, alibi_step
     queries = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
-    slopes = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
+    slopes = tlx.local_alloc((BM, DV), DTYPE, 1), tlx.alloc_barriers(1)
     keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
-    values = tle.pipe(capacity=V_STAGES, readers=consumers(CONSUMERS), name="values", rows=tle.gpu.alloc([V_STAGES, BN, D], DTYPE))
+    values = tle.pipe(capacity=V_STAGES, readers=consumers(CONSUMERS), name="values", rows=tle.gpu.alloc([V_STAGES, BN, DV], DTYPE))
     query = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM  # under a causal mask the long ones first
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer

@@ -1,0 +1,84 @@
+"""The gradients of attention with wide heads on Hopper: bf16 and fp16, heads of up to 256, whatever is a multiple of 8, values of
+another width or the same; grouped queries, any lengths, causal or with a sliding window, soft cap, ALiBi, attention sinks.
+
+Input: q, k, v, o and the log-sum-exps of the forward kernel, and the gradient of o. Output: the gradients of q, k and v.
+For example:
+
+    launches(q, k, v, o, lse, do, dq, dk, dv, rows)     the three launches of it, each (kernel, grid, args, meta)
+    workspace(q)                                        the shape of `rows`
+
+A launch makes delta, one dK and dV (kernel.py), one dQ (../attention_backward/queries.py): seven products, where
+`mimw.kernels.attention_backward` has five and heads of up to 128. All bits are the same in every run. Tiles have 64, 128 or 256
+columns, of which TMA reads as 0, and does not write, those that the tensors lack. A sink is in the log-sum-exps, and its gradient
+in `rows`, as there.
+"""
+
+from __future__ import annotations
+
+import mimw
+
+from ..attention_backward.queries import query_gradients
+from ..attention_backward.rows import before
+from ..attention_backward.terms import by, check_like, check_strides, of_queries, terms_of, tile_columns
+from ..checks import of_rank, one_of, strides, type_name
+from .kernel import wide_key_gradients as kernel
+
+__all__ = ["WIDEST", "before", "kernel", "launches", "query_gradients", "workspace"]
+
+WIDEST, BM, BN = 256, 64, 64
+
+
+def workspace(q) -> tuple[int, int, int]:
+    """The shape of `rows`, fp32: numbers for each query."""
+    batch, heads, seq_q, _ = q.shape
+    return 2, batch * heads, -(-seq_q // BM) * BM
+
+
+def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale: float | None = None, dlse=None, *,
+             window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, slopes=None) -> list[tuple]:
+    """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
+
+    args:      q, dq          (batch, heads, seq_q, dim) of bf16 or fp16, contiguous along dim, which is a multiple of 8 and at most
+                              256; the other strides are multiples of 16 bytes
+               k, dk          (batch, kv_heads, seq_k, dim), v and dv the same of value_dim; kv_heads divides heads
+               o, do          (batch, heads, seq_q, value_dim)
+               rows           fp32 of the shape of `workspace`, contiguous, of any content
+               lse, dlse, causal, scale, window, softcap, slopes   as `mimw.kernels.attention_backward.launches` has them
+    errors:    ValueError where a shape, a stride or a type is not what the kernels take, with the numbers
+    """
+    of_rank(4, q=q, k=k, v=v, o=o)
+    (batch, heads, seq_q, dim), (_, kv_heads, seq_k, _), of_values = q.shape, k.shape, v.shape[3]
+    for name, model, others in (("q", q, dict(dq=dq)), ("k", k, dict(dk=dk)), ("v", v, dict(dv=dv)), ("o", o, dict(do=do))):
+        check_like(name, model, **others)
+    if (k.shape[0], k.shape[3]) != (batch, dim) or tuple(v.shape[:3]) != tuple(k.shape[:3]) or heads % kv_heads:
+        raise ValueError(f"q is {by(q)}, k {by(k)} and v {by(v)}: k must be of q's batch and head dim, v like k but for its width, "
+                         "and their heads must divide q's")
+    if tuple(o.shape) != (batch, heads, seq_q, of_values):
+        raise ValueError(f"o is {by(o)}; for q {by(q)} and v {by(v)} it must be {batch} x {heads} x {seq_q} x {of_values}")
+    if max(dim, of_values) > WIDEST or dim % 8 or of_values % 8:
+        raise ValueError(f"heads of {dim}, with values of {of_values}: both may be multiples of 8 up to {WIDEST}")
+    one_of(("bfloat16", "float16"), q=q)
+    one_of((type_name(q), ), k=k, v=v, o=o)
+    for name, x in (("lse", lse), ("dlse", dlse)):
+        if x is not None and (tuple(x.shape) != (batch, heads, seq_q) or type_name(x) != "float32"):
+            raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {batch} x {heads} x {seq_q} float32")
+    if tuple(rows.shape) != workspace(q) or type_name(rows) != "float32" or strides(rows)[1:] != (rows.shape[2], 1):
+        raise ValueError(f"rows is {by(rows)} {rows.dtype}; for q {by(q)} it must be {' x '.join(map(str, workspace(q)))} float32, "
+                         "contiguous")
+    for name, x in dict(q=q, k=k, v=v, o=o, do=do, dq=dq, dk=dk, dv=dv).items():
+        check_strides(name, x)
+    terms = causal, scales, changes = terms_of(q, k, causal, scale, window, softcap, slopes)
+    padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)
+    first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, *strides(o)[:3], *strides(do)[:3], heads, seq_q,
+                                                    padded),
+             dict(D=of_values, COLUMNS=value_columns, BM=BM, SUMS=False, num_warps=4))
+    describe = mimw.TensorDescriptor.from_tensor
+    of_q, of_k, of_do, of_v = ([1, 1, rows_, width] for rows_, width in ((BM, columns), (BN, columns), (BM, value_columns),
+                                                                       (BN, value_columns)))
+    args = (describe(q, of_q), describe(k, of_k), describe(v, of_v), describe(do, of_do), describe(rows[0], [1, BM]),
+            describe(rows[1], [1, BM]), describe(dk, of_k), describe(dv, of_v), *scales, heads, seq_q, seq_k, 0, *changes)
+    meta = dict(BM=BM, BN=BN, D=columns, DV=value_columns, GROUP=heads // kv_heads, Q_STAGES=2, DO_STAGES=2, CAUSAL=causal,
+                RAGGED=seq_k % BN != 0, num_warps=4)
+    slots = dict(k_stages=2, v_stages=1) if value_columns == WIDEST else dict(k_stages=3, v_stages=2)
+    return [first, (kernel, (-(-seq_k // BN), kv_heads, batch), args, meta),
+            (query_gradients, *of_queries(q, k, v, do, dq, rows, terms, 64, **slots))]

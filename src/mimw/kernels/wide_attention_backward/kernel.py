@@ -1,0 +1,133 @@
+"""dK and dV of heads of more than 128 on Hopper: one consumer has dV of the program's keys, the other one dK.
+
+Input: descriptors of Q, K, V and dO, of each query's log-sum-exp and delta (../attention_backward/rows.py), and the sizes. Output:
+dK and dV are written. For example:
+
+    kernel, grid, args, meta = launches(q, k, v, o, lse, do, dq, dk, dv, rows)[1]
+    wide_key_gradients[grid](*args, **meta)
+
+64 keys of 256 columns are all that a consumer's registers hold sums for. So the consumers share keys, not products: consumer 0
+makes P^T and dV, consumer 1 dP^T, dS^T and dK, and P^T goes from the one to the other through shared memory. Both do the same with
+other tiles, the last product of a block beside what makes an operand of the next block's:
+
+    0    P^T = exp2(scale log2(e) K Q^T - lse)      dV += P^T dO
+    1    dS^T = P^T (V dO^T - delta)                dK += dS^T Q
+
+Nouns: keys, values, queries, slopes as in ../attention_backward, and `weights`, P^T (with a soft cap, times its derivative) on its
+way. Roles: `load` of there, and two times `compute`. dQ is the matter of ../attention_backward/queries.py: no sums are shared, so
+all bits are the same in every run.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention_backward.compute import probabilities
+from ..attention_backward.kernel import load
+from ..attention_backward.schedule import span
+from ..attention_backward.scores import slope_at
+from ..consumers import consumer, consumers
+
+DONE = tl.constexpr(8)      # named barrier of both consumers: nobody reads K and V any more
+
+
+@mimw.jit
+def factor(product, numbers, weights, block, query, key, terms, shape, me: tl.constexpr, TYPE: tl.constexpr, CAUSAL: tl.constexpr,
+           RAGGED: tl.constexpr):
+    """What the rows of dO or of Q are multiplied by: P^T of K Q^T, or dS^T of V dO^T."""
+    MASKED: tl.constexpr = CAUSAL or shape[4] is not None or shape[5] is not None
+    if me == 0:
+        p = probabilities(product, numbers, query, key, terms, shape, TYPE, MASKED, CAUSAL, RAGGED)
+        slot = weights.acquire(block)
+        tlx.local_store(slot.tile, p[len(p) - 1])
+        weights.commit(block)
+        return p[0]
+    else:
+        weight = tlx.local_load(weights.wait(block).slot.tile)
+        weights.release(block)
+        return (weight.to(tl.float32) * (product - numbers[None, :])).to(TYPE)
+
+
+@mimw.jit
+def compute(own, first, second, weights, desc, factor_of_sum, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+            COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """The sums of consumer `me`, of BN keys and COLUMNS columns. Its rows of K or V, the first of `own`, meet those of the pipe
+    `first`, and what comes out those of `second`; the sums leave through the last of `own`."""
+    tiles, loaded, staging = own
+    TYPE: tl.constexpr = tiles.dtype
+    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
+    log2_scale, inner, alibi, alibi_step = terms
+    of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, head * GROUP)
+    begin, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
+    tlx.barrier_wait(loaded[0], 0)
+    slot = first.wait(0).slot
+    product = tlx.async_dot(tiles[0], tlx.local_trans(slot.rows))
+    numbers = tlx.local_load(slot.numbers)
+    product = tlx.async_dot_wait(0, product)
+    first.release(0)
+    left = factor(product, numbers, weights, 0, begin * BM, key, of_head, shape, me, TYPE, CAUSAL, RAGGED)
+    sums = tl.zeros((BN, COLUMNS), tl.float32)
+    last = blocks * GROUP - 1
+    at, query_head = 0, head * GROUP
+    for block in range(last):
+        at += 1
+        if at == blocks:
+            at = 0
+            query_head += 1
+        of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, query_head)
+        zero = block & shape[3]     # 0: ../attention_backward/compute.py says what for
+        slot = first.wait(block + 1).slot
+        product = tlx.async_dot(tiles[zero], tlx.local_trans(slot.rows))
+        sums = tlx.async_dot(left, second.wait(block).slot.rows, sums)
+        product = tlx.async_dot_wait(1, product)
+        numbers = tlx.local_load(slot.numbers)
+        first.release(block + 1)
+        left = factor(product, numbers, weights, block + 1, (begin + at) * BM, key, of_head, shape, me, TYPE, CAUSAL, RAGGED)
+        second.wait(block + 1)      # needed next anyway: it keeps the wait for the sums behind the exponentials
+        sums = tlx.async_dot_wait(0, sums)
+        second.release(block)
+    sums = tlx.async_dot(left, second.wait(last).slot.rows, sums)
+    sums = tlx.async_dot_wait(0, sums)
+    second.release(last)
+    tlx.named_barrier_wait(DONE, 256)
+    tlx.local_store(staging[0], (sums * factor_of_sum).to(TYPE))
+    tlx.fence("async_shared")
+    tlx.async_descriptor_store(desc, staging[0], [batch, head, key, 0])
+    tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk_desc, dv_desc, scale, log2_scale, heads, seq_q,
+                       seq_k, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+                       DV: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr, DO_STAGES: tl.constexpr,
+                       CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """dK (batches, heads // GROUP, seq_k, up to D), dV (the same, up to DV): columns of tiles that the tensors lack are read as 0.
+
+    args:      scale, log2_scale, zero, left, right, inner, alibi, alibi_step, GROUP, RAGGED   ../attention_backward's
+    """
+    DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
+    shape = heads, seq_q, seq_k, zero, left, right
+    terms = log2_scale, inner, alibi, alibi_step
+    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
+    values = tlx.local_alloc((BN, DV), DTYPE, 1), tlx.alloc_barriers(1)
+    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(2), name="queries", rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE),
+                       numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
+    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(2), name="slopes", rows=tle.gpu.alloc([DO_STAGES, BM, DV], DTYPE),
+                      numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
+    weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            name: tl.constexpr = consumer(me)
+            if me == 0:
+                compute((keys[0], keys[1], values[0]), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
+                        terms, shape, me, BM, BN, DV, GROUP, CAUSAL, RAGGED)
+            else:
+                compute((values[0], values[1], keys[0]), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
+                        scale, terms, shape, me, BM, BN, D, GROUP, CAUSAL, RAGGED)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, shape, BM,
+                 BN, GROUP, CAUSAL)
