@@ -59,7 +59,7 @@ class BarrierOrder:
     def made(self, task, barrier, before=None) -> None:
         """`task` has initialised a barrier. The op has done so `before`: if the task knows all copies to be over that landed there,
         those of this barrier go on with its lane, since who uses this barrier knows what the task knows."""
-        known = barrier.known = Known(task.strand.epoch, (task.cta.index, barrier.root, barrier.index))
+        known = barrier.known = Known(task.strand.epoch, (task.cta.key, barrier.root, barrier.index))
         self._barriers.setdefault(task.cta, WeakSet()).add(barrier)
         old = before.known if before is not None else None
         if old is not None and old.lane and not before.coming and task.strand.clock.get(old.lane, 0) >= old.landed:
@@ -84,7 +84,7 @@ class BarrierOrder:
 
     def _not_ready(self, task, op: Op, barrier, why: str) -> BarrierNotReady:
         cta = barrier.known.key[0]
-        whose = "" if cta == task.cta.index else f" of CTA {cta}"
+        whose = "" if cta == task.cta.key else f" of CTA {cta[:3]}"
         return fail(BarrierNotReady, task, op, f"{op.name} uses {barrier.name}{whose}, {why.format(barrier.made)}", barrier.made,
                     hint="allocate barriers before async_tasks and outside of loops, or order their use by one that is ready; "
                     "across CTAs call fence_mbarrier_init_cluster after the allocation, then cluster_barrier")

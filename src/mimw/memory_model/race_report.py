@@ -58,9 +58,9 @@ def unfinished(operation, task) -> UnfinishedAtExit | PeerExited:
     """The error for a copy that the CTA of `task`, its last one, need not outlive."""
     wait = _FINISHED_BY.get(operation.group)
     if task.cta is not operation.task.cta:
-        return fail(PeerExited, operation.task, operation.op, f"CTA {task.cta.index} may leave before the {operation.kind} that "
+        return fail(PeerExited, operation.task, operation.op, f"{task.cta} may leave before the {operation.kind} that "
                     f"was started at {operation.op.site} has landed in its shared memory",
-                    hint=f"let CTA {task.cta.index} wait for the phase of its barrier that this completes, before it ends")
+                    hint=f"let {task.cta} wait for the phase of its barrier that this completes, before it ends")
     mend = f"call {wait}(0) in {operation.task.name!r} before it ends" if wait else \
         "wait for the phase of the barrier that it completes, or do not start it"
     return fail(UnfinishedAtExit, operation.task, operation.op, f"the CTA may end before the {operation.kind} that was started at "
@@ -175,13 +175,13 @@ def _between(machine, earlier, later):
     edges = _edges(machine, one, other, near)
     if not edges:
         if near:
-            return (f"no barrier leads from {one.name!r} to {other.name!r} of CTA {one.cta.index}",
+            return (f"no barrier leads from {one.name!r} to {other.name!r} of {one.cta}",
                     f"let {one.name!r} arrive on a barrier after {earlier.op.site} and {other.name!r} wait for it before "
                     f"{later.op.site}", ())
         return (f"no barrier leads from {one.where} to {other.where}",
                 f"call cluster_barrier after {earlier.op.site} and before {later.op.site}, or let {one.name!r} of CTA "
                 f"{one.cta.index} call barrier_arrive(..., remote_cta_rank={other.cta.rank}) after the first, and {other.name!r} "
-                f"of CTA {other.cta.index} wait on that barrier before the second", ())
+                f"of {other.cta} wait on that barrier before the second", ())
     arrive, wait = edges[0]
     pipe = pipe_sides(machine.program).get(arrive.barrier.root)
     if pipe is not None:
@@ -216,8 +216,8 @@ def _unfinished(machine, earlier, later):
     first, other = earlier.strand, later.strand.task
     wait = _FINISHED_BY.get(first.group)
     if wait is None and first.lands_in not in (None, other.cta):
-        return (f"the second comes after the start of the {first.kind}, not after its landing in CTA {first.lands_in.index}",
-                f"let CTA {first.lands_in.index} wait for the phase that the {first.kind} completes and then call "
+        return (f"the second comes after the start of the {first.kind}, not after its landing in {first.lands_in}",
+                f"let {first.lands_in} wait for the phase that the {first.kind} completes and then call "
                 f"barrier_arrive(..., remote_cta_rank={other.cta.rank}) on a barrier for which {other.name!r} waits before "
                 f"{later.op.site}", ())
     if wait is None and _pipe_of(machine, earlier.op) is not None:

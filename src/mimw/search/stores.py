@@ -143,7 +143,7 @@ class _Walk:
     def cluster(self, number: int) -> None:
         cluster = Cluster(self.machine.warps)
         for rank, index in enumerate(cluster_at(self.launch, number)):
-            cluster.ctas.append(Cta(rank, index, cluster, rank))
+            cluster.ctas.append(Cta(rank, index, cluster, rank, self.machine.gpus[0]))
         self.number, program, arguments = number, self.launch.program, self.machine.arguments
         for cta in cluster.ctas:
             task = Task(self.machine, cta, "default", dict(arguments), program.num_warps, 0, 0.0)

@@ -238,7 +238,7 @@ def atomic(task, op):
         machine.remember(task.env[op.pointer], op.pointer.type.pointee.bytes)
         HANDLERS[op.name].run(task, op)
         if "kind" in op.row.places and getattr(op.kind, "name", op.kind) == "ADD":
-            cell = machine.memory.cell(int(task.env[op.pointer]), task.env[op.result].dtype, task, op, "adds to")
+            cell = task.memory.cell(int(task.env[op.pointer]), task.env[op.result].dtype, task, op, "adds to")
             cell[...] += task.env[op.value] * (machine.programs // len(machine.living) - 1)
     else:
         skip(task, op)

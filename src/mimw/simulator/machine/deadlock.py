@@ -93,7 +93,7 @@ def livelock(machine) -> Deadlock:
     spinning = [task.where + (f" in the loop at {loops[task].site}" if task in loops else "") for task in machine.runnable[:SHOWN]]
     text = "tasks spin on global memory that nobody changes any more: " + ", ".join(spinning)
     text += f" and {len(machine.runnable) - SHOWN} more" if len(machine.runnable) > SHOWN else ""
-    if machine.begun < machine.grid[0] * machine.grid[1] * machine.grid[2]:
+    if machine.begun < machine.grid[0] * machine.grid[1] * machine.grid[2] * len(machine.gpus):
         text += f"; {machine.begun} CTAs have started and the others wait for one of them to end"
     for task in machine.blocked:
         if task.wait.kind != "join":
@@ -113,7 +113,7 @@ def _could_have_come(task, able: list[BarrierOp]) -> list[str]:
         for cta in task.cta.cluster.ctas if remote else [task.cta]:
             others = [other for other in cta.tasks if other.name == (one.task or "default")]
             owner = f"task {one.task!r}" if one.task else "the kernel's body"
-            owner += f" of CTA {cta.index}" if remote else ""
+            owner += f" of {cta}" if remote else ""
             other = others[-1 if one.task else 0] if others else None
             owner += f", which {_state(other)}" if others and (one.task or remote) else ""
             source = f"{BROUGHT[op.row.barrier]} could have come from {op.name}"

@@ -97,10 +97,10 @@ class Enabled:
     def _number(self, actor) -> int:
         """A new actor's number."""
         if actor.task is actor:
-            key = (actor.cta.index, actor.name)
+            key = (actor.cta.key, actor.name)
         else:
             started = self._started[actor.task] = self._started.get(actor.task, 0) + 1
-            key = (actor.task.cta.index, actor.task.name, started)
+            key = (actor.task.cta.key, actor.task.name, started)
         number = self._known[actor] = self._numbers.setdefault(key, len(self._numbers))
         return number
 

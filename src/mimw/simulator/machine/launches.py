@@ -49,5 +49,5 @@ def lost(task: Task) -> WorkLost:
     """The error for a CTA of which `task` is the last to end, and which has got work that it does not know of."""
     request, taken = next(iter(task.cta.granted.values()))
     return fail(WorkLost, task, request, f"the request at {request.site} has got the work of CTA {taken}, which will not start, "
-                f"and no task of CTA {task.cta.index} has read the answer",
+                f"and no task of {task.cta} has read the answer",
                 hint="read each answer by clc_consumer, and do the work that it names")

@@ -29,6 +29,7 @@ from .clusters import Cluster, clusters
 from .constants import constants
 from .deadlock import deadlock, livelock
 from .flights import Flights
+from .gpus import Gpu
 from .guide import Guide
 from .hopes import Hopeless, Hopes
 from .interpreter import Code, prepare, run_block
@@ -51,10 +52,11 @@ class Machine:
 
     def __init__(self, program: Program, grid: tuple[int, int, int], arguments: dict[Value, Any],
                  memory: Any, *, seed: int | Guide, trace: bool, check_unwritten: bool, races: bool = False,
-                 resident: int | None = None, only: Sequence[tuple[int, int, int]] | None = None):
+                 resident: int | None = None, only: Sequence[tuple[int, int, int]] | None = None, gpus: Sequence[Gpu] = ()):
         self.program, self.grid, self.memory, self.check_unwritten = program, grid, memory, check_unwritten
         values, self._done = constants(program)
         self.arguments = {**values, **arguments}        # what every task knows when it starts
+        self.gpus = list(gpus) or [Gpu(0, {}, memory)]  # with what the tasks of one GPU know besides
         self.only = only
         self.guide = seed if isinstance(seed, Guide) else None
         self.random = Random(0 if self.guide else seed)
@@ -62,11 +64,9 @@ class Machine:
         self.eager = self.delay != LATEST
         self.trace = Trace() if trace else None
         self.together = program.cooperative             # all CTAs of the launch run at the same time
-        self.waiting = Waiting(iter(()))
         self.asks = asks(program)                       # for the work of clusters that have not started
         self.resident = self._residents(resident, None if self.guide else seed)
         self.warps = total_warps(program)
-        self.grid_meeting = None
         self.runnable: list[Task] = []
         self.blocked: dict[Task, None] = {}
         self.enabled = self.guide.enabled if self.guide else None       # told who can go on
@@ -132,8 +132,9 @@ class Machine:
             self.runnable.remove(task)
 
     def run(self) -> None:
-        self.waiting = Waiting(self.launch_order())
-        living = sum(self._admit() for _ in range(max(1, self.resident // self.program.cluster_size)))
+        for gpu in self.gpus:
+            gpu.waiting = Waiting(self.launch_order())
+        living = sum(self._admit(gpu) for _ in range(max(1, self.resident // self.program.cluster_size)) for gpu in self.gpus)
         while living:
             task = self._next_task()
             self.step += 1
@@ -145,7 +146,7 @@ class Machine:
                     living -= 1
                     if not any(cta.live for cta in task.cta.cluster.ctas):
                         self.leave(task.cta.cluster)
-                        living += self._admit()
+                        living += self._admit(task.cta.gpu)
                 continue
             if self.polls == polls:
                 self.polls = 0            # a step that did not look at memory: somebody is at work
@@ -182,32 +183,32 @@ class Machine:
             cluster.ctas.clear()
 
     def _residents(self, wanted: int | None, seed: int | None) -> int:
-        """How many CTAs run at the same time, unless the launch has fewer."""
+        """How many CTAs of a GPU run at the same time, unless the launch has fewer."""
         ctas = self.grid[0] * self.grid[1] * self.grid[2]
         if self.together:
             return ctas
         size = self.program.cluster_size
         return wanted or (crowd(self.program, ctas // size, seed) * size if self.asks else RESIDENT)
 
-    def take_waiting(self) -> list:
+    def take_waiting(self, gpu: Gpu) -> list:
         """What a running cluster gets that asks for the work of one that has not started: its program ids, [] for a refusal."""
         self.order.competed()
-        return [] if self.eager and not self.random.randrange(REFUSED) else self.waiting.next()
+        return [] if self.eager and not self.random.randrange(REFUSED) else gpu.waiting.next()
 
-    def _admit(self) -> int:
-        """Start the next cluster of the grid, all its CTAs at once; how many they are, 0 if there is none left."""
+    def _admit(self, gpu: Gpu) -> int:
+        """Start the next cluster of a GPU's grid, all its CTAs at once; how many they are, 0 if there is none left."""
         if self.asks:
             self.order.competed()
-        indices = self.waiting.next()
+        indices = gpu.waiting.next()
         cluster = Cluster(self.warps)
         for rank, index in enumerate(indices):
-            cta = self.cta_class(self.begun, index, cluster, rank)
+            cta = self.cta_class(self.begun, index, cluster, rank, gpu)
             cluster.ctas.append(cta)
             self.ctas[self.begun] = cta
             self.begun += 1
         for cta in cluster.ctas:
             start = self.place(cta)
-            task = self.task_class(self, cta, "default", dict(self.arguments), self.program.num_warps, 0, start)
+            task = self.task_class(self, cta, "default", {**self.arguments, **gpu.arguments}, self.program.num_warps, 0, start)
             self.spawn(task, self.program.body)
         return len(cluster.ctas)
 

@@ -70,7 +70,7 @@ class ClusterBarrier(Rendezvous):
     kind, label, awaits_gone = "cluster", "cluster barrier", False
 
     def state(self) -> str:
-        missing = ", ".join(f"{self.owed - self.came.get(cta, 0)} of {self.owed} warps of CTA {cta.index}"
+        missing = ", ".join(f"{self.owed - self.came.get(cta, 0)} of {self.owed} warps of {cta}"
                             for cta in self.missing())
         return f"the cluster barrier, to which {missing} have not come"
 
@@ -86,7 +86,7 @@ class Meeting(Rendezvous):
 
     def state(self) -> str:
         missing = self.missing()
-        names = ", ".join(f"CTA {cta.index}{'' if cta.live else ' (which has left)'}" for cta in missing[:SHOWN])
+        names = ", ".join(f"{cta}{'' if cta.live else ' (which has left)'}" for cta in missing[:SHOWN])
         more = f" and {len(missing) - SHOWN} others" if len(missing) > SHOWN else ""
         return f"the barrier of {self.what}, to which {names}{more} have not come"
 

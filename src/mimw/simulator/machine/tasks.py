@@ -21,6 +21,7 @@ from .guarded import PendingDot, PerThread
 
 if TYPE_CHECKING:
     from .clusters import Cluster
+    from .gpus import Gpu
     from .interpreter import Code
     from .machine import Machine
 
@@ -114,6 +115,7 @@ class Cta:
     index: tuple[int, int, int]
     cluster: Cluster
     rank: int = 0
+    gpu: Gpu | None = None          # the GPU that it runs on; None where nothing runs
     memory: dict[Value, Any] = field(default_factory=dict)
     barriers: dict[Value, Any] = field(default_factory=dict)
     units: dict[str, Unit] = field(default_factory=dict)
@@ -124,6 +126,14 @@ class Cta:
     refused: Op | None = None       # that saw first that a request for the work of another cluster was refused
     granted: dict[int, tuple[Op, tuple]] = field(default_factory=dict)      # by the address of an answer nobody has read yet: the
                                                                             # request, and the cluster that it has got
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Its program id, in a launch on several GPUs with the rank behind it: the same in every run, and no other CTA's."""
+        return self.index if self.gpu is None or not self.gpu.others else (*self.index, self.gpu.rank)
+
+    def __str__(self) -> str:
+        return f"CTA {self.index}{self.gpu.label if self.gpu is not None else ''}"
 
     def unit(self, name: str) -> Unit:
         found = self.units.get(name)
@@ -175,6 +185,7 @@ class Task:
     def __init__(self, machine: Machine, cta: Cta, name: str, env: dict[Value, Any], num_warps: int, first_warp: int,
                  clock: float, parent: Task | None = None):
         self.machine, self.cta, self.name, self.env, self.parent = machine, cta, name, env, parent
+        self.memory = machine.memory if cta.gpu is None else cta.gpu.memory     # global memory, as this GPU reaches it
         self.num_warps, self.first_warp = num_warps, first_warp
         self.clock = self.stretch = clock
         self.active: np.ndarray | None = None           # which threads run code under an `if` on thread_id; None is all
@@ -196,7 +207,7 @@ class Task:
     @property
     def where(self) -> str:
         """The task for messages."""
-        return f"task {self.name!r} of CTA {self.cta.index}"
+        return f"task {self.name!r} of {self.cta}"
 
     @property
     def task(self) -> Task:

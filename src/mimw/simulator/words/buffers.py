@@ -34,7 +34,7 @@ def local_alloc(task, op):
         in_pairs = (task.machine.program.in_pairs, ) if op.result.type.space == "tmem" else ()
         view = task.env[op.reuse].array(name, op.result.type, place, op.site, *in_pairs)
     if len(task.cta.cluster.ctas) > 1:
-        view.allocation.owner = f" of CTA {task.cta.index}"
+        view.allocation.owner = f" of {task.cta}"
     task.env[op.result] = task.cta.memory[op.result] = view
 
 

@@ -39,7 +39,7 @@ def bulk_load(task, op):
     pointer, barrier = task.read(op.pointer, op), single(task, op, op.barrier)
     size = position(task, op, op.bytes)
     address, view = _checked(task, op, pointer, task.env[op.buffer], size)
-    memory, dtype = task.machine.memory, view.data.dtype
+    memory, dtype = task.memory, view.data.dtype
     memory.box(address, view.data.shape, (1, ), dtype, task, op, "reads")     # a wrong address is the issuing line's error
 
     def land(copy) -> None:
@@ -58,7 +58,7 @@ def bulk_load(task, op):
 @handles("bulk_store", switches=True)
 def bulk_store(task, op):
     address, view = _checked(task, op, task.read(op.pointer, op), task.env[op.buffer], position(task, op, op.bytes))
-    memory, dtype = task.machine.memory, view.data.dtype
+    memory, dtype = task.memory, view.data.dtype
     memory.box(address, view.data.shape, (1, ), dtype, task, op, "writes")
 
     def land(copy) -> None:

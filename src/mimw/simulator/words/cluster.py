@@ -42,8 +42,8 @@ def group_barrier(task, op):
 
 @handles("grid_barrier")
 def grid_barrier(task, op):
-    machine = task.machine
-    if machine.grid_meeting is None:
-        machine.grid_meeting = Meeting("the grid", list(machine.ctas.values()))
+    machine, gpu = task.machine, task.cta.gpu
+    if gpu.meeting is None:
+        gpu.meeting = Meeting(f"the grid{gpu.label}", [cta for cta in machine.ctas.values() if cta.gpu is gpu])
     machine.order.mix()
-    yield from arrive_and_wait(task, op, machine.grid_meeting)
+    yield from arrive_and_wait(task, op, gpu.meeting)

@@ -55,12 +55,12 @@ def tma_load(task, op):
     size = view.data.nbytes
 
     def land(copy: InFlight) -> None:
-        view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
+        view.arrive(copy, descriptor.read(task.memory, offsets, task, op).reshape(view.data.shape))
         barrier.complete(copy, size)
 
     copy = issue(task, op, "TMA load", "TMA", size, TMA_LATENCY, land, view.name, destination=view,
                   lands_by=barrier.landing())
-    descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
+    descriptor.touch(copy, op, task.memory, offsets, write=False)
     view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.expect(copy)
     view.expect(copy)
@@ -70,9 +70,9 @@ def tma_load(task, op):
 def tma_fetch(task, op):
     descriptor, offsets, view = task.env[op.descriptor], offsets_of(task, op, op.offsets), task.env[op.buffer]
     check_block(task, op, descriptor, offsets, view)
-    descriptor.touch(task, op, task.machine.memory, offsets, write=False)
+    descriptor.touch(task, op, task.memory, offsets, write=False)
     view.touch(task, op, write=True, proxy=ASYNC)
-    view.write(descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
+    view.write(descriptor.read(task.memory, offsets, task, op).reshape(view.data.shape))
 
 
 @handles("tma_store", switches=True)
@@ -82,12 +82,12 @@ def tma_store(task, op):
     check_block(task, op, descriptor, offsets, view)
 
     def land(copy: InFlight) -> None:
-        descriptor.write(task.machine.memory, offsets, view.data.reshape(descriptor.block), reduce, task, op)
+        descriptor.write(task.memory, offsets, view.data.reshape(descriptor.block), reduce, task, op)
 
     store = issue(task, op, "TMA store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name, group="bulk")
     view.touch(store, op, write=False, proxy=ASYNC)
     view.check(task, op)
-    descriptor.touch(store, op, task.machine.memory, offsets, write=True, scope="gpu" if reduce else "")
+    descriptor.touch(store, op, task.memory, offsets, write=True, scope="gpu" if reduce else "")
     task.machine.order.commit(task, "bulk")
     task.stores.append(store)
 
@@ -105,7 +105,7 @@ def tma_store_wait(task, op):
 def async_load(task, op):
     pointer, view = task.read(op.pointer, op), task.env[op.buffer]
     mask, other = (None if arg is None else task.read(arg, op) for arg in (op.mask, op.other))
-    memory, dtype = task.machine.memory, view.data.dtype
+    memory, dtype = task.memory, view.data.dtype
     if np.shape(pointer) != view.data.shape:
         raise fail(SimulatorMisuse, task, op,
                    f"{np.shape(pointer)} pointers for {view.name} of shape {view.data.shape}")

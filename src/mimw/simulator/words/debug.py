@@ -38,7 +38,7 @@ def hint(task, op):
 def print_(task, op):
     shown = [task.read(value, op) for value in op.values]
     text = ", ".join(np.array2string(value, formatter={"int": hex}) if op.hex else str(value) for value in shown)
-    print(f"{task.cta.index} {task.name}{op.prefix}{text}")
+    print(f"{task.cta.index}{task.cta.gpu.label} {task.name}{op.prefix}{text}")
 
 
 @handles("assert")

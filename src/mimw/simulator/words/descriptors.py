@@ -42,8 +42,8 @@ def described(task, op, place: DescriptorPlace) -> GlobalTensor:
 @handles("descriptor_load")
 def descriptor_load(task, op):
     descriptor, offsets = task.env[op.descriptor], offsets_of(task, op, op.offsets)
-    descriptor.touch(task, op, task.machine.memory, offsets, write=False)
-    task.env[op.result] = descriptor.read(task.machine.memory, offsets, task, op).copy()
+    descriptor.touch(task, op, task.memory, offsets, write=False)
+    task.env[op.result] = descriptor.read(task.memory, offsets, task, op).copy()
 
 
 @handles("descriptor_store")
@@ -51,8 +51,8 @@ def descriptor_store(task, op):
     descriptor, tile = task.env[op.descriptor], task.read(op.value, op)
     task.machine.polls = 0
     offsets = offsets_of(task, op, op.offsets)
-    descriptor.touch(task, op, task.machine.memory, offsets, write=True)
-    descriptor.write(task.machine.memory, offsets, tile, "", task, op)
+    descriptor.touch(task, op, task.memory, offsets, write=True)
+    descriptor.write(task.memory, offsets, tile, "", task, op)
 
 
 @handles("descriptor_reduce", switches=True)
@@ -63,5 +63,5 @@ def descriptor_reduce(task, op):
         raise fail(SimulatorMisuse, task, op, f"the simulator does not know the descriptor reduction {name!r}")
     task.machine.polls = 0
     offsets = offsets_of(task, op, op.offsets)
-    descriptor.touch(task, op, task.machine.memory, offsets, write=True, scope="gpu")
-    descriptor.write(task.machine.memory, offsets, tile, name, task, op)
+    descriptor.touch(task, op, task.memory, offsets, write=True, scope="gpu")
+    descriptor.write(task.memory, offsets, tile, name, task, op)

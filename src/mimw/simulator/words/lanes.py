@@ -66,8 +66,8 @@ def load(task, op: Op, pointer, mask, other):
     if mask is not None or runs is not None:
         mask = np.broadcast_to(True if mask is None else mask, np.shape(pointer))
         mask = mask if runs is None else mask & runs
-    task.machine.memory.touch(task, op, pointer, mask, numpy_type(type_, op.site).itemsize, write=False)
-    return settle(op.result, task.machine.memory.read(pointer, mask, numpy_type(type_, op.site), other, task, op))
+    task.memory.touch(task, op, pointer, mask, numpy_type(type_, op.site).itemsize, write=False)
+    return settle(op.result, task.memory.read(pointer, mask, numpy_type(type_, op.site), other, task, op))
 
 
 def store(task, op: Op, pointer, value, mask) -> None:
@@ -79,8 +79,8 @@ def store(task, op: Op, pointer, value, mask) -> None:
         pointer, value, mask = (arg[0] if arg.__class__ is PerThread else arg for arg in (pointer, value, mask))
     elif runs is not None:
         mask = runs if mask is None else runs & mask
-    task.machine.memory.touch(task, op, pointer, mask, np.asarray(value).dtype.itemsize, write=True)
-    task.machine.memory.write(np.asarray(pointer)[()], np.asarray(value)[()], mask, task, op)
+    task.memory.touch(task, op, pointer, mask, np.asarray(value).dtype.itemsize, write=True)
+    task.memory.write(np.asarray(pointer)[()], np.asarray(value)[()], mask, task, op)
 
 
 def ballot(task, op: Op, mask: int, votes):

@@ -32,12 +32,12 @@ class _Request:
     """One request: the answer is the same wherever it lands, and found when it first does."""
 
     def __init__(self, task: Task):
-        self.machine, self._taken = task.machine, None
+        self.task, self._taken = task, None
 
     def taken(self) -> list:
         """The program ids of the cluster that it has got, [] for a refusal."""
         if self._taken is None:
-            self._taken = self.machine.take_waiting()
+            self._taken = self.task.machine.take_waiting(self.task.cta.gpu)
         return self._taken
 
 
@@ -60,7 +60,7 @@ def _ask(task: Task, op, request: _Request, cta: Cta, view: View, barrier: Mbarr
         barrier.complete(answer, size)
 
     elsewhere = {} if cta is task.cta else {"lands_in": cta}
-    whose = f" of CTA {cta.index}" if elsewhere else ""
+    whose = f" of {cta}" if elsewhere else ""
     answer = issue(task, op, KIND, UNIT, size, task.machine.request_latency, land, view.name, destination=view, **elsewhere,
                    lands_by=barrier.landing(whose))
     view.touch(answer, op, write=True, proxy=ASYNC)

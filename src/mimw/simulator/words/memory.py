@@ -56,7 +56,7 @@ def load(task, op):
     if task.machine.tells_threads_apart:
         task.env[op.result] = lanes.load(task, op, task.read(op.pointer, op), None, None)
         return
-    memory, pointer, dtype = task.machine.memory, task.read(op.pointer, op), _pointee(op)
+    memory, pointer, dtype = task.memory, task.read(op.pointer, op), _pointee(op)
     memory.touch(task, op, pointer, None, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
     task.env[op.result] = memory.read(pointer, None, dtype, None, task, op)
 
@@ -68,7 +68,7 @@ def masked_load(task, op):
     if task.machine.tells_threads_apart:
         task.env[op.result] = lanes.load(task, op, pointer, mask, other)
         return
-    memory, dtype = task.machine.memory, _pointee(op)
+    memory, dtype = task.memory, _pointee(op)
     memory.touch(task, op, pointer, mask, dtype.itemsize, write=False, atomic=_VOLATILE if _volatile(op) else None)
     task.env[op.result] = memory.read(pointer, mask, dtype, other, task, op)
 
@@ -79,7 +79,7 @@ def store(task, op):
     if task.machine.tells_threads_apart:
         lanes.store(task, op, task.read(op.pointer, op), task.read(op.value, op), None)
         return
-    memory, pointer, value = task.machine.memory, task.read(op.pointer, op), task.read(op.value, op)
+    memory, pointer, value = task.memory, task.read(op.pointer, op), task.read(op.value, op)
     memory.touch(task, op, pointer, None, value.dtype.itemsize, write=True)
     memory.write(pointer, value, None, task, op)
 
@@ -91,24 +91,24 @@ def masked_store(task, op):
     if task.machine.tells_threads_apart:
         lanes.store(task, op, pointer, value, mask)
         return
-    task.machine.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True)
-    task.machine.memory.write(pointer, value, mask, task, op)
+    task.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True)
+    task.memory.write(pointer, value, mask, task, op)
 
 
 @handles("atomic_load", switches=True)
 def atomic_load(task, op):
     task.machine.polls += 1
     pointer, mask = task.read(op.pointer, op), _optional(task, op, op.mask)
-    task.machine.memory.touch(task, op, pointer, mask, _pointee(op).itemsize, write=False, atomic=_atomic(op, True))
-    task.env[op.result] = task.machine.memory.read(pointer, mask, _pointee(op), None, task, op)
+    task.memory.touch(task, op, pointer, mask, _pointee(op).itemsize, write=False, atomic=_atomic(op, True))
+    task.env[op.result] = task.memory.read(pointer, mask, _pointee(op), None, task, op)
 
 
 @handles("atomic_store", switches=True)
 def atomic_store(task, op):
     task.machine.polls = 0
     pointer, value, mask = task.read(op.pointer, op), task.read(op.value, op), _optional(task, op, op.mask)
-    task.machine.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
-    task.machine.memory.write(pointer, value, mask, task, op)
+    task.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
+    task.memory.write(pointer, value, mask, task, op)
 
 
 @handles("atomic_rmw", switches=True)
@@ -126,7 +126,7 @@ def atomic_cas(task, op):
 
 def _update(task, op, pointer, mask, dtype, function, *operands):
     """Replace what is at `pointer` by `function(old, *operands)`; the old values. Equal addresses take turns."""
-    memory, shape = task.machine.memory, np.shape(pointer)
+    memory, shape = task.memory, np.shape(pointer)
     memory.touch(task, op, pointer, mask, dtype.itemsize, write=True, atomic=_atomic(op, True))
     if not shape and (mask is None or mask):
         old = memory.read(pointer, None, dtype, None, task, op)
@@ -154,13 +154,13 @@ def atomic_poll(task, op):
     task.loops.append(op)
     while True:
         yield None
-        matched = task.machine.memory.read(pointer, None, expected.dtype, None, task, op) == expected
+        matched = task.memory.read(pointer, None, expected.dtype, None, task, op) == expected
         if np.all(matched) or (end is not None and task.clock >= end):
             break
         task.clock += POLL
         task.machine.polls += 1
     task.loops.pop()
-    task.machine.memory.touch(task, op, pointer, None, expected.dtype.itemsize, write=False, atomic=_atomic(op, True))
+    task.memory.touch(task, op, pointer, None, expected.dtype.itemsize, write=False, atomic=_atomic(op, True))
     task.env[op.result] = matched
 
 

@@ -86,7 +86,7 @@ class NamedBarrier:
         if whole:
             task.machine.order.release(task, one)
         if task.machine.guide is not None:
-            task.machine.guide.touched((task.cta.index, "named barrier", self.number), "arrive" if whole else "write", one.number)
+            task.machine.guide.touched((task.cta.key, "named barrier", self.number), "arrive" if whole else "write", one.number)
 
 
 def _barrier(task: Task, op: Op) -> NamedBarrier:

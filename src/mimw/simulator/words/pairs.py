@@ -119,7 +119,7 @@ def _load(task, op, kind: str, into: list[tuple[Cta | None, View]]) -> None:
         rank = task.cta.rank if cta is None else cta.rank
         leader = peer(task, op, rank - rank % 2)
         copy = _copy(task, op, kind, cta, view, leader, barrier_of(leader, barrier, task, op), descriptor, offsets)
-        descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
+        descriptor.touch(copy, op, task.memory, offsets, write=False)
 
 
 def _copy(task, op, kind: str, cta: Cta | None, view: View, leader: Cta, barrier, descriptor, offsets) -> InFlight:
@@ -129,11 +129,11 @@ def _copy(task, op, kind: str, cta: Cta | None, view: View, leader: Cta, barrier
         for there in (leader, *([] if cta is None else [cta])):
             check_there(there, task, op, f"the {kind} that it started completes bytes in" if there is leader else
                         f"the {kind} that it started lands in")
-        view.arrive(copy, descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
+        view.arrive(copy, descriptor.read(task.memory, offsets, task, op).reshape(view.data.shape))
         barrier.complete(copy, size)
 
     copy = issue(task, op, kind, "TMA", size, TMA_LATENCY, land, view.name, destination=view,
-                 lands_by=barrier.landing("" if leader is task.cta else f" of CTA {leader.index}"),
+                 lands_by=barrier.landing("" if leader is task.cta else f" of {leader}"),
                  **({} if cta in (None, task.cta) else {"lands_in": cta}))
     view.touch(copy, op, write=True, proxy=ASYNC)
     barrier.expect(copy)

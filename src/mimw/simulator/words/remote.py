@@ -37,7 +37,7 @@ def _start(task: Task, op, kind: str, unit: str, latency: float, cta: Cta, view:
         barrier.complete(copy, size)
 
     copy = issue(task, op, kind, unit, size, latency, land, view.name, destination=view, lands_in=cta,
-                 lands_by=barrier.landing(f" of CTA {cta.index}"))
+                 lands_by=barrier.landing(f" of {cta}"))
     view.touch(copy, op, write=True, proxy=proxy)
     barrier.expect(copy)
     view.expect(copy)
@@ -108,5 +108,5 @@ def tma_load_multicast(task, op):
         cta = peer(task, op, rank)
         copy = _start(task, op, "multicast TMA load", "TMA", TMA_LATENCY, cta, view_of(cta, view, task, op),
                       barrier_of(cta, barrier, task, op),
-                      lambda: descriptor.read(task.machine.memory, offsets, task, op).reshape(view.data.shape))
-        descriptor.touch(copy, op, task.machine.memory, offsets, write=False)
+                      lambda: descriptor.read(task.memory, offsets, task, op).reshape(view.data.shape))
+        descriptor.touch(copy, op, task.memory, offsets, write=False)

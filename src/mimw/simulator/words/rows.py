@@ -26,7 +26,7 @@ class Picked:
     """The rows of `op`'s descriptor that its row numbers pick, from its column on."""
 
     def __init__(self, task, op):
-        self.task, self.op, self.memory = task, op, task.machine.memory
+        self.task, self.op, self.memory = task, op, task.memory
         self.descriptor, self.column = task.env[op.descriptor], int(task.read(op.column, op))
         self.numbers = [int(row) for row in task.read(op.rows, op)]
         self.block = (1, self.descriptor.block[-1])

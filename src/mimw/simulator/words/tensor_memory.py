@@ -126,7 +126,7 @@ def check_queued(task, op, view, cta: Cta | None = None) -> None:
     """Each element must be written, or be on its way from earlier work of the same queue; in another CTA `cta` if one is given."""
     coming = [work for work in view.allocation.coming if work.task is task and work.group == GROUP]
     if not any(np.shares_memory(work.destination.marks, view.marks) for work in coming):
-        view.check(task, op, of="" if cta is None else f" of CTA {cta.index}")
+        view.check(task, op, of="" if cta is None else f" of {cta}")
 
 
 @handles("tcgen05_commit", switches=True)
