@@ -5,6 +5,7 @@ import mimw
 PUBLIC = [
     "Config",
     "TensorDescriptor",
+    "World",
     "__version__",
     "autotune",
     "check",

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from .jit import jit
     from .simulate import simulate
     from .timing import predict, profile
+    from .world import World
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Config",
     "TensorDescriptor",
+    "World",
     "__version__",
     "autotune",
     "check",
@@ -49,6 +51,7 @@ __all__ = [
 _HOMES = {
     "Config": "autotune",
     "TensorDescriptor": "host",
+    "World": "world",
     "autotune": "autotune",
     "check": "check",
     "install_aliases": "aliases",

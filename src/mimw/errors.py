@@ -30,6 +30,8 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── PhaseOffByOne           a wait names the other parity than the one that would let it pass
     │   │   ├── TooFewArrivals
     │   │   ├── BytesNeverSent
+    │   │   ├── RankMissing             a barrier of several GPUs to which a rank comes no more
+    │   │   ├── SignalNeverSent         a wait for a signal that comes no more
     │   │   └── Livelock                tasks spin on memory that nobody changes
     │   │       └── EndlessLoop         a loop took more trips than a task may take in the simulator
     │   ├── DataRace           two accesses that nothing orders
@@ -38,14 +40,19 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   │   ├── OperandOverwritten      written while an asynchronous dot reads it
     │   │   ├── SourceOverwritten       written while a TMA store or a tmem_copy reads it
     │   │   ├── SlotReusedEarly         written before another task is known to have read it
+    │   │   ├── ScopeTooNarrow          two GPUs, ordered only by atomics whose scope ends at the GPU
+    │   │   ├── MissingSystemFence      two GPUs, ordered only by relaxed atomics with no fence of system scope
+    │   │   ├── SignalOvertakesData     a peer is told of a copy that need not have ended
     │   │   └── UnfinishedAtExit        a copy from or to shared memory that the CTA may not outlive
     │   ├── UnwrittenRead
     │   ├── OutOfBounds
+    │   │   └── PeerUnreachable         in another GPU's memory, of an array that is not symmetric
     │   ├── DivisionByZero     of integers, for which no GPU promises a result
     │   ├── BarrierMisuse
     │   │   ├── TooManyArrivals
     │   │   ├── BytesNotExpected
     │   │   ├── PhaseMissed             a phase may be over before the task that waits for the phase has looked
+    │   │   ├── SignalReusedEarly       a signal is changed before who waits for it is known to have looked
     │   │   └── BarrierNotReady         used before its initialisation is known to be visible
     │   ├── AsyncDotReadEarly
     │   ├── PeerExited
@@ -210,6 +217,14 @@ class TooFewArrivals(Deadlock, ArriveCountMismatch):
     """A phase got some of its arrivals, and those that are missing can come no more."""
 
 
+class RankMissing(Deadlock):
+    """Some ranks wait at a barrier of several GPUs to which another rank comes no more."""
+
+
+class SignalNeverSent(Deadlock):
+    """A task waits for a signal that nobody sends any more."""
+
+
 class BytesNeverSent(Deadlock, ExpectedBytesMismatch):
     """A phase was told to expect bytes that no copy brings."""
 
@@ -247,6 +262,18 @@ class SlotReusedEarly(DataRace):
     """Written before the reads of another task, or those of a descriptor by a load, are known to be done."""
 
 
+class ScopeTooNarrow(DataRace):
+    """Two GPUs access one place, and the release and the acquire between them have a scope that ends at the GPU."""
+
+
+class MissingSystemFence(DataRace):
+    """Two GPUs access one place, and what tells the one of the other is relaxed, with no fence of system scope."""
+
+
+class SignalOvertakesData(DataRace):
+    """A peer is told of data while the copy that brings the data need not have ended."""
+
+
 class UnfinishedAtExit(DataRace):
     """A CTA ends, and its shared memory is given away, before a copy from or to it is known to be done."""
 
@@ -261,6 +288,10 @@ class CopyReadEarly(DataRace, UnwrittenRead):
 
 class OutOfBounds(SimulationError):
     """An address outside every argument, or a buffer index outside its array."""
+
+
+class PeerUnreachable(OutOfBounds):
+    """An address in another GPU's memory, of an array that is not symmetric: no other GPU reaches it."""
 
 
 class DivisionByZero(SimulationError):
@@ -281,6 +312,10 @@ class BytesNotExpected(BarrierMisuse, ExpectedBytesMismatch):
 
 class PhaseMissed(BarrierMisuse):
     """The next phase can complete before a task has looked at the one that it waits for: parities come round again."""
+
+
+class SignalReusedEarly(BarrierMisuse):
+    """A word that a task waits for is changed again before that task is known to have looked at it."""
 
 
 class BarrierNotReady(BarrierMisuse):

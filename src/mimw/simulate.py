@@ -20,7 +20,7 @@ from typing import Any
 from .compile import Kernel, check_globals, globals_key, gpu_target
 from .errors import SimulatorMisuse
 from .fits import Specialisation
-from .host import is_aligned, specialise
+from .host import is_aligned, is_array, specialise
 from .ir import Program
 from .launch import ALONE, canonical_keywords, check_cluster_target, check_grid, grid_extents
 from .passes import run_passes
@@ -29,6 +29,7 @@ from .simulator import Run, run
 from .target import Target, asked, asking, wanted
 from .triton_port.no_gpu import answer_for
 from .triton_port.runtime import make_backend
+from .world import PerRank, at_rank, gpus_of, per_rank
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class SimulatedLaunch(Run):
 
 @kernel_first
 def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool = False, races: bool | None = None,
-             target: str | None = None, **meta) -> Run:
+             target: str | None = None, gpus: int | None = None, **meta) -> Run:
     """Run `kernel` over `grid` on the simulator. Arrays are written as a launch would write them.
 
     args:      kernel   decorated with `mimw.jit`; an autotuned one runs its first configuration unless `meta` says more
@@ -97,16 +98,19 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
                         by default MIMW_RACES or False
                target   the chip whose rules hold, by default MIMW_TARGET or sm_90a: its words and limits; and what host code
                         that the launch calls (a grid, a heuristic, a `constexpr_function`) learns of Triton's driver
+               gpus     how many GPUs run the launch side by side, each over the whole grid; by default as many as the `mimw.World`
+                        of the arguments has, else 1. Arrays are then a World's, one for each rank (docs/DISTRIBUTED.md)
                meta     compile-time parameters and launch options (num_warps, ...). Where the kernel has a parameter `seed`,
-                        `trace`, `races` or `target`, the keyword is the kernel's
+                        `trace`, `races`, `target` or `gpus`, the keyword is the kernel's
     returns:   Run, with cycles, op counts and the trace
     errors:    SimulationError and its kinds, each naming tasks and lines; triton.CompilationError
     """
-    launch = prepare(kernel, grid, args, meta, target)
+    launch = prepare(kernel, grid, args, meta, target, gpus)
     seed = int(os.environ.get("MIMW_SEED") or 0) if seed is None else seed
     races = os.environ.get("MIMW_RACES") not in (None, "", "0") if races is None else races
     picture = os.environ.get("MIMW_TIMELINE")
-    done = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races)
+    done = run(launch.program, launch.grid, launch.values, seed=seed, trace=trace or bool(picture), races=races,
+               gpus=launch.gpus)
     if picture:
         draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(picture).suffix, timeline_html)
         try:
@@ -119,7 +123,8 @@ def simulate(kernel, grid, *args, seed: int | tuple | None = None, trace: bool =
 @dataclass(frozen=True)
 class Launch:
     """A launch made ready: the checked program, and what its parameters are bound to, by path. `recorded` is the program as
-    the author wrote it, before any pass; `specialisation` what it takes to compile it."""
+    the author wrote it, before any pass; `specialisation` what it takes to compile it; `gpus` how many ranks run it, for which
+    `values` has a `world.PerRank` each where they differ."""
 
     name: str
     program: Program
@@ -127,15 +132,16 @@ class Launch:
     values: dict[tuple[int, ...], Any]
     recorded: Program
     specialisation: Specialisation
+    gpus: int = 1
 
 
-def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None) -> Launch:
+def prepare(kernel, grid, args, meta: dict[str, Any], target: str | None = None, gpus: int | None = None) -> Launch:
     """What `simulate` runs; arguments and errors as there. Host code that is called on the way, as a grid that is a function, sees
     the target that was asked for."""
     chip = wanted(target)
     answer_for(_asked)
     with asking(chip):
-        return _prepared(kernel, grid, args, meta, chip)
+        return _prepared(kernel, grid, args, meta, chip, gpus)
 
 
 def _asked():
@@ -144,23 +150,56 @@ def _asked():
     return None if chip is None else gpu_target(chip)
 
 
-def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target) -> Launch:
+def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: int | None) -> Launch:
     fn, args, meta = resolve(kernel, args, meta)
     meta = canonical_keywords(meta, fn.arg_names)
     options = {name: meta.pop(name) for name in list(meta) if name not in fn.arg_names}
     bound = fn.signature.bind(*args, **meta)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
-    signature, constants, values = specialise(fn, arguments)
+    gpus = gpus_of(list(arguments.values()), wanted)
+    signature, constants, values = _specialised(fn, arguments, gpus)
     program, recorded = _program(fn, signature, constants, options, chip)
-    extents = grid_extents(grid(arguments) if callable(grid) else grid)
+    first = {name: at_rank(value, 0) for name, value in arguments.items()}
+    extents = grid_extents(grid(first) if callable(grid) else grid)
     if program.launch_facts.grid_of_clusters:
         extents = (extents[0] * program.cluster_size, *extents[1:])
     check_grid(grid_extents(extents, chip.max_grid), program.cluster)
     check_grid(extents, options.get("preferred_ctas_per_cga"), "preferred_ctas_per_cga")
-    attrs = {path: [["tt.divisibility", 16]] for path, value in values.items() if is_aligned(value, fn.params[path[0]])}
+    attrs = {path: [["tt.divisibility", 16]] for path, value in values.items()
+             if is_aligned(at_rank(value, 0), fn.params[path[0]])}
     return Launch(fn.__name__, program, extents, values, recorded,
-                  Specialisation(fn, signature, constants, attrs, options, chip.name))
+                  Specialisation(fn, signature, constants, attrs, options, chip.name), gpus)
+
+
+def _specialised(fn, arguments: dict[str, Any], gpus: int):
+    """As `host.specialise`, of a launch on several GPUs: one program for all ranks, and values that are `PerRank` for arrays."""
+    if not any(True for _ in per_rank(arguments.values())):
+        return specialise(fn, arguments)
+    found = []
+    for rank in range(gpus):
+        signature, constants, values = specialise(fn, {name: at_rank(value, rank) for name, value in arguments.items()})
+        aligned = {path for path, value in values.items() if is_aligned(value, fn.params[path[0]])}
+        found.append((repr(signature), repr(sorted(constants.items(), key=str)), aligned, signature, constants, values))
+    for rank, one in enumerate(found):
+        if one[:3] != found[0][:3]:
+            raise SimulatorMisuse(f"ranks 0 and {rank} would run different programs: their arguments differ in type, in what is 1 "
+                                  "or in what is a multiple of 16",
+                                  hint=f"name the argument that differs in do_not_specialize of {fn.__name__}, or make it alike")
+    values = {}
+    for path, value in found[0][5].items():
+        given = arguments[fn.params[path[0]].name]
+        for index in path[1:]:
+            given = given if isinstance(given, PerRank) else given[index]
+        if isinstance(given, PerRank):
+            values[path] = given if len(path) == 1 else PerRank([one[5][path] for one in found], given.name, given.is_symmetric)
+        elif gpus > 1 and (is_array(value) or hasattr(value, "block_shape")):
+            raise SimulatorMisuse(f"argument {fn.params[path[0]].name!r} is one array for {gpus} GPUs, of which each has "
+                                  "memory of its own",
+                                  hint="pass world.each(...) or world.symmetric(...), with an array for each rank")
+        else:
+            values[path] = value
+    return found[0][3], found[0][4], values
 
 
 def resolve(kernel, args, meta):

@@ -200,10 +200,16 @@ class AccessOrder:
             if aspect is not None and not epoch.before(clock, aspect):
                 raise race(self.machine, earlier, later, span(number), fence=True)
             return
-        if earlier.scope and later.scope:
-            if "cta" not in (earlier.scope, later.scope) or earlier.strand.task.cta is later.strand.task.cta:
-                return
-        raise race(self.machine, earlier, later, span(number))
+        if earlier.scope and later.scope and _within(earlier, later):
+            return
+        raise race(self.machine, earlier, later, span(number), writes=self._states[number].writes)
+
+
+def _within(earlier: MemoryAccess, later: MemoryAccess) -> bool:
+    """Whether the scope of each of two atomic accesses holds both."""
+    one, other = earlier.strand.task.cta, later.strand.task.cta
+    scopes = earlier.scope, later.scope
+    return one is other or "cta" not in scopes and (one.gpu is other.gpu or "gpu" not in scopes)
 
 
 def _not_superseded(some: tuple[MemoryAccess, ...], later: MemoryAccess) -> tuple[MemoryAccess, ...]:

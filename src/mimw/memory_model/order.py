@@ -36,6 +36,7 @@ from .atomics import AtomicOrder
 from .barriers import BarrierOrder
 from .clocks import ASPECTS, FENCED, GLOBAL, REUSABLE, Clock, Epoch, join
 from .race_report import unfinished
+from .signals import SignalOrder
 
 _NOTHING: dict = {}         # of whom nothing is asked any more, or never was; nobody writes to it
 COPIES = 16                 # of a CTA that are remembered before it is asked which of them are over
@@ -65,12 +66,14 @@ class Strand:
     lands_in: Any = None                    # of an operation: the CTA whose memory it writes, if that is another one's
     published: Clock = field(default_factory=dict)      # the clock at the last fence of device scope
     heard: Clock = field(default_factory=dict)          # read by relaxed atomics; counts from the next such fence on
+    far_published: Clock = field(default_factory=dict)  # as these two, of fences of system scope and of other GPUs
+    far_heard: Clock = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)          # of its operations by kind
     base: int = 0
     spare: dict[str, list[Group]] = field(default_factory=dict)     # of tasks that it has waited for, by kind; "task": their own
 
 
-class Order(BarrierOrder, AccessOrder, AtomicOrder):
+class Order(BarrierOrder, AccessOrder, AtomicOrder, SignalOrder):
     """The order of one launch; raises a `DataRace` at the access that completes one."""
 
     active = True
@@ -80,6 +83,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         self.messages: dict = {}            # by key: what synchronising objects carry that are no mbarriers
         AccessOrder.__init__(self)
         AtomicOrder.__init__(self)
+        SignalOrder.__init__(self)
         self.strands = 0
         self._copies: dict = {}             # CTA -> the copies it has issued, less some that are known to be over
         self._many: dict = {}               # CTA -> how many those may become until they are looked through
@@ -115,6 +119,7 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         for task in tasks:
             strand = task.strand
             strand.clock = strand.published = strand.heard = strand.groups = strand.spare = _NOTHING
+            strand.far_published = strand.far_heard = _NOTHING
             task.strand = None      # accesses know their strand, and that its task
 
     def _spare(self, task, kind: str) -> Group:
@@ -167,13 +172,18 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
     def fence(self, task, scope: str) -> None:
         """`async_shared`: the asynchronous proxy may read and overwrite what is known here of shared memory; `handover`, which the
         compiler puts in: it may overwrite it. `gpu`, `sys`: it may read what is known here of global memory; what relaxed atomics
-        read before counts from here on, and what they write later carries what is known here."""
+        read before counts from here on, and what they write later carries what is known here. To and from other GPUs only `sys`
+        does."""
         strand = task.strand
         if scope in ("gpu", "sys"):
             join(strand.clock, strand.heard)
+        if scope == "sys" and strand.far_heard:
+            join(strand.clock, strand.far_heard)
         clocks.fence(strand.clock, *_FENCES[scope])
         if scope in ("gpu", "sys"):
             strand.published = dict(strand.clock)
+        if scope == "sys" and task.cta.gpu.others:
+            strand.far_published = strand.published
         self._tick(strand)
 
     # ---- asynchronous operations ------------------------------------------------------------------------------------
@@ -185,7 +195,8 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
         line, commits = self._group(operation.task, group), operation.op.row.barrier == "commit"
         line.issued = line.closed + 1
         operation.strand = Strand(operation.task, Epoch(line.strand, line.issued), dict(issuer.clock), issuer.epoch, operation.kind,
-                                  group, operation.lands_in, _NOTHING, _NOTHING, issuer.groups, issuer.base, _NOTHING)
+                                  group, operation.lands_in, _NOTHING, _NOTHING, _NOTHING, _NOTHING, issuer.groups, issuer.base,
+                                  _NOTHING)
         if group == "tcgen05":
             # A queue, in order: work comes after all that its task has put in before.
             operation.strand.epoch.tick -= commits
@@ -241,11 +252,11 @@ class Order(BarrierOrder, AccessOrder, AtomicOrder):
 class Unordered:
     """Nothing is recorded: what a machine has that does not look for races."""
 
-    active, operations = False, 0
+    active, operations, looks = False, 0, ()
 
     def _nothing(self, *args, **fields) -> None:
         """Says nothing."""
 
     fork = join = release = acquire = publish = fence = issue = commit = wait_group = commits = touch = scatter = atomic = _nothing
     exit = made = used = fence_init = arrives = looked = phase = land = done = leave = forget = mix = close = competed = _nothing
-    drop = _nothing
+    drop = saw_signal = signalled = _nothing

@@ -24,17 +24,21 @@ from ..errors import (
     UnfinishedAtExit,
     fail,
 )
+from .between_gpus import between_gpus
 
 # The word that waits for operations of a group (`InFlight.group`).
 _FINISHED_BY = {"wgmma": "async_dot_wait", "bulk": "async_descriptor_store_wait", "cp.async": "async_load_wait_group"}
 
 
-def race(machine, earlier, later, span: tuple[int, int], fence: bool = False) -> DataRace:
-    """The error for `later`, which conflicts with `earlier` in the bytes `span` of their memory."""
+def race(machine, earlier, later, span: tuple[int, int], fence: bool = False, writes: tuple = ()) -> DataRace:
+    """The error for `later`, which conflicts with `earlier` in the bytes `span` of their memory, after `writes` there."""
     if not fence and _taken_away(earlier, later):
         earlier, later = later, earlier
-    kind = MissingFence if fence else _kind(earlier, later)
-    missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
+    if not fence and earlier.strand.task.cta.gpu is not later.strand.task.cta.gpu:
+        kind, missing, hint, sites = between_gpus(machine.order.ears, earlier, later, writes)
+    else:
+        kind = MissingFence if fence else _kind(earlier, later)
+        missing, hint, sites = _fence(earlier, later) if fence else _edge(machine, earlier, later)
     hint = miscounted_by(machine.program, later.op) or hint
     pipe = _pipe_between(machine, earlier, later)
     lines = [f"{later.name}{_extent(later, span)}: two accesses, and {missing}.",

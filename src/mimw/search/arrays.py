@@ -12,12 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..simulator import describe
+from ..world import PerRank
 
 
 class Arrays:
     """The contents of the arrays among `values`; nothing writes those that may only be read."""
 
     def __init__(self, values):
+        values = [one for value in values for one in (value if isinstance(value, PerRank) else (value, ))]
         arrays = [getattr(value, "base", value) if hasattr(value, "block_shape") else value for value in values]
         arrays = [getattr(array, "array", array) for array in arrays]
         self.copies = [(array, array.copy() if isinstance(array, np.ndarray) else array.clone()) for array in arrays

@@ -121,11 +121,11 @@ class Search:
                 self._tile_data(launch).leave_out(machine)
             if self.watcher is not None:
                 self.watcher(machine)
-            self._look_often(machine, sum(map(len, clusters)) or math.prod(launch.grid))
+            self._look_often(machine, sum(map(len, clusters)) or math.prod(launch.grid) * launch.gpus)
 
         token = watching.set(watch)
         try:
-            done = run(launch.program, launch.grid, launch.values, seed=seed, races=True)
+            done = run(launch.program, launch.grid, launch.values, seed=seed, races=True, gpus=launch.gpus)
             return None, done.counts.total()
         except SimulatorMisuse:
             raise
@@ -145,7 +145,7 @@ class Search:
     def _outcome(self, seed, launch: Launch, further: bool = True, clusters: tuple = ()) -> Outcome:
         """What one run has shown, of some clusters or of those chosen. A `further` run, beside one with all data, leaves tile data
         out if nothing can be missed so; what goes wrong then is made again with all of them, and told of that run."""
-        further &= not self.protocol and self.watcher is None and time.monotonic() - self.started > QUICK
+        further &= not self.protocol and launch.gpus == 1 and self.watcher is None and time.monotonic() - self.started > QUICK
         if further and self._tile_data(launch).loses_nothing:
             with suppress(SimulatorMisuse):
                 error, ops = self._run(seed, launch, clusters, protocol=True)
@@ -245,6 +245,8 @@ class Search:
         """Run the smaller launches, by one seed each; why there are no others."""
         if self.found:
             return "something was found in the launch as given"
+        if self.launch.gpus > 1:
+            return "the launch is on several GPUs"
         some, why = trials(self.launch)
         if some and self._over():
             self.cut.append(f"none of {len(some)} smaller launches")

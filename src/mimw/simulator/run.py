@@ -20,11 +20,13 @@ from ..collector import resting_collector
 from ..errors import SimulatorMisuse
 from ..ir import Program
 from ..trace import Trace
+from ..world import at_rank
 from .machine.guide import Guide, Schedule
 from .machine.machine import Machine
 from .machine.one_thread import one_thread
 from .memory.arguments import bind
 from .memory.global_memory import GlobalMemory
+from .memory.worlds import bind_ranks
 
 watching: ContextVar[Callable[[Machine], None] | None] = ContextVar("watching", default=None)   # gets each machine before it runs
 
@@ -44,7 +46,7 @@ class Run:
 
 def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], Any], *, seed: int | Schedule | Guide = 0,
         trace: bool = False, check_unwritten: bool = True, races: bool = False, memory: Sequence[Any] = (),
-        only: Sequence[tuple[int, int, int]] | None = None) -> Run:
+        only: Sequence[tuple[int, int, int]] | None = None, gpus: int = 1) -> Run:
     """Execute `program` on the CPU for every program id of `grid`, writing into the arrays among `args`.
 
     grid:             1 to 3 numbers of programs
@@ -55,19 +57,21 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     check_unwritten:  whether reading shared memory that has not been written, or not yet, is an error
     races:            whether to look for accesses that nothing orders (docs/MEMORY_MODEL.md); several times as slow
     memory:           further arrays that the kernel reaches through addresses it loads
+    gpus:             how many GPUs run it side by side; where `args` has a `world.PerRank`, each has its own value
     only:             run this one cluster of the grid, given by its program ids in the order of their ranks
     raises:           a `SimulationError` that names CTA, task and source line; arrays hold what was written so far
     """
     sizes = tuple(operator.index(size) for size in grid)
     if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
         raise SimulatorMisuse(f"the grid should be 1 to 3 numbers of programs, not {tuple(grid)}", program.site)
-    space = GlobalMemory()
     seed = Guide(seed) if isinstance(seed, tuple) else seed
-    arguments = bind(program, args, space)
+    ranks = bind_ranks(program, args, gpus) if gpus > 1 else []
+    space = ranks[0].memory if ranks else GlobalMemory()
+    arguments = {} if ranks else bind(program, {path: at_rank(value, 0) for path, value in args.items()}, space)
     for index, array in enumerate(memory):
         space.register(array, f"memory[{index}]")
     machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace,
-                      check_unwritten=check_unwritten, races=races, only=only)
+                      check_unwritten=check_unwritten, races=races, only=only, gpus=ranks)
     if (watcher := watching.get()) is not None:
         watcher(machine)
     # Overflow, division by zero and NaN are values on the GPU, not events.

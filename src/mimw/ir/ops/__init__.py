@@ -131,6 +131,7 @@ from . import (  # noqa: F401
     threads,
     tiles,  # noqa: F401
     tmem,
+    world,
 )
 from .table import OPS, OpDef
 

@@ -10,6 +10,7 @@ TLE-Lite (tiles, scans, pipes) and the distributed words are here, TLE-Struct fo
 """
 
 from . import dsa, gpu, raw
+from .bound_mesh import bind_mesh
 from .cumsum import cumsum
 from .distributed import distributed_barrier
 from .dot import distributed_dot
@@ -26,7 +27,8 @@ from .tiles import extract_tile, insert_tile
 call, hardware_constraint, jit = (missing(f"tle.{name}") for name in ("call", "hardware_constraint", "jit"))
 
 __all__ = [
-    "B", "P", "S", "ShardedTensor", "ShardingSpec", "call", "cumsum", "device_mesh", "distributed_barrier", "distributed_dot",
-    "dsa", "extract_tile", "gpu", "hardware_constraint", "insert_tile", "jit", "load", "make_sharded_tensor", "pipe",
-    "pipe_reader", "pipe_slot", "pipe_value", "pipe_wait_result", "pipe_writer", "raw", "remote", "reshard", "shard_id", "sharding",
+    "B", "P", "S", "ShardedTensor", "ShardingSpec", "bind_mesh", "call", "cumsum", "device_mesh",
+    "distributed_barrier", "distributed_dot", "dsa", "extract_tile", "gpu", "hardware_constraint", "insert_tile",
+    "jit", "load", "make_sharded_tensor", "pipe", "pipe_reader", "pipe_slot", "pipe_value", "pipe_wait_result",
+    "pipe_writer", "raw", "remote", "reshard", "shard_id", "sharding",
 ]

@@ -17,6 +17,8 @@ import triton.language.core as tl
 from ..core import unwrap, word
 from ..refuse import refuse
 from ..tlx import types as tlx
+from ..tlx.world import peer_pointer
+from .bound_mesh import bound_mesh, has_programs
 from .launch import checked_mesh, use_mesh
 from .mesh import device_mesh
 from .remote_buffer import remote_buffer
@@ -31,11 +33,13 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
 
     args:      tensor   - a buffer: the result is one for `local_ptr` only, of the same shape and dtype
                           a pointer or a tile of pointers into shared memory: pointers of that shape; arithmetic goes on
+                          a pointer or a tile of pointers into a symmetric array in global memory, with a `scope` bound to GPUs
                           a ShardedTensor whose handle is one of these: the same; or a pointer to the whole, row-major tensor in
                           global memory: a tile of pointers to the elements of that shard
                shard_id - the CTA's rank in the cluster, or its number in `scope`, row-major: an int or an i32 scalar;
                           or its coordinates in `scope`, a tuple of these
-               scope    - (opt) the mesh; the launch is then made of its clusters. Of a ShardedTensor by default its own
+               scope    - (opt) the mesh; the launch is then made of its clusters. Of a ShardedTensor by default its own. One whose
+                          device axes are GPUs is made by `bind_mesh`
     returns:   what `tensor` is, remote. Pointers that are remote come back as they are for shard 0.
     orders:    nothing: the owner writes, all meet in a distributed_barrier, others read, all meet before the owner writes again
     not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
@@ -43,9 +47,20 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
                int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is
                no scalar, a tensor that is remote
     lowers to: PTX mapa, ld/st/atom.shared::cluster; integer atomics of 64 bits are a loop of atom.cas.b64, since ptxas has a load
-               and a store for them in another CTA's memory
+               and a store for them in another CTA's memory. Of other GPUs: two loads from the table of this rank, and an addition
     """
     shard_id = unwrap(shard_id)
+    if isinstance(scope, bound_mesh):
+        if _is_pointer(tensor, "global"):
+            return _on_gpu(tensor, shard_id, scope, _semantic)
+        if isinstance(tensor, tl.tensor_descriptor_base):
+            refuse(NotImplementedError, f"{_NAME}: the descriptor of another GPU's array; take the peer's pointer, "
+                                        "tle.remote(pointer, shard, scope=mesh), and make a descriptor of that by "
+                                        "tl.make_tensor_descriptor")
+        if not has_programs(scope.mesh):
+            refuse(TypeError, f"{_NAME}: {tensor} is not in global memory, and {scope} has no axis but GPUs, which reach each "
+                              "other's global memory only")
+        scope = scope.mesh
     scope = None if unwrap(scope) is None else checked_mesh(_NAME, scope, "scope")
     if isinstance(tensor, ShardedTensor):
         return _shard(tensor, shard_id, scope, _semantic)
@@ -65,6 +80,17 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     if isinstance(tensor, tlx.buffered_tensor):
         return remote_buffer(tensor, rank)
     return remote_pointer(tensor, rank, _semantic)
+
+
+def _on_gpu(pointer: tl.tensor, shard_id, scope: bound_mesh, semantic) -> tl.tensor:
+    """The same elements of a symmetric array on the GPU of that number, or of those coordinates, in `scope`."""
+    if not scope.is_of_devices:
+        refuse(ValueError, f"{_NAME}: {scope} has several programs on each GPU, and global memory is one GPU's; take the part of "
+                           "it with one program each, such as mesh[..., 0]")
+    number = _number(shard_id, scope.mesh, semantic)
+    gpus = scope.gpus()
+    _check_static(number, len(gpus), str(scope))
+    return peer_pointer(pointer, _picked(gpus, number, semantic), scope.world, _semantic=semantic)
 
 
 def remote_pointer(pointer: tl.tensor, rank: tl.tensor, semantic, **known) -> tl.tensor:
@@ -92,6 +118,11 @@ def _rank(shard_id, scope: device_mesh | None, semantic) -> tl.tensor:
         refuse(ValueError, f"{_NAME}: {scope!r} is the whole grid's; only the CTAs of a cluster reach each other's shared memory")
     ranks = scope.ranks()
     _check_static(number, len(ranks), repr(scope))
+    return _picked(ranks, number, semantic)
+
+
+def _picked(ranks: tuple[int, ...], number: int | tl.tensor, semantic) -> tl.tensor:
+    """Number `number` of `ranks`, an i32 scalar."""
     if not isinstance(number, tl.tensor):
         return semantic.to_tensor(ranks[number])
     step = ranks[1] - ranks[0] if len(ranks) > 1 else 1

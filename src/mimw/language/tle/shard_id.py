@@ -14,6 +14,7 @@ import triton.language.core as tl
 
 from ..core import unwrap, word
 from ..refuse import refuse
+from .bound_mesh import bound_mesh, device_axes
 from .launch import checked_mesh, use_mesh
 
 
@@ -21,17 +22,22 @@ from .launch import checked_mesh, use_mesh
 def shard_id(mesh, axis, _semantic=None) -> tl.tensor:
     """This program's coordinate along `axis` of the mesh that the launch is described by, an i32 scalar.
 
-    args:      mesh - a device_mesh; of a sub-mesh, the axes are those of the mesh that it comes from
+    args:      mesh - a device_mesh, or one bound to GPUs by `bind_mesh`; of a sub-mesh, the axes are those of the mesh that it
+                      comes from
                axis - its name or number, negative ones from the end
     errors:    TypeError: no mesh, an axis that is neither name nor number. ValueError: no axis of that name. IndexError: no such
-               number. NotImplementedError: an axis of nodes or devices beside clusters or blocks, which would be other GPUs
+               number. NotImplementedError: an axis of nodes or devices beside clusters or blocks, which would be other GPUs, of a
+               mesh that is not bound
     not:       without effect on the launch: with a mesh of cluster axes it starts clusters, and its grid counts them
     lowers to: arithmetic on tl.program_id(0)
 
     The ranks of a cluster's CTAs, program_id(0) % size, go through the cluster axes row-major; other axes count clusters.
     """
-    mesh, axis = checked_mesh("tle.shard_id", mesh), unwrap(axis)
+    bound, axis = mesh if isinstance(mesh, bound_mesh) else None, unwrap(axis)
+    mesh = checked_mesh("tle.shard_id", mesh if bound is None else bound.mesh)
     name = _axis_name(mesh, axis)
+    if bound is not None and name in dict(device_axes(mesh)):
+        return _coordinate(bound.rank(_semantic), device_axes(mesh), name, _semantic)
     use_mesh("tle.shard_id", mesh, _semantic)
     inside = [one for one, _ in mesh.launch_axes]
     outside = [(one, size) for one, size in zip(mesh.launch_dim_names, mesh.launch_shape) if one not in inside]
@@ -40,7 +46,8 @@ def shard_id(mesh, axis, _semantic=None) -> tl.tensor:
         return _coordinate(number, mesh.launch_axes, name, _semantic)
     extent = dict(outside)[name]
     if extent > 1 and any(kind in name for kind in ("node", "device")):
-        refuse(NotImplementedError, f"tle.shard_id: axis {name!r} of {mesh!r} numbers other GPUs; this release runs on one")
+        refuse(NotImplementedError, f"tle.shard_id: axis {name!r} of {mesh!r} numbers other GPUs; bind the mesh to the table "
+                                    "of this rank by tle.bind_mesh(mesh, world)")
     number = _semantic.floordiv(number, _semantic.to_tensor(mesh.launch_size))
     return _coordinate(number, outside, name, _semantic)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ...analysis.barrier_ops import BROUGHT, BarrierOp, signals
 from ...analysis.launch_control import EMPTY, miscounted
-from ...errors import BytesNeverSent, Deadlock, Livelock, TooFewArrivals, WaitCycle
+from ...errors import BytesNeverSent, Deadlock, Livelock, RankMissing, SignalNeverSent, TooFewArrivals, WaitCycle
 from .tasks import CALLS
 
 SHOWN = 4       # CTAs that are written out in full; the others are counted
@@ -35,8 +35,9 @@ def deadlock(machine) -> Deadlock:
     if len(ctas) > SHOWN:
         lines.append(f"  and the same way {len(ctas) - SHOWN} more CTAs")
     kind, culprit = cause(stuck, able)
+    kind, hint = among_gpus(stuck) if kind is Deadlock and stuck else (kind, "")
     first = [culprit.wait.op.site] if culprit else []
-    error = kind("\n".join(lines), *dict.fromkeys(first + sites))
+    error = kind("\n".join(lines), *dict.fromkeys(first + sites), hint=hint)
     error.begun = culprit is not None and culprit.wait.resource.arrived > 0
     return error
 
@@ -44,6 +45,8 @@ def deadlock(machine) -> Deadlock:
 def waiting_lines(task, able: list[BarrierOp]) -> list[str]:
     """Where a task waits and for what, and who could have brought it."""
     first = f"  {task.where} waits at {task.wait.op.site} for {task.wait.detail()}"
+    if task.wait.kind == "signal":
+        return [first, *_could_have_signalled(task)]
     if task.wait.kind != "barrier":
         return [first]
     return [first, *_could_have_come(task, able), *_launch_control(task)]
@@ -74,6 +77,31 @@ def cause(stuck, able: list[BarrierOp]):
         if all(other.finished for other in others):
             return TooFewArrivals, task
     return (WaitCycle if waiting else Deadlock), None
+
+
+def among_gpus(stuck) -> tuple[type[Deadlock], str]:
+    """The class and the mend of a deadlock in which tasks wait for other GPUs."""
+    meetings = [task.wait.resource for task in stuck if task.wait.kind == "world"]
+    if meetings:
+        ranks = ", ".join(map(str, meetings[0].absent()))
+        return RankMissing, (f"every rank of the mesh has to reach the barrier equally often, and rank {ranks} does not: let the "
+                             "barrier stand outside of what depends on the rank, or name the mesh of those that come")
+    if any(task.wait.kind == "signal" for task in stuck):
+        return SignalNeverSent, ("let somebody send it, or wait for a value that comes: a signal that is set anew may be past it, "
+                                 "and each round adds to one that is counted")
+    return Deadlock, ""
+
+
+def _could_have_signalled(task) -> list[str]:
+    """The atomics of the kernel that could have changed the word a task waits for, and which ranks are over."""
+    machine = task.machine
+    atomics = [op for op in machine.program.walk() if "atomic" in op.row.traits]
+    writes = [op for op in atomics if ("pointer", "write") in op.row.touches]
+    lines = [f"      it could have come from the {op.name} at {op.site}" for op in writes]
+    lines = lines or ["      no atomic of the kernel writes"]
+    alive = {other.cta.gpu.rank for other in (*machine.runnable, *machine.blocked)}
+    over = [str(gpu.rank) for gpu in machine.gpus if gpu.rank not in alive]
+    return [*dict.fromkeys(lines), *([f"      rank {', '.join(over)} has ended"] if over else [])]
 
 
 def _able_tasks(task, able: list[BarrierOp]) -> list:

@@ -22,8 +22,8 @@ from .launches import Waiting
 
 @dataclass(eq=False)
 class Gpu:
-    """One GPU. `arguments` holds what parameters are at this rank and differs between ranks, `memory` the global memory as CTAs here
-    reach it; `waiting` are the clusters of this GPU's grid that have not started, `meeting` the barrier of that grid."""
+    """One GPU. `arguments` holds what parameters are at this rank and differs between ranks, `memory` the global memory as CTAs
+    here reach it; `waiting` are the clusters of this GPU's grid that have not started, `meeting` the barrier of that grid."""
 
     rank: int
     arguments: dict[Value, Any]

@@ -77,6 +77,10 @@ class Machine:
         self.begun = 0
         self.step = 0
         self.polls = 0
+        self.watching: dict[Task, None] = {}            # who waits for a word of global memory
+        self.signal_times: dict[int, float] = {}        # when a word that others may wait for was last changed, by address
+        self.meetings: dict[tuple, Any] = {}            # barriers among GPUs, by ranks and program
+        self.left: dict[tuple, list[int]] = {}          # of several GPUs: the ranks whose program with that id has left
         self.max_trips = trip_limit()
         self.end = 0.0
         self.executed: Counter[str] = Counter()
@@ -122,6 +126,14 @@ class Machine:
             if self.enabled is not None:
                 self.enabled.note(task, True)
 
+    def wrote(self) -> None:
+        """Global memory has changed: who waits for a word of it looks again."""
+        self.polls = 0
+        if self.watching:
+            for task in self.watching:
+                self.wake(task)
+            self.watching.clear()
+
     def _withdraw(self, task: Task) -> None:
         """Take `task`, which went on last, out of those that can: it is where it was, as others only join behind."""
         if self.enabled is not None:
@@ -164,6 +176,7 @@ class Machine:
         """Let go of what is known about accesses, whose tasks know this machine, without the help of the garbage collector."""
         self.order.close()
         self.order = Unordered()
+        self.meetings.clear()
 
     def launch_order(self) -> Iterator:
         """The program ids of each cluster, in the order in which they start."""
@@ -175,6 +188,9 @@ class Machine:
 
     def leave(self, cluster: Cluster) -> None:
         """All CTAs of `cluster` have ended: they are forgotten, so that a grid may be as large as a launch takes."""
+        if cluster.ctas[0].gpu.others:
+            for cta in cluster.ctas:
+                self.left.setdefault(cta.index, []).append(cta.gpu.rank)
         if not self.together:
             self.order.leave(cluster)
             for cta in cluster.ctas:
@@ -276,7 +292,7 @@ class Machine:
         land, operation.land = operation.land, None     # with what it held
         land(operation)
         self.order.done(operation)
-        self.polls = 0
+        self.wrote()
         self.end = max(self.end, operation.end)
         self.wake(operation.task)
 

@@ -43,8 +43,11 @@ class Rendezvous:
 
     def settle(self) -> None:
         """Open the barrier if no arrival is missing."""
-        if not self.came or any(map(self._is_missing, self.ctas)):
-            return
+        if self.came and not any(map(self._is_missing, self.ctas)):
+            self.open()
+
+    def open(self) -> None:
+        """All who wait go on, and a new phase begins."""
         self.phase, self.opened_at, self.latest = self.phase + 1, self.latest, 0.0
         self.came.clear()
         for waiter in self.waiters:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import OutOfBounds, SimulationError, SimulatorMisuse
+from ...errors import OutOfBounds, PeerUnreachable, SimulationError, SimulatorMisuse
 
 
 @dataclass(eq=False)
@@ -31,6 +31,8 @@ class Region:
     item: int                         # bytes of one element, for messages
     owner: Any                        # keeps the memory alive
     writable: bool = True
+    rank: int | None = None           # whose memory, where there are several GPUs
+    symmetric: bool = False           # whether other GPUs have the same array and reach this one
     bytes: np.ndarray = field(init=False)
 
     def __post_init__(self):
@@ -42,6 +44,11 @@ class Region:
     @property
     def end(self) -> int:
         return self.start + self.size
+
+    @property
+    def label(self) -> str:
+        """The array for messages."""
+        return f"argument {self.name!r}" + ("" if self.rank is None else f" of rank {self.rank}")
 
     def view(self, dtype: np.dtype) -> np.ndarray:
         """The region as elements of `dtype`; a tail too short for one is left out."""
@@ -76,16 +83,18 @@ def _writable(array: Any) -> bool:
 
 
 class GlobalMemory:
-    """All regions of a launch, and reads and writes by address."""
+    """All regions of a launch that one GPU reaches, and reads and writes by address. `rank` is whose memory this is, where there
+    are several GPUs; `foreign` are the regions of the others, reached or not."""
 
-    def __init__(self):
+    def __init__(self, rank: int | None = None):
         self.regions: list[Region] = []
+        self.rank, self.foreign = rank, []
 
     def register(self, array: Any, name: str) -> int:
         """Make an array reachable; returns its address. An array that is registered twice keeps its first name."""
         (start, size, item), writable = describe(array, name), _writable(array)
         if not any(region.start == start and region.size >= size and region.writable >= writable for region in self.regions):
-            self.regions.append(Region(name, start, size, item, array, writable))
+            self.regions.append(Region(name, start, size, item, array, writable, self.rank))
         return array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
 
     def region(self, low: int, high: int, what: str = "reads") -> Region | None:
@@ -104,19 +113,32 @@ class GlobalMemory:
         where = f"{task.where}: {op.name} {what} address {address:#x}"
         if not self.regions:
             return OutOfBounds(f"{where}, but the launch has no array", op.site)
+        for region in self.foreign:
+            if region.start <= address and address + size <= region.end and region not in self.regions:
+                return PeerUnreachable(f"{where}, in {region.label}: an array of another GPU that is not symmetric", op.site,
+                                       hint="make it by World.symmetric, and find a peer's copy by peer_pointer or tle.remote")
         near = min(self.regions, key=lambda region: max(region.start - address, address + size - region.end, 0))
         if near.start <= address and address + size <= near.end:
             return OutOfBounds(f"{where}, which is not a multiple of the element's {size} bytes", op.site)
         offset = (address - near.start) / near.item
         offset = int(offset) if offset.is_integer() else offset
         elements = near.size // near.item
-        return OutOfBounds(f"{where}: element {offset} of {near.name!r}, which has {elements} elements", op.site,
+        whose = "" if near.rank is None else f" of rank {near.rank}"
+        return OutOfBounds(f"{where}: element {offset} of {near.name!r}{whose}, which has {elements} elements", op.site,
                            hint="mask the access or enlarge the array")
 
     def name_at(self, address: int) -> str:
         """The array at an address, for messages."""
         region = self.region(address, address + 1)
-        return f"argument {region.name!r}" if region else "global memory"
+        return region.label if region else "global memory"
+
+    def named(self, address: int) -> str:
+        """The element at an address, for messages: 'flags'[3] of rank 1."""
+        region = self.region(address, address + 1)
+        if region is None:
+            return f"the word at {address:#x}"
+        whose = "" if region.rank is None else f" of rank {region.rank}"
+        return f"{region.name!r}[{(address - region.start) // region.item}]{whose}"
 
     def touch(self, actor, op, addresses, mask, size: int, *, write: bool, atomic=None) -> None:
         """Note an access of `actor` to the elements of `size` bytes at `addresses`; `atomic` holds its order and scope."""
@@ -129,7 +151,7 @@ class GlobalMemory:
             return
         for region, inside in self._parts(flat, size, actor.task, op, "writes" if write else "reads"):
             offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
-            name = f"argument {region.name!r}"
+            name = region.label
             if atomic is None:
                 actor.machine.order.scatter(actor, op, region.bytes, offsets, size, name, write=write)
             else:

@@ -34,4 +34,5 @@ from . import (  # noqa: F401
     tensor_memory,
     threads,
     tiles,
+    world,
 )

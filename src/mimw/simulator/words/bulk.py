@@ -63,7 +63,7 @@ def bulk_store(task, op):
 
     def land(copy) -> None:
         memory.box(address, view.data.shape, (1, ), dtype, task, op, "writes")[...] = view.data
-        task.machine.polls = 0
+        task.machine.wrote()
 
     store = issue(task, op, "bulk store", "TMA", view.data.nbytes, TMA_LATENCY, land, view.name, group="bulk")
     view.touch(store, op, write=False, proxy=ASYNC)

@@ -49,7 +49,7 @@ def descriptor_load(task, op):
 @handles("descriptor_store")
 def descriptor_store(task, op):
     descriptor, tile = task.env[op.descriptor], task.read(op.value, op)
-    task.machine.polls = 0
+    task.machine.wrote()
     offsets = offsets_of(task, op, op.offsets)
     descriptor.touch(task, op, task.memory, offsets, write=True)
     descriptor.write(task.memory, offsets, tile, "", task, op)
@@ -61,7 +61,7 @@ def descriptor_reduce(task, op):
     name = getattr(kind, "name", str(kind)).lower()
     if name not in REDUCTIONS:
         raise fail(SimulatorMisuse, task, op, f"the simulator does not know the descriptor reduction {name!r}")
-    task.machine.polls = 0
+    task.machine.wrote()
     offsets = offsets_of(task, op, op.offsets)
     descriptor.touch(task, op, task.memory, offsets, write=True, scope="gpu")
     descriptor.write(task.memory, offsets, tile, name, task, op)

@@ -75,7 +75,7 @@ def masked_load(task, op):
 
 @handles("store")
 def store(task, op):
-    task.machine.polls = 0
+    task.machine.wrote()
     if task.machine.tells_threads_apart:
         lanes.store(task, op, task.read(op.pointer, op), task.read(op.value, op), None)
         return
@@ -86,7 +86,7 @@ def store(task, op):
 
 @handles("masked_store")
 def masked_store(task, op):
-    task.machine.polls = 0
+    task.machine.wrote()
     pointer, value, mask = (task.read(arg, op) for arg in (op.pointer, op.value, op.mask))
     if task.machine.tells_threads_apart:
         lanes.store(task, op, pointer, value, mask)
@@ -105,10 +105,12 @@ def atomic_load(task, op):
 
 @handles("atomic_store", switches=True)
 def atomic_store(task, op):
-    task.machine.polls = 0
+    task.machine.wrote()
     pointer, value, mask = task.read(op.pointer, op), task.read(op.value, op), _optional(task, op, op.mask)
     task.memory.touch(task, op, pointer, mask, value.dtype.itemsize, write=True, atomic=_atomic(op, False))
     task.memory.write(pointer, value, mask, task, op)
+    if not np.shape(pointer):
+        _signalled(task, op, pointer, value)
 
 
 @handles("atomic_rmw", switches=True)
@@ -132,7 +134,11 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
         old = memory.read(pointer, None, dtype, None, task, op)
         new = np.asarray(function(old, *operands)).astype(dtype, copy=False)
         memory.write(pointer, new, None, task, op)
-        task.machine.polls = task.machine.polls + 1 if new.tobytes() == old.tobytes() else 0
+        if new.tobytes() == old.tobytes():
+            task.machine.polls += 1
+        else:
+            task.machine.wrote()
+            _signalled(task, op, pointer, new)
         return old
     flat = np.asarray(pointer).reshape(-1)
     lanes = slice(None) if mask is None else np.flatnonzero(np.broadcast_to(mask, shape).reshape(-1))
@@ -142,8 +148,20 @@ def _update(task, op, pointer, mask, dtype, function, *operands):
         old, new = in_turns(function, places, memory.read(places, None, dtype, None, task, op), *operands)
         result[lanes], changed = old, new.tobytes() != old.tobytes()
         memory.write(places, new, None, task, op)        # of equal places the last lane's
-    task.machine.polls = 0 if changed else task.machine.polls + 1
+    if changed:
+        task.machine.wrote()
+    else:
+        task.machine.polls += 1
     return result.reshape(shape)[()]
+
+
+def _signalled(task, op, pointer, value) -> None:
+    """One word has changed, which others may wait for."""
+    machine, address = task.machine, int(pointer)
+    if task.cta.gpu.others:
+        machine.signal_times[address] = task.clock
+    if machine.order.looks:
+        machine.order.signalled(task, op, address, value[()], task.memory.named(address))
 
 
 @handles("atomic_poll")

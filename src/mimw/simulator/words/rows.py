@@ -133,7 +133,7 @@ def descriptor_gather(task, op):
 @handles("descriptor_scatter")
 def descriptor_scatter(task, op):
     picked, tile = Picked(task, op), task.read(op.value, op)
-    task.machine.polls = 0
+    task.machine.wrote()
     picked.check_targets(tile)
     picked.touch(task, write=True)
     picked.write(tile)

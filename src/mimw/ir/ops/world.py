@@ -1,0 +1,24 @@
+"""Other GPUs: pointers into a peer's memory, waits for signals, and barriers among ranks (docs/DISTRIBUTED.md).
+
+Input: nothing. Output: rows of the op table (the notation is in `ir.ops`). An example:
+
+    %there = peer_pointer %x %world %rank      the same element of the symmetric array at `rank`
+
+Signals are sent by `atomic_rmw` and `atomic_store` through such pointers, and data by any op that stores: loads, stores, atomics
+and TMA take a peer's address as their own. `world` points to the table of a rank: its rank, the number of ranks, how many programs
+the signal pads are for, then the base of each rank's symmetric heap.
+"""
+
+from ..type_rules import as_operand
+from .table import define
+
+define("peer_pointer", "pointer:ptr~ world:ptr gpu:i32", as_operand(0), "same", "pure", ours=True, pointer_of="pointer",
+       doc="Pointers to the same elements of the symmetric array at rank `gpu`.")
+define("signal_wait", "pointer:ptr value:int compare:#str sem:#str scope:#str", None, "none", "sync wait", ours=True,
+       blocks="poll", time="wait", cost="sync",
+       doc="Until the word at `pointer` compares so with `value`: eq, ne, ge, gt, le or lt, with u "
+       "before it of words without a sign. sem: acquire or relaxed; scope: gpu or sys.")
+define("world_barrier", "world:ptr gpus:#shape?", None, "none", "sync", ours=True, releases=True, blocks="meeting", time="wait",
+       cost="sync",
+       doc="Among the programs with this program id at the ranks given (None: all), through the signal pads at the start of the "
+       "symmetric heaps; nothing happens at the other ranks.")

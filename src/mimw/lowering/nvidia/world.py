@@ -1,0 +1,122 @@
+"""Waits for signals, and barriers among GPUs.
+
+Input: a `signal_wait` or `world_barrier`. Output: PTX that one thread runs, or one for each peer, and barriers of the task's
+threads:
+
+    signal_wait %flag %value 'ge' 'acquire' 'sys'     ld.acquire.sys.global ...; setp.ge.s32 ...; in thread 0; a sync
+    world_barrier %world                              a sync; atom.cas.release.sys on each peer's pad, .acquire on its own
+
+A thread that acquires for the others, and a sync behind it, order what the others do: barriers within the CTA are links of
+causality order (PTX ISA, "Causality order"). So do a sync and one thread that releases.
+"""
+
+from __future__ import annotations
+
+from ...errors import NotYet
+from ...ir import Op
+from ..asm import ptx, sync, thread_in_task
+from ..emitter import Emitter, emits
+
+MOST = 32       # ranks of a barrier: a thread for each, in one warp
+
+_WAIT = """{{
+.reg .pred on, met;
+.reg .b{bits} now;
+setp.ne.u32 on, $0, 0;
+@on bra past;
+again:
+ld.{order}.{scope}.global.b{bits} now, [$1];
+setp.{compare}.{type} met, now, $2;
+@!met bra again;
+past:
+}}"""
+
+# The pads lie at the start of each heap, a word for each program and sender: 1 from when the sender has put it until who waits
+# takes it. So a word is ready for the next barrier as soon as both have gone on, and for one of other ranks as well.
+_MEET = """{{
+.reg .pred on, inside;
+.reg .b32 me, peer, size, program, all, old, slot, off;
+.reg .b64 wide, here, there, at, most;
+ld.global.b64 wide, [$1];
+cvt.u32.u64 me, wide;
+ld.global.b64 wide, [$1+8];
+cvt.u32.u64 size, wide;
+{members}
+.reg .b32 x, y, z, nx, ny;
+mov.u32 x, %ctaid.x;
+mov.u32 y, %ctaid.y;
+mov.u32 z, %ctaid.z;
+mov.u32 nx, %nctaid.x;
+mov.u32 ny, %nctaid.y;
+mad.lo.u32 program, z, ny, y;
+mad.lo.u32 program, program, nx, x;
+ld.global.b64 most, [$1+16];
+cvt.u64.u32 wide, program;
+setp.ge.u64 on, wide, most;
+@on trap;
+mul.lo.u32 slot, program, size;
+mad.wide.u32 at, me, 8, $1;
+ld.global.b64 here, [at+24];
+mad.wide.u32 at, peer, 8, $1;
+ld.global.b64 there, [at+24];
+add.u32 off, slot, me;
+mad.wide.u32 there, off, 4, there;
+add.u32 off, slot, peer;
+mad.wide.u32 here, off, 4, here;
+put:
+atom.cas.release.sys.global.b32 old, [there], 0, 1;
+setp.ne.u32 on, old, 0;
+@on bra put;
+take:
+atom.cas.acquire.sys.global.b32 old, [here], 1, 0;
+setp.ne.u32 on, old, 1;
+@on bra take;
+past:
+}}"""
+
+_ALL = """mov.u32 peer, $0;
+setp.ge.u32 on, peer, size;
+@on bra past;"""
+
+# Ranks first, first + step, ...: thread number n is for number n of them; who is none of them has nothing to do.
+_SOME = """setp.ge.u32 on, $0, {count};
+@on bra past;
+mad.lo.u32 peer, $0, {step}, {first};
+setp.ge.u32 on, peer, size;
+@on trap;
+sub.u32 off, me, {first};
+rem.u32 old, off, {step};
+setp.ne.u32 on, old, 0;
+@on bra past;
+div.u32 old, off, {step};
+setp.ge.u32 on, old, {count};
+@on bra past;"""
+
+
+@emits("signal_wait", assembly="ptx")
+def signal_wait(emitter: Emitter, op: Op):
+    type_ = op.value.type
+    unsigned = op.compare.startswith("u")
+    assembly = _WAIT.format(bits=type_.bits, order=op.sem, scope=op.scope, compare=op.compare.removeprefix("u"),
+                            type=f"{'u' if unsigned else 's'}{type_.bits}")
+    register = "l" if type_.bits == 64 else "r"
+    ptx(emitter, assembly, ["r", "l", register], [thread_in_task(emitter), emitter.of(op.pointer), emitter.of(op.value)])
+    sync(emitter)
+
+
+@emits("world_barrier", assembly="ptx")
+def world_barrier(emitter: Emitter, op: Op):
+    members = _ALL if op.gpus is None else _SOME.format(**_stride(op))
+    sync(emitter)
+    ptx(emitter, _MEET.format(members=members), ["r", "l"], [thread_in_task(emitter), emitter.of(op.world)])
+    sync(emitter)
+
+
+def _stride(op: Op) -> dict[str, int]:
+    """The ranks of a part of the world as first, step and count."""
+    ranks = tuple(sorted(op.gpus))
+    step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    if ranks != tuple(range(ranks[0], ranks[0] + step * len(ranks), step)):
+        raise NotYet(f"not yet: a barrier of the ranks {ranks}, which are not one stride apart", op.site,
+                     hint="meet along one axis of the mesh, then along the other")
+    return {"first": ranks[0], "step": step, "count": len(ranks)}

@@ -1,0 +1,45 @@
+"""The global memories of several GPUs: each rank's own arrays, and of the other ranks' only those that are symmetric.
+
+Input: a program, and arguments of which some are `world.PerRank`. Output: a `Gpu` for each rank. For example, with x symmetric
+and y not:
+
+    gpus = bind_ranks(program, {(0, ): x, (1, ): y}, 2)
+    gpus[0].memory      x of rank 0, y of rank 0, x of rank 1
+    gpus[1].memory      x of rank 1, y of rank 1, x of rank 0
+
+Addresses are those of the arrays in this process, so a pointer to a peer's array is a plain number here as it is over NVLink; who
+follows one to an array that is not symmetric is told so (`GlobalMemory.outside`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...ir import Program
+from ...world import PerRank, at_rank
+from ..machine.gpus import Gpu
+from .arguments import bind
+from .global_memory import GlobalMemory
+
+
+def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int) -> list[Gpu]:
+    """The GPUs of a launch on `count` ranks, in order."""
+    memories = [GlobalMemory(rank) for rank in range(count)]
+    gpus = []
+    for rank, memory in enumerate(memories):
+        arguments = bind(program, {path: at_rank(value, rank) for path, value in args.items()}, memory)
+        gpus.append(Gpu(rank, arguments, memory, others=True))
+    shared = {}
+    for value in args.values():
+        if isinstance(value, PerRank) and value.is_symmetric:
+            for rank, array in enumerate(value):
+                start = array.ctypes.data
+                region = next(region for region in memories[rank].regions if region.start == start)
+                region.name, region.symmetric = value.name or region.name, True
+                shared[id(region)] = rank, region
+    for rank, memory in enumerate(memories):      # before any has regions of others
+        memory.foreign = [region for other in memories if other is not memory for region in other.regions if region.rank != rank]
+    for rank, memory in enumerate(memories):
+        memory.regions += [region for owner, region in shared.values() if owner != rank]
+    return gpus

@@ -1,0 +1,99 @@
+"""Other GPUs: pointers into a peer's memory, waits for signals, and barriers among ranks.
+
+Input: a task at an op of `ir/ops/world.py`. Output: pointers in the task's environment; at a wait the task stays until the word is
+as awaited, at a barrier until the same program of all ranks has come. For example:
+
+    signal_wait %flag 2 'ge' 'acquire' 'sys'       blocked while the word is below 2; looked at anew whenever memory was written
+
+A table is plain memory, as on a GPU: what a kernel reads there is what `mimw.World` has put there.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from ...errors import OutOfBounds, PeerUnreachable, SimulatorMisuse, fail
+from ...world import BASES, CAPACITY, RANK, SIZE
+from ..machine.operands import position
+from ..machine.ranks import WorldMeeting
+from ..machine.rendezvous import arrive_and_wait
+from ..machine.table import handles
+from ..machine.tasks import Wait
+from ..memory.values import numpy_type
+
+COMPARE = {"eq": operator.eq, "ne": operator.ne, "ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
+SIGNS = {"eq": "==", "ne": "!=", "ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+def _entry(task, op, world, index: int) -> int:
+    return int(task.memory.cell(int(world) + 8 * index, np.dtype(np.int64), task, op, "reads")[()])
+
+
+@handles("peer_pointer")
+def peer_pointer(task, op):
+    pointer, world, rank = task.read(op.pointer, op), task.read(op.world, op), position(task, op, op.gpu)
+    size, own = _entry(task, op, world, SIZE), _entry(task, op, world, RANK)
+    if not 0 <= rank < size:
+        raise fail(OutOfBounds, task, op, f"rank {rank} of a world of {size} GPUs")
+    if rank != own:
+        _check_symmetric(task, op, np.asarray(pointer))
+        shift = _entry(task, op, world, BASES + rank) - _entry(task, op, world, BASES + own)
+        pointer = (np.asarray(pointer) + np.uint64(shift % (1 << 64))).astype(np.uint64)[()]
+    task.env[op.result] = pointer
+
+
+def _check_symmetric(task, op, pointers: np.ndarray) -> None:
+    """Of a pointer past the end of its array nothing is known, and its access is checked."""
+    for address in {int(pointers.min()), int(pointers.max())}:
+        region = task.memory.region(address, address + 1)
+        if region is not None and not region.symmetric:
+            raise fail(PeerUnreachable, task, op, f"{region.label} is not symmetric: other GPUs have no such array",
+                       hint="make it by World.symmetric")
+
+
+@handles("signal_wait")
+def signal_wait(task, op):
+    pointer, value = int(task.read(op.pointer, op)), task.read(op.value, op)
+    dtype, memory, machine = numpy_type(op.value.type), task.memory, task.machine
+    fits, sign = COMPARE[op.compare.removeprefix("u")], SIGNS[op.compare.removeprefix("u")]
+    if op.compare.startswith("u"):
+        dtype = np.dtype(f"u{dtype.itemsize}")
+        value = value.view(dtype)
+    yield None
+    while not fits(memory.cell(pointer, dtype, task, op, "reads")[()], value):
+        machine.watching[task] = None
+        yield Wait(op, "signal", pointer, lambda: _awaited(task, op, pointer, dtype, f"{sign} {value}"))
+    address = np.uint64(pointer)
+    memory.touch(task, op, address, None, dtype.itemsize, write=False, atomic=dict(order=op.sem, scope=op.scope, read=True))
+    machine.order.saw_signal(task, op, pointer, lambda new: bool(fits(dtype.type(new), value)), f"{sign} {value}")
+    sent = machine.signal_times.get(pointer)
+    if sent is not None:
+        task.wait_until(sent, op, f"signal {memory.named(pointer)}")
+
+
+def _awaited(task, op, pointer: int, dtype: np.dtype, awaited: str) -> str:
+    found = task.memory.cell(pointer, dtype, task, op, "reads")[()]
+    return f"{task.memory.named(pointer)} to be {awaited}: it is {found}"
+
+
+@handles("world_barrier")
+def world_barrier(task, op):
+    machine, world = task.machine, task.read(op.world, op)
+    size, own = _entry(task, op, world, SIZE), _entry(task, op, world, RANK)
+    x, y, z = task.cta.index
+    program = x + machine.grid[0] * (y + machine.grid[1] * z)
+    if program >= _entry(task, op, world, CAPACITY):
+        raise fail(SimulatorMisuse, task, op, f"program {program} has no signal pad: the world has pads for "
+                   f"{_entry(task, op, world, CAPACITY)} programs", hint="launch fewer programs: a persistent kernel")
+    ranks = tuple(range(size)) if op.gpus is None else tuple(sorted(op.gpus))
+    if ranks[-1] >= size:
+        raise fail(OutOfBounds, task, op, f"ranks {ranks} of a world of {size} GPUs")
+    if own not in ranks:
+        return
+    meeting = machine.meetings.get((ranks, task.cta.index))
+    if meeting is None:
+        meeting = machine.meetings[ranks, task.cta.index] = WorldMeeting(machine, ranks, task.cta.index)
+    machine.order.mix()
+    yield from arrive_and_wait(task, op, meeting)

@@ -1,0 +1,127 @@
+"""The arrays of several simulated GPUs, as arguments of one launch on all of them (docs/DISTRIBUTED.md).
+
+Input: how many GPUs; then shapes, or a function from rank to array. Output: arguments that hold one array for each rank. For
+example:
+
+    world = mimw.World(2)
+    x = world.symmetric((256, ), "float32", name="x")            x[0], x[1]: numpy arrays, at the same offset of each rank's heap
+    y = world.each(lambda rank: np.full(256, rank, "float32"))   private ones: no other rank reaches them
+    mimw.simulate(kernel, (4, ), x, y, world, 256)               the launch at both ranks, side by side
+
+In a kernel a `PerRank` is the array of its own rank, and the world is a pointer to a table of int64, which says who this rank is
+and where the heaps of all ranks begin. `mimw.tlx.peer_pointer` and `mimw.tle.remote` find a peer's copy of a symmetric array by
+that table, `mimw.tle.distributed_barrier` meets on the signal pads that lie at the start of each heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .errors import SimulatorMisuse
+
+HEAP = 1 << 28          # bytes of a rank's heap; the system gives memory only to what is touched
+PROGRAMS = 4096         # programs of a launch that may meet with their like on other ranks
+ALIGNED = 256           # where symmetric arrays begin
+# The table of a rank: its rank, how many there are, PROGRAMS, then where each rank's heap begins (as this rank reaches it).
+RANK, SIZE, CAPACITY, BASES = range(4)
+
+
+class PerRank(Sequence):
+    """One array, number or descriptor for each rank; as an argument of a launch, each rank gets its own.
+
+    `is_symmetric` says that the arrays lie at the same offset of every rank's heap, where peers reach them."""
+
+    def __init__(self, values: Sequence[Any], name: str = "", symmetric: bool = False):
+        self.values, self.name, self.is_symmetric = tuple(values), name, symmetric
+
+    def __getitem__(self, rank):
+        return self.values[rank]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"{'symmetric' if self.is_symmetric else 'one'} of {len(self)} ranks{f' {self.name!r}' if self.name else ''}"
+
+
+class World(PerRank):
+    """`gpus` simulated GPUs. As an argument of a launch it is each rank's table.
+
+    args:      gpus  how many, 1 or more
+               heap  bytes of each rank's symmetric heap
+    errors:    SimulatorMisuse for a number of GPUs that is none, and for a heap that is full
+    """
+
+    def __init__(self, gpus: int, heap: int = HEAP):
+        if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:
+            raise SimulatorMisuse(f"a world of {gpus!r} GPUs", hint="give their number, 1 or more")
+        self.heaps = [_aligned(heap) for _ in range(gpus)]
+        bases = [array.ctypes.data for array in self.heaps]
+        super().__init__([np.array([rank, gpus, PROGRAMS, *bases], np.int64) for rank in range(gpus)], "world")
+        self._used = PROGRAMS * gpus * 4        # the signal pads: a word for each program and peer
+
+    def symmetric(self, shape: int | Sequence[int], dtype: Any, name: str = "") -> PerRank:
+        """An array of zeros at every rank, at the same offset of each heap, so that peers reach it; `name` is for messages."""
+        shape = (shape, ) if isinstance(shape, int) else tuple(shape)
+        dtype = np.dtype(dtype)
+        start = -(-self._used // ALIGNED) * ALIGNED
+        size = prod(shape) * dtype.itemsize
+        if start + size > self.heaps[0].nbytes:
+            raise SimulatorMisuse(f"the symmetric heap of {self.heaps[0].nbytes} bytes has no room for {size} bytes more",
+                                  hint=f"World({len(self)}, heap=...) with more bytes")
+        self._used = start + size
+        return PerRank([heap[start:start + size].view(dtype).reshape(shape) for heap in self.heaps], name, symmetric=True)
+
+    def each(self, values: Callable[[int], Any] | Sequence[Any], name: str = "") -> PerRank:
+        """One value for each rank, which only that rank reaches: given as a function of the rank, or as a sequence."""
+        values = [values(rank) for rank in range(len(self))] if callable(values) else list(values)
+        if len(values) != len(self):
+            raise SimulatorMisuse(f"{len(values)} values for a world of {len(self)} GPUs", hint="give one for each rank")
+        return PerRank(values, name)
+
+    def __repr__(self) -> str:
+        return f"World({len(self)})"
+
+
+def gpus_of(arguments: Sequence[Any], wanted: int | None) -> int:
+    """How many GPUs a launch runs on: `wanted`, or as many as its arguments have ranks. Misuse if these differ."""
+    counts = {len(value): value for value in per_rank(arguments)}
+    if len(counts) > 1:
+        raise SimulatorMisuse(f"arguments of one launch are for {' and for '.join(map(str, sorted(counts)))} ranks",
+                              hint="make them all of one mimw.World")
+    found = next(iter(counts), 1)
+    if wanted is not None and wanted != found:
+        what = f"is for {found} ranks" if counts else "is for one GPU: no argument is a mimw.World's"
+        raise SimulatorMisuse(f"gpus={wanted}, and the launch {what}",
+                              hint=f"world = mimw.World({wanted}); pass arrays of world.symmetric(...) and world.each(...)")
+    return found
+
+
+def per_rank(values: Any) -> Iterator[PerRank]:
+    """All `PerRank`s among values, in tuples and lists, too."""
+    for value in values:
+        if isinstance(value, PerRank):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from per_rank(value)
+
+
+def at_rank(value: Any, rank: int) -> Any:
+    """What an argument is at a rank."""
+    if isinstance(value, PerRank):
+        return value[rank]
+    if isinstance(value, (tuple, list)) and any(True for _ in per_rank(value)):
+        items = [at_rank(item, rank) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Bytes of zeros that begin at a multiple of ALIGNED."""
+    whole = np.zeros(size + ALIGNED, np.uint8)
+    skip = -whole.ctypes.data % ALIGNED
+    return whole[skip:skip + size]

@@ -1,0 +1,150 @@
+"""Several GPUs in one machine: whose memory is reached, who runs when, what a launch on them takes."""
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+from mimw.errors import OutOfBounds, PeerUnreachable, SimulatorMisuse
+
+RING = tle.device_mesh({"device": 4})
+NODES = tle.device_mesh({"node": 2, "device": 2})
+CLUSTERS = tle.device_mesh({"device": 2, "block_cluster": 2})
+GRIDS = tle.device_mesh({"device": 2, "block": 4})
+
+
+@mimw.jit
+def rotate(x, y, flag, world, shift, N: tl.constexpr):
+    """Each program of each rank puts its part of `y` into `x` of the next rank, and doubles what it has got."""
+    at = tl.program_id(0) * N + tl.arange(0, N)
+    peer = (tlx.world_rank(world) + shift) % tlx.world_size(world)
+    tl.store(tlx.peer_pointer(x, peer, world) + at, tl.load(y + at))
+    tlx.signal(tlx.peer_pointer(flag, peer, world) + tl.program_id(0))
+    tlx.wait_signal(flag + tl.program_id(0), 1)
+    tl.store(y + at, tl.load(x + at) * 2)
+
+
+def rotated(world, n=3):
+    x, flag = world.symmetric(16 * n, "float32", "x"), world.symmetric(n, "int32", "flag")
+    y = world.each(lambda rank: np.full(16 * n, rank + 1, np.float32), "y")
+    return (rotate, (n, ), x, y, flag, world, 1, 16), y
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+@pytest.mark.parametrize("seed", [0, 5])
+def test_each_rank_has_its_own_arrays(gpus, seed):
+    launch, y = rotated(mimw.World(gpus))
+    run = mimw.simulate(*launch, gpus=gpus, seed=seed, races=True, trace=True)
+    assert [set(one) for one in y] == [{2.0 * ((rank - 1) % gpus + 1)} for rank in range(gpus)]
+    assert run.counts["signal_wait"] == 3 * gpus
+    assert len({event.cta for event in run.trace.events}) == 3 * gpus
+
+
+def test_one_seed_is_one_run():
+    def trace(seed):
+        launch, _ = rotated(mimw.World(3))
+        return [(event.cta, event.lane, event.kind, event.start, event.end) for event in
+                mimw.simulate(*launch, seed=seed, trace=True).trace.events]
+
+    assert trace(4) == trace(4)
+    assert len({tuple(trace(seed)) for seed in range(6)}) > 1
+
+
+@mimw.jit
+def tiles_of_pointers(x, y, world, N: tl.constexpr):
+    mesh = tle.bind_mesh(NODES, world)
+    rows = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(x + rows, rows * 4 + tle.shard_id(mesh, "node") * 2 + tle.shard_id(mesh, 1))
+    tle.distributed_barrier(mesh)
+    other = tle.remote(x + rows, (1 - tle.shard_id(mesh, 0), tle.shard_id(mesh, "device")), scope=mesh)
+    tl.store(y + rows, tl.load(other))
+    tle.distributed_barrier(mesh[:, 0])
+    tl.store(y, tl.load(tle.remote(x, 3, scope=mesh.flatten())))
+
+
+def test_words_of_tle_over_device_axes():
+    world = mimw.World(4)
+    x, y = world.symmetric((8, 8), "int32", "x"), world.each(lambda rank: np.zeros((8, 8), np.int32), "y")
+    mimw.simulate(tiles_of_pointers, (1, ), x, y, world, 8, races=True, seed=2)
+    rows = np.arange(64).reshape(8, 8)
+    for rank in range(4):
+        expected = rows * 4 + (rank + 2) % 4
+        expected[0, 0] = 3
+        assert (y[rank] == expected).all()
+
+
+@mimw.jit
+def everyone(x, y, world, MESH: tl.constexpr, N: tl.constexpr):
+    mesh = tle.bind_mesh(MESH, world)
+    tl.store(x + tl.program_id(0), tle.shard_id(mesh, "device") * 10 + tl.program_id(0))
+    tle.distributed_barrier(mesh)
+    at = tl.arange(0, N)
+    tl.store(y + tl.program_id(0) * N + at, tl.load(tle.remote(x, 1 - tle.shard_id(mesh, 0), scope=mesh[:, 0]) + at))
+
+
+@pytest.mark.parametrize("mesh, grid, programs", [(CLUSTERS, 1, 2), (GRIDS, 4, 4)])
+def test_a_mesh_of_devices_and_programs_meets_whole(mesh, grid, programs):
+    world = mimw.World(2)
+    x, y = world.symmetric(programs, "int32", "x"), world.each(lambda rank: np.zeros((programs, programs), np.int32), "y")
+    assert mimw.check(everyone, grid, x, y, world, mesh, programs, seeds=3).ok
+    mimw.simulate(everyone, grid, x, y, world, mesh, programs)
+    assert (y[0] == 10 + np.arange(programs)).all() and (y[1] == np.arange(programs)).all()
+
+
+@mimw.jit
+def reach(x, world, RANK: tl.constexpr, BY: tl.constexpr):
+    if tlx.world_rank(world) == 0:
+        if BY == "word":
+            tl.store(tlx.peer_pointer(x, RANK, world), 1)
+        else:       # an address by hand, from the table
+            tl.store((x.to(tl.int64, bitcast=True) + tl.load(world + 4) - tl.load(world + 3)).to(tl.pointer_type(tl.int32)), 1)
+    tlx.clock64()
+
+
+def test_what_is_not_symmetric_is_out_of_reach():
+    world = mimw.World(2)
+    whole = [heap[4 << 20:][:64].view(np.int32) for heap in world.heaps]     # as a tensor that was never announced
+    private = world.each(whole, "private")
+    with pytest.raises(PeerUnreachable, match="argument 'x' of rank 0 is not symmetric"):
+        mimw.simulate(reach, 1, private, world, 1, "word")
+    with pytest.raises(PeerUnreachable, match="in argument 'x' of rank 1: an array of another GPU"):
+        mimw.simulate(reach, 1, private, world, 1, "hand")
+    with pytest.raises(OutOfBounds, match="rank 2 of a world of 2 GPUs"):
+        mimw.simulate(reach, 1, world.symmetric(4, "int32"), world, 2, "word")
+
+
+def test_misuse_is_told():
+    world = mimw.World(2)
+    launch, y = rotated(world)
+    with pytest.raises(SimulatorMisuse, match="gpus=4, and the launch is for 2 ranks"):
+        mimw.simulate(*launch, gpus=4)
+    with pytest.raises(SimulatorMisuse, match="'y' is one array for 2 GPUs"):
+        mimw.simulate(*launch[:3], y[0], *launch[4:])
+    with pytest.raises(SimulatorMisuse, match="for 2 and for 3 ranks"):
+        mimw.simulate(*launch[:3], mimw.World(3).each(lambda rank: np.zeros(48, np.float32)), *launch[4:])
+    with pytest.raises(SimulatorMisuse, match="ranks 0 and 1 would run different programs"):
+        mimw.simulate(*launch[:6], world.each([1, 2]), 16)
+    with pytest.raises(SimulatorMisuse, match="gpus=2, and the launch is for one GPU"):
+        mimw.simulate(rotate, (1, ), np.zeros(4, np.float32), 1, 2, 3, 1, 4, gpus=2)
+    with pytest.raises(SimulatorMisuse, match="no room for"):
+        mimw.World(2, heap=1 << 16).symmetric(1 << 20, "float32")
+    with pytest.raises(SimulatorMisuse, match="3 values for a world of 2"):
+        world.each([1, 2, 3])
+
+
+def test_a_number_may_differ_by_rank():
+    world = mimw.World(2)
+    x, flag = world.symmetric(48, "float32", "x"), world.symmetric(3, "int32", "flag")
+    y = world.each(lambda rank: np.full(48, rank + 1, np.float32))
+    mimw.simulate(rotate, (3, ), x, y, flag, world, world.each([3, 5]), 16)
+    assert (y[0] == 4).all() and (y[1] == 2).all()
+
+
+def test_a_check_leaves_all_ranks_arrays_as_they_were():
+    launch, y = rotated(mimw.World(2))
+    report = mimw.check(*launch, seeds=3)
+    assert report.ok and "several GPUs" in report.untried and [one[0] for one in y] == [1, 2]
+    systematic = mimw.check(*rotated(mimw.World(2), 1)[0], search="systematic", limit=40)
+    assert systematic.ok and systematic.complete
