@@ -40,7 +40,8 @@ def simulates(name: str, kernel, grid: tuple, **options) -> str:
     """What a simulated launch of the probe says, as a Hopper or, where that has no such word, as a Blackwell; its parameters say by
     their names which arguments they take."""
     made = {"x": np.zeros(4096, np.float32), "y": np.zeros(4096, np.float32), "h": np.zeros(4096, np.float16), "n": 64,
-            "i": np.zeros(4096, np.int32), "d": mimw.TensorDescriptor.from_tensor(np.zeros((64, 64), np.float16), [64, 64])}
+            "i": np.zeros(4096, np.int32), "d": mimw.TensorDescriptor.from_tensor(np.zeros((64, 64), np.float16), [64, 64]),
+            "w": mimw.World(1)}
     arguments = [made[parameter] for parameter in kernel.arg_names if parameter in made]
     found = (answer(lambda: mimw.simulate(kernel, grid, *arguments, target=target, **options), name, "the simulator")
              for target in SIMULATED)

@@ -1,7 +1,8 @@
 """The smallest kernel for each TLX word that does something in a kernel: whether it compiles is whether the word works.
 
 Parameters by name: `x` and `y` point at 4096 floats, `h` at as many half floats, `n` is an int, `d` a host descriptor of
-half floats in blocks of 64 x 64. A probe named `word__more` is a second probe of `word`, shown as a row of its own.
+half floats in blocks of 64 x 64, `i` points at signals and `w` at the table of this rank's world. A probe named `word__more` is a
+second probe of `word`, shown as a row of its own.
 """
 
 import triton.language as tl
@@ -9,7 +10,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-SIGNATURE = {"x": "*fp32", "y": "*fp32", "h": "*fp16", "n": "i32", "d": "tensordesc<fp16[64, 64]>"}
+SIGNATURE = {"x": "*fp32", "y": "*fp32", "h": "*fp16", "i": "*i32", "w": "*i64", "n": "i32", "d": "tensordesc<fp16[64, 64]>"}
 CLUSTERED = {}  # probe -> True: it is launched in clusters of two
 PROBES = {}
 
@@ -168,6 +169,34 @@ def remote_shmem_store(x, y):
 
 
 _same("cluster_barrier", remote_shmem_store)
+
+
+# ---- several GPUs ----------------------------------------------------------------------------------------------------
+
+
+@probe
+def peer_pointer(x, y, w):
+    there = tlx.peer_pointer(y, (tlx.world_rank(w) + 1) % tlx.world_size(w), w)
+    tl.store(there, tl.load(x))
+
+
+_same("world_rank world_size", peer_pointer)
+
+
+@probe
+def signal(i, w):
+    tlx.signal(tlx.peer_pointer(i, 0, w))
+
+
+@probe
+def wait_signal(i, w):
+    tlx.signal(i)
+    tlx.wait_signal(i, 1)
+
+
+@probe
+def world_barrier(w):
+    tlx.world_barrier(w)
 
 
 @clustered

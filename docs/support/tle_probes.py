@@ -1,14 +1,15 @@
 """The smallest kernel for each TLE word. Parameters by name: `x` and `y` point at 4096 floats, `i` at 4096 ints, `d` is a host
-descriptor of half floats in blocks of 64 x 64."""
+descriptor of half floats in blocks of 64 x 64, `w` points at the table of this rank's world."""
 
 import triton.language as tl
 
 import mimw
 import mimw.tle as tle
 
-SIGNATURE = {"x": "*fp32", "y": "*fp32", "i": "*i32", "d": "tensordesc<fp16[64, 64]>"}
+SIGNATURE = {"x": "*fp32", "y": "*fp32", "i": "*i32", "w": "*i64", "d": "tensordesc<fp16[64, 64]>"}
 PAIR = tle.device_mesh({"cluster": 2})
 GRID = tle.device_mesh({"block": 2})
+GPUS = tle.device_mesh({"device": 1})
 ROWS = tle.sharding(PAIR, ["cluster", None])
 WHOLE = tle.sharding(PAIR)
 PROBES = {}
@@ -152,6 +153,22 @@ def remote(x, y):
     there = tle.remote(buffer, 1 - tle.shard_id(PAIR, 0))
     tl.store(y + at, tl.load(tle.gpu.local_ptr(there, (at, ))))
     tle.distributed_barrier(PAIR)
+
+
+@probe("bind_mesh: shard_id, several GPUs")
+def shard_id_of_gpus(i, w):
+    tl.store(i, tle.shard_id(tle.bind_mesh(GPUS, w), "device"))
+
+
+@probe("bind_mesh: remote, several GPUs")
+def remote_of_gpus(x, y, w):
+    tl.store(tle.remote(y, 0, scope=tle.bind_mesh(GPUS, w)), tl.load(x))
+
+
+@probe("bind_mesh: distributed_barrier, several GPUs")
+def meet_gpus(x, w):
+    tle.distributed_barrier(tle.bind_mesh(GPUS, w))
+    tl.store(x, 1.0)
 
 
 @probe("reshard")

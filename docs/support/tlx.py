@@ -37,6 +37,7 @@ FAMILIES = {
               "make_tensor_descriptor reinterpret_tensor_descriptor",
     "Clusters": "cluster_cta_rank cluster_size_1d remote_view remote_shmem_store async_remote_shmem_store "
                 "async_remote_shmem_copy",
+    "Several GPUs": "world_rank world_size peer_pointer signal wait_signal world_barrier",
     "Matrix multiply": "async_dot async_dot__tmem async_dot__two_ctas async_dot_wait async_dot_scaled async_dot_scaled__two_ctas "
                        "tcgen05_commit dot_scaled",
     "Cluster launch control": "clc_create_context clc_producer clc_consumer _alloc_clc_responses _clc_issue _clc_query",

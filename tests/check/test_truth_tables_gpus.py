@@ -267,3 +267,38 @@ def test_a_signal_that_nobody_sends():
     launch = only_signals, 1, (world.symmetric(1, "int32", "flag"), world, "gt", True), {}
     finding = found(launch, "SignalNeverSent")
     assert "'flag'[0] of rank 1 to be > 1: it is 1" in finding.message and "atomic_rmw" in finding.message
+
+
+@mimw.jit
+def fetched(x, y, flag, world, HOW: tl.constexpr, N: tl.constexpr):
+    """Rank 0 stores a tile into rank 1's memory; rank 1 copies the tile by TMA."""
+    rows = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    if tlx.world_rank(world) == 0:
+        tl.store(tlx.peer_pointer(x, 1, world) + rows, rows * 1.0)
+        if HOW == "fence":
+            tlx.fence("sys")
+        if HOW != "barrier":
+            tlx.signal(tlx.peer_pointer(flag, 1, world), 1)
+    elif HOW != "barrier":
+        tlx.wait_signal(flag, 1)
+    if HOW == "barrier":
+        tlx.world_barrier(world)
+    if tlx.world_rank(world) == 1:
+        here = tl.make_tensor_descriptor(x, [N, N], [N, 1], [N, N])
+        tile, full = tlx.local_alloc((N, N), tl.float32, 1), tlx.alloc_barriers(1)
+        tlx.barrier_expect_bytes(full[0], N * N * 4)
+        tlx.async_descriptor_load(here, tile[0], [0, 0], full[0])
+        tlx.barrier_wait(full[0], 0)
+        tl.store(y + rows, tlx.local_load(tile[0]))
+
+
+@pytest.mark.parametrize("how", ["signal", "fence", "barrier"])
+def test_what_a_peer_stored_and_tma_reads_needs_a_fence_between_proxies(how):
+    """A barrier of ranks has the fence (rule 21)."""
+    world = mimw.World(2)
+    x, flag = world.symmetric((16, 16), "float32", "x"), world.symmetric(1, "int32", "flag")
+    y = world.each(lambda rank: np.zeros((16, 16), np.float32), "y")
+    launch = fetched, 1, (x, y, flag, world, how, 16), {}
+    assert right(launch, "random") == (how != "signal")
+    if how == "signal":
+        assert found(launch, "MissingFence")

@@ -1,14 +1,16 @@
 """A fence at device or system scope is one between proxies, too, where copies read global memory that the kernel writes.
 
-Input: a program. Output: the program with attrs["proxy"] on its fences, and a fence before each barrier of the grid:
+Input: a program. Output: the program with attrs["proxy"] on its fences, and a fence before each barrier of the grid and
+among GPUs:
 
     store(p, x); fence("gpu"); arrive           becomes     store(p, x); fence("gpu", proxy); arrive
     ...; distributed_barrier of the grid        becomes     ...; fence("gpu", proxy); the barrier
+    ...; a barrier among GPUs                   becomes     ...; fence("sys", proxy); the barrier
 
 A TMA or bulk load reads global memory in the asynchronous proxy. What ordinary instructions wrote there in the same
 launch the load need not see, whatever orders the two, unless a proxy fence stands between (PTX ISA, "Async proxy";
 docs/MEMORY_MODEL.md, rule 21). TLX has no word for that fence alone, so the word that orders global memory is that
-fence, too; and so is a barrier of the whole grid, which orders everything.
+fence, too; and so is a barrier of the whole grid, or among GPUs, which orders everything.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ def _reads_by_copy(op: Op) -> bool:
 def _marked(block: Block) -> Block:
     ops: list[Op] = []
     for op in block.ops:
-        if op.name == "grid_barrier":
-            ops.append(Op("fence", ("gpu", ), attrs=_MARK, site=op.site))
+        if op.row.blocks == "meeting" and not op.row.peers:     # it orders everything: of the grid, or of the GPUs of a world
+            ops.append(Op("fence", ("sys" if "world" in op.row.places else "gpu", ), attrs=_MARK, site=op.site))
         elif op.name == "fence" and op.scope in ("gpu", "sys"):
             op = op.with_attrs(**_MARK)
         else:

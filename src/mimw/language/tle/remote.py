@@ -45,7 +45,8 @@ def remote(tensor, shard_id, scope=None, _semantic=None):
     not:       checked at run time: a rank that the cluster has not is undefined (the simulator refuses it)
     errors:    TypeError: a tensor, mesh or shard id of another type, a run-time shard id that is not i32. ValueError: a negative
                int, one that the mesh has not, an empty tuple, one without `scope` or of another rank, a run-time shard id that is
-               no scalar, a tensor that is remote
+               no scalar, a tensor that is remote, a bound scope with several programs on a GPU. NotImplementedError: the descriptor
+               of another GPU's array
     lowers to: PTX mapa, ld/st/atom.shared::cluster; integer atomics of 64 bits are a loop of atom.cas.b64, since ptxas has a load
                and a store for them in another CTA's memory. Of other GPUs: two loads from the table of this rank, and an addition
     """

@@ -37,7 +37,11 @@ def world_rank(world, _semantic=None) -> tl.tensor:
 
 @word
 def world_size(world, _semantic=None) -> tl.tensor:
-    """How many GPUs there are, an i32 scalar. Arguments and errors as of `world_rank`."""
+    """How many GPUs there are, an i32 scalar.
+
+    args:      world - the pointer to this rank's table, of int64
+    errors:    TypeError for anything else
+    """
     return field("tlx.world_size", world, _SIZE, _semantic)
 
 

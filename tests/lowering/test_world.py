@@ -1,0 +1,115 @@
+"""What the words for other GPUs become: PTX of system scope, ordinary stores and TMA to a peer, named errors elsewhere."""
+
+import re
+
+import pytest
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+from mimw.errors import NotYet
+from tests.compiling import to_assembly, to_ttgir
+
+MESH = tle.device_mesh({"node": 2, "device": 2})
+TYPES = {"x": "*fp16", "y": "*fp16", "flag": "*i32", "wide": "*u64", "world": "*i64"}
+ALIGNED = {(index, ): [["tt.divisibility", 16]] for index in range(len(TYPES))}
+
+
+@mimw.jit
+def everything(x, y, flag, wide, world, N: tl.constexpr):
+    mesh = tle.bind_mesh(MESH, world)
+    at = tl.arange(0, N)
+    peer = (tlx.world_rank(world) + 1) % tlx.world_size(world)
+    there = tlx.peer_pointer(x, peer, world)
+    tl.store(there + at, tl.load(y + at))
+    tile = tlx.local_alloc((64, 64), tl.float16, 1)
+    tlx.local_store(tile[0], tl.zeros((64, 64), tl.float16))
+    tlx.fence("async_shared")
+    block = tl.make_tensor_descriptor(there, [64, 64], [64, 1], [64, 64])
+    tlx.async_descriptor_store(block, tile[0], [0, 0])
+    tlx.async_descriptor_store_wait(0)
+    tlx.fence("sys")
+    tlx.signal(tlx.peer_pointer(flag, peer, world), 1)
+    tlx.signal(tlx.peer_pointer(flag, peer, world), 2, op="set")
+    tlx.wait_signal(flag, 3)
+    tlx.wait_signal(wide, 4, compare="eq", sem="relaxed")
+    tlx.wait_signal(wide + 1, 5, compare="lt", scope="gpu")
+    tl.atomic_add(tle.remote(flag, (1, 0), scope=mesh), 1, sem="acq_rel", scope="sys")
+    tle.distributed_barrier(mesh)
+    tle.distributed_barrier(mesh[:, 1])
+
+
+@pytest.fixture(scope="module", params=["sm_90a", "sm_100a"])
+def ptx(request):
+    return to_assembly(everything, TYPES, {"N": 1024}, attrs=ALIGNED, target=request.param).stages["ptx"]
+
+
+def test_stores_to_a_peer_are_as_wide_as_others(ptx):
+    assert re.search(r"st\.global\.v4\.b32", ptx) and not re.search(r"st\.global\.b16", ptx)
+
+
+def test_a_put_by_tma_is_complete_before_the_signal(ptx):
+    """Not .read, which waits for the source only."""
+    put = ptx.index("cp.async.bulk.tensor.2d.global.shared")
+    wait = re.compile(r"cp\.async\.bulk\.wait_group(\.read)?\s").search(ptx, put)
+    fence, told = ptx.index("fence.acq_rel.sys"), ptx.index("red.global.sys.release.add.u32")
+    assert wait[1] is None and put < wait.start() < fence < told
+
+
+def test_signals_and_waits_have_system_scope(ptx):
+    assert re.search(r"fence\.release\.sys;.{0,200}?@%p\d+ st\.relaxed\.sys\.global\.b32", ptx, re.S)
+    assert "ld.acquire.sys.global.b32 now" in ptx and "setp.ge.s32 met, now" in ptx
+    assert "ld.relaxed.sys.global.b64 now" in ptx and "setp.eq.u64 met, now" in ptx
+    assert "ld.acquire.gpu.global.b64 now" in ptx and "setp.lt.u64 met, now" in ptx
+    assert re.search(r"atom\.global\.sys\.acq_rel\.add|red\.global\.sys\.acq_rel\.add|\.sys\.\w*\.?add", ptx)
+
+
+def test_one_thread_looks_and_the_task_syncs_behind(ptx):
+    for text in re.findall(r"ld\.\w+\.\w+\.global\.b\d+ now.*?bar\.sync", ptx, re.S):
+        assert text.count("\n") < 12 and "past:" in text
+    assert len(re.findall(r"ld\.\w+\.\w+\.global\.b\d+ now", ptx)) == 3
+
+
+def test_barriers_of_ranks(ptx):
+    puts = [place.start() for place in re.finditer(r"atom\.cas\.release\.sys\.global\.b32 old, \[there\], 0, 1", ptx)]
+    takes = [place.start() for place in re.finditer(r"atom\.cas\.acquire\.sys\.global\.b32 old, \[here\], 1, 0", ptx)]
+    assert len(puts) == len(takes) == 2 and puts[0] < takes[0] < puts[1] < takes[1]
+    first, second = re.findall(r"mad\.lo\.u32 peer, \S+, (\d+), (\d+);", ptx)
+    assert first == ("1", "0") and second == ("2", "1")     # ranks 0, 1, 2, 3; ranks 1 and 3
+    assert "bar.sync" in ptx[takes[1]:] and "bar.sync" in ptx[takes[0]:puts[1]]
+
+
+@mimw.jit
+def waits(flag, world):
+    tlx.signal(tlx.peer_pointer(flag, 0, world), 1)
+    tlx.wait_signal(flag, 1)
+
+
+@mimw.jit
+def meets(flag, world):
+    tlx.world_barrier(world)
+
+
+@mimw.jit
+def signals(flag, world):
+    tlx.signal(tlx.peer_pointer(flag, 0, world), 1)
+    tlx.fence("sys")
+
+
+@mimw.jit
+def meets_apart(flag, world, MESH: tl.constexpr):
+    tle.distributed_barrier(tle.bind_mesh(MESH, world)[:2, :2])
+
+
+def test_amd_signals_and_does_not_wait_yet():
+    types = {"flag": "*i32", "world": "*i64"}
+    assert "atomic_add" in to_assembly(signals, types, {}, target="gfx942").stages["amdgcn"]
+    for kernel, word in ((waits, "tlx.wait_signal"), (meets, "a barrier among GPUs")):
+        with pytest.raises(NotYet, match=f"not yet: {word} on gfx942"):
+            to_ttgir(kernel, types, {}, target="gfx942")
+
+
+def test_ranks_that_no_stride_gives_are_not_yet():
+    with pytest.raises(NotYet, match=r"ranks \(0, 1, 4, 5\)"):
+        to_ttgir(meets_apart, {"flag": "*i32", "world": "*i64"}, {"MESH": tle.device_mesh({"node": 2, "device": 4})})
