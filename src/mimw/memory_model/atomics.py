@@ -31,7 +31,7 @@ class AtomicOrder:
 
         order:   relaxed, acquire, release or acq_rel
         scope:   cta, gpu or sys; two accesses see each other's order if the scope of each holds both. So what is said at the scope
-                 of a GPU stays there, and who listens at that scope hears nobody else (docs/DISTRIBUTED.md, rule 29)
+                 of a GPU stays there, and who listens at that scope hears nobody else (docs/MEMORY_MODEL.md, rule 37)
         """
         self.scatter(task, op, memory, offsets, size, name, write=write, scope=scope)
         if not offsets.size:
