@@ -3,9 +3,12 @@
     --processes 8       that share the GPU, and the cases among them
     --journal FILE      what is done, so that a run that was ended goes on where it was
     --only 4711         one case, with what it is
+    --repeats 4         calls of each case, each compared
+    --families 4        kinds of arguments of an operator in the run: what is compiled; shapes and values are new in each case
 
-Each case is drawn from the seed and its number (draws.py), called REPEATS times, and compared each time: torch in fp64 says what is
-right. Prints rates; at the first wrong result, error or hang all stop, and the last line is the one that repeats it.
+Each case is drawn from the seed and its number (draws.py): torch in fp64 says what is right. With few families nearly all of the
+time goes into launches, and another seed takes others. Prints rates; at the first wrong result, error or hang all stop, and the
+last line is the one that repeats it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from .worker import REPEATS, Report, only, work
+from .worker import Plan, Report, only, work
 
 STUCK = 90.0        # seconds without a case
 
@@ -33,33 +36,40 @@ def parsed(arguments=None) -> argparse.Namespace:
     parser.add_argument("--operators", nargs="*", default=[], help="some of them")
     parser.add_argument("--only", type=int, help="the number of one case")
     parser.add_argument("--device", default="cuda", help="cpu: in the simulator")
+    parser.add_argument("--repeats", type=int, default=Plan.repeats)
+    parser.add_argument("--families", type=int, default=Plan.families)
     return parser.parse_args(arguments)
 
 
-def done_before(journal: Path | None, seed: int, processes: int) -> dict[int, int]:
+def run_of(options: argparse.Namespace) -> dict:
+    """What a journal has to agree in for a run to go on."""
+    return {name: getattr(options, name) for name in ("seed", "processes", "families")}
+
+
+def done_before(options: argparse.Namespace) -> dict[int, int]:
     """Process -> the first of its cases that is not done."""
-    if journal is None or not journal.exists():
+    if options.journal is None or not options.journal.exists():
         return {}
-    rows = [json.loads(line) for line in journal.read_text().splitlines()]
-    return {row["process"]: row["next"] for row in rows if (row["seed"], row["processes"]) == (seed, processes)}
+    rows = [json.loads(line) for line in options.journal.read_text().splitlines()]
+    return {row["process"]: row["next"] for row in rows if run_of(options).items() <= row.items()}
 
 
 def repeating(options: argparse.Namespace, number: int) -> str:
     chosen = f" --operators {' '.join(options.operators)}" if options.operators else ""
-    return f"python -m tests.long_run --seed {options.seed} --only {number}{chosen}"
+    families = f" --families {options.families}" if options.families != Plan.families else ""
+    return f"python -m tests.long_run --seed {options.seed} --only {number}{chosen}{families}"
 
 
 def main(arguments=None) -> int:
     options = parsed(arguments)
+    plan = Plan(options.seed, options.device, tuple(options.operators), options.repeats, options.families)
     if options.only is not None:
-        wrong = only(options.seed, options.only, options.device, tuple(options.operators))
-        return 1 if wrong else 0
-    context, before = multiprocessing.get_context("spawn"), done_before(options.journal, options.seed, options.processes)
+        return 1 if only(plan, options.only) else 0
+    context, before = multiprocessing.get_context("spawn"), done_before(options)
     reports, until = context.Queue(), time.time() + options.seconds
-    cases = -(-options.launches // (REPEATS * options.processes))      # of each process
+    cases = -(-options.launches // (options.repeats * options.processes))      # of each process
     workers = [context.Process(target=work, daemon=True, args=(
-        reports, process, options.processes, options.seed, before.get(process, 0), cases, until, options.device,
-        tuple(options.operators))) for process in range(options.processes)]
+        reports, plan, process, options.processes, before.get(process, 0), cases, until)) for process in range(options.processes)]
     for one in workers:
         one.start()
     status = follow(options, reports, before)
@@ -73,7 +83,7 @@ def follow(options: argparse.Namespace, reports, before: dict[int, int]) -> int:
     begun = said = time.time()
     heard = dict.fromkeys(range(options.processes), begun)
     at = {process: before.get(process, 0) for process in heard}
-    launches = REPEATS * sum(at.values())
+    launches = options.repeats * sum(at.values())
     first, ended, by_operator = launches, set(), {}
     while len(ended) < options.processes:
         try:
@@ -90,8 +100,8 @@ def follow(options: argparse.Namespace, reports, before: dict[int, int]) -> int:
             if report.operator is None:
                 ended.add(report.process)
             else:
-                launches += REPEATS
-                by_operator[report.operator] = by_operator.get(report.operator, 0) + REPEATS
+                launches += options.repeats
+                by_operator[report.operator] = by_operator.get(report.operator, 0) + options.repeats
                 if options.journal and report.case % 16 == 15:
                     keep(options, report.process, report.case + 1)
         stuck = [process for process in heard if process not in ended and now - heard[process] > STUCK]
@@ -114,7 +124,7 @@ def follow(options: argparse.Namespace, reports, before: dict[int, int]) -> int:
 
 def keep(options: argparse.Namespace, process: int, case: int) -> None:
     with options.journal.open("a") as file:
-        file.write(json.dumps({"seed": options.seed, "processes": options.processes, "process": process, "next": case}) + "\n")
+        file.write(json.dumps(run_of(options) | {"process": process, "next": case}) + "\n")
 
 
 if __name__ == "__main__":

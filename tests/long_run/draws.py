@@ -7,7 +7,7 @@ Input: a seed, the number of a case. Output: the same `Draw`, and so the same ca
     a = draw.normal(m, n, dtype=draw.kind(bf16, fp16))
 
 Kernels are compiled for kinds of arguments, not for shapes: what is compiled depends on `kind`, of which an operator has few in a
-run (FAMILIES), and on whether extents are multiples of 16, which is one of these kinds. All else is new in each case.
+run (`families`), and on whether extents are multiples of 16, which is one of these kinds. All else is new in each case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-FAMILIES = 4    # of an operator, in a run
 SMALL = 40      # the longest extent on a CPU, where kernels are simulated
 
 
@@ -35,10 +34,10 @@ class Case:
 class Draw:
     """Random choices of one case. `kind` chooses what is one for all cases of a family, the others what is new in each."""
 
-    def __init__(self, seed: int, number: int, device: str, operators: tuple[str, ...]):
+    def __init__(self, seed: int, number: int, device: str, operators: tuple[str, ...], families: int = 4):
         self._new = random.Random(f"{seed}:{number}")
         self.operator = self._new.choice(operators)
-        self._family = random.Random(f"{seed}:{self.operator}:{self._new.randrange(FAMILIES)}")
+        self._family = random.Random(f"{seed}:{self.operator}:{self._new.randrange(families)}")
         self.device, self.said = device, []
         self._generator = torch.Generator(device).manual_seed(self._new.randrange(1 << 40))
         self.step = self.kind(64, 64, 16, 1)

@@ -14,7 +14,7 @@ from tests.long_run.draws import Draw  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
-    """One process, this one, and one repeat."""
+    """One process, this one."""
 
     class Context:
         Queue = __import__("queue").Queue
@@ -24,20 +24,18 @@ def here(monkeypatch):
                 self.start, self.terminate = lambda: target(*args), lambda: None
 
     monkeypatch.setattr(command.multiprocessing, "get_context", lambda kind: Context)
-    for module in (command, worker):
-        monkeypatch.setattr(module, "REPEATS", 1)
 
 
 def run(tmp_path, capsys, *words):
     status = command.main(["--device", "cpu", "--processes", "1", "--journal", str(tmp_path / "journal"), "--operators", "swiglu",
-                           *words])
+                           "--repeats", "1", *words])
     return status, capsys.readouterr().out.splitlines()
 
 
 def test_it_runs_and_goes_on(tmp_path, capsys):
     status, printed = run(tmp_path, capsys, "--launches", "2", "--seed", "3")
     assert status == 0 and printed[-1].startswith("2 launches of 1 operators") and printed[-2] == "swiglu 2"
-    assert json.loads((tmp_path / "journal").read_text()) == {"seed": 3, "processes": 1, "process": 0, "next": 2}
+    assert json.loads((tmp_path / "journal").read_text()) == {"seed": 3, "processes": 1, "families": 4, "process": 0, "next": 2}
     status, printed = run(tmp_path, capsys, "--launches", "3", "--seed", "3")
     assert status == 0 and printed[-1].startswith("3 launches") and printed[-2] == "swiglu 1"
 

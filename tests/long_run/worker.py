@@ -1,8 +1,8 @@
 """One process of a long run: draws its cases, calls, compares, reports.
 
-Input: a seed and the numbers of cases. Output: a `Report` for each case, with the problem if there is one. For example:
+Input: a `Plan` and the numbers of cases. Output: a `Report` for each case, with the problem if there is one. For example:
 
-    only(1, 4711, "cuda")       one case, printed
+    only(Plan(1, "cuda"), 4711)         one case, printed
 """
 
 from __future__ import annotations
@@ -12,8 +12,18 @@ import traceback
 import warnings
 from dataclasses import dataclass
 
-REPEATS = 4
 LEAST = 1e-3    # what is 0 but for rounding, as the gradient of the queries of a single key, is allowed as much as this
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What settles the cases of a run, each called `repeats` times; `families` as in draws.py, `some` operators or, empty, all."""
+
+    seed: int
+    device: str
+    some: tuple[str, ...] = ()
+    repeats: int = 4
+    families: int = 4
 
 
 @dataclass(frozen=True)
@@ -50,14 +60,14 @@ def problem_of(found: tuple, expected: tuple, allowed: float) -> str | None:
     return None
 
 
-def tried(seed: int, number: int, device: str, known: dict) -> tuple[str, list, str | None]:
+def tried(plan: Plan, number: int, known: dict) -> tuple[str, list, str | None]:
     """(operator, what was drawn, the problem)."""
     from .draws import Draw
-    draw = Draw(seed, number, device, tuple(known))
+    draw = Draw(plan.seed, number, plan.device, tuple(known), plan.families)
     try:
         case = known[draw.operator](draw)
         expected = case.expected()
-        for _ in range(REPEATS):
+        for _ in range(plan.repeats):
             problem = problem_of(case.found(), expected, case.allowed)
             if problem:
                 return draw.operator, draw.said, problem
@@ -66,13 +76,12 @@ def tried(seed: int, number: int, device: str, known: dict) -> tuple[str, list, 
     return draw.operator, draw.said, None
 
 
-def work(reports, process: int, processes: int, seed: int, first: int, cases: int, until: float, device: str,
-         some: tuple[str, ...]) -> None:
+def work(reports, plan: Plan, process: int, processes: int, first: int, cases: int, until: float) -> None:
     """Cases number process, process + processes, ... of the whole run, from the one called `first` on."""
     warnings.simplefilter("ignore")
-    known, case = operators(some), first
+    known, case = operators(plan.some), first
     while case < cases and time.time() < until:
-        operator, said, problem = tried(seed, case * processes + process, device, known)
+        operator, said, problem = tried(plan, case * processes + process, known)
         reports.put(Report(process, case, operator, problem and f"{problem}\ndrawn: {said}"))
         if problem:
             return
@@ -80,8 +89,8 @@ def work(reports, process: int, processes: int, seed: int, first: int, cases: in
     reports.put(Report(process, case, None))
 
 
-def only(seed: int, number: int, device: str, some: tuple[str, ...] = ()) -> bool:
+def only(plan: Plan, number: int) -> bool:
     """Whether the case is wrong; prints what it is."""
-    operator, said, problem = tried(seed, number, device, operators(some))
+    operator, said, problem = tried(plan, number, operators(plan.some))
     print(f"{operator}, drawn: {said}\n{problem or 'right'}", flush=True)
     return problem is not None
