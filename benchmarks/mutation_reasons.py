@@ -53,6 +53,8 @@ def _of_wide_heads(mutant: Mutant) -> bool:
 
 
 REASONS = (
+    (lambda m: _of(m, "kernels/sparse_mla/shared.py") and m.word in ("async_commit", "async_wait"),
+     "Groups hold what cp.async copies, not what TMA does; and the rows of the last group, behind the list, nobody reads."),
     (lambda m: _of(m, "kernels/moe/few_rows.py") and _swapped(m, ("async_dot", ), ("async_dot_wait", )),
      "Two waits stand side by side, one for each half's sums: the second one counts the product that the first has not met."),
     (lambda m: _of(m, "kernels/moe/kernel.py") and m.site.caller is None and (m.word == "fence" or "past fence," in m.change),
