@@ -80,6 +80,13 @@ def test_what_the_seesaw_form_does_not_take(machine, form, case, options):
     close(run(machine, arrays, form=form, **options), reference(*arrays, **options))
 
 
+@pytest.mark.parametrize("form", [pipelined, seesaw, shared])
+def test_fp16(machine, form):
+    arrays = problem()
+    arrays = *(array.astype(np.float16) if array.dtype == BF16 else array for array in arrays),
+    close(run(machine, arrays, form=form), reference(*arrays))
+
+
 @pytest.mark.parametrize("form", [pipelined, shared])
 def test_rows_that_nobody_lists_may_hold_anything(machine, form):
     arrays = problem(topk=128, skv=300)
@@ -107,6 +114,8 @@ def test_refused(change, words):
 
 def test_refused_shapes():
     q, kv, indices, lengths, out, lse = problem()
+    with pytest.raises(ValueError, match="q, kv and out are bfloat16, float16 and bfloat16"):
+        arguments(q, kv.astype(np.float16), indices, lengths, out, lse)
     with pytest.raises(ValueError, match=r"lengths must have the shape \(1, 2, 1\), it has \(1, 2\)"):
         arguments(q, kv, indices, lengths[..., 0], out, lse)
 

@@ -37,7 +37,7 @@ def sparse_mla(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_di
                scale      of the scores, by default W ** -0.5
                base_2     lse to base 2
     returns:   out (B, S, H, value_dim) of q's type, 0 for queries without a row; lse (B, S, H), fp32, +inf for these
-    computed:  on sm_90 by `mimw.kernels.sparse_mla` for bf16, where H / HKV is a multiple of 64, value_dim of 32 and W - value_dim
+    computed:  on sm_90 by `mimw.kernels.sparse_mla` for bf16 and fp16, where H / HKV is a multiple of 64, value_dim of 32 and W - value_dim
                of 16 and not 0; else by `mimw.kernels.plain_sparse_mla`. fp32 obeys torch.get_float32_matmul_precision()
     errors:    RuntimeError where shapes or devices do not fit, with the numbers; NotImplementedError for other types. There is no
                derivative
@@ -77,7 +77,7 @@ def _plan(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: in
         shape, rows = out.shape, lse.shape
         return lambda q, *_: (q.new_zeros(shape), q.new_full(rows, float("inf"), dtype=torch.float32))
     share, tail, hopper = q.shape[2] / max(1, kv.shape[2]), q.shape[3] - value_dim, False
-    if is_hopper(q) and q.dtype is torch.bfloat16:
+    if is_hopper(q) and q.dtype in (torch.bfloat16, torch.float16):
         hopper = share % library.HEADS == 0 and value_dim % 32 == 0 and tail > 0 and tail % 16 == 0
     try:
         if hopper:

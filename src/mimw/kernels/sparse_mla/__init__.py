@@ -1,4 +1,4 @@
-"""Attention over listed rows of a latent KV cache (DeepSeek's sparse MLA, prefill), for Hopper, in bf16.
+"""Attention over listed rows of a latent KV cache (DeepSeek's sparse MLA, prefill), for Hopper, in bf16 and fp16.
 
 Input: q, the cache kv, and for each query a list of rows of kv with its length. Output: out, and lse, the logarithms of
 the sums of exponentials. For example:
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import mimw
 
+from ..checks import one_of
 from .pipe import pipelined
 from .seesaw import seesaw
 from .shared import shared
@@ -29,17 +30,20 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
               form=None, heads: int = HEADS, block: int = BLOCK) -> tuple[object, tuple[int, ...], tuple, dict]:
     """(kernel, grid, args, meta) that fill out and lse.
 
-    args:      q        (B, S, H, DV + DT), bf16, contiguous, as all others
-               kv       (B, SKV, HKV, DV + DT), bf16; H / HKV is a multiple of `heads`
+    args:      q        (B, S, H, DV + DT), bf16 or fp16, contiguous, as all others
+               kv       (B, SKV, HKV, DV + DT), of q's type; H / HKV is a multiple of `heads`
                indices  (B, S, HKV, TOPK), int32: rows of kv; those below 0, from SKV on, or (causal) behind the query do not count
                lengths  (B, S, HKV), int32: how many entries of each list count
-               out      (B, S, H, DV), bf16; rows without any entry become 0
+               out      (B, S, H, DV), of q's type; rows without any entry become 0
                lse      (B, S, H), fp32: log of the sum of exponentials, natural or to base 2; +inf for rows without any entry
                scale    of the logits, by default (DV + DT) ** -0.5
                form     `pipelined`, by default, `shared`, or `seesaw`: which takes how long, docs/performance.md says
                heads, block  of a program: for tests on small problems; the halves of DV and DT are multiples of 16
-    errors:    ValueError where shapes do not fit, with the numbers
+    errors:    ValueError where shapes or types do not fit, with the numbers
     """
+    one_of(("bfloat16", "float16"), q=q, kv=kv, out=out)
+    if not q.dtype == kv.dtype == out.dtype:
+        raise ValueError(f"q, kv and out are {q.dtype}, {kv.dtype} and {out.dtype}; all must be of one type")
     (b, s, h, width), (_, skv, hkv, _), dv, topk = q.shape, kv.shape, out.shape[-1], indices.shape[-1]
     expected = {"q": (b, s, h, width), "kv": (b, skv, hkv, width), "indices": (b, s, hkv, topk), "lengths": (b, s, hkv),
                 "out": (b, s, h, dv), "lse": (b, s, h)}
@@ -64,11 +68,11 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
     scale = (width**-0.5 if scale is None else scale) * LOG2_E
     meta = dict(DV=dv, DT=width - dv, BH=heads, BK=block, BASE_2=base_2, num_warps=4)
     if form is seesaw:
-        return seesaw, (s, h // heads), (*descriptors, kv, indices, lengths, lse, skv, h, topk, scale), meta
+        return seesaw, (h // heads, s), (*descriptors, kv, indices, lengths, lse, skv, h, topk, scale), meta
     args = (*descriptors, kv, indices, lengths, lse, s, skv, h, hkv, topk, scale)
     if form is shared:
         return shared, (h // heads, s, b), args, meta | dict(CAUSAL=causal, num_warps=8)
-    return pipelined, (s, b, h // heads), args, meta | dict(CAUSAL=causal)
+    return pipelined, (h // heads, s, b), args, meta | dict(CAUSAL=causal)
 
 
 def sparse_mla(q, kv, indices, lengths, value_dim: int = 512, **options):

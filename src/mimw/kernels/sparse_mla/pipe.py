@@ -2,7 +2,7 @@
 
 Input: descriptors of q and out, KV and the lists of rows as pointers. Output: out and lse of BH heads of one query a program:
 
-    pipelined[(S, B, H // BH)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, S, SKV, H, HKV, TOPK, scale, ...)
+    pipelined[(H // BH, S, B)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, S, SKV, H, HKV, TOPK, scale, ...)
 
 Three partitions of 4 warps and three pipes: `q` (once), `kv` (two places: the gathered rows and which of them count) and `scores`
 (one place: by how much the sums so far shrink, and the sums; the probabilities lie beside it, under the same commits).
@@ -12,23 +12,31 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+import mimw.tlx as tlx
 
-from .steps import NO_LOGIT, at, gather, landed, listed, masked, powers, store_half, store_lse
+from .steps import NO_LOGIT, at, gather, listed, masked, powers, store_half, store_lse
 
 
 @mimw.jit
 def produce(tiles, kv, indices, length, query, SKV, stride, CAUSAL: tl.constexpr, BK: tl.constexpr, DV: tl.constexpr):
-    """Block after block of listed rows; `kv` points to the first row of this batch and group, rows are `stride` apart."""
-    for block in range(tl.cdiv(length, BK)):
+    """Block after block of listed rows; `kv` points to the first row of this batch and group, rows are `stride` apart. A block is
+    handed over when the next one is on its way."""
+    blocks = tl.cdiv(length, BK)
+    for block in range(blocks):
         rows, ok = listed(indices, block * BK, length, query, SKV, CAUSAL, BK)
         pointers = kv + rows * stride
         slot = tiles.acquire(block)
         gather(slot.kv_l, pointers, ok, 0)
         gather(slot.kv_r, pointers, ok, DV // 2)
         gather(slot.tail, pointers, ok, DV)
-        landed()
+        tlx.async_load_commit_group()
         tl.store(tle.gpu.local_ptr(slot.valid), ok.to(tl.int32))
-        tiles.commit(block)
+        tlx.async_load_wait_group(1)
+        if block > 0:
+            tiles.commit(block - 1)
+    tlx.async_load_wait_group(0)
+    if blocks > 0:
+        tiles.commit(blocks - 1)
 
 
 @mimw.jit
@@ -79,8 +87,9 @@ def right(q, tiles, scores, probabilities, out_desc, row, length, BK: tl.constex
 def pipelined(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, S, SKV, H, HKV, TOPK, scale, DV: tl.constexpr,
               DT: tl.constexpr, BH: tl.constexpr, BK: tl.constexpr, CAUSAL: tl.constexpr,
               BASE_2: tl.constexpr):
-    """Heads head .. head + BH of query `tl.program_id(0)` of batch `tl.program_id(1)`; `scale` is the logits' times log2(e)."""
-    query, batch, head = tl.program_id(0), tl.program_id(1), tl.program_id(2) * BH
+    """Heads head .. head + BH of query `tl.program_id(1)` of batch `tl.program_id(2)`; `scale` is the logits' times log2(e). All
+    heads of a query run side by side, so that L2 answers all but the first."""
+    head, query, batch = tl.program_id(0) * BH, tl.program_id(1), tl.program_id(2)
     group = head // (H // HKV)
     line = batch * S + query
     row = line * H + head
@@ -90,13 +99,14 @@ def pipelined(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, S, SKV, H,
     list_ = indices + (line * HKV + group).to(tl.int64) * TOPK
 
     HALF: tl.constexpr = DV // 2
-    q = tle.pipe(capacity=1, one_shot=True, readers=("left", "right"), q_l=tle.gpu.alloc([1, BH, HALF], tl.bfloat16),
-                 q_r=tle.gpu.alloc([1, BH, HALF], tl.bfloat16), q_tail=tle.gpu.alloc([1, BH, DT], tl.bfloat16))
-    tiles = tle.pipe(capacity=2, readers=("left", "right"), kv_l=tle.gpu.alloc([2, BK, HALF], tl.bfloat16),
-                     kv_r=tle.gpu.alloc([2, BK, HALF], tl.bfloat16), tail=tle.gpu.alloc([2, BK, DT], tl.bfloat16),
+    TYPE: tl.constexpr = tlx.dtype_of(kv)
+    q = tle.pipe(capacity=1, one_shot=True, readers=("left", "right"), q_l=tle.gpu.alloc([1, BH, HALF], TYPE),
+                 q_r=tle.gpu.alloc([1, BH, HALF], TYPE), q_tail=tle.gpu.alloc([1, BH, DT], TYPE))
+    tiles = tle.pipe(capacity=2, readers=("left", "right"), kv_l=tle.gpu.alloc([2, BK, HALF], TYPE),
+                     kv_r=tle.gpu.alloc([2, BK, HALF], TYPE), tail=tle.gpu.alloc([2, BK, DT], TYPE),
                      valid=tle.gpu.alloc([2, BK], tl.int32))
     scores = tle.pipe(capacity=1, shrink=tle.gpu.alloc([1, BH], tl.float32), total=tle.gpu.alloc([1, BH], tl.float32))
-    probabilities = tle.gpu.alloc([BH, BK], tl.bfloat16)
+    probabilities = tle.gpu.alloc([BH, BK], TYPE)
 
     fill = q.writer()
     slot = fill.acquire(0)

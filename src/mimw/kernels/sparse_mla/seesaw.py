@@ -3,7 +3,7 @@
 Input: descriptors of q and out, KV and the lists of rows as pointers, for one batch and one group of KV heads, without
 a causal mask. Output: out and lse of BH heads of one query a program:
 
-    seesaw[(S, H // BH)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, SKV, H, TOPK, scale, ...)
+    seesaw[(H // BH, S)](q_desc, tail_desc, out_desc, kv, indices, lengths, lse, SKV, H, TOPK, scale, ...)
 
 Work goes in pairs of blocks:
 
@@ -20,6 +20,7 @@ import triton.language as tl
 
 import mimw
 import mimw.tle as tle
+import mimw.tlx as tlx
 
 from .steps import NO_LOGIT, at, gather, landed, listed, masked, powers, store_half, store_lse
 
@@ -82,14 +83,14 @@ def first(fill_q, q, k0_left, k0_right, k1_left, validity, own_most, joint_most,
         total = total * shrink + tl.sum(p, 1)
         tl.store(tle.gpu.local_ptr(own_most.acquire(pair).most), most)
         own_most.commit(pair)
-        acc = tl.dot(p.to(tl.bfloat16), at(low.k), acc * shrink[:, None])
+        acc = tl.dot(p.to(low.k.dtype), at(low.k), acc * shrink[:, None])
         k0_left.release(pair)
         k0_right.release(pair)
 
         joint = at(joint_most.wait(pair).slot.most)
         joint_most.release(pair)
         shrink = tl.exp2((most - joint) * scale)
-        tl.store(tle.gpu.local_ptr(own_p.acquire(pair).p), (p * shrink[:, None]).to(tl.bfloat16))
+        tl.store(tle.gpu.local_ptr(own_p.acquire(pair).p), (p * shrink[:, None]).to(low.k.dtype))
         own_p.commit(pair)
         total, most = total * shrink, joint
         theirs = other_p.wait(pair).slot
@@ -126,9 +127,9 @@ def second(q, k1_left, k1_right, k0_right, validity, own_most, other_most, own_p
         shrink = tl.exp2((before - most) * scale)
         p = powers(logits, most, scale)
         total = total * shrink + tl.sum(p, 1)
-        tl.store(tle.gpu.local_ptr(own_p.acquire(pair).p), p.to(tl.bfloat16))
+        tl.store(tle.gpu.local_ptr(own_p.acquire(pair).p), p.to(high.k.dtype))
         own_p.commit(pair)
-        acc = tl.dot(p.to(tl.bfloat16), at(high.k), acc * shrink[:, None])
+        acc = tl.dot(p.to(high.k.dtype), at(high.k), acc * shrink[:, None])
         k1_right.release(pair)
         theirs = other_p.wait(pair).slot
         acc = tl.dot(at(theirs.p), at(k0_right.wait(pair).slot.k), acc)
@@ -144,24 +145,25 @@ def second(q, k1_left, k1_right, k0_right, validity, own_most, other_most, own_p
 @mimw.jit
 def seesaw(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, SKV, H, TOPK, scale, DV: tl.constexpr, DT: tl.constexpr,
            BH: tl.constexpr, BK: tl.constexpr, BASE_2: tl.constexpr):
-    """Heads head .. head + BH of query `tl.program_id(0)`; `scale` is the logits' times log2(e)."""
-    query, head = tl.program_id(0), tl.program_id(1) * BH
+    """Heads head .. head + BH of query `tl.program_id(1)`; `scale` is the logits' times log2(e)."""
+    head, query = tl.program_id(0) * BH, tl.program_id(1)
     row = query * H + head
     length = tl.minimum(tl.load(lengths + query), TOPK)
     list_ = indices + query.to(tl.int64) * TOPK
 
     HALF: tl.constexpr = DV // 2
-    q = tle.pipe(capacity=1, one_shot=True, readers=("first", "second"), q_l=tle.gpu.alloc([1, BH, HALF], tl.bfloat16),
-                 q_r=tle.gpu.alloc([1, BH, HALF], tl.bfloat16), q_tail=tle.gpu.alloc([1, BH, DT], tl.bfloat16))
-    tail0 = tle.gpu.alloc([1, BK, DT], tl.bfloat16)
-    k0_left = tle.pipe(capacity=1, k=tle.gpu.alloc([1, BK, HALF], tl.bfloat16))
-    k0_right = tle.pipe(capacity=1, readers=("scores", "product"), k=tle.gpu.alloc([1, BK, HALF], tl.bfloat16), tail=tail0)
-    k1_left = tle.pipe(capacity=1, readers=("scores", "product"), k=tle.gpu.alloc([1, BK, HALF], tl.bfloat16))
-    k1_right = tle.pipe(capacity=1, k=tle.gpu.alloc([1, BK, HALF], tl.bfloat16), tail=tle.gpu.alloc([1, BK, DT], tl.bfloat16))
+    TYPE: tl.constexpr = tlx.dtype_of(kv)
+    q = tle.pipe(capacity=1, one_shot=True, readers=("first", "second"), q_l=tle.gpu.alloc([1, BH, HALF], TYPE),
+                 q_r=tle.gpu.alloc([1, BH, HALF], TYPE), q_tail=tle.gpu.alloc([1, BH, DT], TYPE))
+    tail0 = tle.gpu.alloc([1, BK, DT], TYPE)
+    k0_left = tle.pipe(capacity=1, k=tle.gpu.alloc([1, BK, HALF], TYPE))
+    k0_right = tle.pipe(capacity=1, readers=("scores", "product"), k=tle.gpu.alloc([1, BK, HALF], TYPE), tail=tail0)
+    k1_left = tle.pipe(capacity=1, readers=("scores", "product"), k=tle.gpu.alloc([1, BK, HALF], TYPE))
+    k1_right = tle.pipe(capacity=1, k=tle.gpu.alloc([1, BK, HALF], TYPE), tail=tle.gpu.alloc([1, BK, DT], TYPE))
     validity = tle.pipe(capacity=1, readers=("first", "second"), valid=tle.gpu.alloc([1, 2, BK], tl.int8))
     row_of_most = tle.gpu.alloc([1, BH], tl.float32)
     most0, most1 = tle.pipe(capacity=1, most=row_of_most), tle.pipe(capacity=1, most=row_of_most)
-    p0, p1 = tle.pipe(capacity=1, p=tail0), tle.pipe(capacity=1, p=tle.gpu.alloc([1, BH, BK], tl.bfloat16))
+    p0, p1 = tle.pipe(capacity=1, p=tail0), tle.pipe(capacity=1, p=tle.gpu.alloc([1, BH, BK], TYPE))
     rows_of_sums = tle.gpu.alloc([2, BH], tl.float32)
     sum0, sum1 = tle.pipe(capacity=2, total=rows_of_sums), tle.pipe(capacity=2, total=rows_of_sums)
     tle.gpu.warp_specialize([

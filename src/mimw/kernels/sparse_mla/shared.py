@@ -41,8 +41,9 @@ def shared(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, S, SKV, H, HK
     rows = kv + batch.to(tl.int64) * SKV * stride + group * (DV + DT)
     list_ = indices + (line * HKV + group).to(tl.int64) * TOPK
 
-    q, q_tail = tle.gpu.alloc([BH, DV], tl.bfloat16), tle.gpu.alloc([BH, DT], tl.bfloat16)
-    keys, tails = tle.gpu.alloc([2, BK, DV], tl.bfloat16), tle.gpu.alloc([2, BK, DT], tl.bfloat16)
+    TYPE: tl.constexpr = tlx.dtype_of(kv)
+    q, q_tail = tle.gpu.alloc([BH, DV], TYPE), tle.gpu.alloc([BH, DT], TYPE)
+    keys, tails = tle.gpu.alloc([2, BK, DV], TYPE), tle.gpu.alloc([2, BK, DT], TYPE)
     ahead = fetch(keys.slot(0), tails.slot(0), rows, stride, list_, 0, length, query, SKV, CAUSAL)
     tle.gpu.copy(q_desc, q, [BH, DV], [row, 0])
     tle.gpu.copy(tail_desc, q_tail, [BH, DT], [row, DV])
@@ -58,9 +59,9 @@ def shared(q_desc, tail_desc, out_desc, kv, indices, lengths, lse, S, SKV, H, HK
         shrink = tl.exp2((before - most) * scale)
         p = powers(logits, most, scale)
         total = total * shrink + tl.sum(p, 1)
-        acc = tl.dot(p.to(tl.bfloat16), at(keys.slot(place)), acc * shrink[:, None])
+        acc = tl.dot(p.to(TYPE), at(keys.slot(place)), acc * shrink[:, None])
     tlx.async_load_wait_group(0)
     out = acc / tl.where(total == 0.0, 1.0, total)[:, None]
-    tl.store(tle.gpu.local_ptr(q), out.to(tl.bfloat16))
+    tl.store(tle.gpu.local_ptr(q), out.to(TYPE))
     tle.gpu.copy(q, out_desc, [BH, DV], [row, 0])
     store_lse(lse, row, most, total, scale, BASE_2)
