@@ -18,7 +18,7 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-DIGIT = tl.constexpr(11)        # bits; with 12 the exchange of counts in a cluster takes longer than fewer candidates save
+DIGIT = tl.constexpr(11)        # bits
 BINS = tl.constexpr(1 << 11)
 HIGHEST = tl.constexpr(21)      # where the first of three digits begins; the last one has 10 bits
 
@@ -76,11 +76,13 @@ def collect(keys, column, mask, found, counters, lists, CANDIDATES: tl.constexpr
 
 
 @mimw.jit
-def next_digit(counts, found, wanted):
-    """(what is found with the digit of the wanted-th largest key, how many of its keys are wanted, how many there are)."""
+def next_digit(counts, first, beyond, found, wanted):
+    """(what is found with the digit of the wanted-th largest key, how many of its keys are wanted, how many there are), of counts of
+    the digits from `first` on, among which it is; `beyond` keys have digits behind these."""
     shift, known, prefix = found
     above, _ = tle.cumsum(counts, reverse=True)
-    digits = tl.arange(0, BINS)
+    above += beyond
+    digits = first + tl.arange(0, counts.shape[0])
     word = (above.to(tl.int64) << (25 + DIGIT)) | (counts.to(tl.int64) << DIGIT) | digits      # 25 bits each for the counts
     word = tl.sum(tl.where((above < wanted) & (above + counts >= wanted), word, 0))
     prefix = prefix | ((word & (BINS - 1)).to(tl.uint32) << shift)
@@ -90,26 +92,36 @@ def next_digit(counts, found, wanted):
 
 
 @mimw.jit
-def summed(table, sums, mesh: tl.constexpr):
-    """The counts of all CTAs of a row."""
-    counts = tl.load(tle.gpu.local_ptr(table))
+def digit_of_row(table, sums, shares, rank, found, wanted, mesh: tl.constexpr):
+    """`next_digit` of the counts of all CTAs of a row: each sums up its share of the digits, and all look into the one share in which
+    the sums, from the highest share down, reach what is wanted."""
     if mesh is None:
-        return counts
+        return next_digit(tl.load(tle.gpu.local_ptr(table)), 0, 0, found, wanted)
     else:
         SIZE: tl.constexpr = mesh.size
-        tl.store(tle.gpu.local_ptr(sums), counts)
-        tle.distributed_barrier(mesh)
-        total = tl.zeros_like(counts)
+        SHARE: tl.constexpr = BINS // SIZE
+        number, ranks = tl.arange(0, SHARE), tl.arange(0, SIZE)
+        tle.distributed_barrier(mesh)       # all have counted
+        counts = tl.zeros((SHARE, ), tl.int32)
         for cta in tl.static_range(SIZE):
-            total += tl.load(tle.gpu.local_ptr(tle.remote(sums, cta, mesh), (tl.arange(0, BINS), )))
-        tle.distributed_barrier(mesh)   # the next digit's counts overwrite these
-        return total
+            counts += tl.load(tle.gpu.local_ptr(tle.remote(table, cta, mesh), (rank * SHARE + number, )))
+        tl.store(tle.gpu.local_ptr(sums), counts)
+        total = tl.sum(counts)
+        for cta in tl.static_range(SIZE):
+            tl.store(tle.gpu.local_ptr(tle.remote(shares, cta, mesh), [rank]), total)
+        tle.distributed_barrier(mesh)       # tables may be cleared; the next sums are behind the next barrier
+        totals = tl.load(tle.gpu.local_ptr(shares))
+        beyond, _ = tle.cumsum(totals, reverse=True)
+        there = (beyond < wanted) & (beyond + totals >= wanted)
+        owner = tl.sum(tl.where(there, ranks, 0))
+        counts = tl.load(tle.gpu.local_ptr(tle.remote(sums, owner, mesh), (number, )))
+        return next_digit(counts, owner * SHARE, tl.sum(tl.where(there, beyond, 0)), found, wanted)
 
 
 @mimw.jit
-def counted(row_ptr, window, rank, table, sums, found, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
-            LARGEST: tl.constexpr, FIRST: tl.constexpr):
-    """How often each digit is there, in the whole row."""
+def count_all(row_ptr, window, rank, table, found, mesh: tl.constexpr, layout: tl.constexpr, BLOCK: tl.constexpr,
+              LARGEST: tl.constexpr, FIRST: tl.constexpr):
+    """How often each digit is there, in this CTA's tiles of the row."""
     SIZE: tl.constexpr = 1 if mesh is None else mesh.size
     begin, end = window
     tl.store(tle.gpu.local_ptr(table), tl.zeros((BINS, ), tl.int32))
@@ -120,7 +132,6 @@ def counted(row_ptr, window, rank, table, sums, found, mesh: tl.constexpr, layou
         else:
             inside = (column >= begin) & (column < end)
             count(keys_at(row_ptr, column, inside, layout, LARGEST), inside, table, found, FIRST)
-    return summed(table, sums, mesh)
 
 
 @mimw.jit
@@ -145,7 +156,7 @@ def choose(row_ptr, results, table, counters, columns, candidates, found, wanted
     while (left > rest) & (found[1] != 0xFFFFFFFF):
         tl.store(tle.gpu.local_ptr(table), tl.zeros((BINS, ), tl.int32))
         count(keys, there, table, found, False)
-        found, rest, left = next_digit(tl.load(tle.gpu.local_ptr(table)), found, rest)
+        found, rest, left = next_digit(tl.load(tle.gpu.local_ptr(table)), 0, 0, found, rest)
     # Now `rest` of the `left` keys that begin with what is found are wanted: all, or any of equal ones.
     _, known, prefix = found
     high = keys & known
@@ -181,7 +192,8 @@ def topk_selector(x, starts, ends, indices, values, N, K, stride, mesh: tl.const
     number = tl.arange(0, ROOM)
     table, counters = tle.gpu.alloc([BINS], tl.int32), tle.gpu.alloc([2], tl.int32)
     lists = tle.gpu.alloc([2 * CANDIDATES], tl.int32, init_value=tl.zeros((2 * CANDIDATES, ), tl.int32))
-    sums = None if mesh is None else tle.gpu.alloc([BINS], tl.int32)
+    sums = None if mesh is None else tle.gpu.alloc([BINS // SIZE], tl.int32)
+    shares = None if mesh is None else tle.gpu.alloc([SIZE], tl.int32)
     merged = None if mesh is None else tle.gpu.alloc([CANDIDATES], tl.int32)
     totals = None if mesh is None else tle.gpu.alloc([SIZE], tl.int32)
     if end - begin <= K:
@@ -192,11 +204,11 @@ def topk_selector(x, starts, ends, indices, values, N, K, stride, mesh: tl.const
         found = tl.full((), HIGHEST, tl.uint32), tl.full((), 0, tl.uint32), tl.full((), 0, tl.uint32)
         wanted, left = K, end - begin
         if left > CANDIDATES:
-            counts = counted(x, window, rank, table, sums, found, mesh, layout, BLOCK, LARGEST, True)
-            found, wanted, left = next_digit(counts, found, wanted)
+            count_all(x, window, rank, table, found, mesh, layout, BLOCK, LARGEST, True)
+            found, wanted, left = digit_of_row(table, sums, shares, rank, found, wanted, mesh)
         while (left > CANDIDATES) & (found[1] != 0xFFFFFFFF):
-            counts = counted(x, window, rank, table, sums, found, mesh, layout, BLOCK, LARGEST, False)
-            found, wanted, left = next_digit(counts, found, wanted)
+            count_all(x, window, rank, table, found, mesh, layout, BLOCK, LARGEST, False)
+            found, wanted, left = digit_of_row(table, sums, shares, rank, found, wanted, mesh)
 
         tl.store(tle.gpu.local_ptr(counters), tl.zeros((2, ), tl.int32))
         for tile in range(begin // BLOCK + rank, tl.cdiv(end, BLOCK), SIZE):
