@@ -243,13 +243,13 @@ def _simplicial_attention() -> tuple:
     return simplicial_attention.kernel, *simplicial_attention.arguments(q, k, v, k2, v2, o, lse, 1, (50, 3), chosen=chosen)
 
 
-def _sparse_mla(form, lengths: int) -> tuple:
+def _sparse_mla(form) -> tuple:
     """One query of 16 heads, its list of 72 rows in blocks of 16; some count for nothing."""
     q, kv = _numbers((1, 1, 16, 48), (1, 80, 1, 48), dtype=ml_dtypes.bfloat16)
     indices = np.random.default_rng(2).integers(0, 80, (1, 1, 1, 96)).astype(np.int32)
     indices[..., 5::11] = -1
     out, lse = np.zeros((1, 1, 16, 32), ml_dtypes.bfloat16), np.zeros((1, 1, 16), np.float32)
-    return sparse_mla.arguments(q, kv, indices, np.full((1, 1, 1), lengths, np.int32), out, lse, form=form, heads=16, block=16)
+    return sparse_mla.arguments(q, kv, indices, np.full((1, 1, 1), 72, np.int32), out, lse, form=form, heads=16, block=16)
 
 
 def _simplicial_gradients() -> tuple:
@@ -436,9 +436,7 @@ CASES = (
     Case("Attention, packed sequences, backward", "src/mimw/kernels/attention_varlen_backward/kernel.py", _packed_gradients),
     Case("Attention, backward, wide heads", "src/mimw/kernels/wide_attention_backward/kernel.py", _wide_gradients),
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
-    Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared, 72)),
-    Case("Sparse MLA, pipe", "src/mimw/kernels/sparse_mla/pipe.py", lambda: _sparse_mla(sparse_mla.pipelined, 72)),
-    Case("Sparse MLA, seesaw", "src/mimw/kernels/sparse_mla/seesaw.py", lambda: _sparse_mla(sparse_mla.seesaw, 72)),
+    Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared)),
     Case("Decoding", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(1)),
     Case("2-simplicial attention, backward", "src/mimw/kernels/simplicial_attention_backward/kernel.py", _simplicial_gradients),

@@ -21,6 +21,8 @@ ORDERS_NOTHING = {  # their programs share nothing: in the first `cumsum` orders
     "src/mimw/kernels/plain_simplicial_attention/kernel.py", "src/mimw/kernels/plain_sparse_mla/kernel.py",
     "src/mimw/kernels/plain_topk/kernel.py", "src/mimw/kernels/rope/kernel.py", "src/mimw/kernels/swiglu/kernel.py"}
 
+FORMS = "moe/few_rows.py", "sparse_mla/shared.py"       # that stand in files of another name
+
 
 def test_wrong_rings_are_noticed():
     """Every mutant of the ring of tests/kernels/tma_pipeline.py is caught, or right and argued for."""
@@ -34,7 +36,7 @@ def test_wrong_rings_are_noticed():
 
 def test_every_kernel_is_among_those_that_are_mutated():
     kernels = [*ROOT.glob("tutorials/[0-9]*.py"), *ROOT.glob("src/mimw/kernels/*/kernel.py"),
-               *ROOT.glob("src/mimw/kernels/*/blackwell.py"), ROOT / "src/mimw/kernels/moe/few_rows.py"]
+               *ROOT.glob("src/mimw/kernels/*/blackwell.py"), *(ROOT / "src/mimw/kernels" / form for form in FORMS)]
     assert {str(path.relative_to(ROOT)) for path in kernels} == {case.file for case in CASES} | ORDERS_NOTHING
 
 

@@ -37,8 +37,9 @@ def sparse_mla(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_di
                scale      of the scores, by default W ** -0.5
                base_2     lse to base 2
     returns:   out (B, S, H, value_dim) of q's type, 0 for queries without a row; lse (B, S, H), fp32, +inf for these
-    computed:  on sm_90 by `mimw.kernels.sparse_mla` for bf16 and fp16, where H / HKV is a multiple of 64, value_dim of 32 and W - value_dim
-               of 16 and not 0; else by `mimw.kernels.plain_sparse_mla`. fp32 obeys torch.get_float32_matmul_precision()
+    computed:  on sm_90 by `mimw.kernels.sparse_mla` for bf16 and fp16, where H / HKV is a multiple of 64, value_dim of 32 and
+               W - value_dim of 16 and not 0; else by `mimw.kernels.plain_sparse_mla`. fp32 obeys
+               torch.get_float32_matmul_precision()
     errors:    RuntimeError where shapes or devices do not fit, with the numbers; NotImplementedError for other types. There is no
                derivative
     """

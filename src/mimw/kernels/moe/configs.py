@@ -58,8 +58,8 @@ def configuration(rows: int, experts: int) -> Configuration:
 
 
 def columns_of(chosen: Configuration, n: int, rows: int, experts: int, programs: int, gated: bool) -> int:
-    """The weights in a tile of a product with N columns: as configured, or fewer, until most programs have a tile; or, swapped, half
-    as many where that fills the last round of tiles."""
+    """The weights in a tile of a product with N columns: as configured, or fewer, until most programs have a tile; or, swapped,
+    half as many where that fills the last round of tiles."""
     narrowest = 128 if chosen.swapped and gated else NARROWEST
     bn, blocks = max(chosen.bn, narrowest), max(min(rows, experts), rows // chosen.bm)
     rounds = lambda bn: blocks * -(-n // (bn // 2 if gated else bn)) / (programs * chosen.ctas)  # noqa: E731

@@ -14,29 +14,22 @@ import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
 
-from .steps import NO_LOGIT, at, gather, listed, masked, powers, store_half, store_lse
+from .steps import NO_LOGIT, at, gather, landed, listed, masked, powers, store_half, store_lse
 
 
 @mimw.jit
 def produce(tiles, kv, indices, length, query, SKV, stride, CAUSAL: tl.constexpr, BK: tl.constexpr, DV: tl.constexpr):
-    """Block after block of listed rows; `kv` points to the first row of this batch and group, rows are `stride` apart. A block is
-    handed over when the next one is on its way."""
-    blocks = tl.cdiv(length, BK)
-    for block in range(blocks):
+    """Block after block of listed rows; `kv` points to the first row of this batch and group, rows are `stride` apart."""
+    for block in range(tl.cdiv(length, BK)):
         rows, ok = listed(indices, block * BK, length, query, SKV, CAUSAL, BK)
         pointers = kv + rows * stride
         slot = tiles.acquire(block)
         gather(slot.kv_l, pointers, ok, 0)
         gather(slot.kv_r, pointers, ok, DV // 2)
         gather(slot.tail, pointers, ok, DV)
-        tlx.async_load_commit_group()
+        landed()
         tl.store(tle.gpu.local_ptr(slot.valid), ok.to(tl.int32))
-        tlx.async_load_wait_group(1)
-        if block > 0:
-            tiles.commit(block - 1)
-    tlx.async_load_wait_group(0)
-    if blocks > 0:
-        tiles.commit(blocks - 1)
+        tiles.commit(block)
 
 
 @mimw.jit

@@ -77,8 +77,8 @@ def collect(keys, column, mask, found, counters, lists, CANDIDATES: tl.constexpr
 
 @mimw.jit
 def next_digit(counts, first, beyond, found, wanted):
-    """(what is found with the digit of the wanted-th largest key, how many of its keys are wanted, how many there are), of counts of
-    the digits from `first` on, among which it is; `beyond` keys have digits behind these."""
+    """(what is found with the digit of the wanted-th largest key, how many of its keys are wanted, how many there are), of counts
+    of the digits from `first` on, among which it is; `beyond` keys have digits behind these."""
     shift, known, prefix = found
     above, _ = tle.cumsum(counts, reverse=True)
     above += beyond
@@ -93,8 +93,8 @@ def next_digit(counts, first, beyond, found, wanted):
 
 @mimw.jit
 def digit_of_row(table, sums, shares, rank, found, wanted, mesh: tl.constexpr):
-    """`next_digit` of the counts of all CTAs of a row: each sums up its share of the digits, and all look into the one share in which
-    the sums, from the highest share down, reach what is wanted."""
+    """`next_digit` of the counts of all CTAs of a row: each sums up its share of the digits, and all look into the one share in
+    which the sums, from the highest share down, reach what is wanted."""
     if mesh is None:
         return next_digit(tl.load(tle.gpu.local_ptr(table)), 0, 0, found, wanted)
     else:
