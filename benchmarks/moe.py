@@ -52,13 +52,14 @@ def tokens_of(tokens: int, experts: int, k: int, hidden: int):
 
 
 def ours(x, gate_up, down, ids, weights, chosen: Configuration | None, scales=()):
-    """(a call without arguments that fills `out`, out)."""
+    """(a call without arguments that fills `out`, out); with scales only the blocks' rows and `swapped` are chosen."""
     out, sizes = torch.empty_like(x), (*ids.shape, gate_up.shape[0], down.shape[2], x.shape[1])
     if scales:
         types = {None: x.dtype, "fp8": down.dtype, "int32": torch.int32, "float32": torch.float32}
         room = {name: torch.empty(shape, dtype=types[type_], device="cuda")
                 for name, (shape, type_) in moe.scaled_room_for(*sizes, chosen and chosen.bm).items()}
-        launches = moe.scaled_launches(x, gate_up, down, *scales, ids, weights, out, room, multiprocessors(), chosen and chosen.bm)
+        launches = moe.scaled_launches(x, gate_up, down, *scales, ids, weights, out, room, multiprocessors(), chosen and chosen.bm,
+                                       chosen and int(chosen.swapped))
     else:
         room = {name: torch.empty(shape, dtype=x.dtype if name in ("inner", "rows") else torch.int32, device="cuda")
                 for name, shape in moe.room_for(*sizes, chosen).items()}
@@ -118,7 +119,8 @@ def line(row: Row) -> str:
     return (f"{row.name:<20} {row.microseconds:9.1f} us {2 * rows * matrix / row.microseconds / 1e6:5.0f} TFLOP/s "
             f"{size * read * matrix / row.microseconds / 1e3:5.0f} GB/s  "
             f"{ratios}  error {row.error:.1e}  "
-            f"{used['bm']}x{used['bn']}, band {used['group_m']}, {'ping-pong' if used['ping_pong'] else 'cooperative'}, "
+            f"{used['bm']}x{used['bn']}, band {used['group_m']}, "
+            f"{'weights as rows' if used['swapped'] else 'ping-pong' if used['ping_pong'] else 'cooperative'}, "
             f"{'rows picked' if used['load_warps'] else 'rows copied'}")
 
 

@@ -66,7 +66,7 @@ def error_of(out, q, kv, indices, *_) -> float:
 def launcher(form: str, given: tuple, out, lse):
     """A call without arguments."""
     if form == "plain":
-        kernel, (grid, args, meta) = plain_sparse_mla.kernel, plain_sparse_mla.arguments(*given, out, lse, SCALE)
+        kernel, (grid, args, meta) = plain_sparse_mla.kernel, plain_sparse_mla.arguments(*given, out, lse, SCALE, wide=True)
     else:
         kernel, grid, args, meta = sparse_mla.arguments(*given, out, lse, SCALE, form=FORMS[form])
     return lambda: kernel[grid](*args, **meta)

@@ -85,7 +85,7 @@ def _plan(q: Tensor, kv: Tensor, indices: Tensor, lengths: Tensor, value_dim: in
             kernel, grid, args, meta = library.arguments(*ready, out, lse, scale, causal, base_2)
         else:
             kernel = plain_sparse_mla.kernel
-            grid, args, meta = plain_sparse_mla.arguments(*ready, out, lse, scale, causal, base_2, exact)
+            grid, args, meta = plain_sparse_mla.arguments(*ready, out, lse, scale, causal, base_2, exact, is_hopper(q))
     except ValueError as error:
         raise RuntimeError(f"sparse_mla: {error}") from error
     launch = Launch(q, kernel, grid, args, meta)

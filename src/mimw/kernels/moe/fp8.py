@@ -67,7 +67,7 @@ def scaled_product(a, scale_a, b, scale_b, c, experts, total, n: int, programs: 
 
 
 def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, out, room: dict, programs: int,
-                    bm: int | None = None, swapped: int = 0) -> list[tuple]:
+                    bm: int | None = None, swapped: int | None = None) -> list[tuple]:
     """[(kernel, grid, args, meta), ...] as `launches`, for fp8 weights.
 
     args:      x              (tokens, hidden) of bf16, fp16 or fp32, rows contiguous
@@ -75,7 +75,8 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
                               128
                gate_up_scale, down_scale    fp32, any strides: (experts, cdiv(rows, 128), cdiv(columns, 128)) of those
                bm             rows of a block: 16, 32, 64 or 128; by default by how many rows an expert has
-               swapped        with blocks of 64 rows or fewer: the consumers of products whose rows are weights, 1 or 2; 0 for none
+               swapped        with blocks of 64 rows or fewer: the consumers of products whose rows are weights, 1 or 2; by default
+                              none are
                the others     as `launches`
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
@@ -96,7 +97,7 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
                              f"{tuple(array.shape)}")
     if inner % SCALED:
         raise ValueError(f"inner is {inner}; it must be a multiple of {SCALED}, so that the gate's scales are not also those of up")
-    bm = bm or rows_of_block(tokens * k, experts)
+    bm, swapped = bm or rows_of_block(tokens * k, experts), swapped or 0
     types = {None: type_name(x), "fp8": type_name(gate_up)}
     for name, (shape, type_) in scaled_room_for(tokens, k, experts, inner, hidden, bm).items():
         if tuple(room[name].shape) != shape or type_name(room[name]) != types.get(type_, type_):

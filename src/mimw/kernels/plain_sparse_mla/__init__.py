@@ -17,12 +17,13 @@ TYPES = ("bfloat16", "float16", "float32")
 
 
 def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, causal: bool = False, base_2: bool = False,
-              exact: bool = False) -> tuple[tuple[int, int, int], tuple, dict]:
+              exact: bool = False, wide: bool = False) -> tuple[tuple[int, int, int], tuple, dict]:
     """(grid, args, meta) that fill out and lse.
 
     args:      as those of `mimw.kernels.sparse_mla.arguments`, all contiguous, with any H that HKV divides, any DV from 1 to the
                width of a row, and q, kv and out of bf16, fp16 or fp32
                exact    fp32 products as fp32 has them; else as tf32
+               wide     the chip is sm_90 or has as much shared memory: 64 heads a program for 2-byte types
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     (b, s, h, width), (_, skv, hkv, _), dv, topk = q.shape, kv.shape, out.shape[-1], indices.shape[-1]
@@ -37,7 +38,7 @@ def arguments(q, kv, indices, lengths, out, lse, scale: float | None = None, cau
         raise ValueError(f"rows of {width} columns with values of {dv}: the values are 1 to all of the columns")
     if str(q.dtype).removeprefix("torch.") not in TYPES or any(x.dtype != q.dtype for x in (kv, out)):
         raise ValueError(f"q, kv and out are {q.dtype}, {kv.dtype} and {out.dtype}: all must be of one type of {', '.join(TYPES)}")
-    meta = compile_time(h // hkv, dv, width, q.dtype.itemsize)
+    meta = compile_time(h // hkv, dv, width, q.dtype.itemsize, wide)
     args = (q, kv, indices, lengths, out, lse, width**-0.5 if scale is None else float(scale), s, h, skv, hkv, topk, width, dv)
     return (s, b * hkv, -(-(h // hkv) // meta["BH"])), args, {**meta, "CAUSAL": causal, "BASE_2": base_2,
                                                              "EXACT": exact and q.dtype.itemsize == 4}
