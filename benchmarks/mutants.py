@@ -46,7 +46,7 @@ def mutants(program: Program) -> Iterator[Mutant]:
     """Every mutant of a recorded program, each (op, source line with its calls) once; pipes as the barriers they become."""
     program = _without_tokens(drop_unused(expand_pipes(program)))
     for (name, site), op in _lines(program).items():
-        for change, edit in _edits(op, program.cluster_size):
+        for change, edit in (*_edits(op, program.cluster_size), *(_far_edits(op) if reaches_gpus(program) else ())):
             yield Mutant(change, name, site, partial(_each, program, name, site, edit))
     yield from _swapped(program)
 
@@ -67,7 +67,7 @@ def _without_tokens(program: Program) -> Program:
 
 
 def _lines(program: Program) -> dict:
-    used = SYNC | ATOMIC | {"alloc_barriers", "tma_load_multicast", "clc_query", *_INDEXED}
+    used = SYNC | ATOMIC | {"alloc_barriers", "tma_load_multicast", "clc_query", "peer_pointer", *_INDEXED}
     return {(op.name, op.site): op for op in program.walk() if op.name in used}
 
 
@@ -116,6 +116,27 @@ def _edits(op: Op, ctas: int) -> Iterator[tuple[str, Callable[[Op], list[Op]]]]:
             yield f"order {weaker.name.lower()}", lambda op, weaker=weaker: [_with(op, "order", weaker)]
         if scope.name != "CTA":
             yield "scope cta", lambda op: [_with(op, "scope", type(scope).CTA)]
+
+
+def reaches_gpus(program: Program) -> bool:
+    """Whether the kernel reaches other GPUs: then the scope of an atomic may be too narrow in one way more."""
+    return any("world" in op.row.places for op in program.walk())
+
+
+def _far_edits(op: Op) -> Iterator[tuple[str, Callable[[Op], list[Op]]]]:
+    """As `_edits`, what a kernel on several GPUs can get wrong besides."""
+    scope = _of(op, "scope")
+    if op.name in ATOMIC and scope.name == "SYSTEM":
+        yield "scope gpu", lambda op: [_with(op, "scope", type(scope).GPU)]
+    if op.name == "fence" and scope == "sys":
+        yield "scope gpu", lambda op: [_with(op, "scope", "gpu")]
+    if op.name == "signal_wait":
+        yield "scope gpu", lambda op: [_with(op, "scope", "gpu")]
+        yield "order relaxed", lambda op: [_with(op, "sem", "relaxed")]
+        yield "a round less", lambda op: _arithmetic(op, "value", "sub", 1)
+        yield "a round more", lambda op: _arithmetic(op, "value", "add", 1)
+    if op.name == "peer_pointer":
+        yield "next peer", lambda op: _arithmetic(op, "gpu", "xor", 1)
 
 
 def _weaker(order) -> list:

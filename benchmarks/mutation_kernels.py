@@ -1,4 +1,5 @@
-"""The kernels that are mutated: every one of tutorials/ and of src/mimw/kernels/, at a small size, ready to be checked."""
+"""The kernels that are mutated: every one of tutorials/ and of src/mimw/kernels/, and some for several GPUs, at a small size, ready
+to be checked."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ from mimw.kernels import (
     topk_selector,
     wide_attention_backward,
 )
+from tests.kernels import several_gpus
 
+GPUS = "tests/kernels/several_gpus.py"
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
 
@@ -483,4 +486,11 @@ CASES = (
     Case("Tutorial 19", "tutorials/19_blackwell_grouped_gemm.py", _grouped_gemm, target="sm_100a"),
     Case("Tutorial 20", "tutorials/20_blackwell_pair_addmm.py", _pair_addmm, target="sm_100a"),
     Case("Tutorial 21", "tutorials/21_blackwell_block_scaled_gemm.py", _block_scaled_gemm, target="sm_100a"),
+)
+
+# Of these there are no runs without tile data, no samples and no smaller launches.
+ON_SEVERAL_GPUS = (
+    Case("Two GPUs, stream", GPUS, several_gpus.streaming),
+    Case("Two GPUs, exchange", GPUS, several_gpus.exchanging),
+    Case("Four GPUs, all-gather", GPUS, several_gpus.gathering),
 )

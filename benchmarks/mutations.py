@@ -30,7 +30,7 @@ from mimw.simulator import run
 from mimw.target import target
 
 from .mutants import Mutant, mutants
-from .mutation_kernels import CASES, Case
+from .mutation_kernels import CASES, ON_SEVERAL_GPUS, Case
 from .mutation_reasons import reason
 from .mutation_table import table
 
@@ -74,12 +74,12 @@ def _fault(launch: Launch, program, search: Search, settled: Callable) -> str:
     """What goes wrong with `program` on one of so many seeds; nothing if its results are those of the launch's own."""
     arrays = [array for array, _ in search.saved.copies]
     search.saved.restore()
-    run(launch.program, launch.grid, launch.values)
+    run(launch.program, launch.grid, launch.values, gpus=launch.gpus)
     wanted = [array.copy() for array in settled(arrays)]
     for seed in range(TRIED):
         search.saved.restore()
         try:
-            run(program, launch.grid, launch.values, seed=seed)
+            run(program, launch.grid, launch.values, seed=seed, gpus=launch.gpus)
         except MimwError as error:
             return f"seed {seed}: {error.kind}"
         if any(one.tobytes() != other.tobytes() for one, other in zip(settled(arrays), wanted)):
@@ -119,13 +119,13 @@ def main() -> None:
     options.add_argument("--out", type=Path)
     options.add_argument("--rows", type=Path, default=ROWS)
     options = options.parse_args()
-    for case in CASES:
+    for case in (*CASES, *ON_SEVERAL_GPUS):
         if any(text.lower() in case.name.lower() for text in options.kernels):
             new = measure(case, options.seeds)
             kept = [row for row in read_rows(options.rows) if row["kernel"] != case.name]
             options.rows.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in (*kept, *new)))
             print(json.dumps(new[0], sort_keys=True), flush=True)
-    text = table(read_rows(options.rows), [case.name for case in CASES])
+    text = table(read_rows(options.rows), [case.name for case in (*CASES, *ON_SEVERAL_GPUS)])
     if options.out:
         options.out.write_text(text)
     else:

@@ -4,65 +4,42 @@ A rank is a heap and a table, so two heaps of one device are two ranks to a kern
 addresses work as compiled; what NVLink adds only two devices show.
 """
 
-import numpy as np
 import pytest
-import triton.language as tl
 
 import mimw
 import mimw.tle as tle
-import mimw.tlx as tlx
 from mimw.world import BASES, PROGRAMS
+from tests.kernels.several_gpus import TWO, exchange, exchanged, exchanging, gathered, gathering, streaming
 
-MESH = tle.device_mesh({"device": 2})
 CLUSTERS = tle.device_mesh({"device": 2, "block_cluster": 2})
-
-
-@mimw.jit
-def exchange(x, y, z, flag, world, ROUNDS: tl.constexpr, N: tl.constexpr, MESH: tl.constexpr):
-    """Each round the two ranks swap what they have by stores and add the round, then swap that by bulk copies, then meet."""
-    mesh = tle.bind_mesh(MESH, world)
-    program = tl.program_id(0)
-    at = program * N + tl.arange(0, N)
-    peer = 1 - tle.shard_id(mesh, "device")
-    there, told = tlx.peer_pointer(x, peer, world), tlx.peer_pointer(flag, peer, world) + program
-    tile = tlx.local_alloc((N, ), tl.float32, 1)
-    for r in range(ROUNDS):
-        tl.store(there + at, tl.load(y + at) + r)
-        tlx.signal(told)
-        tlx.wait_signal(flag + program, 2 * r + 1)
-        tlx.local_store(tile[0], tl.load(x + at))
-        tlx.fence("async_shared")
-        tlx.async_store(tlx.peer_pointer(z, peer, world) + program * N, tile[0], N * 4)
-        tlx.async_descriptor_store_wait(0)
-        tlx.signal(told)
-        tlx.wait_signal(flag + program, 2 * r + 2, compare="eq")
-        tl.store(y + at, tl.load(z + at))
-        tle.distributed_barrier(mesh)
 
 
 ROUNDS, N = 5, 128
 
 
-def expected(programs, rounds):
-    """What goes to the peer by stores comes back by bulk copies: every round adds its number."""
-    return [np.full(programs * N, rank + 1 + rounds * (rounds - 1) // 2, np.float32) for rank in range(2)]
-
-
-@pytest.mark.parametrize("mesh, grid, programs", [(MESH, 3, 3), (CLUSTERS, 2, 4)], ids=["devices", "clusters"])
+@pytest.mark.parametrize("mesh, grid, programs", [(TWO, 3, 3), (CLUSTERS, 2, 4)], ids=["devices", "clusters"])
 def test_two_simulated_ranks(mesh, grid, programs):
-    world = mimw.World(2)
-    x, z = world.symmetric(programs * N, "float32", "x"), world.symmetric(programs * N, "float32", "z")
-    flag = world.symmetric(programs, "int32", "flag")
-    y = world.each(lambda rank: np.full(programs * N, rank + 1, np.float32), "y")
     for seed in (0, 3):
-        for rank in range(2):
-            flag[rank][:], y[rank][:] = 0, rank + 1
-        mimw.simulate(exchange, (grid, ), x, y, z, flag, world, ROUNDS, N, mesh, seed=seed, races=True)
-        assert all((one == other).all() for one, other in zip(y, expected(programs, ROUNDS)))
+        kernel, _, args, _ = exchanging(ROUNDS, N, programs, mesh)
+        mimw.simulate(kernel, (grid, ), *args, seed=seed, races=True)
+        assert all((one == other).all() for one, other in zip(args[1], exchanged(ROUNDS, N, programs)))
+
+
+def test_an_all_gather_whose_shards_are_used_as_they_arrive():
+    kernel, grid, args, _ = gathering(4)
+    assert mimw.check(kernel, grid, *args, seeds=2).ok
+    mimw.simulate(kernel, grid, *args, seed=1)
+    assert all((out == gathered(4)).all() for out in args[2])
+
+
+def test_a_stream_with_answers():
+    kernel, grid, args, _ = streaming(4)
+    mimw.simulate(kernel, grid, *args, seed=1, races=True)
+    assert list(args[3][1]) == [1, 2, 3, 4]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("mesh, grid, programs", [(MESH, 8, 8), (CLUSTERS, 4, 8)], ids=["devices", "clusters"])
+@pytest.mark.parametrize("mesh, grid, programs", [(TWO, 8, 8), (CLUSTERS, 4, 8)], ids=["devices", "clusters"])
 def test_two_ranks_on_one_gpu(mesh, grid, programs):
     torch = pytest.importorskip("torch")
     rounds, size = 300, programs * N
@@ -89,6 +66,6 @@ def test_two_ranks_on_one_gpu(mesh, grid, programs):
         for rank in range(2):
             launch(rank, count)
         torch.cuda.synchronize()
-        for rank, one in enumerate(expected(programs, count)):
+        for rank, one in enumerate(exchanged(count, N, programs)):
             assert (y[rank].cpu().numpy() == one).all()
         assert not heaps[0][:pads].any() and not heaps[1][:pads].any()      # the pads are as they were
