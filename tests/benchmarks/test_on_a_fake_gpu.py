@@ -164,7 +164,8 @@ def test_mixtures_of_experts(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(moe, "weights_of", lambda model: model)
     file = tmp_path / "moe-bf16.jsonl"
     printed = run(moe, monkeypatch, capsys, "qwen-1", "mixtral-1", "--set", "bm=32", "--results", tmp_path)
-    assert set(rows(file)[0]) == ROW and len(printed) == 4 and "torch  3.00  triton  1.10" in printed[0] and " 32x128, " in printed[0]
+    assert set(rows(file)[0]) == ROW and len(printed) == 4
+    assert "torch  3.00  triton  1.10" in printed[0] and " 32x128, " in printed[0]
     assert printed[1].split()[3:7] == ["7", "TFLOP/s", "7046", "GB/s"] and "stock Triton: 1.100, lowest 1.100" in printed[3]
 
 
