@@ -20,12 +20,12 @@ from pathlib import Path
 
 from mimw.kernels import norm, norm_backward
 from mimw.kernels.norm import Configuration
-from mimw.kernels.norm.configs import as_row
+from mimw.kernels.norm.configs import SHARED, as_row
 from mimw.testing.benchmark import Row, alternate
 from mimw.tuning.graphs import CALLS, graphed
 
 from .driver import RESULTS, command, some_of
-from .gpu import keep, parsed, row_of, summary, torch, tried, write_configurations
+from .gpu import keep, parsed, row_of, summary, torch, write_configurations
 
 SHAPES = {"LN1": (4, 16384), "LN2": (4, 32768), "LN3": (4, 65536), "LN4": (1152, 16384), "LN5": (1152, 32768),
           "LN6": (1152, 65536), "LN7": (1152, 131072)}
@@ -113,7 +113,7 @@ class Problem:
         """The library's own choice."""
         if self.dy is None:
             return norm.configuration(self.rows, self.n, 2, kept_bytes=4 if self.bias is not None else 2)
-        return norm_backward.chosen_for(self.x, self.dy, self.w, self.y)
+        return norm_backward.chosen_for(self.x, self.dy, self.w, self.y, centred=self.bias is not None)
 
     def launches(self, chosen: Configuration, room: int | None) -> list[tuple]:
         """(kernel, grid, args, meta) of each."""
@@ -163,49 +163,69 @@ def baselines(problem: Problem, compiled: bool) -> dict:
 
 def measure(kind: str, name: str, chosen: Configuration | None = None, at_least_ms: float = 200.0, compiled: bool = True,
             backward: bool = False) -> Row:
-    """One row, checked."""
-    problem = Problem(kind, *SHAPES[name], backward)
-    chosen = chosen or problem.chosen()
-    run, room = problem.run(chosen)
-    for one in problem.results():
-        one.fill_(float("nan"))
-    run()
-    error = error_of(problem.results(), expected_of(kind, problem.x, problem.w, problem.b, problem.dy))
-    if not error < 4e-3:
-        raise AssertionError(f"{kind} {name}: error {error:.2e}")
-    sides = {"mimw": run, **baselines(problem, compiled)}
+    """One row, checked: of the library's own choice, or another one."""
+    row, = side_by_side(kind, name, [chosen], at_least_ms, compiled, backward)
+    return row
+
+
+def side_by_side(kind: str, name: str, choices: list[Configuration | None], at_least_ms: float = 200.0, compiled: bool = True,
+                 backward: bool = False, go_on: bool = False) -> list[Row]:
+    """A row of each choice, checked, all of them and the baselines in turn; one that fails is an error or, to `go_on`, a line."""
+    problem, sides, errors, used, expected = Problem(kind, *SHAPES[name], backward), {}, {}, {}, None
+    for chosen in choices:
+        chosen = chosen or problem.chosen()
+        try:
+            run, room = problem.run(chosen)
+            for one in problem.results():
+                one.fill_(float("nan"))
+            run()
+            expected = expected or expected_of(kind, problem.x, problem.w, problem.b, problem.dy)
+            error = error_of(problem.results(), expected)
+            if not error < 4e-3:
+                raise AssertionError(f"{kind} {name}: error {error:.2e}")
+        except Exception as failed:  # one bad candidate must not end the search
+            if not go_on:
+                raise
+            print(f"{name} {chosen}: {type(failed).__name__}: {str(failed)[:200]}", flush=True)
+            continue
+        side = f"mimw {len(sides)}"
+        sides[side], errors[side], used[side] = run, error, asdict(chosen) | ({"room": room} if room else {})
+    others = baselines(problem, compiled)
+    sides |= others
     if problem.rows <= 16:
         sides = {side: graphed(call) for side, call in sides.items()}
     times = alternate(sides, at_least_ms)
     if problem.rows <= 16:
         times = {side: time / CALLS for side, time in times.items()}
-    used = asdict(chosen) | ({"room": room} if room else {})
-    return row_of(f"{kind}-{'backward' if backward else 'forward'}-{name}", dict(B=problem.rows, N=problem.n), used, times, error,
-                  "standard normal")
+    return [row_of(f"{kind}-{'backward' if backward else 'forward'}-{name}", dict(B=problem.rows, N=problem.n), used[side],
+                   {"mimw": times[side]} | {other: times[other] for other in others}, error, "standard normal")
+            for side, error in errors.items()]
 
 
-def candidates(rows: int, n: int, backward: bool = False) -> list[Configuration]:
+def candidates(rows: int, n: int, backward: bool = False, centred: bool = True) -> list[Configuration]:
     """What may be good for a shape."""
     if rows <= 16:
         most = 32 if backward else 64   # numbers of a thread
         return [Configuration("direct", ctas, n // ctas, 1, warps, early=early) for ctas in (4, 8, 16) for warps in (4, 8, 16)
                 for early in ((False, ) if backward else (False, True)) if 4 <= n // (ctas * warps * 32) <= most]
     if backward:
-        whole = norm_backward.ring_configuration(rows, n, 2)
-        part = whole.chunk * whole.chunks
-        return [whole, replace(whole, stages=4), replace(whole, chunk=2048, chunks=part // 2048),
-                replace(whole, chunk=4096, chunks=part // 4096, warps=16, consumers=1),
-                Configuration("direct", whole.ctas, n // whole.ctas, 1, 16)]
-    whole = norm.ring_configuration(rows, n, 2, 1, 4)
+        def ring(part: int, each: int, warps: int, consumers: int, **how) -> Configuration:
+            stages = min(12, (SHARED - 2 * part) // (4 * part * each))
+            return Configuration("ring", n // part, 2048, part // 2048, warps, stages, consumers, keep=False, rows=each, apart=True,
+                                 **how)
+
+        found = [norm_backward.ring_configuration(rows, n, 2, centred=centred)]
+        for part in (4096, 8192):
+            if n // part > 16:
+                continue
+            found += [ring(part, 1, 8, 2), ring(part, 2, 16, 1, ahead=True), ring(part, 1, 16, 1, ahead=True)]
+            if part == 4096:
+                found += [ring(part, 2, 8, 2, held=True), ring(part, 2, 8, 2, held=True, ahead=True),
+                          ring(part, 1, 8, 2, held=True, ahead=True)]
+        return [*found, ring(16384, 1, 16, 1, ahead=True)] if n > 65536 else found
+    whole = norm.ring_configuration(rows, n, 2, 1, 4 if centred else 2)
     half = norm.ring_configuration(rows, n, 2, 2, 4)    # parts of 16 KB
-    half = replace(half, stages=10)
-    four = replace(half, chunk=half.chunk // 2, chunks=2 * half.chunks, warps=4)
-    return [whole, *(replace(whole, behind=rows) for rows in (1, 2, 3)),
-            *(replace(whole, stages=stages, drawn=True) for stages in (2, 4)), replace(whole, keep=False),
-            *(replace(half, stages=stages, drawn=True) for stages in (2, 4, 6)), replace(whole, stages=4), replace(whole, stages=3),
-            replace(whole, chunk=2 * whole.chunk, chunks=whole.chunks // 2, warps=16, consumers=1),
-            half, replace(half, stages=6), replace(half, keep=False), replace(four, consumers=4), replace(four, consumers=3),
-            replace(half, stages=4), Configuration("direct", whole.ctas, 16384, 1, 16)]
+    return [whole, replace(whole, stages=4, behind=4), replace(whole, stages=4, behind=4, drawn=True), replace(half, stages=10)]
 
 
 def compile_some(kind: str, backward: bool, work: list) -> None:
@@ -219,7 +239,8 @@ def compile_some(kind: str, backward: bool, work: list) -> None:
 
 def compiled_before(kind: str, backward: bool, names: list[str], jobs: int) -> None:
     """All candidates compiled, by `jobs` processes."""
-    work = [((rows, n), chosen) for rows, n in map(SHAPES.get, names) for chosen in candidates(rows, n, backward)]
+    work = [((rows, n), chosen) for rows, n in map(SHAPES.get, names)
+            for chosen in candidates(rows, n, backward, kind == "layer_norm")]
     begun = [multiprocessing.get_context("spawn").Process(target=compile_some, args=(kind, backward, work[at::jobs]))
              for at in range(jobs)]
     for one in begun:
@@ -247,12 +268,11 @@ def main() -> None:
     names, ratios, best = options.shapes or list(SHAPES), [], []
     if options.tune and options.jobs > 1:
         compiled_before(options.kind, options.backward, names, options.jobs)
+    centred = options.kind == "layer_norm"
     for name in names:
-        rows = []
-        for row in tried(name, candidates(*SHAPES[name], options.backward) if options.tune else [None],
-                         lambda chosen: measure(options.kind, name, chosen, options.ms, not options.no_compile, options.backward),
-                         options.tune):
-            rows.append(row)
+        choices = candidates(*SHAPES[name], options.backward, centred) if options.tune else [None]
+        rows = side_by_side(options.kind, name, choices, options.ms, not options.no_compile, options.backward, options.tune)
+        for row in rows:
             keep(row, options.results)
             print(line(row), flush=True)
         if rows:

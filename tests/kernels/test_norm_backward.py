@@ -14,10 +14,14 @@ TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32}
 ROUNDED = {"fp16": 3e-3, "bf16": 1.6e-2, "fp32": 1e-5}
 RING = Configuration("ring", 1, 128, 2, 4, 3, 2)
 PAIR = Configuration("ring", 2, 64, 2, 4, 3, 2)
+BLOCKS = Configuration("ring", 2, 64, 2, 4, 3, 2, rows=2, held=True)
+AHEAD = Configuration("ring", 2, 64, 2, 8, 3, 1, ahead=True)
+TURNS = Configuration("ring", 2, 64, 2, 4, 5, 2, rows=4, held=True, ahead=True, apart=True)
 DIRECT = Configuration("direct", 1, 256, 1, 4, rows=2)
 SHARED = Configuration("direct", 4, 64, 1, 4)
 LOOPED = Configuration("direct", 2, 64, 2, 4)
-CHOICES = {"ring": RING, "ring of pairs": PAIR, "direct": DIRECT, "cluster": SHARED, "loops": LOOPED}
+CHOICES = {"ring": RING, "ring of pairs": PAIR, "blocks": BLOCKS, "ahead": AHEAD, "turns": TURNS, "direct": DIRECT,
+           "cluster": SHARED, "loops": LOOPED}
 
 
 def numbers(*shapes, dtype=np.float16, mean=0.0):
@@ -57,13 +61,15 @@ def check_gradients(machine, close, *args, **options):
 
 
 @pytest.mark.parametrize("choice, dtype, n", [("ring", "fp16", 256), ("ring of pairs", "bf16", 200), ("ring of pairs", "fp32", 132),
+                                              ("blocks", "bf16", 200), ("ahead", "bf16", 200), ("turns", "fp32", 132),
                                               ("direct", "bf16", 200), ("cluster", "fp32", 132), ("loops", "fp16", 200)])
 def test_rows(machine, dtype, n, choice):
-    x, dy, w = numbers((5, n), (5, n), n, dtype=TYPES[dtype])
+    rows = 8 if choice in ("blocks", "turns") else 5
+    x, dy, w = numbers((rows, n), (rows, n), n, dtype=TYPES[dtype])
     check_gradients(machine, ROUNDED[dtype] * 2, x, dy, w, CHOICES[choice], sums_dtype=np.float32)
 
 
-@pytest.mark.parametrize("choice", ["ring of pairs", "direct", "loops"])
+@pytest.mark.parametrize("choice", ["ring of pairs", "ahead", "turns", "direct", "loops"])
 def test_rms_with_a_gradient_more(machine, choice):
     x, dy, more, w = numbers((5, 168), (5, 168), (5, 168), 168)
     check_gradients(machine, 4e-3, x, dy, w, CHOICES[choice], centred=False, more=more, bias=False)
@@ -83,19 +89,21 @@ def test_rows_that_are_apart(machine):
     check_gradients(machine, 4e-3, x[:, 3:163], dy[:, :160], w, LOOPED)
 
 
-@pytest.mark.parametrize("choice, seeds", [("ring", 4), ("ring of pairs", 4), ("cluster", 3)])
-def test_clean(check_kernel, choice, seeds):
-    launches, *_ = launches_of(*numbers((9, 168), (9, 168), 168), CHOICES[choice])
+@pytest.mark.parametrize("choice, rows, seeds", [("ring", 9, 4), ("ring of pairs", 9, 4), ("blocks", 10, 3), ("ahead", 5, 3),
+                                                 ("turns", 12, 3), ("cluster", 9, 3)])
+def test_clean(check_kernel, choice, rows, seeds):
+    launches, *_ = launches_of(*numbers((rows, 168), (rows, 168), 168), CHOICES[choice])
     for kernel, grid, args, meta in launches:
         check_kernel(kernel, grid, *args, seeds=seeds, shrink=False, rounds=False, **meta)
 
 
-def test_sums_are_the_same_in_every_interleaving():
+@pytest.mark.parametrize("choice", ["ring of pairs", "turns"])
+def test_sums_are_the_same_in_every_interleaving(choice):
     """Each column is added up in one order, whoever comes first."""
     import mimw
     seen = set()
     for seed in range(4):
-        launches, (dx, dw, db), _ = launches_of(*numbers((9, 72), (9, 72), 72), PAIR)
+        launches, (dx, dw, db), _ = launches_of(*numbers((8, 72), (8, 72), 72), CHOICES[choice])
         for kernel, grid, args, meta in launches:
             mimw.simulate(kernel, grid, *args, seed=seed, **meta)
         seen.add((dx.tobytes(), dw.tobytes(), db.tobytes()))
@@ -106,7 +114,7 @@ def test_sums_are_the_same_in_every_interleaving():
 def test_compiled(rows, n, centred, tmp_path):
     """Wide accesses, and no spills."""
     x, w, statistic = np.empty((rows, n), ml_dtypes.bfloat16), np.empty(n, ml_dtypes.bfloat16), np.empty(rows, np.float32)
-    parts = np.empty((2, norm_backward.parts_of(rows, n, norm_backward.chosen_for(x, x, w, x)), n), np.float32)
+    parts = np.empty((2, norm_backward.parts_of(rows, n, norm_backward.chosen_for(x, x, w, x, None, centred)), n), np.float32)
     mean, db = (statistic, w) if centred else (None, None)
     (kernel, grid, args, meta), *_ = norm_backward.arguments(x, x, w, mean, statistic, x, w, db, parts)
     found = prepare(kernel, grid, args, meta, "sm_90a").specialisation
@@ -119,11 +127,12 @@ def test_compiled(rows, n, centred, tmp_path):
 def test_configurations():
     for rows in (1, 4, 200, 5000):
         for n in (1, 100, 5120, 16384, 40000, 131072, 1 << 20):
-            chosen = norm_backward.configuration(rows, n, 2)
-            assert n <= chosen.ctas * chosen.chunk * chosen.chunks and chosen.ctas <= 16
-            assert 1 <= norm_backward.parts_of(rows, n, chosen) <= max(rows, 2)
-            if chosen.form == "ring":
-                assert chosen.chunk * chosen.chunks * (4 + 4 * chosen.stages) <= 232448 - 2048
+            for centred in (True, False):
+                chosen = norm_backward.configuration(rows, n, 2, centred=centred)
+                assert n <= chosen.ctas * chosen.chunk * chosen.chunks and chosen.ctas <= 16
+                assert 1 <= norm_backward.parts_of(rows, n, chosen) <= max(rows, 2)
+                if chosen.form == "ring":
+                    assert chosen.chunk * chosen.chunks * (4 + 4 * chosen.stages * chosen.rows) <= 232448 - 2048
 
 
 @pytest.mark.parametrize("change, text", [

@@ -18,7 +18,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..norm.kernel import bytes_of, chunk_at, start_part, tiles_for
+from ..norm.ring import bytes_of, chunk_at, places_to_tell, start_part, taken_slot, tiles_for
 from ..norm.statistics import send_statistics
 from ..softmax.sums import LN2, LOG2E, finite, row_sum
 from .direct import loss_of, scale_of
@@ -42,7 +42,7 @@ def load(x_ptr, tiles, full, free, ROWS, N, x_row, rank, cluster, clusters, UNIT
         slot = step % STAGES
         start, _, units = body_of(row, x_row, N, UNIT, EDGES)
         tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
-        tlx.barrier_expect_bytes(full[slot], CHUNK * CHUNKS * bytes_of(x_ptr))
+        tlx.barrier_expect_bytes(full[slot], CHUNK * CHUNKS * bytes_of((x_ptr, )))
         start_part(x_ptr + start, tiles, slot * CHUNKS, full[slot], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
         step += 1
 
@@ -119,8 +119,6 @@ def compute(tiles, full, free, parts, arrived, x_ptr, targets_ptr, losses_ptr, l
     turn, begin = 0, cluster + me * clusters
     coming = tl.load(targets_ptr + begin, mask=begin < ROWS, other=0)
     for row in range(begin, ROWS, CONSUMERS * clusters):
-        step = turn * CONSUMERS + me
-        slot = step % STAGES
         target = coming.to(tl.int64)
         coming = tl.load(targets_ptr + row + CONSUMERS * clusters, mask=row + CONSUMERS * clusters < ROWS, other=0)
         _, head, units = body_of(row, x_row, N, UNIT, EDGES)
@@ -134,9 +132,7 @@ def compute(tiles, full, free, parts, arrived, x_ptr, targets_ptr, losses_ptr, l
         if EDGES:
             columns, used = edge_columns(head, units, N, rank, UNIT)
             edge = tl.load(x_ptr + row_at + columns, mask=used, other=float("-inf")).to(tl.float32) * LOG2E
-        if STAGES % CONSUMERS:
-            tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)  # as in ../norm/kernel.py
-        tlx.barrier_wait(full[slot], step // STAGES & 1)
+        slot = taken_slot(full, free, turn, me, STAGES, CONSUMERS)
         largest, total, other = part_sums(tiles, slot, edge, rank, units, UNIT, CHUNK, CHUNKS, SMOOTH, EVEN)
         if CLUSTER > 1:
             place = me * 2 + turn % 2
@@ -185,11 +181,7 @@ def cross_entropy(x_ptr, targets_ptr, losses_ptr, lses_ptr, dx_ptr, count_ptr, R
     cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
     tiles = tiles_for(x_ptr, STAGES * CHUNKS, CHUNK)
     full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    parts, arrived = None, None
-    if CLUSTER > 1:
-        EXCHANGES: tl.constexpr = 4 * CONSUMERS if SMOOTH else 2 * CONSUMERS
-        parts = tlx.local_alloc((CLUSTER, 2), tl.float32, EXCHANGES)
-        arrived = tlx.alloc_barriers(EXCHANGES)
+    parts, arrived = places_to_tell(2, 2 * CONSUMERS if SMOOTH else CONSUMERS, CLUSTER)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()

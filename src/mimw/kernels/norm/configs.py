@@ -38,7 +38,10 @@ class Configuration:
     drawn      ring: rows are drawn from a counter, instead of in equal shares
     resident   ring: CTAs that an SM is to hold, as far as registers go
     waves      ring: so many times as many clusters as run at a time; the chip gives a cluster to whoever has ended
-    rows       direct: rows that a CTA takes at a time
+    rows       rows that a CTA takes at a time; ring of the gradients: 1, 2 or 4, halved until they divide the number of rows
+    held       ring of the gradients: w stays in registers
+    ahead      ring of the gradients: the first pass over rows goes together with the second one over the consumer's rows before
+    apart      gradients: the sums for dw and for db over the consumers are made by different programs, each in one read
     early      direct: a launch may begin before the one ahead of it in its stream has ended
     """
 
@@ -56,6 +59,9 @@ class Configuration:
     drawn: bool = False
     behind: int = 1
     resident: int = 1
+    held: bool = False
+    ahead: bool = False
+    apart: bool = False
 
     def clusters(self, rows: int, room: int | None = None) -> int:
         """How many clusters of the ring form share so many rows: as many as run at a time (`room`), or `waves` times as many;

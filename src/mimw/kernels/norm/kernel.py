@@ -14,56 +14,22 @@ times `compute`, which take the rows in turn, so that one computes while another
 A part is CHUNKS chunks of CHUNK columns: a tile of a chunk has a power of two of elements, a row need not.
 """
 
-import triton
 import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
 
+from .ring import bytes_of, chunk_at, own_columns, places_to_tell, start_part, start_rows, taken_slot, tiles_for
 from .rows import ask_for_row, draw_rows, drawn_row, hand_on, row_in
 from .statistics import part_statistics, row_statistics, send_statistics
-
-
-@mimw.jit
-def chunk_at(rank, chunk, units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, EVEN: tl.constexpr):
-    """The first column that chunk number `chunk` of a CTA holds. A chunk that would stick out of the row is moved to the left, so
-    that all copies have one size; `inside` says which of its columns are its own."""
-    first = (rank * CHUNKS + chunk) * (CHUNK // UNIT)
-    return (first if EVEN else tl.minimum(first, units - CHUNK // UNIT)) * UNIT
-
-
-@mimw.jit
-def own_columns(rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, EVEN: tl.constexpr):
-    """Masks of the columns that belong to each chunk and to no other one, or None where these are all."""
-    inside = None
-    if not EVEN:
-        inside = ()
-        for chunk in tl.static_range(CHUNKS):
-            columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
-            inside = inside + (columns >= (rank * CHUNKS + chunk) * CHUNK, )
-    return inside
-
-
-@mimw.jit
-def start_part(pointer, tiles, first, arrived, rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
-               EVEN: tl.constexpr):
-    """Start the copies of this CTA's part of the row at `pointer` into the tiles `first`, first + 1, ..."""
-    for chunk in tl.static_range(CHUNKS):
-        tlx.async_load(pointer + chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN), tiles[first + chunk], bulk=True,
-                       barrier=arrived)
-
-
-@triton.constexpr_function
-def bytes_of(*pointers):
-    """Bytes of one element of each of the pointers that are not None."""
-    return sum(pointer.dtype.element_ty.primitive_bitwidth // 8 for pointer in pointers if pointer is not None)
+from .unpack import unpacked
 
 
 @mimw.jit
 def start_weights(w_ptr, b_ptr, w_tiles, b_tiles, weights, rank, units, UNIT: tl.constexpr, CHUNK: tl.constexpr,
                   CHUNKS: tl.constexpr, EVEN: tl.constexpr):
     """Start the copies of this CTA's parts of w and b."""
-    tlx.barrier_expect_bytes(weights[0], CHUNK * CHUNKS * bytes_of(w_ptr, b_ptr))
+    tlx.barrier_expect_bytes(weights[0], CHUNK * CHUNKS * bytes_of((w_ptr, b_ptr)))
     if w_ptr is not None:
         start_part(w_ptr, w_tiles, 0, weights[0], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
     if b_ptr is not None:
@@ -77,7 +43,6 @@ def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_
          HEAD: tl.constexpr, BEHIND: tl.constexpr):
     """This CTA's parts of its rows, in order; w and b behind the first BEHIND ones: they are wanted later, and while they come, all
     of them out of L2, the memory has rows to bring."""
-    W_BYTES: tl.constexpr = CHUNK * CHUNKS * bytes_of(w_ptr, b_ptr)
     row, step = cluster, 0
     while row < ROWS:
         slot = step % STAGES
@@ -86,12 +51,9 @@ def load(x_ptr, residual_ptr, w_ptr, b_ptr, x_tiles, residual_tiles, w_tiles, b_
             hand_on(numbers, slot, row)
             if step >= HEAD - 1:
                 ask_for_row(drawn, taken, CLUSTER)  # on its way while this row's copies are started
-        tlx.barrier_expect_bytes(full[slot], CHUNK * CHUNKS * bytes_of(x_ptr, residual_ptr))
-        start_part(x_ptr + row.to(tl.int64) * x_row, x_tiles, slot * CHUNKS, full[slot], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
-        if residual_ptr is not None:
-            start_part(residual_ptr + row.to(tl.int64) * residual_row, residual_tiles, slot * CHUNKS, full[slot], rank, units, UNIT,
-                       CHUNK, CHUNKS, EVEN)
-        if W_BYTES > 0:
+        start_rows((x_ptr, residual_ptr), (x_row, residual_row), (x_tiles, residual_tiles), row, slot, full, rank, units, UNIT,
+                   CHUNK, CHUNKS, EVEN)
+        if w_ptr is not None or b_ptr is not None:
             if step == BEHIND - 1:
                 start_weights(w_ptr, b_ptr, w_tiles, b_tiles, weights, rank, units, UNIT, CHUNK, CHUNKS, EVEN)
         step += 1
@@ -114,9 +76,11 @@ def read_part(x_tiles, residual_tiles, slot, total_ptr, inside, rank, units, UNI
     out where STORE; zeros where `inside` is false."""
     xs = ()
     for chunk in tl.static_range(CHUNKS):
-        x = tlx.local_load(x_tiles[slot * CHUNKS + chunk]).to(tl.float32)
-        if residual_tiles is not None:
-            x += tlx.local_load(residual_tiles[slot * CHUNKS + chunk]).to(tl.float32)
+        x = tlx.local_load(x_tiles[slot * CHUNKS + chunk])
+        if residual_tiles is not None:     # LLVM adds two bf16 of a register by one instruction where the sum is rounded to bf16
+            x = x.to(tl.float32) + tlx.local_load(residual_tiles[slot * CHUNKS + chunk]).to(tl.float32)
+        else:
+            x = unpacked(x)
         if total_ptr is not None:
             rounded = x.to(tlx.dtype_of(total_ptr))
             x = rounded.to(tl.float32)
@@ -143,13 +107,7 @@ def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, numb
     row = cluster + me * clusters if numbers is None else row_in(numbers, full, me, 0)
     while row < ROWS:
         step = turn * CONSUMERS + me
-        slot = step % STAGES
-        if STAGES % CONSUMERS:
-            # The slot is not always this consumer's. Copies land in any order, so its last row, another consumer's, may still be on
-            # its way; then a wait for the row that comes next, two phases later, would return at once.
-            tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
-        if numbers is None:
-            tlx.barrier_wait(full[slot], step // STAGES & 1)
+        slot = step % STAGES if numbers is not None else taken_slot(full, free, turn, me, STAGES, CONSUMERS)
         total_at = None
         if total_ptr is not None:
             total_at = total_ptr + row.to(tl.int64) * total_row
@@ -160,7 +118,6 @@ def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, numb
         if CLUSTER == 1:
             variance = squares / N
         else:
-            # Two places for the word of the CTAs: who has sent for its row i + 1 has read what came for row i - 1, not for row i.
             place = me * 2 + turn % 2
             send_statistics(mean, squares, parts[place], arrived[place], rank, CLUSTER)
             mean, variance = row_statistics(parts[place], arrived[place], turn // 2 % 2, N, BLOCK, CLUSTER)
@@ -178,9 +135,9 @@ def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, numb
             # One fused multiply and add normalises an element, another one scales and shifts it.
             y = xs[chunk] * scale - mean * scale if CENTRED else xs[chunk] * scale
             if w_tiles is not None:
-                y *= tlx.local_load(w_tiles[chunk]).to(tl.float32)
+                y *= unpacked(tlx.local_load(w_tiles[chunk]))
             if b_tiles is not None:
-                y += tlx.local_load(b_tiles[chunk]).to(tl.float32)
+                y += unpacked(tlx.local_load(b_tiles[chunk]))
             columns = chunk_at(rank, chunk, units, UNIT, CHUNK, CHUNKS, EVEN) + tl.arange(0, CHUNK)
             tl.store(y_at + columns, y.to(tlx.dtype_of(y_ptr)), mask=None if inside is None else inside[chunk])
         if not KEEP:
@@ -191,12 +148,6 @@ def compute(x_tiles, residual_tiles, w_tiles, b_tiles, full, free, weights, numb
             row += CONSUMERS * clusters
         else:
             row = row_in(numbers, full, step % STAGES, step // STAGES & 1)
-
-
-@mimw.jit
-def tiles_for(pointer, COUNT: tl.constexpr, CHUNK: tl.constexpr):
-    """COUNT buffers of CHUNK elements of what `pointer` points at; None for None."""
-    return None if pointer is None else tlx.local_alloc((CHUNK, ), tlx.dtype_of(pointer), COUNT)
 
 
 @mimw.jit
@@ -226,10 +177,7 @@ def norm(x_ptr, residual_ptr, w_ptr, b_ptr, y_ptr, total_ptr, mean_ptr, rstd_ptr
     if HEAD > 0:
         order, drawn, taken = tlx.local_alloc((1, ), tl.int32, 1), tlx.alloc_barriers(1), tlx.alloc_barriers(1, CLUSTER)
         numbers = tlx.local_alloc((1, ), tl.int32, STAGES)
-    parts, arrived = None, None
-    if CLUSTER > 1:
-        parts = tlx.local_alloc((CLUSTER, 2), tl.float32, 2 * CONSUMERS)
-        arrived = tlx.alloc_barriers(2 * CONSUMERS)
+    parts, arrived = places_to_tell(2, CONSUMERS, CLUSTER)
 
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112 if CONSUMERS > 1 else None, replicate=CONSUMERS):  # consumer

@@ -59,3 +59,60 @@ def row_statistics(parts, arrived, phase, N, BLOCK: tl.constexpr, CLUSTER: tl.co
     counts = tl.maximum(tl.minimum(N - tl.arange(0, CLUSTER) * BLOCK, BLOCK), 0)
     mean = tl.sum(means * counts) / N
     return mean, tl.sum(squares + (means - mean) * (means - mean) * counts) / N
+
+
+@mimw.jit
+def two_added(a, b, c, d):
+    """One step of two sums."""
+    return a + c, b + d
+
+
+@mimw.jit
+def four_added(a, b, c, d, e, f, g, h):
+    """One step of four sums."""
+    return a + e, b + f, c + g, d + h
+
+
+@mimw.jit
+def eight_added(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p):  # noqa: E741
+    """One step of eight sums."""
+    return a + i, b + j, c + k, d + l, e + m, f + n, g + o, h + p
+
+
+@mimw.jit
+def all_summed(tiles):
+    """The sum of each of 1, 2, 4 or 8 tiles, all by one pass through shared memory."""
+    if len(tiles) == 1:
+        sums = (tl.sum(tiles[0]), )
+    elif len(tiles) == 2:
+        sums = tl.reduce(tiles, 0, two_added)
+    elif len(tiles) == 4:
+        sums = tl.reduce(tiles, 0, four_added)
+    else:
+        sums = tl.reduce(tiles, 0, eight_added)
+    return sums
+
+
+@mimw.jit
+def tell_sums(sums, parts, arrived, rank, CLUSTER: tl.constexpr):
+    """Write these numbers of this CTA's into row `rank` of `parts`, which is as wide as they are many, 2 at least, of every CTA of
+    the cluster."""
+    COUNT: tl.constexpr = max(2, len(sums))
+    places = tl.arange(0, COUNT)
+    told = tl.zeros((COUNT, ), tl.float32)
+    for i in tl.static_range(len(sums)):
+        told = tl.where(places == i, sums[i], told)
+    tlx.barrier_expect_bytes(arrived, 4 * COUNT * CLUSTER)
+    for cta in tl.static_range(CLUSTER):
+        tlx.async_remote_shmem_store(parts[rank], told, cta, arrived)
+
+
+@mimw.jit
+def heard_sums(COUNT: tl.constexpr, parts, arrived, phase):
+    """The first COUNT numbers that all CTAs have told, each added up."""
+    tlx.barrier_wait(arrived, phase)
+    places = tl.arange(0, max(2, COUNT))
+    totals, found = tl.sum(tlx.local_load(parts), 0), ()
+    for i in tl.static_range(COUNT):
+        found = found + (tl.sum(tl.where(places == i, totals, 0.0)), )
+    return found

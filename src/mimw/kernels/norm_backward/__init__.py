@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..checks import of_rank, on_one_gpu
 from ..norm import TYPES, UNIT_BYTES, Configuration, address, strides_of, type_of
-from ..norm.configs import ROOM
+from ..norm.configs import ROOM, power_of_two
 from .configs import PROGRAMS, configuration, direct_configuration, ring_configuration
 from .direct import norm_backward_direct, weight_parts
 from .kernel import norm_backward as kernel
@@ -23,10 +23,15 @@ __all__ = ["Configuration", "add_parts", "arguments", "configuration", "direct_c
 COLUMNS = 128       # of a program of `weight_parts`
 
 
+def at_a_time(rows: int, chosen: Configuration) -> int:
+    """Rows of a block of the ring: as many as are asked for, or the largest half of them that divides the number of rows."""
+    return next(some for some in (4, 2, 1) if some <= chosen.rows and rows % some == 0)
+
+
 def parts_of(rows: int, n: int, chosen: Configuration, room: int | None = None) -> int:
     """How many sums over some of the rows there are for each column of dw and db."""
     if chosen.form == "ring":
-        return chosen.clusters(rows, room) * chosen.consumers
+        return chosen.clusters(rows // at_a_time(rows, chosen), room) * chosen.consumers
     if chosen.chunks > 1:
         return max(1, min(-(-rows // 16), 4 * ROOM[1] * COLUMNS // n))
     return min(-(-rows // chosen.rows), max(1, (room or PROGRAMS) // chosen.ctas))
@@ -44,11 +49,11 @@ def bulk_takes(x, dy, weight, dx, more=None) -> bool:
             and not any(address(array) % UNIT_BYTES for array in (*matrices, weight) if array is not None))
 
 
-def chosen_for(x, dy, weight, dx, more=None) -> Configuration:
-    """The configuration for these arrays."""
+def chosen_for(x, dy, weight, dx, more=None, centred: bool = True) -> Configuration:
+    """The configuration for these arrays; LayerNorm is `centred`."""
     staged = sum(array.dtype.itemsize for array in (x, dy, more) if array is not None)
     return configuration(*map(int, x.shape), x.dtype.itemsize, -(-staged // x.dtype.itemsize),
-                         0 if weight is None else weight.dtype.itemsize, bulk_takes(x, dy, weight, dx, more))
+                         0 if weight is None else weight.dtype.itemsize, bulk_takes(x, dy, weight, dx, more), centred)
 
 
 def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chosen: Configuration | None = None,
@@ -80,7 +85,7 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
         if statistic is not None and (tuple(statistic.shape) != (rows, ) or type_of(statistic) != "float32"):
             raise ValueError(f"{name} must be {rows} fp32 numbers; it is {statistic.dtype} of shape {tuple(statistic.shape)}")
     unit = unit_of(x, dy, more, weight)
-    chosen = chosen or chosen_for(x, dy, weight, dx, more)
+    chosen = chosen or chosen_for(x, dy, weight, dx, more, mean is not None)
     if chosen.form == "ring" and not bulk_takes(x, dy, weight, dx, more):
         raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
                          f"{[strides_of(matrix)[0] for matrix in matrices.values()]} apart, are not: choose the direct form")
@@ -94,9 +99,11 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
         dw_parts, db_parts = None if dw is None else parts[0], None if db is None else parts[1]
     launches = _rows(x, dy, weight, mean, rstd, dx, dw_parts, db_parts, more, chosen, count, unit, rows, n)
     if dw is not None or db is not None:
-        many = 32 if count > 8 else 8
-        launches.append((add_parts, (-(-n // 64), ), (dw_parts, db_parts, dw, db, count, n),
-                         dict(ROWS_EACH=many, COLUMNS=64, EARLY=True, launch_pdl=True, num_warps=4)))
+        many, columns, both = 32 if count > 8 else 8, 64, chosen.apart and dw is not None and db is not None
+        if chosen.apart:
+            many, columns = min(128, power_of_two(count)), 32
+        launches.append((add_parts, (-(-n // columns), 1 + both), (dw_parts, db_parts, dw, db, count, n),
+                         dict(ROWS_EACH=many, COLUMNS=columns, EARLY=True, APART=both, launch_pdl=True, num_warps=4)))
     return launches
 
 
@@ -109,10 +116,11 @@ def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows
         meta["ctas_per_cga"] = (chosen.ctas, 1, 1)
     if chosen.form == "ring":
         meta |= dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, STAGES=chosen.stages, CONSUMERS=chosen.consumers,
-                     EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks)
+                     EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, ROWS_EACH=at_a_time(rows, chosen),
+                     HELD=chosen.held, AHEAD=chosen.ahead)
         units = (step // unit for step in (n, x_row, dy_row, more_row, dx_row))
         return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
-                 (x, dy, more, weight, mean, rstd, dx, dw, db, rows, *units), meta)]
+                 (x, dy, more, weight, mean, rstd, dx, dw, db, rows // meta["ROWS_EACH"], *units), meta)]
     fused = chosen.chunks == 1
     meta |= dict(ROWS_EACH=chosen.rows, BLOCK=chosen.chunk, LOOPS=chosen.chunks)
     clusters = count if fused else -(-rows // chosen.rows)
@@ -127,7 +135,7 @@ def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows
 def planned(x, dy, weight, mean, rstd, dx, dw, db, more=None, chosen: Configuration | None = None) -> list[tuple]:
     """`arguments` with room for the parts, of torch tensors."""
     import torch
-    chosen = chosen or chosen_for(x, dy, weight, dx, more)
+    chosen = chosen or chosen_for(x, dy, weight, dx, more, mean is not None)
     parts = None
     if dw is not None or db is not None:
         parts = torch.empty(2, parts_of(*x.shape, chosen), x.shape[1], dtype=torch.float32, device=x.device)

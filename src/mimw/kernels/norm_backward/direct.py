@@ -14,7 +14,7 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from .kernel import means_of_row
+from .chunks import means_of_row
 
 
 @mimw.jit

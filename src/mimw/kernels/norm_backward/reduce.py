@@ -26,12 +26,19 @@ def add_column(parts_ptr, out_ptr, columns, PARTS, N, ROWS_EACH: tl.constexpr, C
 
 @mimw.jit
 def add_parts(dw_parts_ptr, db_parts_ptr, dw_ptr, db_ptr, PARTS, N, ROWS_EACH: tl.constexpr, COLUMNS: tl.constexpr,
-              EARLY: tl.constexpr):
-    """dw and db, either of which may be None; EARLY: the launch may begin before the one that makes the parts has ended."""
+              EARLY: tl.constexpr, APART: tl.constexpr = False):
+    """dw and db, either of which may be None; EARLY: the launch may begin before the one that makes the parts has ended; APART: the
+    grid's second axis says which of the two."""
     if EARLY:
         tl.extra.cuda.gdc_wait()
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    if dw_ptr is not None:
-        add_column(dw_parts_ptr, dw_ptr, columns, PARTS, N, ROWS_EACH, COLUMNS)
-    if db_ptr is not None:
-        add_column(db_parts_ptr, db_ptr, columns, PARTS, N, ROWS_EACH, COLUMNS)
+    if APART:
+        if tl.program_id(1) == 0:
+            add_column(dw_parts_ptr, dw_ptr, columns, PARTS, N, ROWS_EACH, COLUMNS)
+        else:
+            add_column(db_parts_ptr, db_ptr, columns, PARTS, N, ROWS_EACH, COLUMNS)
+    else:
+        if dw_ptr is not None:
+            add_column(dw_parts_ptr, dw_ptr, columns, PARTS, N, ROWS_EACH, COLUMNS)
+        if db_ptr is not None:
+            add_column(db_parts_ptr, db_ptr, columns, PARTS, N, ROWS_EACH, COLUMNS)

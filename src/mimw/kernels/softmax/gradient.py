@@ -14,23 +14,9 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..norm.kernel import bytes_of, chunk_at, own_columns, start_part, tiles_for
+from ..norm.ring import chunk_at, load_rows, own_columns, places_to_tell, taken_slot, tiles_for
 from ..norm.statistics import added, send_statistics
 from .sums import LOG2E
-
-
-@mimw.jit
-def load(y_ptr, dy_ptr, y_tiles, dy_tiles, full, free, ROWS, units, y_row, dy_row, rank, cluster, clusters, UNIT: tl.constexpr,
-         CHUNK: tl.constexpr, CHUNKS: tl.constexpr, STAGES: tl.constexpr, EVEN: tl.constexpr):
-    """This CTA's parts of its rows, in order."""
-    step = 0
-    for row in range(cluster, ROWS, clusters):
-        slot = step % STAGES
-        tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
-        tlx.barrier_expect_bytes(full[slot], CHUNK * CHUNKS * bytes_of(y_ptr, dy_ptr))
-        start_part(y_ptr + row.to(tl.int64) * y_row, y_tiles, slot * CHUNKS, full[slot], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
-        start_part(dy_ptr + row.to(tl.int64) * dy_row, dy_tiles, slot * CHUNKS, full[slot], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
-        step += 1
 
 
 @mimw.jit
@@ -64,11 +50,7 @@ def compute(y_tiles, dy_tiles, full, free, parts, arrived, dx_ptr, ROWS, units, 
     inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
     turn = 0
     for row in range(cluster + me * clusters, ROWS, CONSUMERS * clusters):
-        step = turn * CONSUMERS + me
-        slot = step % STAGES
-        if STAGES % CONSUMERS:
-            tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)  # as in ../norm/kernel.py
-        tlx.barrier_wait(full[slot], step // STAGES & 1)
+        slot = taken_slot(full, free, turn, me, STAGES, CONSUMERS)
         ys, dys = read_part(y_tiles, slot, inside, CHUNKS), read_part(dy_tiles, slot, inside, CHUNKS)
         tlx.barrier_arrive(free[slot])
         total = part_total(ys, dys, LOG)
@@ -100,15 +82,12 @@ def softmax_gradient_ring(y_ptr, dy_ptr, dx_ptr, ROWS, units, y_units, dy_units,
     cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
     y_tiles, dy_tiles = tiles_for(y_ptr, STAGES * CHUNKS, CHUNK), tiles_for(dy_ptr, STAGES * CHUNKS, CHUNK)
     full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    parts, arrived = None, None
-    if CLUSTER > 1:
-        parts = tlx.local_alloc((CLUSTER, 2), tl.float32, 2 * CONSUMERS)
-        arrived = tlx.alloc_barriers(2 * CONSUMERS)
+    parts, arrived = places_to_tell(2, CONSUMERS, CLUSTER)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(y_tiles, dy_tiles, full, free, parts, arrived, dx_ptr, ROWS, units, dx_units * UNIT, rank, cluster, clusters,
                     me, UNIT, CHUNK, CHUNKS, CLUSTER, STAGES, CONSUMERS, LOG, EVEN)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(y_ptr, dy_ptr, y_tiles, dy_tiles, full, free, ROWS, units, y_units * UNIT, dy_units * UNIT, rank, cluster,
-                 clusters, UNIT, CHUNK, CHUNKS, STAGES, EVEN)
+            load_rows((y_ptr, dy_ptr), (y_units * UNIT, dy_units * UNIT), (y_tiles, dy_tiles), full, free, ROWS, units, rank,
+                      cluster, clusters, UNIT, CHUNK, CHUNKS, STAGES, EVEN)

@@ -15,21 +15,8 @@ import triton.language as tl
 import mimw
 import mimw.tlx as tlx
 
-from ..norm.kernel import bytes_of, chunk_at, own_columns, start_part, tiles_for
+from ..norm.ring import chunk_at, load_rows, own_columns, places_to_tell, taken_slot, tiles_for
 from .sums import LN2, LOG2E, finite, part_sum, row_sum
-
-
-@mimw.jit
-def load(x_ptr, tiles, full, free, ROWS, units, x_row, rank, cluster, clusters, UNIT: tl.constexpr, CHUNK: tl.constexpr,
-         CHUNKS: tl.constexpr, STAGES: tl.constexpr, EVEN: tl.constexpr):
-    """This CTA's parts of its rows, in order."""
-    step = 0
-    for row in range(cluster, ROWS, clusters):
-        slot = step % STAGES
-        tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)
-        tlx.barrier_expect_bytes(full[slot], CHUNK * CHUNKS * bytes_of(x_ptr))
-        start_part(x_ptr + row.to(tl.int64) * x_row, tiles, slot * CHUNKS, full[slot], rank, units, UNIT, CHUNK, CHUNKS, EVEN)
-        step += 1
 
 
 @mimw.jit
@@ -52,11 +39,7 @@ def compute(tiles, full, free, parts, arrived, y_ptr, ROWS, units, y_row, rank, 
     inside = own_columns(rank, units, UNIT, CHUNK, CHUNKS, EVEN)
     turn = 0
     for row in range(cluster + me * clusters, ROWS, CONSUMERS * clusters):
-        step = turn * CONSUMERS + me
-        slot = step % STAGES
-        if STAGES % CONSUMERS:
-            tlx.barrier_wait(free[slot], (step // STAGES & 1) ^ 1)  # as in ../norm/kernel.py
-        tlx.barrier_wait(full[slot], step // STAGES & 1)
+        slot = taken_slot(full, free, turn, me, STAGES, CONSUMERS)
         xs = read_part(tiles, slot, inside, CHUNKS)
         tlx.barrier_arrive(free[slot])
         own, total, powers = part_sum(xs)
@@ -88,14 +71,12 @@ def softmax(x_ptr, y_ptr, ROWS, units, x_units, y_units, UNIT: tl.constexpr, CHU
     cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
     tiles = tiles_for(x_ptr, STAGES * CHUNKS, CHUNK)
     full, free = tlx.alloc_barriers(STAGES), tlx.alloc_barriers(STAGES)
-    parts, arrived = None, None
-    if CLUSTER > 1:
-        parts = tlx.local_alloc((CLUSTER, 2), tl.float32, 2 * CONSUMERS)
-        arrived = tlx.alloc_barriers(2 * CONSUMERS)
+    parts, arrived = places_to_tell(2, CONSUMERS, CLUSTER)
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=112, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(tiles, full, free, parts, arrived, y_ptr, ROWS, units, y_units * UNIT, rank, cluster, clusters, me, UNIT, CHUNK,
                     CHUNKS, CLUSTER, STAGES, CONSUMERS, LOG, EVEN)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(x_ptr, tiles, full, free, ROWS, units, x_units * UNIT, rank, cluster, clusters, UNIT, CHUNK, CHUNKS, STAGES, EVEN)
+            load_rows((x_ptr, ), (x_units * UNIT, ), (tiles, ), full, free, ROWS, units, rank, cluster, clusters, UNIT, CHUNK,
+                      CHUNKS, STAGES, EVEN)
