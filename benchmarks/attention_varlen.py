@@ -123,9 +123,10 @@ def check(q, k, v, o, lse, cu_q, cu_k, causal: bool) -> float:
 
 
 def check_gradients(q, k, v, do, found, cu_q, cu_k, causal: bool) -> float:
-    """The largest relative error of the gradients of the first kv head of the shortest sequence, against fp64."""
+    """The largest relative error of the gradients of the first kv head, against fp64, of the shortest sequence that is long enough:
+    on one key dQ and dK are 0."""
     lengths_q, lengths_k = cu_q.diff(), cu_k.diff()
-    one = torch.where((lengths_q > 0) & (lengths_k >= lengths_q), lengths_q * lengths_k, 1 << 30).argmin().item()
+    one = torch.where((lengths_q > 40) & (lengths_k >= lengths_q), lengths_q * lengths_k, 1 << 30).argmin().item()
     of_q, of_k = (slice(*starts[one:one + 2].tolist()) for starts in (cu_q, cu_k))
     parts = (of_q, slice(0, q.shape[1] // k.shape[1])), (of_k, slice(0, 1)), (of_k, slice(0, 1))
     leaves = [x.detach()[part].double().requires_grad_() for x, part in zip((q, k, v), parts)]

@@ -76,7 +76,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     padded, columns = rows.shape[2], chosen.share_columns(dim)
     grid = padded // chosen.bm, heads, batch
     first = (before, grid, (o, do, lse, dlse, rows, sums, *strides(o)[:3], *strides(do)[:3], heads, seq_q, padded),
-             dict(D=dim, COLUMNS=dim, BM=chosen.bm, SUMS=not one_order, num_warps=4))
+             dict(D=dim, COLUMNS=dim, BM=chosen.bm, SUMS=not one_order, num_warps=8))
     if one_order:
         return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms_of(q, k, causal, scale, **changes)))]
     last = (after, grid, (sums, dq, main[2][9], *strides(dq)[:3], heads, seq_q, padded),

@@ -79,7 +79,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, rows, 
     inner, outer = (None, scale) if softcap is None else (scale / softcap, float(softcap))
     blocks, size, columns = shapes[0][2] // chosen.bm, shapes[2][0], chosen.share_columns(dim)
     of_rows = [steps(x)[:2] for x in (o, do, dk, dv, dq)]
-    meta = dict(D=dim, COLUMNS=dim, BM=chosen.bm, TOGETHER=128 if sequences <= 128 else 1024, num_warps=4)
+    meta = dict(D=dim, COLUMNS=dim, BM=chosen.bm, TOGETHER=128 if sequences <= 128 else 1024, num_warps=8)
     first = (before, (blocks, heads), (o, do, lse, dlse, rows, sums, dk, dv, tiles, cu_seqlens_q, cu_seqlens_k,
                                        *(step for pair in of_rows[:4] for step in pair), heads, kv_heads, sequences, total_q,
                                        total_k, size), meta | dict(BN=chosen.bn))

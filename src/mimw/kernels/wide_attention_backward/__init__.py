@@ -71,7 +71,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, causal: bool = False, scale:
     padded, columns, value_columns = rows.shape[2], tile_columns(dim), tile_columns(of_values)
     first = (before, (padded // BM, heads, batch), (o, do, lse, dlse, rows, None, *strides(o)[:3], *strides(do)[:3], heads, seq_q,
                                                     padded),
-             dict(D=of_values, COLUMNS=value_columns, BM=BM, SUMS=False, num_warps=4))
+             dict(D=of_values, COLUMNS=value_columns, BM=BM, SUMS=False, num_warps=8))
     describe = mimw.TensorDescriptor.from_tensor
     of_q, of_k, of_do, of_v = ([1, 1, rows_, width] for rows_, width in ((BM, columns), (BN, columns), (BM, value_columns),
                                                                        (BN, value_columns)))
