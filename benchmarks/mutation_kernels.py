@@ -356,16 +356,19 @@ def _gradients() -> tuple:
     return attention_backward.kernel, (1, 1, 1), args, meta
 
 
-def _packed_gradients() -> tuple:
-    """128 keys of the longer of two sequences, which end inside of a block: with one program the sums of dQ have one order."""
-    q, do, o, dq, k, v, dk, dv = _numbers(*[(200, 1, 64)] * 4, *[(230, 1, 64)] * 4)
+def _packed_gradients(number: int = 1, dim: int = 64, one_order: bool = False) -> tuple:
+    """Keys, or queries, of the longer of two sequences, which end inside of a block: with one program the sums of dQ have one
+    order."""
+    q, do, o, dq, k, v, dk, dv = _numbers(*[(200, 1, dim)] * 4, *[(230, 1, dim)] * 4)
     cu_q, cu_k = (np.array(starts, np.int32) for starts in ((0, 30, 200), (0, 40, 230)))
-    chosen = attention_varlen_backward.Configuration(bm=64)
-    work = [np.zeros(shape, kind) for shape, kind in zip(
-        attention_varlen_backward.workspace(q, k, cu_q, 190, True, chosen), (np.float32, np.float32, np.int32))]
-    before, (kernel, _, args, meta), _ = attention_varlen_backward.launches(
-        q, k, v, o, np.zeros((1, 200), np.float32), do, dq, dk, dv, cu_q, cu_k, *work, 170, 190, True, chosen=chosen)
+    chosen = None if dim > 64 else attention_varlen_backward.Configuration(bm=64)
+    work = [None if one is None else np.zeros(*one) for one in
+            attention_varlen_backward.workspace(q, k, v, cu_q, 170, 190, True, chosen, one_order)]
+    before, *others = attention_varlen_backward.launches(
+        q, k, v, o, np.zeros((1, 200), np.float32), do, dq, dk, dv, cu_q, cu_k, work, 170, 190, True, chosen=chosen,
+        one_order=one_order)
     mimw.simulate(before[0], before[1], *before[2], **before[3])
+    kernel, _, args, meta = others[number - 1]
     return kernel, (1, 1), args, meta
 
 

@@ -94,11 +94,11 @@ def test_derivatives(options):
         torch.testing.assert_close(one.double(), other, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("one_order", [False, True])
-def test_derivatives_in_16_bits(copies, one_order):
-    """By the kernels for Hopper, of copies for TMA; or in one order by the plain ones."""
+@pytest.mark.parametrize("dim, one_order", [(20, False), (20, True), (130, False)])
+def test_derivatives_in_16_bits(copies, dim, one_order):
+    """By the kernels for Hopper, of copies for TMA: with sums in any order, or in one, as always of wide heads."""
     copies(BACKWARD)
-    q, k, v, *starts = problem(dim=20, value_dim=40, dtype=torch.bfloat16, more=2)
+    q, k, v, *starts = problem(dim=dim, value_dim=40, dtype=torch.bfloat16, more=2)
     leaves = [x.requires_grad_() for x in (q, k.detach().mT.contiguous().mT, v, SINKS.clone())]
     wide = [x.detach().double().requires_grad_() for x in leaves]
     options = dict(causal=True, window=(3, None), softcap=2.0, alibi_slopes=SLOPES)

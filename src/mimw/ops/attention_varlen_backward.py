@@ -21,6 +21,7 @@ from mimw.kernels import attention_varlen_backward as hopper
 from mimw.kernels import plain_attention_backward as plain
 from mimw.kernels.attention_backward.configs import HEAD_DIMS
 from mimw.kernels.attention_varlen import FAR, LONGEST_WITH_SLOPES
+from mimw.kernels.wide_attention_backward import WIDEST
 
 from .attention_backward import of_sinks
 from .launching import Launch, is_exact, is_hopper
@@ -63,11 +64,12 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
     if 0 in (*q.shape, *k.shape, *v.shape, max_q, max_k) or cu_q.shape[0] == 1:
         return _by_plain_triton([])
     width = next((known for known in HEAD_DIMS if known >= max(q.shape[2], v.shape[2])), None)
-    near = slopes is None or max_q + max_k <= LONGEST_WITH_SLOPES
-    if (width and not one_order and is_hopper(q) and q.dtype is not torch.float32 and (scale is None or scale > 0) and near
-            and max(len(q), len(k)) < FAR):
+    near = (slopes is None or max_q + max_k <= LONGEST_WITH_SLOPES) and max(len(q), len(k)) < FAR
+    if (near and max(q.shape[2], v.shape[2]) <= WIDEST and is_hopper(q) and q.dtype is not torch.float32
+            and (scale is None or scale > 0)):
         scale = q.shape[2]**-0.5 if scale is None else scale
-        if (plan := _by_tma(do, q, k, v, o, lse, dlse, *starts, max_q, max_k, causal, scale, width, changes)) is not None:
+        plan = _by_tma(do, q, k, v, o, lse, dlse, *starts, max_q, max_k, causal, scale, width, one_order, changes)
+        if plan is not None:
             return plan
     made = plain.launches(q, k, v, do, lse, lse, *(x.new_empty(x.shape) for x in (q, k, v)), causal, scale, exact,
                           packed=(*starts, max_q, max_k), large=is_hopper(q), **changes)
@@ -106,34 +108,42 @@ def _wide(x: Tensor, width: int) -> Tensor:
 
 
 def _by_tma(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
-            max_q: int, max_k: int, causal: bool, scale: float, width: int, changes: dict) -> Callable | None:
+            max_q: int, max_k: int, causal: bool, scale: float, width: int | None, one_order: bool,
+            changes: dict) -> Callable | None:
     """The plan with the kernels for Hopper, three launches, or None where copies for TMA would be needed and not pay."""
     given = q, k, v, o, do
-    copies = [x.shape[2] != width or not _tma_takes(x) for x in given]
-    if any(copies) and q.shape[1] * len(q) * (len(k) // (cu_q.shape[0] - 1)) * width < WORTH_A_COPY:
+    widths = [width or -(-x.shape[2] // 8) * 8 for x in given]      # of wide heads as they are, but for what TMA asks of rows
+    copies = [x.shape[2] != wanted or not _tma_takes(x) for x, wanted in zip(given, widths)]
+    if any(copies) and q.shape[1] * len(q) * (len(k) // (cu_q.shape[0] - 1)) * max(widths) < WORTH_A_COPY:
         return None
-    prepared = [_wide(x, width) if copy else x for x, copy in zip(given, copies)]
-    shapes = hopper.workspace(*prepared[:2], cu_q, max_k, causal)
+    prepared = [_wide(x, wanted) if copy else x for x, wanted, copy in zip(given, widths, copies)]
+    wanted_work = hopper.workspace(*prepared[:3], cu_q, max_q, max_k, causal, one_order=one_order)
+    shapes = [None if one is None else (one[0], getattr(torch, one[1])) for one in wanted_work]
 
-    def workspace(q: Tensor) -> list[Tensor]:
-        return [q.new_empty(shape, dtype=kind) for shape, kind in zip(shapes, (torch.float32, torch.float32, torch.int32))]
+    def workspace(q: Tensor) -> list[Tensor | None]:
+        return [None if one is None else q.new_empty(one[0], dtype=one[1]) for one in shapes]
 
     def results(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
-        return [x.new_empty(*x.shape[:2], width) for x in (q, k, v)]
+        return [x.new_empty(*x.shape[:2], wanted) for x, wanted in zip((q, k, v), widths)]
 
-    made = hopper.launches(*prepared[:4], lse.contiguous(), prepared[4], *results(q, k, v), cu_q, cu_k, *workspace(q), max_q, max_k,
-                           causal, scale, dlse=None if dlse is None else dlse.contiguous(), **changes)
+    made = hopper.launches(*prepared[:4], lse.contiguous(), prepared[4], *results(q, k, v), cu_q, cu_k, workspace(q), max_q, max_k,
+                           causal, scale, dlse=None if dlse is None else dlse.contiguous(), one_order=one_order, **changes)
     before, products, after = (Launch(q, *one) for one in made)
 
     def plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Tensor | None, cu_q: Tensor, cu_k: Tensor,
              sinks: Tensor | None, slopes: Tensor | None) -> tuple[Tensor | None, ...]:
-        ready = [_wide(x, width) if copy else x for x, copy in zip((q, k, v, o, do), copies)]
+        ready = [_wide(x, wanted) if copy else x for x, wanted, copy in zip((q, k, v, o, do), widths, copies)]
         dq, dk, dv = wide = results(q, k, v)
-        rows, sums, tiles = workspace(q)
+        rows, sums, tiles, query_tiles = workspace(q)
         more, of_lse = () if slopes is None else (slopes, ), [one.contiguous() for one in (lse, dlse) if one is not None]
-        before(ready[3], ready[4], *of_lse, rows, sums, dk, dv, tiles, cu_q, cu_k)
-        products(*ready[:3], ready[4], rows[0], rows[1], sums, dk, dv, tiles, *more)
-        after(sums, dq, cu_q)
+        of_dq = [] if sums is None else [sums]
+        lists = [tiles] if query_tiles is None else [tiles, query_tiles]
+        before(ready[3], ready[4], *of_lse, rows, *(of_dq or [dq]), dk, dv, *lists, cu_q, cu_k)
+        products(*ready[:3], ready[4], rows[0], rows[1], *of_dq, dk, dv, tiles, *more)
+        if sums is None:
+            after(*ready[:3], ready[4], dq, rows, query_tiles, *more)
+        else:
+            after(sums, dq, cu_q)
         found = [one if one.shape == x.shape else one[..., :x.shape[2]].contiguous() for x, one in zip((q, k, v), wide)]
         return *found, None if sinks is None else of_sinks(sinks.float() * log2(e), rows[:1], rows[1:], torch.exp2)
 

@@ -108,26 +108,18 @@ def weights_of(scores, lse, query, key, terms, shape, TYPE: tl.constexpr, MASKED
 
 
 @mimw.jit
-def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, padded, shape, me: tl.constexpr,
-            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
-    """The 64 queries of consumer `me`."""
-    head, batch = tl.program_id(1), tl.program_id(2)
-    low, blocks, early, late = keys_of(query, shape, BM, BN, CAUSAL)
-    query += me * 64
+def gradients(queries, slopes, keys, values, numbers, scale, of_head, query, span, shape, me: tl.constexpr, BN: tl.constexpr,
+              D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """dQ, over Q in shared memory, of consumer `me`, whose queries begin at `query`; `numbers` are their log-sum-exps and deltas,
+    `span` is what `keys_of` says of all the program's queries."""
+    low, blocks, early, late = span
+    lse, delta = numbers
     q = tlx.local_slice(queries[0][0], [me * 64, 0], [64, D])
-    mine = query + tl.arange(0, 64)
-    heads = shape[0]
-    at = (batch * heads + head).to(tl.int64) * padded + mine
-    lse = tl.load(rows + at, mask=mine < padded, other=float("inf"))
-    delta = tl.load(rows + tl.num_programs(2).to(tl.int64) * heads * padded + at, mask=mine < padded, other=0.0)
-    log2_scale, inner, alibi, alibi_step = terms
-    of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, head)
     tlx.barrier_wait(queries[1][0], 0)
     scores = tlx.async_dot(q, tlx.local_trans(keys.wait(0).slot.rows))
     scores = tlx.async_dot_wait(0, scores)
     weight = weights_of(scores, lse, query, low * BN, of_head, shape, kept_as(q), True, CAUSAL, RAGGED)
     tlx.barrier_wait(slopes[1][0], 0)
-    numbers = lse, delta
     state = weight, tl.zeros((64, D), tl.float32)
     tiles = queries[0], slopes[0], keys, values
     # A step makes the probabilities of the block behind its own: those of blocks 1 to early - 1 and from `late` on need masks.
@@ -144,6 +136,25 @@ def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, p
     _, dq = step(tiles, last, state, numbers, of_head, query, low, shape, me, BN, True, False, CAUSAL, False)
     tlx.local_store(q, (dq * scale).to(q.dtype))  # over Q, of which nobody else reads these rows
     tlx.fence("async_shared")
+    return q
+
+
+@mimw.jit
+def compute(queries, slopes, keys, values, rows, dq_desc, scale, terms, query, padded, shape, me: tl.constexpr,
+            BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """The role: the 64 queries of consumer `me`."""
+    head, batch = tl.program_id(1), tl.program_id(2)
+    span = keys_of(query, shape, BM, BN, CAUSAL)
+    query += me * 64
+    mine = query + tl.arange(0, 64)
+    heads = shape[0]
+    at = (batch * heads + head).to(tl.int64) * padded + mine
+    lse = tl.load(rows + at, mask=mine < padded, other=float("inf"))
+    delta = tl.load(rows + tl.num_programs(2).to(tl.int64) * heads * padded + at, mask=mine < padded, other=0.0)
+    log2_scale, inner, alibi, alibi_step = terms
+    of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, head)
+    numbers = lse, delta
+    q = gradients(queries, slopes, keys, values, numbers, scale, of_head, query, span, shape, me, BN, D, CAUSAL, RAGGED)
     tlx.async_descriptor_store(dq_desc, q, [batch, head, query, 0])
     tlx.async_descriptor_store_wait(0)
 

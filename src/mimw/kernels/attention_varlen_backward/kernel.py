@@ -63,13 +63,13 @@ def load(keys, values, queries, slopes, q_desc, k_desc, v_desc, do_desc, lse_des
 
 @mimw.jit
 def compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, heads, bounds, zero, scale, terms, me: tl.constexpr, BM: tl.constexpr,
-            BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+            BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, DQ: tl.constexpr):
     """dK and dV of 64 keys, to memory as far as the sequence reaches."""
     tile = tile_of(tiles)
     if is_one(tile):
         head = tl.program_id(1)
         k, v, _ = gradients(keys, values, ds, pipes, tile[0], head, tile[1], scale, terms, sizes(tile, heads, bounds, zero), me, BM,
-                            BN, D, GROUP, CAUSAL, True, "tma")
+                            BN, D, GROUP, CAUSAL, True, DQ)
         _, key, _, _, k_start, k_length, _ = tile_of(tiles)     # read again: in the loop there is no register for them
         at = place(k_start, k_length, head, key + me * 64)
         tlx.async_descriptor_store(dv_desc, v, at)
@@ -92,12 +92,12 @@ def store(shares, sums_desc, tiles, heads, bounds, zero, head_blocks, BM: tl.con
 def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, sums, dk_desc, dv_desc, tiles, scale,
                               log2_scale, heads, head_blocks, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr,
                               BN: tl.constexpr, D: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr,
-                              DO_STAGES: tl.constexpr, CAUSAL: tl.constexpr):
+                              DO_STAGES: tl.constexpr, CAUSAL: tl.constexpr, DQ: tl.constexpr):
     """dK, dV (total_k, heads // GROUP, D), and dQ added to `sums`.
 
     args:      tiles       of keys, the program's own at program_id(0): tiles.py
                head_blocks blocks of queries of a head, in `lse_desc`, `delta_desc` and `sums`: rows.py
-               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP   ../attention_backward's
+               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP, DQ   ../attention_backward's
     """
     CONSUMERS: tl.constexpr = BN // 64
     COLUMNS: tl.constexpr = D if BM == BN else D // CONSUMERS
@@ -110,9 +110,9 @@ def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
                        rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
     slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(CONSUMERS), name="slopes",
                       rows=tle.gpu.alloc([DO_STAGES, BM, D], DTYPE), numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
-    ds = tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS)
+    ds = None if DQ == "not" else (tlx.local_alloc((BN, BM), DTYPE, SLOTS), tlx.alloc_barriers(SLOTS, CONSUMERS))
     shares = ()
-    for c in tl.static_range(CONSUMERS):
+    for c in tl.static_range(CONSUMERS if DQ == "tma" else 0):
         shares = shares + (tle.pipe(capacity=1, name="shares",
                                     tile=tle.gpu.alloc([1, 64 * COLUMNS // BLOCK_COLUMNS, BLOCK_COLUMNS], tl.float32)), )
 
@@ -120,11 +120,12 @@ def attention_varlen_backward(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_d
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             name: tl.constexpr = consumer(me)
-            pipes = queries.reader(name), slopes.reader(name), shares[me].writer()
+            pipes = queries.reader(name), slopes.reader(name), shares[me].writer() if DQ == "tma" else None
             compute(keys, values, ds, pipes, dk_desc, dv_desc, tiles, heads, bounds, zero, scale, terms, me, BM, BN, D, GROUP,
-                    CAUSAL)
+                    CAUSAL, DQ)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
                  heads, bounds, zero, BM, BN, GROUP, CAUSAL)
-        with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
-            store(shares, sums, tiles, heads, bounds, zero, head_blocks, BM, BN, D, GROUP, CAUSAL)
+        if DQ == "tma":
+            with tlx.async_task(num_warps=1, num_regs=24):  # writer of dQ
+                store(shares, sums, tiles, heads, bounds, zero, head_blocks, BM, BN, D, GROUP, CAUSAL)

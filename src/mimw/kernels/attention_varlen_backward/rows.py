@@ -3,7 +3,7 @@
 Input: O, dO and the log-sum-exps of the forward kernel, and where the sequences begin. Output: what kernel.py reads, dQ, and zeros
 in rows of gradients that are in no sequence. For example:
 
-    before[grid](o, do, lse, None, rows, sums, dk, dv, tiles, cu_q, cu_k, ...)      delta, lse in base 2, sums of 0, tiles
+    before[grid](o, do, lse, None, rows, sums, dq, dk, dv, tiles, None, ...)        delta, lse in base 2, sums of 0, tiles
     after[grid](sums, dq, cu_q, ...)                                                dq = scale * sums, in dq's type
 
 The numbers and sums of a sequence begin with a block of their own (tiles.first_block), in arrays that have room for that. So no
@@ -39,23 +39,29 @@ def clear(x, x_row, x_head, begin, end, D: tl.constexpr, COLUMNS: tl.constexpr):
                  mask=(rows < end) & (columns < D))
 
 
-@mimw.jit(do_not_specialize=["sequences", "total_q", "total_k", "size"])
-def before(o, do, lse, dlse, rows, sums, dk, dv, tiles, cu_q, cu_k, o_row, o_head, do_row, do_head, dk_row, dk_head, dv_row,
-           dv_head, heads, kv_heads, sequences, total_q, total_k, size, D: tl.constexpr, COLUMNS: tl.constexpr, BM: tl.constexpr,
-           TOGETHER: tl.constexpr, BN: tl.constexpr):
-    """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta - dlse, sums = 0; of a sequence the tiles, by one head.
-    Queries beyond the end, or that see no key, get lse = inf, with which all their probabilities are 0."""
+@mimw.jit(do_not_specialize=["sequences", "total_q", "total_k", "size", "query_size"])
+def before(o, do, lse, dlse, rows, sums, dq, dk, dv, tiles, query_tiles, cu_q, cu_k, o_row, o_head, do_row, do_head, dq_row,
+           dq_head, dk_row, dk_head, dv_row, dv_head, heads, kv_heads, sequences, total_q, total_k, size, query_size,
+           D: tl.constexpr, COLUMNS: tl.constexpr, DV: tl.constexpr, DV_COLUMNS: tl.constexpr, BM: tl.constexpr,
+           TOGETHER: tl.constexpr, BN: tl.constexpr, QUERIES: tl.constexpr):
+    """Of BM queries of a head: rows[0] = log2(e) lse, rows[1] = delta - dlse, sums = 0; of a sequence the tiles, BN keys each, by
+    one head. Queries beyond the end, or that see no key, get lse = inf, with which all their probabilities are 0. Where dQ is made
+    in one order there are no sums, but tiles of so many QUERIES, and rows of dq in no sequence are cleared here."""
     block, head, start, length, first = block_of(cu_q, sequences, BM, TOGETHER)
     if (tl.program_id(1) == 0) & (block < sequences):
-        list_sequence(tiles, block, cu_q, cu_k, sequences, size, BM, BN, TOGETHER)
+        list_sequence(tiles, block, cu_q, cu_k, sequences, size, BM, BN, TOGETHER, False)
+        if query_tiles is not None:
+            list_sequence(query_tiles, block, cu_q, cu_k, sequences, query_size, BM, QUERIES, TOGETHER, True)
     if tl.program_id(1) < kv_heads:
         end = tl.load(cu_k + sequences)
         clear(dk, dk_row, dk_head, end, total_k, D, COLUMNS)
-        clear(dv, dv_row, dv_head, end, total_k, D, COLUMNS)
+        clear(dv, dv_row, dv_head, end, total_k, DV, DV_COLUMNS)
+    if query_tiles is not None:
+        clear(dq, dq_row, dq_head, tl.load(cu_q + sequences), total_q, D, COLUMNS)
     queries = first + tl.arange(0, BM)
-    columns = tl.arange(0, COLUMNS)[None, :]
+    columns = tl.arange(0, DV_COLUMNS)[None, :]
     there = queries < length
-    inside = there[:, None] & (columns < D)
+    inside = there[:, None] & (columns < DV)
     at = (start + queries).to(tl.int64)
     out = tl.load(o + head * o_head + at[:, None] * o_row + columns, mask=inside, other=0.0)
     slope = tl.load(do + head * do_head + at[:, None] * do_row + columns, mask=inside, other=0.0)
@@ -68,9 +74,10 @@ def before(o, do, lse, dlse, rows, sums, dk, dv, tiles, cu_q, cu_k, o_row, o_hea
     row = head * padded + block * BM
     tl.store(rows + row + tl.arange(0, BM), number)
     tl.store(rows + heads * padded + row + tl.arange(0, BM), delta)
-    if first < length:
-        elements = tl.arange(0, BM * COLUMNS)
-        tl.store(sums + row * COLUMNS + elements, tl.zeros((BM * COLUMNS, ), tl.float32))
+    if sums is not None:
+        if first < length:
+            elements = tl.arange(0, BM * COLUMNS)
+            tl.store(sums + row * COLUMNS + elements, tl.zeros((BM * COLUMNS, ), tl.float32))
 
 
 @mimw.jit(do_not_specialize=["sequences", "total_q"])

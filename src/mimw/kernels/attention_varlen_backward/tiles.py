@@ -1,13 +1,14 @@
-"""The list of tiles: which keys of which sequence a program owns. Made on the device, which alone knows the lengths.
+"""The list of tiles: which keys, or which queries, of which sequence a program owns. Made on the device, which alone knows the
+lengths.
 
 Input: where the sequences begin, `cu_q` and `cu_k`. Output: eight int32 for each tile, read by every role of its program. For
 example, with BN = 128, sequences of 100 and 300 queries on as many keys:
 
-    list_sequence(tiles, 1, cu_q, cu_k, 2, 4, 64, 128, 16)  tiles 0, 1 and 2 are keys 0, 128 and 256 of sequence 1, the longer one
-    tile = tile_of(tiles)       (sequence, first key, where its queries begin, how many, where its keys begin, how many, block)
+    list_sequence(tiles, 1, cu_q, cu_k, 2, 4, 64, 128, 16, False)   tiles 0, 1 and 2 are keys 0, 128 and 256 of sequence 1
+    tile = tile_of(tiles)       (sequence, first row, where its queries begin, how many, where its keys begin, how many, block)
     is_one(tile)                whether the program has one: the list is as long as it may have to be, and -1 fills it up
 
-Sequences of many queries come first, as their tiles take longest: what runs while some programs are over already is short.
+Sequences with much to look at come first, as their tiles take longest: what runs while some programs are over already is short.
 """
 
 import triton.language as tl
@@ -36,25 +37,34 @@ def sequence_of(block, cu_q, sequences, BM: tl.constexpr, TOGETHER: tl.constexpr
 
 
 @mimw.jit
-def list_sequence(tiles, sequence, cu_q, cu_k, sequences, size, BM: tl.constexpr, BN: tl.constexpr, TOGETHER: tl.constexpr):
-    """Write the tiles of one sequence; what fills the list of `size` tiles up comes from the first sequence."""
+def list_sequence(tiles, sequence, cu_q, cu_k, sequences, size, BM: tl.constexpr, ROWS: tl.constexpr, TOGETHER: tl.constexpr,
+                  QUERIES: tl.constexpr):
+    """Write the tiles of one sequence, ROWS keys or, with QUERIES, so many queries each; what fills the list of `size` tiles up
+    comes from the first sequence. Of queries, which see more keys under a causal mask, the last ones come first."""
     q_start, k_start = tl.load(cu_q + sequence), tl.load(cu_k + sequence)
     q_length, k_length = tl.load(cu_q + sequence + 1) - q_start, tl.load(cu_k + sequence + 1) - k_start
     begin, total = 0, 0
     for first in range(0, sequences, TOGETHER):
         at = first + tl.arange(0, TOGETHER)
         inside = at < sequences
-        length = tl.load(cu_q + at + 1, mask=inside, other=0) - tl.load(cu_q + at, mask=inside, other=0)
-        count = tl.cdiv(tl.load(cu_k + at + 1, mask=inside, other=0) - tl.load(cu_k + at, mask=inside, other=0), BN)
+        queries = tl.load(cu_q + at + 1, mask=inside, other=0) - tl.load(cu_q + at, mask=inside, other=0)
+        keys = tl.load(cu_k + at + 1, mask=inside, other=0) - tl.load(cu_k + at, mask=inside, other=0)
+        count = tl.cdiv(queries if QUERIES else keys, ROWS)
         total += tl.sum(count)
-        begin += tl.sum(tl.where((length > q_length) | ((length == q_length) & (at < sequence)), count, 0))
-    for one in range(0, tl.cdiv(k_length, BN), 128):
+        if QUERIES:
+            earlier = (keys > k_length) | ((keys == k_length) & (at < sequence))
+        else:
+            earlier = (queries > q_length) | ((queries == q_length) & (at < sequence))
+        begin += tl.sum(tl.where(earlier, count, 0))
+    length = q_length if QUERIES else k_length
+    own = tl.cdiv(length, ROWS)
+    nothing = tl.zeros((128, ), tl.int32)
+    for one in range(0, own, 128):
         number = one + tl.arange(0, 128)
-        mask = (number * BN < k_length) & (begin + number < size)
+        mask = (number < own) & (begin + number < size)
         entry = tiles + (begin + number) * ENTRY
-        nothing = tl.zeros((128, ), tl.int32)
         tl.store(entry, nothing + sequence, mask=mask)
-        tl.store(entry + 1, number * BN, mask=mask)
+        tl.store(entry + 1, (own - 1 - number if QUERIES else number) * ROWS, mask=mask)
         tl.store(entry + 2, nothing + q_start, mask=mask)
         tl.store(entry + 3, nothing + q_length, mask=mask)
         tl.store(entry + 4, nothing + k_start, mask=mask)
@@ -63,13 +73,13 @@ def list_sequence(tiles, sequence, cu_q, cu_k, sequences, size, BM: tl.constexpr
     if sequence == 0:
         for one in range(total, size, 128):
             number = one + tl.arange(0, 128)
-            tl.store(tiles + number * ENTRY, tl.full((128, ), -1, tl.int32), mask=number < size)
+            tl.store(tiles + number * ENTRY, nothing - 1, mask=number < size)
 
 
 @mimw.jit
 def tile_of(tiles):
-    """The program's tile: (sequence, first key, where the sequence's queries begin, how many it has, where its keys begin, how many
-    it has, number of its first block of queries)."""
+    """The program's tile: (sequence, its first key or query, where the sequence's queries begin, how many it has, where its keys
+    begin, how many it has, number of its first block of queries)."""
     entry = tiles + tl.program_id(0) * ENTRY
     return (tl.load(entry), tl.load(entry + 1), tl.load(entry + 2), tl.load(entry + 3), tl.load(entry + 4), tl.load(entry + 5),
             tl.load(entry + 6))

@@ -51,13 +51,12 @@ def factor(product, numbers, weights, block, query, key, terms, shape, me: tl.co
 
 
 @mimw.jit
-def compute(own, first, second, weights, desc, factor_of_sum, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
-    """The sums of consumer `me`, of BN keys and COLUMNS columns. Its rows of K or V, the first of `own`, meet those of the pipe
-    `first`, and what comes out those of `second`; the sums leave through the last of `own`."""
+def gradients(own, first, second, weights, factor_of_sum, batch, head, key, terms, shape, me: tl.constexpr, BM: tl.constexpr,
+              BN: tl.constexpr, COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """The sums of consumer `me`, of BN keys from `key` on and COLUMNS columns, in shared memory. Its rows of K or V, the first of
+    `own`, meet those of the pipe `first`, and what comes out those of `second`; the sums take the place of the last of `own`."""
     tiles, loaded, staging = own
     TYPE: tl.constexpr = tiles.dtype
-    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
     log2_scale, inner, alibi, alibi_step = terms
     of_head = log2_scale, inner, slope_at(alibi, alibi_step, batch, head * GROUP)
     begin, blocks, _, _ = span(key, shape, BM, BN, CAUSAL)
@@ -94,7 +93,17 @@ def compute(own, first, second, weights, desc, factor_of_sum, terms, shape, me: 
     tlx.named_barrier_wait(DONE, 256)
     tlx.local_store(staging[0], (sums * factor_of_sum).to(TYPE))
     tlx.fence("async_shared")
-    tlx.async_descriptor_store(desc, staging[0], [batch, head, key, 0])
+    return staging[0]
+
+
+@mimw.jit
+def compute(own, first, second, weights, desc, factor_of_sum, terms, shape, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+            COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr):
+    """The role: the sums of consumer `me`, to memory."""
+    key, head, batch = tl.program_id(0) * BN, tl.program_id(1), tl.program_id(2)
+    sums = gradients(own, first, second, weights, factor_of_sum, batch, head, key, terms, shape, me, BM, BN, COLUMNS, GROUP, CAUSAL,
+                     RAGGED)
+    tlx.async_descriptor_store(desc, sums, [batch, head, key, 0])
     tlx.async_descriptor_store_wait(0)
 
 

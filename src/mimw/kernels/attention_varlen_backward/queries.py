@@ -1,0 +1,111 @@
+"""dQ of packed sequences in one order of sums: ../attention_backward/queries.py, for tiles from a list of queries.
+
+Input: descriptors of Q, K, V, dO and dQ that end with a sequence, the numbers of each query (rows.py), and the list of tiles.
+Output: dQ is written. For example:
+
+    kernel, grid, args, meta = launches(q, k, v, o, lse, do, dq, dk, dv, cu_q, cu_k, work, 500, 500, one_order=True)[2]
+    packed_query_gradients[grid](*args, **meta)
+
+Roles: `load`, two times `compute`. A tile of queries that see no key looks at one block of keys, with probabilities of 0.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention_backward.queries import gradients, keys_of
+from ..attention_backward.scores import slope_at
+from ..attention_varlen.maps import place
+from ..consumers import consumer, consumers
+from .kernel import load_once
+from .tiles import is_one, sizes, tile_of
+
+
+@mimw.jit
+def keys_at(query, shape, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    """What `keys_of` says of the queries from `query` on, but one block of keys at least."""
+    low, blocks, early, late = keys_of(query, shape, BM, BN, CAUSAL)
+    return low, tl.maximum(blocks, 1), early, late
+
+
+@mimw.jit
+def load_block(desc, pipe, block, k_start, k_length, head, key):
+    """Block number `block`, the keys or values from `key` of the sequence on."""
+    slot = pipe.acquire(block)
+    tle.gpu.copy(desc, tlx.local_reshape(slot.rows, desc.block_shape), desc.block_shape, place(k_start, k_length, head, key))
+    pipe.commit(block)
+
+
+@mimw.jit
+def load(queries, slopes, keys, values, q_desc, k_desc, v_desc, do_desc, tiles, heads, bounds, zero, BM: tl.constexpr,
+         BN: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+    """Queries and dO once, then keys and values, keys a block ahead."""
+    tile = tile_of(tiles)
+    if is_one(tile):
+        _, query, q_start, q_length, k_start, k_length, _ = tile
+        head = tl.program_id(1)
+        of_keys = head // GROUP
+        low, blocks, _, _ = keys_at(query, sizes(tile, heads, bounds, zero), BM, BN, CAUSAL)
+        load_once(q_desc, queries[0], queries[1], q_start, q_length, head, query)
+        load_block(k_desc, keys, 0, k_start, k_length, of_keys, low * BN)
+        load_once(do_desc, slopes[0], slopes[1], q_start, q_length, head, query)
+        for block in range(1, blocks):
+            load_block(v_desc, values, block - 1, k_start, k_length, of_keys, (low + block - 1) * BN)
+            load_block(k_desc, keys, block, k_start, k_length, of_keys, (low + block) * BN)
+        load_block(v_desc, values, blocks - 1, k_start, k_length, of_keys, (low + blocks - 1) * BN)
+
+
+@mimw.jit
+def compute(queries, slopes, keys, values, rows, dq_desc, tiles, scale, terms, heads, head_rows, bounds, zero, me: tl.constexpr,
+            ROWS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr):
+    """The 64 queries of consumer `me`, to memory as far as the sequence reaches."""
+    tile = tile_of(tiles)
+    if is_one(tile):
+        sequence, query, _, q_length, _, _, number = tile
+        head = tl.program_id(1)
+        shape = sizes(tile, heads, bounds, zero)
+        span = keys_at(query, shape, BM, BN, CAUSAL)
+        query += me * 64
+        mine = query + tl.arange(0, 64)
+        at = head.to(tl.int64) * head_rows + number * ROWS + mine
+        lse = tl.load(rows + at, mask=mine < q_length, other=float("inf"))
+        delta = tl.load(rows + head_rows.to(tl.int64) * heads + at, mask=mine < q_length, other=0.0)
+        log2_scale, inner, alibi, alibi_step = terms
+        of_head = log2_scale, inner, slope_at(alibi, alibi_step, sequence, head)
+        numbers = lse, delta
+        q = gradients(queries, slopes, keys, values, numbers, scale, of_head, query, span, shape, me, BN, D, CAUSAL, True)
+        _, query, q_start, q_length, _, _, _ = tile_of(tiles)     # read again: in the loop there is no register for them
+        tlx.async_descriptor_store(dq_desc, q, place(q_start, q_length, head, query + me * 64))
+        tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit(do_not_specialize=["head_rows"])     # new in every call of some: one binary for all
+def packed_query_gradients(q_desc, k_desc, v_desc, do_desc, dq_desc, rows, tiles, scale, log2_scale, heads, head_rows, zero, left,
+                           right, inner, alibi, alibi_step, ROWS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+                           DV: tl.constexpr, GROUP: tl.constexpr, K_STAGES: tl.constexpr, V_STAGES: tl.constexpr,
+                           CAUSAL: tl.constexpr):
+    """dQ (total_q, heads, up to D), of values of up to DV columns; columns of tiles that the tensors lack are read as 0.
+
+    args:      rows        lse and delta as `before` makes them, (2, heads, head_rows), in blocks of ROWS
+               tiles       of queries, the program's own at program_id(0): tiles.py
+               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP   ../attention_backward's
+    """
+    CONSUMERS: tl.constexpr = BM // 64
+    DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
+    bounds = left, right
+    terms = log2_scale, inner, alibi, alibi_step
+    queries = tlx.local_alloc((BM, D), DTYPE, 1), tlx.alloc_barriers(1)
+    slopes = tlx.local_alloc((BM, DV), DTYPE, 1), tlx.alloc_barriers(1)
+    keys = tle.pipe(capacity=K_STAGES, readers=consumers(CONSUMERS), name="keys", rows=tle.gpu.alloc([K_STAGES, BN, D], DTYPE))
+    values = tle.pipe(capacity=V_STAGES, readers=consumers(CONSUMERS), name="values", rows=tle.gpu.alloc([V_STAGES, BN, DV], DTYPE))
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            name: tl.constexpr = consumer(me)
+            compute(queries, slopes, keys.reader(name), values.reader(name), rows, dq_desc, tiles, scale, terms, heads, head_rows,
+                    bounds, zero, me, ROWS, BM, BN, D, CAUSAL)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(queries, slopes, keys.writer(), values.writer(), q_desc, k_desc, v_desc, do_desc, tiles, heads, bounds, zero, BM,
+                 BN, GROUP, CAUSAL)

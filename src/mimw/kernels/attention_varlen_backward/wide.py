@@ -1,0 +1,72 @@
+"""dK and dV of packed sequences, heads of more than 128, on Hopper: ../wide_attention_backward, for tiles from the list of them.
+
+Input: descriptors of Q, K, V, dO, dK and dV that end with a sequence, those of each query's numbers, and the list of tiles. Output:
+dK and dV are written. For example:
+
+    kernel, grid, args, meta = launches(q, k, v, o, lse, do, dq, dk, dv, cu_q, cu_k, work, 500, 500)[1]     of heads of 256
+    packed_wide_key_gradients[grid](*args, **meta)
+
+Nouns and roles are ../wide_attention_backward's; `load` is kernel.py's. What lies behind a sequence is kept out as there.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from ..attention_varlen.maps import place
+from ..consumers import consumer, consumers
+from ..wide_attention_backward.kernel import gradients
+from .kernel import load
+from .tiles import is_one, sizes, tile_of
+
+
+@mimw.jit
+def compute(own, first, second, weights, desc, factor_of_sum, tiles, heads, bounds, zero, terms, me: tl.constexpr, BM: tl.constexpr,
+            BN: tl.constexpr, COLUMNS: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
+    """The sums of consumer `me`, to memory as far as the sequence reaches."""
+    tile = tile_of(tiles)
+    if is_one(tile):
+        head = tl.program_id(1)
+        sums = gradients(own, first, second, weights, factor_of_sum, tile[0], head, tile[1], terms,
+                         sizes(tile, heads, bounds, zero), me, BM, BN, COLUMNS, GROUP, CAUSAL, True)
+        _, key, _, _, k_start, k_length, _ = tile_of(tiles)     # read again: in the loop there is no register for them
+        tlx.async_descriptor_store(desc, sums, place(k_start, k_length, head, key))
+        tlx.async_descriptor_store_wait(0)
+
+
+@mimw.jit
+def packed_wide_key_gradients(q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, dk_desc, dv_desc, tiles, scale, log2_scale,
+                              heads, zero, left, right, inner, alibi, alibi_step, BM: tl.constexpr, BN: tl.constexpr,
+                              D: tl.constexpr, DV: tl.constexpr, GROUP: tl.constexpr, Q_STAGES: tl.constexpr,
+                              DO_STAGES: tl.constexpr, CAUSAL: tl.constexpr):
+    """dK (total_k, heads // GROUP, up to D), dV (the same, up to DV): columns of tiles that the tensors lack are read as 0.
+
+    args:      tiles       of keys, the program's own at program_id(0): tiles.py
+               zero, scale, log2_scale, left, right, inner, alibi, alibi_step, GROUP   ../attention_backward's
+    """
+    DTYPE: tl.constexpr = tlx.dtype_of(q_desc)
+    bounds = left, right
+    terms = log2_scale, inner, alibi, alibi_step
+    keys = tlx.local_alloc((BN, D), DTYPE, 1), tlx.alloc_barriers(1)
+    values = tlx.local_alloc((BN, DV), DTYPE, 1), tlx.alloc_barriers(1)
+    queries = tle.pipe(capacity=Q_STAGES, readers=consumers(2), name="queries", rows=tle.gpu.alloc([Q_STAGES, BM, D], DTYPE),
+                       numbers=tle.gpu.alloc([Q_STAGES, BM], tl.float32))
+    slopes = tle.pipe(capacity=DO_STAGES, readers=consumers(2), name="slopes", rows=tle.gpu.alloc([DO_STAGES, BM, DV], DTYPE),
+                      numbers=tle.gpu.alloc([DO_STAGES, BM], tl.float32))
+    weights = tle.pipe(capacity=2, name="weights", tile=tle.gpu.alloc([2, BN, BM], DTYPE))
+
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=240, replicate=2):  # consumer
+            me: tl.constexpr = tlx.async_task_replica_id()
+            name: tl.constexpr = consumer(me)
+            if me == 0:
+                compute((keys[0], keys[1], values[0]), queries.reader(name), slopes.reader(name), weights.writer(), dv_desc, 1.0,
+                        tiles, heads, bounds, zero, terms, me, BM, BN, DV, GROUP, CAUSAL)
+            else:
+                compute((values[0], values[1], keys[0]), slopes.reader(name), queries.reader(name), weights.reader(), dk_desc,
+                        scale, tiles, heads, bounds, zero, terms, me, BM, BN, D, GROUP, CAUSAL)
+        with tlx.async_task(num_warps=1, num_regs=24):  # producer
+            load(keys, values, queries.writer(), slopes.writer(), q_desc, k_desc, v_desc, do_desc, lse_desc, delta_desc, tiles,
+                 heads, bounds, zero, BM, BN, GROUP, CAUSAL)
