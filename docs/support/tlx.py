@@ -86,6 +86,8 @@ NOTES = """## Said once
 * `async_descriptor_load(multicast_targets=)`, `prefetch(tensormap=True)`, `async_descriptor_prefetch_tensor` and
   `async_descriptor_store(store_reduce=)` with an `eviction_policy` name the descriptor by its address, as `async_descriptor_gather`
   and `async_descriptor_scatter` do on sm_90 and sm_120; where an `if` or a loop hands it on, the address goes along.
+* `async_dot(registers=)` is not of the published language, and for Hopper: a tile whose registers the result takes. It has no
+  effect on Blackwell, whose products lie in tensor memory.
 * `async_descriptor_gather` and `async_descriptor_scatter` are not of the published language. On sm_90 and sm_120 each row
   is a copy; rows of 32 and 64 bytes go through 128 bytes of shared memory each there, and a gather of such rows waits for them.
 * `stoch_round` rounds neighbours along the last dimension together, four to fp8 and two to 16 bits, by the random

@@ -147,6 +147,20 @@ def test_the_accumulator_is_like_the_result(kernel):
         kernel(tlx.async_dot, a, b, b)
 
 
+def test_registers_of_a_tile_that_is_used_up(kernel):
+    """They are the accumulator's, of a product that begins anew."""
+    a, b = operands(kernel)
+    used_up = kernel.tensor("s", tl.float32, 64, 128)
+    kernel(tlx.async_dot, a, b, registers=used_up)
+    kernel(tlx.async_dot, a, b, used_up)
+    *_, fresh, added = kernel.program().body.ops
+    assert fresh.acc is added.acc and [op.attrs.get("fresh") for op in (fresh, added)] == [True, None]
+    with pytest.raises(KernelError, match="so there can be only one of them"):
+        kernel(tlx.async_dot, a, b, used_up, registers=used_up)
+    with pytest.raises(KernelError, match=r"`registers` must be fp32\[64, 128\]"):
+        kernel(tlx.async_dot, a, b, registers=kernel.tensor("h", tl.float16, 64, 128))
+
+
 def test_targets():
     ada, blackwell = Kernel("sm89"), Kernel("sm100")
     with pytest.raises(TargetError, match="needs sm_90 or newer"):

@@ -60,9 +60,9 @@ class Gemm:
     def tile(self, tiles, index):
         return self.k.op("buffer_index", tiles, index)
 
-    def dot(self, half, acc=None):
+    def dot(self, half, acc=None, **attrs):
         a, b = self.tile(self.a_tiles, half), self.tile(self.b_tiles, half)
-        return self.k.op("async_dot", a, b, acc, None, 0, type=self.type)
+        return self.k.op("async_dot", a, b, acc, None, 0, type=self.type, **attrs)
 
     def wait(self, pending, value):
         return self.k.op("async_dot_wait", pending, value)
@@ -94,6 +94,14 @@ def test_the_older_of_two_may_be_read_while_the_newer_runs(seed):
     g.wait(0, second)
     out, halves = g.run(seed)
     assert out.tolist() == halves[0].tolist()
+
+
+def test_a_tile_that_lends_its_registers_is_not_added():
+    g = Gemm()
+    first = g.wait(0, g.dot(0))
+    g.k.store(g.c, g.wait(0, g.dot(1, first, fresh=True)))
+    out, halves = g.run()
+    assert out.tolist() == halves[1].tolist()
 
 
 def test_a_wait_that_leaves_the_group_running_gives_nothing_to_read():

@@ -27,7 +27,7 @@ __all__ = ["async_dot", "async_dot_wait"]
 @word
 def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: tl.constexpr = False,
               force_async: tl.constexpr = False, input_precision: tl.constexpr = None, out_dtype: tl.constexpr = tl.float32,
-              _semantic=None) -> tl.tensor:
+              registers=None, _semantic=None) -> tl.tensor:
     """Start A (M, K) x B (K, N) + acc (M, N): on Hopper as one wgmma group whose result is a register tile, on Blackwell into
     `acc`.
 
@@ -40,6 +40,9 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
                                  has tf32 only: the other two wait for `acc`, with all dots before, and have
                                  computed when they return; still a group of their own for the wait
                out_dtype       - float32, or float16 for f16 and fp8; int8 gives int32 and f32, bf16 give float32
+               registers       - (opt, not of the published language) register tile like the result, in place of `acc`: what it
+                                 holds is lost, and the result takes its registers. Without it ptxas may give products that
+                                 follow each other registers of their own, and spill (the tiles of kernels/block_scaled_gemm)
                use_acc, pred, mBarriers, two_ctas, force_async - no effect on Hopper
     returns:   a register tile (M, N) of the result's dtype
     orders:    nothing until `async_dot_wait`: the result may only be passed on as `acc`, through a loop, or to the wait, and
@@ -81,14 +84,20 @@ def async_dot(A, B, acc=None, use_acc=None, pred=None, mBarriers=(), two_ctas: t
     if not emulated:
         _check_contiguous(A, B, _semantic)
     result = tl.block_type(_result_dtype(A.dtype, out_dtype), [shape_a[0], shape_b[1]])
-    _check_acc(acc, result, _semantic)
+    _check_acc("acc", acc, result, _semantic)
+    _check_acc("registers", registers, result, _semantic)
+    if acc is not None and registers is not None:
+        refuse(KernelError, "async_dot: `acc` is added to and `registers` are overwritten, so there can be only one of them",
+               mend="leave `registers` out: the result takes the registers of `acc`")
     if emulated:
         A, B = (local_load(x, _semantic=_semantic) if isinstance(x, buffered_tensor) else x for x in (A, B))
         acc = None if acc is None else async_dot_wait(0, acc, _semantic=_semantic)
     options = _semantic.builder.options
     imprecise = (options.max_num_imprecise_acc_default or 0) if A.dtype.is_fp8() else 0
-    handle = _semantic.builder.record("async_dot", A.handle, B.handle, handle_of(acc), precision, imprecise,
-                                      type=result.to_ir(_semantic.builder), **({"emulated": True} if emulated else {})).results[0]
+    attrs = {"emulated": True} if emulated else {} if registers is None else {"fresh": True}
+    start = acc if emulated or registers is None else registers
+    handle = _semantic.builder.record("async_dot", A.handle, B.handle, handle_of(start), precision, imprecise,
+                                      type=result.to_ir(_semantic.builder), **attrs).results[0]
     return tl.tensor(handle, result)
 
 
@@ -147,13 +156,13 @@ def _result_dtype(operand: tl.dtype, out_dtype: tl.dtype) -> tl.dtype:
     return out_dtype
 
 
-def _check_acc(acc, result: tl.block_type, semantic) -> None:
+def _check_acc(name: str, acc, result: tl.block_type, semantic) -> None:
     if acc is None:
         return
     if isinstance(acc, buffered_tensor):
-        refuse(KernelError, "async_dot: on Hopper `acc` is a register tile, not a buffer")
+        refuse(KernelError, f"async_dot: on Hopper `{name}` is a register tile, not a buffer")
     if not isinstance(acc, tl.tensor) or acc.type != result:
-        refuse(KernelError, f"async_dot: `acc` must be {result.element_ty}{list(result.shape)} like the result, got {acc}")
+        refuse(KernelError, f"async_dot: `{name}` must be {result.element_ty}{list(result.shape)} like the result, got {acc}")
 
 
 @word

@@ -23,7 +23,7 @@ def async_dot(emitter: Emitter, op: Op):
     if op.acc is None:
         accumulator, use_acc = _zeros(emitter, op), builder.get_int1(False)
     else:
-        accumulator, use_acc = emitter.operand(op, "acc"), builder.get_int1(True)
+        accumulator, use_acc = emitter.operand(op, "acc"), builder.get_int1(not op.attrs.get("fresh"))
     return builder.create_warpgroup_mma(emitter.operand(op, "a"), emitter.of(op.b), accumulator, use_acc, op.precision,
                                         op.max_imprecise, True)
 

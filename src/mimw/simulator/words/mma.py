@@ -43,7 +43,7 @@ class Facts:
 
 
 def _start(task, op, facts: Facts) -> None:
-    machine, acc = task.machine, None if op.acc is None else task.env[op.acc]
+    machine, acc = task.machine, None if op.acc is None or op.attrs.get("fresh") else task.env[op.acc]
     precision, dtype = op.precision, facts.dtype
     a, b = [data if isinstance(data := task.env[value], View) else task.read(value, op) for value in (op.a, op.b)]
     pending = PendingDot(op)
