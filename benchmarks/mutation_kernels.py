@@ -130,12 +130,12 @@ def _library_skinny() -> tuple:
     return skinny_gemm.kernel, *made
 
 
-def _library_block_scaled(k: int = 256, **configuration) -> tuple:
+def _library_block_scaled(k: int = 256, n: int = 128, **configuration) -> tuple:
     """Three groups, an empty one among them, none a whole number of tiles; two programs."""
-    a, b = _numbers((164, k), (3, 128, k), dtype=ml_dtypes.float8_e4m3fn)
-    scale_a, scale_b = _numbers((k // 128, 164), (3, 1, k // 128), dtype=np.float32)
+    a, b = _numbers((164, k), (3, n, k), dtype=ml_dtypes.float8_e4m3fn)
+    scale_a, scale_b = _numbers((k // 128, 164), (3, -(-n // 128), k // 128), dtype=np.float32)
     chosen = block_scaled_gemm.Configuration(staging=1, **configuration)
-    made = block_scaled_gemm.arguments(a, b, np.zeros((164, 128), ml_dtypes.bfloat16), scale_a.T, scale_b, 2,
+    made = block_scaled_gemm.arguments(a, b, np.zeros((164, n), ml_dtypes.bfloat16), scale_a.T, scale_b, 2,
                                        np.array([130, 130, 160], np.int32), chosen)
     return block_scaled_gemm.kernel, *made
 
@@ -431,7 +431,9 @@ CASES = (
     Case("Block-scaled product", "src/mimw/kernels/block_scaled_gemm/kernel.py",
          lambda: _library_block_scaled(stages=2, together=1)),
     Case("Block-scaled product, pairs", "src/mimw/kernels/block_scaled_gemm/kernel.py",
-         lambda: _library_block_scaled(640, stages=3)),
+         lambda: _library_block_scaled(640, stages=3, apart=1)),
+    Case("Block-scaled product, tall", "src/mimw/kernels/block_scaled_gemm/kernel.py",
+         lambda: _library_block_scaled(n=160, bm=256, rows=128, stages=2, together=1, apart=2)),
     Case("Gather, GEMM, scatter", "src/mimw/kernels/gather_matmul_scatter/kernel.py", _gathered_product),
     Case("Gather, GEMM, scatter, Blackwell", "src/mimw/kernels/gather_matmul_scatter/blackwell.py", lambda: _gathered_product(True),
          target="sm_100a"),

@@ -17,6 +17,7 @@ from .kernel import block_scaled_gemm as kernel
 FP8 = ("float8_e4m3fn", "float8_e5m2")
 RESULTS = ("bfloat16", "float16", "float32")
 BLOCK = 128
+MOST = 256      # elements of a TMA copy in one dimension
 
 __all__ = ["Configuration", "arguments", "block_scaled_matmul", "kernel"]
 
@@ -66,14 +67,13 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
         raise ValueError(f"the matrices of c must lie one behind the other; they are {strides(c)[0]} elements apart, and each has "
                          f"{m} rows of {strides(c)[1]}")
     chosen = chosen or Configuration()
-    meta = chosen.meta(c.dtype.itemsize, layout)
+    meta = chosen.meta(n, c.dtype.itemsize, layout)
     next_group, next_column, next_step = strides(scale_b)
-    tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // chosen.bn)
+    tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // BLOCK)
     rows = c.reshape(matrices * m, n) if matrices > 1 else c[0]
-    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, chosen.bn, BLOCK]),
-            ragged(rows, 64, BLOCK // meta["PIECES"]), described(lying, [1, 1, chosen.bm * (2 if layout == "contiguous" else 1)]),
-            scale_b, next_group, next_column,
-            next_step, ends, groups, m, n, k)
+    scales = min(MOST, chosen.bm * (2 if layout == "contiguous" else 1))
+    args = (described(a, [1, chosen.bm, BLOCK]), described(b, [1, BLOCK, BLOCK]), ragged(rows, 64, BLOCK // meta["PIECES"]),
+            described(lying, [1, 1, scales]), scale_b, next_group, next_column, next_step, ends, groups, m, n, k)
     return (min(programs, tiles), ), args, {**meta, "num_warps": 4}
 
 

@@ -1,8 +1,8 @@
-"""How the tiles of a block-scaled product are cut: two consumers of 64 rows, 128 or 256 columns.
+"""How the tiles of a block-scaled product are cut: two consumers of 64 or 128 rows, 128 columns.
 
-Input: the bytes of an output element. Output: the kernel's compile-time arguments. For example:
+Input: the columns of C and the bytes of an output element. Output: the kernel's compile-time arguments. For example:
 
-    Configuration().meta(2, "plain")        {"BM": 128, "BN": 128, "GROUP_M": 8, "STAGES": 5, "PIECES": 2, "STAGING": 2, ...}
+    Configuration().meta(4096, 2, "plain")        {"BM": 128, "GROUP_M": 8, "STAGES": 5, "ROWS": 64, "PIECES": 2, "STAGING": 2, ...}
 """
 
 from __future__ import annotations
@@ -15,18 +15,23 @@ LINE_BYTES = 128    # the columns that a consumer sends at a time
 
 @dataclass(frozen=True)
 class Configuration:
-    """bm x bn output tiles, 64 rows a consumer; `together` so many chunks at a time, of 128 columns; the rest as in kernel.py."""
+    """Output tiles of bm x 128, `rows` for each consumer: 64 of them, `together` chunks at a time, or 128. `apart`: how many chunks
+    the second consumer is behind the first one (of 64 rows: whether it is). `narrow`: tiles of 64 columns where so few are left
+    over. The rest as in kernel.py."""
 
     bm: int = 128
-    bn: int = 128
     group_m: int = 8
     stages: int = 5
     staging: int = 2
     together: int = 4
+    rows: int = 64
+    apart: int = 0
+    narrow: bool = False
 
-    def meta(self, out_bytes: int, layout: str) -> dict:
+    def meta(self, n: int, out_bytes: int, layout: str) -> dict:
         """The kernel's compile-time arguments. Each part of a tile starts with the first staging tile, so their number divides that
         of the pieces."""
         pieces = max(1, 128 * out_bytes // LINE_BYTES)
-        return dict(BM=self.bm, BN=self.bn, GROUP_M=self.group_m, STAGES=self.stages, PIECES=pieces,
-                    STAGING=gcd(self.staging, pieces), LAYOUT=layout, TOGETHER=self.together)
+        return dict(BM=self.bm, GROUP_M=self.group_m, STAGES=self.stages, ROWS=self.rows, PIECES=pieces,
+                    STAGING=gcd(self.staging, pieces), LAYOUT=layout, TOGETHER=self.together, APART=self.apart,
+                    NARROW=self.narrow and 0 < n % 128 <= 64)
