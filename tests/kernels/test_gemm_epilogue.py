@@ -18,6 +18,7 @@ SCHEDULES = {
     "one consumer": Configuration(bm=64, bn=64, stages=2, consumers=1, staging=1),
     "ping-pong": Configuration(bm=64, bn=128, stages=3, staging=1, ping_pong=True),
 }
+TALL = dict(bm=256, bn=128, stages=2, staging=1)     # 128 rows for each consumer
 TYPES = {  # inputs, output, error against fp64 relative to the largest value
     "bf16": (ml_dtypes.bfloat16, ml_dtypes.bfloat16, 4e-3),
     "fp16": (np.float16, np.float16, 1e-3),
@@ -91,10 +92,10 @@ def test_nothing_is_read_of_a_residual_times_zero(machine):
     assert not np.isnan(c.astype(np.float32)).any() and len(args) == 6
 
 
-@pytest.mark.parametrize("together", [1, 2])
-def test_promoted_sums(machine, together):
+@pytest.mark.parametrize("change", [dict(together=1), dict(together=2), TALL])
+def test_promoted_sums(machine, change):
     """Of four chunks, the last of them 16 deep, and of three: where two are multiplied together, one is left."""
-    chosen = replace(SCHEDULES["cooperative"], together=together)
+    chosen = replace(SCHEDULES["cooperative"], **change)
     for k in (400, 272):
         a, b, c, bias, residual, rows, columns = problem("fp8", (150, 136, k))
         holds(machine, a, b, c, 4e-3, chosen, bias=bias, row_scale=rows, column_scale=columns, promoted=True)
@@ -124,9 +125,10 @@ def test_refusals(change, text):
         gemm.arguments(square, square, square, 1, **change)
 
 
-def test_nothing_spills_of_promoted_sums(tmp_path):
+@pytest.mark.parametrize("chosen", [None, Configuration(**TALL | dict(stages=4))])
+def test_nothing_spills_of_promoted_sums(chosen, tmp_path):
     a = np.empty((1024, 1024), ml_dtypes.float8_e4m3fn)
-    _, args, meta = gemm.arguments(a, a.T, np.empty((1024, 1024), ml_dtypes.bfloat16), 132, promoted=True)
+    _, args, meta = gemm.arguments(a, a.T, np.empty((1024, 1024), ml_dtypes.bfloat16), 132, chosen, promoted=True)
     said = assembled(ptx_of(gemm.kernel, args, meta), tmp_path)
     assert "serialized" not in said and "0 bytes spill stores, 0 bytes spill loads" in said
 

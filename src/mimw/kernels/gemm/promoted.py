@@ -16,11 +16,11 @@ import mimw.tlx as tlx
 
 
 @mimw.jit
-def chunk_product(inputs, chunk, row: tl.constexpr, ROWS: tl.constexpr, B_IS_NK: tl.constexpr):
-    """A[row :] B for the tiles of one chunk, started and not waited for."""
+def chunk_product(inputs, chunk, row: tl.constexpr, ROWS: tl.constexpr, B_IS_NK: tl.constexpr, registers=None):
+    """A[row :] B for the tiles of one chunk, started and not waited for, in the `registers` of a tile that has been used up."""
     slot = inputs.wait(chunk).slot
     a = tlx.local_slice(slot.a, [row, 0], [ROWS, slot.a.shape[1]])
-    return tlx.async_dot(a, tlx.local_trans(slot.b) if B_IS_NK else slot.b)
+    return tlx.async_dot(a, tlx.local_trans(slot.b) if B_IS_NK else slot.b, registers=registers)
 
 
 @mimw.jit
@@ -40,10 +40,29 @@ def plus_products(acc, inputs, first, TOGETHER: tl.constexpr, row: tl.constexpr,
 
 
 @mimw.jit
+def multiply_halves(inputs, first, steps, row: tl.constexpr, HALF: tl.constexpr, BN: tl.constexpr, B_IS_NK: tl.constexpr):
+    """Twice HALF rows of A, from row `row` of its tiles on, times B. The halves have the registers of a product in turn: there are
+    none for a second one that is under way meanwhile, so that is another warpgroup's."""
+    upper, lower = tl.zeros((HALF, BN), tl.float32), tl.zeros((HALF, BN), tl.float32)
+    part = tl.zeros((HALF, BN), tl.float32)
+    for chunk in range(first, first + steps):
+        part = tlx.async_dot_wait(0, chunk_product(inputs, chunk, row, HALF, B_IS_NK, part))
+        upper += part
+        upper = tlx.async_dot_wait(0, upper)      # the sum is done here: the next product takes its registers
+        part = tlx.async_dot_wait(0, chunk_product(inputs, chunk, row + HALF, HALF, B_IS_NK, part))
+        inputs.release(chunk)
+        lower += part
+        lower = tlx.async_dot_wait(0, lower)
+    return tl.join(upper, lower).permute(2, 0, 1).reshape(2 * HALF, BN)
+
+
+@mimw.jit
 def multiply_promoted(inputs, first, steps, row: tl.constexpr, ROWS: tl.constexpr, BN: tl.constexpr,
                       B_IS_NK: tl.constexpr, TOGETHER: tl.constexpr):
     """ROWS rows of A, from row `row` of its tiles on, times B: the sum over `steps` chunks, from number `first` on, TOGETHER at a
     time. ptxas would serialise products in flight over the end of a loop's body (C7514): each TOGETHER ends with a wait for all."""
+    if ROWS == 128:
+        return multiply_halves(inputs, first, steps, row, ROWS // 2, BN, B_IS_NK)
     acc = tl.zeros((ROWS, BN), tl.float32)
     whole = steps // TOGETHER * TOGETHER
     for step in range(0, whole, TOGETHER):
