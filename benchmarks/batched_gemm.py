@@ -38,7 +38,7 @@ def measure(name: str, at_least_ms: float = 200.0) -> Row:
     if not error < allowed(2, 2, k):
         raise AssertionError(f"wrong: error {error:.2e} against fp64 on rows, allowed {allowed(2, 2, k):.2e}")
     times = alternate({"mimw": launch, "torch": lambda: torch.bmm(a, spread)}, at_least_ms)
-    used = batched_gemm.SHORT if 2 * k <= 1024 else batched_gemm.configuration(m, n, k)
+    used = batched_gemm.chosen_for(m, n, k, 2)
     return row_of(f"batched_gemm-{name}", dict(B=batch, M=m, N=n, K=k), vars(used), times, error, "standard normal")
 
 

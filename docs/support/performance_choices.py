@@ -49,7 +49,7 @@ def of_epilogue(name: str, shape: dict) -> Any:
 
 def of_batches(name: str, shape: dict) -> Any:
     m, n, k = (shape[extent] for extent in "MNK")
-    return batched_gemm.SHORT if 2 * k <= 1024 else batched_gemm.configuration(m, n, k)
+    return batched_gemm.chosen_for(m, n, k, 2)
 
 
 def of_norm(name: str, shape: dict) -> Any:

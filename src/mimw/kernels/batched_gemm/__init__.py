@@ -13,10 +13,17 @@ from ..descriptors import described
 from ..gemm.configs import Configuration, configuration
 from .kernel import batched_gemm as kernel
 
+MANY = 2048     # rows and columns that keep all programs busy; a batch of smaller matrices does, too
 SHORT = Configuration(bm=128, bn=128, stages=5, staging=2, ping_pong=True)      # few chunks a tile: stores bound it
 TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 
-__all__ = ["SHORT", "Configuration", "arguments", "batched_matmul", "configuration", "kernel"]
+__all__ = ["SHORT", "Configuration", "arguments", "batched_matmul", "chosen_for", "kernel"]
+
+
+def chosen_for(m: int, n: int, k: int, in_bytes: int) -> Configuration:
+    """The configuration that `arguments` takes by itself: SHORT for K up to 1 KiB, else the GEMM's for one of the matrices, as if
+    it had MANY rows and columns."""
+    return SHORT if k * in_bytes <= 1024 else configuration(max(m, MANY), max(n, MANY), k, in_bytes)
 
 
 def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tuple[tuple[int], tuple, dict]:
@@ -27,7 +34,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tu
                c         (B, M, N), rows contiguous, of any of these types
                          From matrix to matrix any stride that is a multiple of 16 bytes; 0 for a or b is one matrix for all
                programs  how many persistent programs: one per SM, never more than output tiles
-               chosen    by default the GEMM's configuration for one of the matrices, or SHORT for K up to 1 KiB
+               chosen    by default what `chosen_for` gives
     errors:    ValueError where a shape, a stride or a type is not what TMA and wgmma take, with the numbers
     """
     of_rank(3, a=a, b=b, c=c)
@@ -48,7 +55,7 @@ def arguments(a, b, c, programs: int, chosen: Configuration | None = None) -> tu
     b = b.swapaxes(1, 2) if b_is_nk else b
     (a, one_a), (b, one_b), (c, _) = map(_one_for_all, (a, b, c))
     rows_for_tma(a=a, **{"b, as it lies in memory,": b}, c=c)
-    chosen = chosen or (SHORT if k * in_bytes <= 1024 else configuration(m, n, k, in_bytes))
+    chosen = chosen or chosen_for(m, n, k, in_bytes)
     meta = chosen.meta(in_bytes, out_bytes, b_is_nk)
     b_block = [meta["BN"], meta["BK"]] if b_is_nk else [meta["BK"], meta["BN"]]
     blocks = [meta["BM"], meta["BK"]], b_block, [chosen.rows(), meta["BN"] // meta["PIECES"]]

@@ -19,6 +19,7 @@ from ..measured import by_chip
 RING_BYTES_PER_ROW = 128  # one swizzle row: BK elements of any type
 CHUNK, SUMS, HANDED_ON = 0.34, 4.0, 3.0     # microseconds: of a chunk of a tile, of adding others' sums, of leaving sums to others
 PARTS = (2, 3, 4, 6, 8, 16)                 # programs a tile
+FEW = 66    # tiles of 128 x 128 that leave half of the chip's programs without work
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,22 @@ def _measured(rows: list[dict]) -> dict[tuple[int, int, int, int], Configuration
 def configuration(m: int, n: int, k: int, in_bytes: int = 2) -> Configuration:
     """The configuration for a problem: the measured one of the nearest shape class, made to fit.
 
-    Nearness counts factors of two in each extent; other element sizes fall back on the 16-bit rows.
+    Nearness counts factors of two in each extent; other element sizes fall back on the 16-bit rows. Problems of FEW tiles have
+    rows of their own, if there are any: what is best for them, small tiles, is not for a long matrix that is as narrow.
     """
     rows = _measured()
     same = [key for key in rows if key[3] == in_bytes] or list(rows)
+    same = [key for key in same if _few(*key[:2]) == _few(m, n)] or same
 
     def distance(key) -> float:
         return sum(abs((extent / other) - 1) if extent == other else abs(_log2(extent) - _log2(other))
                    for extent, other in zip((m, n, k), key))
 
     return rows[min(same, key=distance)] if same else Configuration()
+
+
+def _few(m: int, n: int) -> bool:
+    return -(-m // 128) * -(-n // 128) <= FEW
 
 
 def _log2(extent: int) -> int:

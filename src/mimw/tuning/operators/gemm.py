@@ -17,7 +17,8 @@ from ...testing.gemm_error import allowed
 from ..arrays import bytes_of, empty, normal, relative_error
 from ..operator import Operator, Problem, Trial
 
-TILES = ((128, 256, False), (256, 128, False), (128, 128, True), (64, 256, True))      # bm, bn, ping_pong
+# bm, bn, ping_pong, consumers
+TILES = ((128, 256, False, 2), (256, 128, False, 2), (128, 128, True, 2), (64, 256, True, 2), (64, 128, False, 1))
 GROUPS = (4, 8, 16)
 BESIDES = 2048          # bytes of barriers, and of what Triton's ops take besides
 ROWS = 64               # that are compared with fp64
@@ -68,9 +69,9 @@ def out_type(dtype: str) -> str:
 def cuts(out_bytes: int) -> list[Configuration]:
     """Every tile and schedule with one and two staging tiles, and the deepest ring that fits, or one slot less."""
     found = []
-    for bm, bn, ping_pong in TILES:
+    for bm, bn, ping_pong, consumers in TILES:
         for staging in (1, 2):
-            one = Configuration(bm, bn, staging=staging, ping_pong=ping_pong)
+            one = Configuration(bm, bn, staging=staging, ping_pong=ping_pong, consumers=consumers)
             pieces = max(1, bn * out_bytes // RING_BYTES_PER_ROW)
             stored = min(staging, pieces) * one.consumers * one.rows() * RING_BYTES_PER_ROW
             most = (target("sm_90a").shared_bytes - BESIDES - stored) // (RING_BYTES_PER_ROW * (bm + bn))
