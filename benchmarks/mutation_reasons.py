@@ -91,6 +91,9 @@ REASONS = (
      "The flag is cleared for the next launch, which sees all of this one."),
     (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and _swapped(m, ("async_dot", ), ("barrier_wait", )),
      "The product begins behind the wait for the next chunk, which is loaded whatever this task does: slower, and right."),
+    (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and _swapped(m, ("async_dot_wait", ), ("async_dot", )),
+     "It waits for a sum that has been added already, and stands there for its registers' sake: the next product is to take those "
+     "of the last."),
     (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and _swapped(m, ("local_load", ), ("async_dot_wait", "barrier_wait")),
      "The scales are read later than they could be, and before the slot is given back: slower, and right."),
     (lambda m: m.site.file.endswith("kernels/norm/rows.py") and _swapped(m, ARRIVALS, ("local_load", )),
