@@ -29,7 +29,7 @@ from .simulator import Run, run
 from .target import Target, asked, asking, wanted
 from .triton_port.no_gpu import answer_for
 from .triton_port.runtime import make_backend
-from .world import PerRank, at_rank, gpus_of, per_rank
+from .world import PerRank, at_rank, gpus_of
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,8 @@ def _prepared(kernel, grid, args, meta: dict[str, Any], chip: Target, wanted: in
 
 def _specialised(fn, arguments: dict[str, Any], gpus: int):
     """As `host.specialise`, of a launch on several GPUs: one program for all ranks, and values that are `PerRank` for arrays."""
-    if not any(True for _ in per_rank(arguments.values())):
-        return specialise(fn, arguments)
+    if gpus == 1:
+        return specialise(fn, {name: at_rank(value, 0) for name, value in arguments.items()})
     found = []
     for rank in range(gpus):
         signature, constants, values = specialise(fn, {name: at_rank(value, rank) for name, value in arguments.items()})
@@ -193,7 +193,7 @@ def _specialised(fn, arguments: dict[str, Any], gpus: int):
             given = given if isinstance(given, PerRank) else given[index]
         if isinstance(given, PerRank):
             values[path] = given if len(path) == 1 else PerRank([one[5][path] for one in found], given.name, given.is_symmetric)
-        elif gpus > 1 and (is_array(value) or hasattr(value, "block_shape")):
+        elif is_array(value) or hasattr(value, "block_shape"):
             raise SimulatorMisuse(f"argument {fn.params[path[0]].name!r} is one array for {gpus} GPUs, of which each has "
                                   "memory of its own",
                                   hint="pass world.each(...) or world.symmetric(...), with an array for each rank")

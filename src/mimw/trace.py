@@ -32,15 +32,26 @@ class Event:
     bytes: int = 0
 
 
+LINKS = -1      # in place of a CTA's number: what goes from one GPU to another
+
+
 @dataclass
 class Trace:
-    """All events of one run, in the order they ended, and the lanes in the order they first appeared."""
+    """All events of one run, in the order they ended, and the lanes in the order they first appeared. `ranks` says on which GPU
+    each CTA ran, where there are several."""
 
     events: list[Event] = field(default_factory=list)
     unit: str = "cycles"
+    ranks: dict[int, int] = field(default_factory=dict)
 
     def lanes(self) -> list[tuple[int, str]]:
         return list(dict.fromkeys((event.cta, event.lane) for event in sorted(self.events, key=lambda e: (e.cta, e.start))))
+
+    def place(self, cta: int) -> str:
+        """What a lane's first part is called: "cta 3", "rank 1, cta 3", or "links"."""
+        if cta == LINKS:
+            return "links"
+        return f"rank {self.ranks[cta]}, cta {cta}" if cta in self.ranks else f"cta {cta}"
 
     @property
     def end(self) -> float:

@@ -15,6 +15,7 @@ that table, `mimw.tle.distributed_barrier` meets on the signal pads that lie at 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
@@ -51,12 +52,16 @@ class PerRank(Sequence):
 class World(PerRank):
     """`gpus` simulated GPUs. As an argument of a launch it is each rank's table.
 
-    args:      gpus  how many, 1 or more
+    args:      gpus  how many, 1 or more; by default MIMW_GPUS, which `--gpus` of the commands sets, or 1
                heap  bytes of each rank's symmetric heap
     errors:    SimulatorMisuse for a number of GPUs that is none, and for a heap that is full
     """
 
-    def __init__(self, gpus: int, heap: int = HEAP):
+    def __init__(self, gpus: int | None = None, heap: int = HEAP):
+        asked = os.environ.get("MIMW_GPUS") or "1"
+        if gpus is None and not asked.isdecimal():
+            raise SimulatorMisuse(f"MIMW_GPUS is {asked!r}", hint="give the number of GPUs")
+        gpus = int(asked) if gpus is None else gpus
         if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:
             raise SimulatorMisuse(f"a world of {gpus!r} GPUs", hint="give their number, 1 or more")
         self.heaps = [_aligned(heap) for _ in range(gpus)]

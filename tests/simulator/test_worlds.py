@@ -7,7 +7,9 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 import mimw.tlx as tlx
-from mimw.errors import OutOfBounds, PeerUnreachable, SimulatorMisuse
+from mimw.errors import NotYet, OutOfBounds, PeerUnreachable, SimulatorMisuse
+from mimw.report import timeline_svg
+from mimw.trace import LINKS
 
 RING = tle.device_mesh({"device": 4})
 NODES = tle.device_mesh({"node": 2, "device": 2})
@@ -39,7 +41,35 @@ def test_each_rank_has_its_own_arrays(gpus, seed):
     run = mimw.simulate(*launch, gpus=gpus, seed=seed, races=True, trace=True)
     assert [set(one) for one in y] == [{2.0 * ((rank - 1) % gpus + 1)} for rank in range(gpus)]
     assert run.counts["signal_wait"] == 3 * gpus
-    assert len({event.cta for event in run.trace.events}) == 3 * gpus
+    ctas = {event.cta for event in run.trace.events} - {LINKS}
+    assert len(ctas) == 3 * gpus and (gpus == 1 or set(run.trace.ranks.values()) == set(range(gpus)))
+
+
+def test_links_are_lanes():
+    """What goes to the next rank, on the lane of that link: a tile and a signal a program."""
+    launch, _ = rotated(mimw.World(3))
+    trace = mimw.simulate(*launch, trace=True).trace
+    lanes = {name for cta, name in trace.lanes() if cta == LINKS}
+    assert lanes == {"rank 0 to rank 1", "rank 1 to rank 2", "rank 2 to rank 0"}
+    first = [event for event in trace.events if event.lane == "rank 0 to rank 1"]
+    assert sorted(event.bytes for event in first) == [4, 4, 4, 64, 64, 64]
+    assert all(one.end <= other.start for one, other in zip(first, first[1:]))
+    picture = timeline_svg(trace, "three GPUs")
+    assert "links / rank 0 to rank 1" in picture and "rank 2, cta" in picture
+
+
+def test_a_world_without_a_number_has_what_the_command_says(monkeypatch):
+    assert len(mimw.World()) == 1
+    monkeypatch.setenv("MIMW_GPUS", "3")
+    assert len(mimw.World()) == 3 and len(mimw.World(2)) == 2
+    monkeypatch.setenv("MIMW_GPUS", "many")
+    with pytest.raises(SimulatorMisuse, match="MIMW_GPUS is 'many'"):
+        mimw.World()
+
+
+def test_times_are_not_predicted_yet():
+    with pytest.raises(NotYet, match="several GPUs is not predicted"):
+        mimw.predict(*rotated(mimw.World(2))[0])
 
 
 def test_one_seed_is_one_run():

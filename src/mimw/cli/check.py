@@ -21,6 +21,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from .errors import CommandError
+from .gpus import SYMMETRIC, WORLD, Named, add_gpus, on_ranks, several
 from .load import launch_named, load
 
 REFUSED = 2
@@ -33,6 +34,7 @@ EXAMPLES = """\
   mimw check ring.py:case --replay 17        the seed, or the schedule, that a finding names
 
 Arguments: TYPE[SHAPE] an array, TYPE[SHAPE]/BLOCK a tensor descriptor with that block, a number, or NAME=VALUE of these.
+With --gpus: one such array for each rank, symmetric:TYPE[SHAPE] arrays that peers reach, `world` the table of the rank.
 """
 _ARRAY = re.compile(r"(\w+)\[([\d, ]+)\](?:/([\d, ]+))?")
 _TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bfloat16", "fp8e4nv": "float8_e4m3fn",
@@ -45,6 +47,7 @@ def add_launch_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="FILE:KERNEL",
                         help="the kernel, or a function that returns (kernel, grid, args, meta); also MODULE:NAME")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the kernel's arguments, as below")
+    add_gpus(parser)
     parser.add_argument("--grid", default="1", metavar="N[,N[,N]]", help="numbers of programs (default 1)")
 
 
@@ -95,6 +98,7 @@ def _seed(text: str) -> int | tuple:
 def launch_of(options: Namespace, filled: bool = True) -> tuple:
     """(kernel, grid, args, meta) of the launch that `options` names; arrays that are not `filled` are zeros, which cost no time.
     CommandError unless it names a kernel with its --args, or a function that gives these four."""
+    several(options)
     found = load(options.kernel)
     if hasattr(found, "fn") or hasattr(found, "params"):
         args, meta = [], {}
@@ -104,6 +108,11 @@ def launch_of(options: Namespace, filled: bool = True) -> tuple:
                 meta[name] = argument(value, filled)
             else:
                 args.append(argument(text, filled))
+        if options.gpus:
+            args, meta = on_ranks(args, meta, options.gpus)
+        named = next((value.text for value in (*args, *meta.values()) if isinstance(value, Named)), None)
+        if named is not None:
+            raise CommandError(f"--args {named!r} is for several GPUs: give --gpus N.")
         if hasattr(found, "signature"):
             try:
                 found.signature.bind(*args, **{name: value for name, value in meta.items() if name in found.arg_names})
@@ -118,6 +127,8 @@ def launch_of(options: Namespace, filled: bool = True) -> tuple:
 def argument(text: str, filled: bool = True) -> Any:
     """`text` as a kernel argument: an array, a descriptor of one, a Python literal, or a dtype as tl.float16.
     Arrays of floats are random numbers where they are `filled`, all others zeros. CommandError for any other text."""
+    if text == WORLD or text.startswith(SYMMETRIC):
+        return Named(text) if text == WORLD else Named(text, argument(text.removeprefix(SYMMETRIC), filled))
     match = _ARRAY.fullmatch(text)
     if match is None:
         if text.startswith("tl."):

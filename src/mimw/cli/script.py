@@ -16,7 +16,7 @@ from argparse import ArgumentParser, Namespace
 from .errors import CommandError
 
 SCRIPT_COMMANDS = ("run", "simulate")
-_OPTIONS_WITH_VALUE = ("--seed", "--timeline", "--watchdog", "--target")
+_OPTIONS_WITH_VALUE = ("--seed", "--timeline", "--watchdog", "--target", "--gpus")
 
 
 def split_at_script(argv: list[str]) -> tuple[list[str], list[str]]:

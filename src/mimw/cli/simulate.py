@@ -14,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from .errors import CommandError
+from .gpus import add_gpus, several
 from .load import load
 from .output import check_output
 from .script import add_script_arguments, aim, run_script, watch
@@ -25,6 +26,7 @@ EXAMPLES = """\
   mimw simulate gemm.py:check                      import gemm.py and call check()
   mimw simulate --seed 7 gemm.py                   another interleaving of the tasks
   mimw simulate --timeline gemm.html gemm.py:check a picture of who ran and who waited
+  mimw simulate --gpus 4 exchange.py               a `mimw.World()` of the script has four GPUs
 """
 
 
@@ -32,6 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_script_arguments(parser, "the script to run, or FILE:FUNCTION to import the file and call the function")
     parser.add_argument("--seed", type=int, metavar="N",
                         help="picks the interleaving of the tasks; the same seed, the same run")
+    add_gpus(parser)
     parser.add_argument("--timeline", metavar="OUT",
                         help="write the timeline of the last launch, as .html, .svg or .json (for Perfetto)")
 
@@ -42,6 +45,7 @@ def execute(options: Namespace) -> int:
     aim(options)
     watch(options)
     os.environ["MIMW_SIMULATE"] = "1"
+    several(options)
     if options.seed is not None:
         os.environ["MIMW_SEED"] = str(options.seed)
     if options.timeline:

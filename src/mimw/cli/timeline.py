@@ -39,6 +39,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> int:
+    if options.gpus:
+        return _simulated(options)
     for path in options.output:
         if Path(path).suffix not in (".html", ".svg", ".json"):
             raise CommandError(f"--output {path!r} should end in .html, .svg or .json.")
@@ -50,6 +52,31 @@ def execute(options: Namespace) -> int:
             found.write(path)
         if not options.json:
             print(f"timeline: {Path(path).absolute()}")
+    return 0
+
+
+def _simulated(options: Namespace) -> int:
+    """Several GPUs, of which no time is known: who ran and who waited, and what went over the links, in abstract cycles."""
+    from ..report import chrome_trace, timeline_html, timeline_svg
+    from ..report.utilisation import utilisation_table
+    from ..simulate import Given, simulate
+
+    if options.measure or options.json or options.mhz:
+        raise CommandError("--gpus draws a simulated run; it takes no --measure, --json and --mhz.")
+    kernel, grid, args, meta = launch_of(options)
+    for path in options.output:
+        if Path(path).suffix not in (".html", ".svg", ".json"):
+            raise CommandError(f"--output {path!r} should end in .html, .svg or .json.")
+        check_output(path)
+    run = simulate(Given(kernel, meta), grid, *args, target=options.target, trace=True)
+    print(f"{options.kernel} on {options.gpus} simulated GPUs: {run.cycles:,.0f} abstract cycles; read them for order and waiting, "
+          "never for time\n")
+    print(utilisation_table(run.trace))
+    for path in options.output:
+        draw = {".svg": timeline_svg, ".json": chrome_trace}.get(Path(path).suffix, timeline_html)
+        with writing(path):
+            Path(path).write_text(draw(run.trace, f"{options.kernel} on {options.gpus} simulated GPUs"))
+        print(f"timeline: {Path(path).absolute()}")
     return 0
 
 

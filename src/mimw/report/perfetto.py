@@ -21,7 +21,7 @@ def chrome_trace(trace: Trace, title: str) -> str:
     """The JSON text of the whole run."""
     lanes = trace.lanes()
     number = {lane: index for index, lane in enumerate(lanes)}
-    events = [{"ph": "M", "name": "process_name", "pid": cta, "args": {"name": f"CTA {cta}"}}
+    events = [{"ph": "M", "name": "process_name", "pid": cta, "args": {"name": trace.place(cta).replace("cta", "CTA")}}
               for cta in dict.fromkeys(cta for cta, _ in lanes)]
     events += [{"ph": "M", "name": "thread_name", "pid": cta, "tid": number[cta, name], "args": {"name": name}}
                for cta, name in lanes]

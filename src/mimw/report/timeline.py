@@ -26,7 +26,7 @@ _PLOT, _ROW, _BAR, _TOP, _RIGHT = 940.0, 30.0, 22.0, 84.0, 76.0
 def timeline_svg(trace: Trace, title: str) -> str:
     """The run as a picture: a row a lane, a bar an event, and at the right the share of time not spent waiting."""
     lanes = trace.lanes()
-    names = [_lane_name(lane, lanes) for lane in lanes]
+    names = [_lane_name(lane, lanes, trace) for lane in lanes]
     left = max([90.0, *(svg.text_width(name, 12) + 28 for name in names)])
     height = _TOP + _ROW * len(lanes) + 44
     scale = _PLOT / trace.end if trace.end else 0.0
@@ -48,10 +48,10 @@ def utilisation(trace: Trace, lane: tuple[int, str]) -> float:
     return busy / trace.end if trace.end else 0.0
 
 
-def _lane_name(lane: tuple[int, str], lanes: list[tuple[int, str]]) -> str:
+def _lane_name(lane: tuple[int, str], lanes: list[tuple[int, str]], trace: Trace) -> str:
     cta, name = lane
     several = len({cta for cta, _ in lanes}) > 1
-    return f"cta {cta} / {name}" if several and not name.startswith("cta ") else name
+    return f"{trace.place(cta)} / {name}" if several and not name.startswith("cta ") else name
 
 
 def _legend(trace: Trace, left: float) -> str:

@@ -69,7 +69,8 @@ def utilisation_table(trace: Trace, longest: int = 3) -> str:
         busy = sum(share for kind, share in found.items() if kind != "wait")
         lost = "; ".join(f"{bubble.what} {bubble.time:,.4g} {trace.unit} in {bubble.times}{_line(bubble.site)}"
                          for bubble in bubbles(trace, lane)[:longest])
-        rows.append((lane[0], lane[1], f"{100 * busy:.0f} %", f"{100 * found.get('wait', 0.0):.0f} %", lost))
+        place = trace.place(lane[0]).removeprefix("cta ")
+        rows.append((place, lane[1], f"{100 * busy:.0f} %", f"{100 * found.get('wait', 0.0):.0f} %", lost))
     return table(("cta", "lane", "busy", "waits", "longest waits"), rows, right=("cta", "busy", "waits"))
 
 

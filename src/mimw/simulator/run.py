@@ -20,7 +20,6 @@ from ..collector import resting_collector
 from ..errors import SimulatorMisuse
 from ..ir import Program
 from ..trace import Trace
-from ..world import at_rank
 from .machine.guide import Guide, Schedule
 from .machine.machine import Machine
 from .machine.one_thread import one_thread
@@ -67,7 +66,7 @@ def run(program: Program, grid: Sequence[int], args: Mapping[tuple[int, ...], An
     seed = Guide(seed) if isinstance(seed, tuple) else seed
     ranks = bind_ranks(program, args, gpus) if gpus > 1 else []
     space = ranks[0].memory if ranks else GlobalMemory()
-    arguments = {} if ranks else bind(program, {path: at_rank(value, 0) for path, value in args.items()}, space)
+    arguments = {} if ranks else bind(program, args, space)
     for index, array in enumerate(memory):
         space.register(array, f"memory[{index}]")
     machine = Machine(program, (*sizes, 1, 1)[:3], arguments, space, seed=seed, trace=trace,

@@ -20,7 +20,7 @@ import numpy as np
 from ..analysis import launch_registers, total_warps
 from ..analysis.needed import needed
 from ..costs import Model, model
-from ..errors import SimulatorMisuse
+from ..errors import NotYet, SimulatorMisuse
 from ..ir import Site
 from ..passes.place_tensor_memory import columns_taken
 from ..report.table import table
@@ -102,6 +102,9 @@ def predict(kernel, grid, *args, target: str | None = None, megahertz: float | N
     chip = wanted(target)
     costs = model(chip)
     launch = prepare(kernel, grid, args, dict(meta), chip.name)
+    if launch.gpus > 1:
+        raise NotYet("not yet: the time of a launch on several GPUs is not predicted",
+                     hint="mimw.simulate(..., trace=True) draws who waits for whom, in abstract cycles")
     return _Predictor(launch, costs, chip, ctas).prediction(megahertz)
 
 

@@ -35,6 +35,7 @@ from .hopes import Hopeless, Hopes
 from .interpreter import Code, prepare, run_block
 from .launches import REFUSED, Waiting, asks, crowd, lost
 from .limits import trip_limit
+from .links import Links
 from .tasks import Cta, InFlight, Task
 
 RESIDENT = 132           # CTAs that run at the same time
@@ -87,6 +88,7 @@ class Machine:
         self._at = 0                                    # the place of the task that goes on among those that can
         self._codes: dict[Block, Code] = {}
         self.order = Order(self) if races else Unordered()
+        self.links = Links(self) if trace and self.gpus[0].others else None
         self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
 
     # ---- code -------------------------------------------------------------------------------------------------------
@@ -177,6 +179,7 @@ class Machine:
         self.order.close()
         self.order = Unordered()
         self.meetings.clear()
+        self.links = None
 
     def launch_order(self) -> Iterator:
         """The program ids of each cluster, in the order in which they start."""
@@ -221,6 +224,8 @@ class Machine:
             cta = self.cta_class(self.begun, index, cluster, rank, gpu)
             cluster.ctas.append(cta)
             self.ctas[self.begun] = cta
+            if self.links is not None:
+                self.trace.ranks[self.begun] = gpu.rank
             self.begun += 1
         for cta in cluster.ctas:
             start = self.place(cta)

@@ -142,7 +142,8 @@ class GlobalMemory:
 
     def touch(self, actor, op, addresses, mask, size: int, *, write: bool, atomic=None) -> None:
         """Note an access of `actor` to the elements of `size` bytes at `addresses`; `atomic` holds its order and scope."""
-        if not actor.machine.order.active:
+        machine = actor.machine
+        if not machine.order.active and machine.links is None:
             return
         flat = np.asarray(addresses, np.uint64).reshape(-1)
         if mask is not None:
@@ -152,13 +153,18 @@ class GlobalMemory:
         for region, inside in self._parts(flat, size, actor.task, op, "writes" if write else "reads"):
             offsets = (flat[inside] - np.uint64(region.start)).astype(np.int64)
             name = region.label
+            if machine.links is not None:
+                machine.links.crosses(actor, op, region.rank, offsets.size * size, write=write)
             if atomic is None:
-                actor.machine.order.scatter(actor, op, region.bytes, offsets, size, name, write=write)
+                machine.order.scatter(actor, op, region.bytes, offsets, size, name, write=write)
             else:
-                actor.machine.order.atomic(actor, op, region.bytes, offsets, size, name, write=write, **atomic)
+                machine.order.atomic(actor, op, region.bytes, offsets, size, name, write=write, **atomic)
 
     def touch_box(self, actor, op, address: int, like: np.ndarray, *, write: bool) -> None:
         """Note an access of `actor`, in the asynchronous proxy, to consecutive elements as many as `like` has."""
+        if actor.machine.links is not None:
+            region = self.region(address, address + like.nbytes)
+            actor.machine.links.crosses(actor, op, region and region.rank, like.nbytes, write=write)
         if actor.machine.order.active:
             order, part = actor.machine.order, self.box(address, like.shape, (1, ), like.dtype, actor.task, op, "reaches")
             order.touch(actor, op, order.place(part), self.name_at(address), write=write, proxy="async", space="global")

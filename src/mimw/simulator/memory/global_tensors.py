@@ -71,7 +71,10 @@ class GlobalTensor:
 
     def touch(self, actor, op, memory: GlobalMemory, offsets, *, write: bool, scope: str = "", block=None) -> None:
         """Note an access to what lies inside; `scope` for one that combines atomically."""
-        order = actor.machine.order
+        order, links = actor.machine.order, actor.machine.links
+        if links is not None and (part := self.part(memory, offsets, block or self.block, actor.task, op, "reaches")) is not None:
+            region = memory.region(address_of(part.data), address_of(part.data) + 1)
+            links.crosses(actor, op, region and region.rank, part.data.nbytes, write=write)
         if order.active:
             if self.lies is not None:
                 self.lies.touch(actor, op, write=False)

@@ -1,0 +1,72 @@
+"""`--gpus`: scripts that make a `mimw.World()`, functions that name a launch, kernels with arguments from the command line."""
+
+import json
+import sys
+
+import pytest
+
+import mimw.aliases
+from mimw.cli import main
+
+CASE = """
+import numpy as np
+import mimw
+from tests.kernels.several_gpus import gathered, gathering, stream
+
+def case():
+    return gathering(len(mimw.World()))
+
+if __name__ == "__main__":
+    kernel, grid, args, meta = case()
+    kernel[grid](*args)
+    print(len(args[0]), "ranks", (args[2][1] == gathered(len(args[0]))).all())
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    for name in ("MIMW_GPUS", "MIMW_SIMULATE", "MIMW_TIMELINE"):
+        monkeypatch.setenv(name, "")      # what the command sets is undone
+    monkeypatch.setattr(mimw.aliases, "install_aliases", lambda: None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "case.py").write_text(CASE)
+    return str(tmp_path / "case.py")
+
+
+def test_simulate(script, tmp_path, capsys):
+    assert main(["simulate", "--gpus", "2", "--timeline", str(tmp_path / "two.svg"), script]) == 0
+    assert "2 ranks True" in capsys.readouterr().out
+    assert "links / rank 1 to rank 0" in (tmp_path / "two.svg").read_text()
+
+
+def test_check_a_function(script, capsys):
+    assert main(["check", f"{script}:case", "--gpus", "2", "--seeds", "2"]) == 0
+    assert "ok: nothing found in 2 runs" in capsys.readouterr().out
+
+
+WORDS = ["symmetric:i32[1]", "symmetric:i32[1]", "symmetric:i32[1]", "i32[3]", "world", "3"]
+
+
+def test_check_a_kernel(script, capsys):
+    assert main(["check", f"{script}:stream", "--gpus", "2", "--seeds", "2", "--args", *WORDS]) == 0
+    assert main(["check", f"{script}:stream", "--gpus", "2", "--seeds", "2", "--json", "--args", "i32[1]", *WORDS[1:]]) == 1
+    assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["findings"][0]["kind"] == "PeerUnreachable"
+
+
+def test_timeline(script, tmp_path, capsys):
+    assert main(["timeline", f"{script}:case", "--gpus", "2", "-o", str(tmp_path / "two.json")]) == 0
+    said = capsys.readouterr().out
+    assert "on 2 simulated GPUs" in said and "rank 1 to rank 0" in said and "never for time" in said
+    names = [event["args"]["name"] for event in json.loads((tmp_path / "two.json").read_text())["traceEvents"] if event["ph"] == "M"]
+    assert {"links", "rank 0, CTA 0", "rank 1, CTA 1"} <= set(names)
+
+
+@pytest.mark.parametrize("words, said", [
+    (["check", "SCRIPT:stream", "--args", *WORDS], "is for several GPUs: give --gpus N"),
+    (["check", "SCRIPT:case", "--gpus", "0"], "give a number of 1 or more"),
+    (["timeline", "SCRIPT:case", "--gpus", "2", "--json"], "takes no --measure, --json"),
+    (["check", "SCRIPT:stream", "--gpus", "2", "--args", "symmetric:fp16[32,32]/16,16"], "an array can be symmetric"),
+])
+def test_misuse(script, words, said, capsys):
+    assert main([word.replace("SCRIPT", script) for word in words]) in (1, 2)
+    assert said in capsys.readouterr().err
