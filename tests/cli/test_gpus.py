@@ -57,7 +57,8 @@ def test_timeline(script, tmp_path, capsys):
     assert main(["timeline", f"{script}:case", "--gpus", "2", "-o", str(tmp_path / "two.json")]) == 0
     said = capsys.readouterr().out
     assert "on 2 simulated GPUs" in said and "rank 1 to rank 0" in said and "never for time" in said
-    names = [event["args"]["name"] for event in json.loads((tmp_path / "two.json").read_text())["traceEvents"] if event["ph"] == "M"]
+    events = json.loads((tmp_path / "two.json").read_text())["traceEvents"]
+    names = [event["args"]["name"] for event in events if event["ph"] == "M"]
     assert {"links", "rank 0, CTA 0", "rank 1, CTA 1"} <= set(names)
 
 
