@@ -215,13 +215,10 @@ def candidates(rows: int, n: int, backward: bool = False, centred: bool = True) 
                                  **how)
 
         found = [norm_backward.ring_configuration(rows, n, 2, centred=centred)]
-        for part in (4096, 8192):
-            if n // part > 16:
-                continue
-            found += [ring(part, 1, 8, 2), ring(part, 2, 16, 1, ahead=True), ring(part, 1, 16, 1, ahead=True)]
-            if part == 4096:
-                found += [ring(part, 2, 8, 2, held=True), ring(part, 2, 8, 2, held=True, ahead=True),
-                          ring(part, 1, 8, 2, held=True, ahead=True)]
+        if n // 4096 <= 16:
+            found += [ring(4096, 2, 8, 2, held=True), ring(4096, 2, 8, 2, held=True, ahead=True),
+                      ring(4096, 1, 8, 2, held=True, ahead=True)]
+        found += [ring(8192, 1, 8, 2), ring(8192, 2, 16, 1, ahead=True), ring(8192, 1, 16, 1, ahead=True)]
         return [*found, ring(16384, 1, 16, 1, ahead=True)] if n > 65536 else found
     whole = norm.ring_configuration(rows, n, 2, 1, 4 if centred else 2)
     half = norm.ring_configuration(rows, n, 2, 2, 4)    # parts of 16 KB

@@ -41,7 +41,8 @@ class Configuration:
     rows       rows that a CTA takes at a time; ring of the gradients: 1, 2 or 4, halved until they divide the number of rows
     held       ring of the gradients: w stays in registers
     ahead      ring of the gradients: the first pass over rows goes together with the second one over the consumer's rows before
-    apart      gradients: the sums for dw and for db over the consumers are made by different programs, each in one read
+    apart      gradients: the sums for dw and for db over the consumers are made by different programs, each in one read, whose
+               launch begins early
     early      direct: a launch may begin before the one ahead of it in its stream has ended
     """
 

@@ -117,7 +117,7 @@ def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows
     if chosen.form == "ring":
         meta |= dict(UNIT=unit, CHUNK=chosen.chunk, CHUNKS=chosen.chunks, STAGES=chosen.stages, CONSUMERS=chosen.consumers,
                      EVEN=n == chosen.ctas * chosen.chunk * chosen.chunks, ROWS_EACH=at_a_time(rows, chosen),
-                     HELD=chosen.held, AHEAD=chosen.ahead)
+                     HELD=chosen.held, AHEAD=chosen.ahead, EARLY=chosen.apart)
         units = (step // unit for step in (n, x_row, dy_row, more_row, dx_row))
         return [(kernel, (chosen.ctas * (count // chosen.consumers), ),
                  (x, dy, more, weight, mean, rstd, dx, dw, db, rows // meta["ROWS_EACH"], *units), meta)]

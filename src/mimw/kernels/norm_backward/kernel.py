@@ -90,7 +90,7 @@ def compute(tiles, full, free, weights, parts, arrived, mean_ptr, rstd_ptr, dx_p
 def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, BLOCKS, units, x_units, dy_units,
                   more_units, dx_units, UNIT: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr, CLUSTER: tl.constexpr,
                   STAGES: tl.constexpr, CONSUMERS: tl.constexpr, CENTRED: tl.constexpr, EVEN: tl.constexpr, ROWS_EACH: tl.constexpr,
-                  HELD: tl.constexpr, AHEAD: tl.constexpr):
+                  HELD: tl.constexpr, AHEAD: tl.constexpr, EARLY: tl.constexpr = False):
     """dx, and dw and db of the rows of each consumer.
 
     args:      more, w, dw, db   may be None; mean, too, where not CENTRED
@@ -100,7 +100,10 @@ def norm_backward(x_ptr, dy_ptr, more_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, dw
                EVEN              all parts are whole
                HELD              w stays in registers
                AHEAD             the first pass over a block goes together with the second one over the block before it
+               EARLY             the launch behind this one, which waits for it, may begin as soon as there is room for it
     """
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
     rank = tlx.cluster_cta_rank() if CLUSTER > 1 else 0
     cluster, clusters = tl.program_id(0) // CLUSTER, tl.num_programs(0) // CLUSTER
 
