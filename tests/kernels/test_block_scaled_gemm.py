@@ -14,7 +14,7 @@ from tests.lowering.launches import ptx_of
 
 ONE = Configuration(stages=3, together=1)
 TALL = Configuration(bm=256, rows=128, stages=2, staging=1, together=1, apart=2, narrow=True)
-OVERLAPPING = Configuration(stages=3, together=2, apart=1, narrow=True)
+OVERLAPPING = Configuration(stages=3, together=2, apart=1, narrow=True, early=True)
 FP8, RANDOM = ml_dtypes.float8_e4m3fn, np.random.default_rng
 
 

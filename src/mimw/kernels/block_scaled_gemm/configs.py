@@ -17,7 +17,8 @@ LINE_BYTES = 128    # the columns that a consumer sends at a time
 class Configuration:
     """Output tiles of bm x 128, `rows` for each consumer: 64 of them, `together` chunks at a time, or 128. `apart`: how many chunks
     the second consumer is behind the first one (of 64 rows: whether it is). `narrow`: tiles of 64 columns where so few are left
-    over. The rest as in kernel.py."""
+    over. `early`: of 64 rows, what does not depend on a product stands beside it (as it always does of 128). The rest as in
+    kernel.py."""
 
     bm: int = 128
     group_m: int = 8
@@ -27,6 +28,7 @@ class Configuration:
     rows: int = 64
     apart: int = 0
     narrow: bool = False
+    early: bool = False
 
     def meta(self, n: int, out_bytes: int, layout: str) -> dict:
         """The kernel's compile-time arguments. Each part of a tile starts with the first staging tile, so their number divides that
@@ -34,4 +36,4 @@ class Configuration:
         pieces = max(1, 128 * out_bytes // LINE_BYTES)
         return dict(BM=self.bm, GROUP_M=self.group_m, STAGES=self.stages, ROWS=self.rows, PIECES=pieces,
                     STAGING=gcd(self.staging, pieces), LAYOUT=layout, TOGETHER=self.together, APART=self.apart,
-                    NARROW=self.narrow and 0 < n % 128 <= 64)
+                    NARROW=self.narrow and 0 < n % 128 <= 64, EARLY=self.early)

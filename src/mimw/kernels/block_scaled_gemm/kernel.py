@@ -111,7 +111,7 @@ def store(c_desc, staging, first: tl.constexpr, sums, m, end, n, PIECES: tl.cons
 @mimw.jit
 def compute_tile(inputs, staging, c_desc, scales, chunk, steps, shift, m, end, n, me: tl.constexpr, ROWS: tl.constexpr,
                  COLUMNS: tl.constexpr, FIRST: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr, LAYOUT: tl.constexpr,
-                 TOGETHER: tl.constexpr, APART: tl.constexpr):
+                 TOGETHER: tl.constexpr, APART: tl.constexpr, EARLY: tl.constexpr):
     """Consumer `me`'s ROWS rows of an output tile, from row m of C on."""
     if ROWS == 128:
         sums, more = multiply_tall(inputs, scales, chunk, steps, shift, ROWS * me, COLUMNS, LAYOUT, APART)
@@ -119,14 +119,14 @@ def compute_tile(inputs, staging, c_desc, scales, chunk, steps, shift, m, end, n
         store(c_desc, staging, FIRST, more, m + 64, end, n, PIECES, STAGING)
     else:
         AHEAD: tl.constexpr = TOGETHER // 2 if me == 1 and APART else 0
-        sums = multiply(inputs, scales, chunk, steps, shift, ROWS * me, COLUMNS, LAYOUT, TOGETHER, AHEAD)
+        sums = multiply(inputs, scales, chunk, steps, shift, ROWS * me, COLUMNS, LAYOUT, TOGETHER, AHEAD, EARLY)
         store(c_desc, staging, FIRST, sums, m, end, n, PIECES, STAGING)
 
 
 @mimw.jit
 def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N, K, me: tl.constexpr,
             BM: tl.constexpr, GROUP_M: tl.constexpr, ROWS: tl.constexpr, PIECES: tl.constexpr, STAGING: tl.constexpr,
-            LAYOUT: tl.constexpr, TOGETHER: tl.constexpr, APART: tl.constexpr, NARROW: tl.constexpr):
+            LAYOUT: tl.constexpr, TOGETHER: tl.constexpr, APART: tl.constexpr, NARROW: tl.constexpr, EARLY: tl.constexpr):
     """Consumer `me`'s rows of each output tile of this program."""
     steps = tl.cdiv(K, BLOCK)
     chunk = 0
@@ -144,14 +144,15 @@ def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step
                 if tile - before >= whole:
                     for nth in range(count):
                         compute_tile(inputs, staging, c_desc, scales, chunk + nth * steps, steps, shift, first + m + nth * BM,
-                                     first + rows, n, me, ROWS, BLOCK // 2, STAGING * me, PIECES // 2, 1, LAYOUT, TOGETHER, APART)
+                                     first + rows, n, me, ROWS, BLOCK // 2, STAGING * me, PIECES // 2, 1, LAYOUT, TOGETHER,
+                                     APART, EARLY)
                     tlx.async_descriptor_store_wait(0)      # the next tile begins with the same staging tile
                 else:
                     compute_tile(inputs, staging, c_desc, scales, chunk, steps, shift, first + m, first + rows, n, me, ROWS, BLOCK,
-                                 STAGING * me, PIECES, STAGING, LAYOUT, TOGETHER, APART)
+                                 STAGING * me, PIECES, STAGING, LAYOUT, TOGETHER, APART, EARLY)
             else:
                 compute_tile(inputs, staging, c_desc, scales, chunk, steps, shift, first + m, first + rows, n, me, ROWS, BLOCK,
-                             STAGING * me, PIECES, STAGING, LAYOUT, TOGETHER, APART)
+                             STAGING * me, PIECES, STAGING, LAYOUT, TOGETHER, APART, EARLY)
             chunk += count * steps
             tile += tl.num_programs(0)
         done, before = row + rows, before + all_tiles
@@ -162,7 +163,7 @@ def compute(inputs, staging, c_desc, scale_b, next_group, next_column, next_step
 def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N, K,
                       BM: tl.constexpr, GROUP_M: tl.constexpr, STAGES: tl.constexpr, ROWS: tl.constexpr, PIECES: tl.constexpr,
                       STAGING: tl.constexpr, LAYOUT: tl.constexpr, TOGETHER: tl.constexpr, APART: tl.constexpr,
-                      NARROW: tl.constexpr):
+                      NARROW: tl.constexpr, EARLY: tl.constexpr):
     """C = A B[group] with scales. A is (matrices, M, K), B (groups, N, K), A's scales (matrices, cdiv(K, 128), M)."""
     tl.static_assert(APART <= STAGES, "the second consumer's slots would never be given back")
     CONSUMERS: tl.constexpr = BM // ROWS
@@ -176,6 +177,6 @@ def block_scaled_gemm(a_desc, b_desc, c_desc, scales_desc, scale_b, next_group, 
         with tlx.async_task("default", num_regs=240, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
             compute(inputs.reader(consumer(me)), staging, c_desc, scale_b, next_group, next_column, next_step, ends, groups, M, N,
-                    K, me, BM, GROUP_M, ROWS, PIECES, STAGING, LAYOUT, TOGETHER, APART, NARROW)
+                    K, me, BM, GROUP_M, ROWS, PIECES, STAGING, LAYOUT, TOGETHER, APART, NARROW, EARLY)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
             load(inputs.writer(), a_desc, b_desc, scales_desc, ends, groups, M, N, K, BM, GROUP_M, LAYOUT, NARROW)

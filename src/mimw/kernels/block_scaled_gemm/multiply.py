@@ -54,12 +54,15 @@ def plus_scaled(sums, part, rows, column):
 
 
 @mimw.jit
-def plus_products(sums, inputs, scales, step, first, COUNT: tl.constexpr, shift, row: tl.constexpr, LAYOUT: tl.constexpr):
+def plus_products(sums, column, inputs, scales, step, steps, first, COUNT: tl.constexpr, shift, row: tl.constexpr,
+                  LAYOUT: tl.constexpr, EARLY: tl.constexpr):
     """`sums` and the products of COUNT chunks from chunk `step` of the tile, number `first` of all, on: one is added while the next
-    one is multiplied."""
+    one is multiplied. And the columns' scale of the chunk behind, if EARLY: then `column` is the first one's, and fences stand
+    beside products, not at releases."""
     COLUMNS: tl.constexpr = sums.shape[1]
     at, next_step = scales
-    column = tl.load(at + step * next_step)
+    if not EARLY:
+        column = tl.load(at + step * next_step)
     slot = inputs.wait(first).slot
     part = product(slot, row, COLUMNS, None)
     rows = scales_of(slot, shift, row, LAYOUT)
@@ -68,33 +71,48 @@ def plus_products(sums, inputs, scales, step, first, COUNT: tl.constexpr, shift,
         slot = inputs.wait(first + chunk).slot
         more = product(slot, row, COLUMNS, None)
         next_rows = scales_of(slot, shift, row, LAYOUT)
+        if EARLY:
+            tlx.fence("async_shared")
         part = tlx.async_dot_wait(1, part)
         inputs.release(first + (chunk - 1))
         sums = plus_scaled(sums, part, rows, column)
         sums = tlx.async_dot_wait(1, sums)      # the sum is done here, beside the next product
         part, rows, column = more, next_rows, next_column
+    following = column
+    if EARLY:
+        if COUNT == 1:
+            tlx.fence("async_shared")
+        following = tl.load(at + tl.minimum(step + COUNT, steps - 1) * next_step)
     part = tlx.async_dot_wait(0, part)
     inputs.release(first + (COUNT - 1))
-    return plus_scaled(sums, part, rows, column)
+    return plus_scaled(sums, part, rows, column), following
 
 
 @mimw.jit
 def multiply(inputs, scales, first, steps, shift, row: tl.constexpr, COLUMNS: tl.constexpr, LAYOUT: tl.constexpr,
-             TOGETHER: tl.constexpr, AHEAD: tl.constexpr):
+             TOGETHER: tl.constexpr, AHEAD: tl.constexpr, EARLY: tl.constexpr):
     """64 rows of A, from row `row` of its tiles on, times B: `steps` chunks from number `first` on, TOGETHER at a time; AHEAD are
     in front by themselves, so that the consumers' products do not all end at the same chunk."""
     sums = tl.zeros((64, COLUMNS), tl.float32)
+    column = tl.load(scales[0]) if EARLY else 0.0
     ahead = 0
     if AHEAD:
         ahead = tl.minimum(steps, AHEAD)
         for step in range(ahead):
-            sums = plus_products(sums, inputs, scales, step, first + step, 1, shift, row, LAYOUT)
+            sums, next_column = plus_products(sums, column, inputs, scales, step, steps, first + step, 1, shift, row, LAYOUT, EARLY)
+            if EARLY:
+                column = next_column
     behind = ahead + (steps - ahead) // TOGETHER * TOGETHER
     for step in range(ahead, behind, TOGETHER):
-        sums = plus_products(sums, inputs, scales, step, first + step, TOGETHER, shift, row, LAYOUT)
+        sums, next_column = plus_products(sums, column, inputs, scales, step, steps, first + step, TOGETHER, shift, row, LAYOUT,
+                                          EARLY)
+        if EARLY:
+            column = next_column
     if TOGETHER > 1:
         for step in range(behind, steps):
-            sums = plus_products(sums, inputs, scales, step, first + step, 1, shift, row, LAYOUT)
+            sums, next_column = plus_products(sums, column, inputs, scales, step, steps, first + step, 1, shift, row, LAYOUT, EARLY)
+            if EARLY:
+                column = next_column
     return sums
 
 
@@ -115,6 +133,7 @@ def multiply_tall(inputs, scales, first, steps, shift, row: tl.constexpr, COLUMN
         slot = inputs.wait(first + step).slot
         part = product(slot, row, COLUMNS, part)
         rows, others = scales_of(slot, shift, row, LAYOUT), scales_of(slot, shift, row + 64, LAYOUT)
+        tlx.fence("async_shared")               # of these reads and the next copy, here beside the product, not at the release
         part = tlx.async_dot_wait(0, part)
         if APART and row == 0:
             if first + step == tl.minimum(APART, steps) - 1:
