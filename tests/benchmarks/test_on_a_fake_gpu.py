@@ -210,7 +210,7 @@ def test_scales_of_blocks(tmp_path, monkeypatch, capsys):
     def measured(name, chosen=None, at_least_ms=200.0):
         case, used = block_scaled_gemm.CASES[name], chosen or block_scaled_gemm.CANDIDATES[0]
         shape = dict(G=case.groups, M=case.m, N=case.n, K=case.k)
-        return gpu.row_of(f"block_scaled_gemm-{name}", shape, vars(used), {"mimw": 500.0 + used.bn, "fp8": 600.0}, 0.001, "normal")
+        return gpu.row_of(f"block_scaled_gemm-{name}", shape, vars(used), {"mimw": 500.0 + used.bm, "fp8": 600.0}, 0.001, "normal")
 
     monkeypatch.setattr(block_scaled_gemm, "measure", measured)
     file = tmp_path / "rows.jsonl"
