@@ -18,6 +18,7 @@ CUTS = {
     "few rows": Configuration(bm=16, bn=256, group_m=1, swapped=True),
     "few rows, two CTAs an SM": Configuration(bm=16, bn=128, lines=2, ctas=2, swapped=True),
     "few rows, narrow": Configuration(bm=32, bn=64, lines=2, swapped=True),
+    "few rows, drawn": Configuration(bm=16, bn=128, swapped=True, drawn=True),
     "cooperative": Configuration(bm=128, bn=256, load_warps=4),
     "cooperative, rows copied": Configuration(bm=128, bn=128, staging=2),
 }

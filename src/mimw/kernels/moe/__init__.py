@@ -32,17 +32,17 @@ __all__ = ["FP8", "Configuration", "combine", "configuration", "few_rows_gemm", 
 
 
 def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen: Configuration | None = None) -> dict:
-    """Name -> shape of what `launches` needs for work: the first five int32, the last two of x's type. What is in them does not
+    """Name -> shape of what `launches` needs for work: the first six int32, the last two of x's type. What is in them does not
     matter."""
     bm, numel = (chosen or configuration(tokens * k, experts)).bm, tokens * k
     length, blocks, total = outputs(numel, experts, bm)
     rows = -(-min(numel * bm, length) // bm) * bm
-    return dict(tokens=(length, ), experts=(blocks, ), total=(total, ), places=(numel, ), counters=(experts, ),
+    return dict(tokens=(length, ), experts=(blocks, ), total=(total, ), places=(numel, ), counters=(experts, ), drawn=(1, ),
                 inner=(rows, inner), rows=(rows, hidden))
 
 
 def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs: int, chosen: Configuration, gated: bool,
-            picked: bool) -> tuple:
+            picked: bool, counter=None) -> tuple:
     """(kernel, grid, args, meta) of c = a b^T for blocks of rows, or of silu(a gate^T) (a up^T). Rows of a may be picked: row r is
     row tokens[r] // k. `rows` of all are some token's."""
     count = b.shape[0]
@@ -56,7 +56,7 @@ def product(a, b, c, tokens, experts, total, k: int, n: int, rows: int, programs
     options = {} if chosen.ctas == 1 else {"maxnreg": 65536 // chosen.ctas // threads // 8 * 8}
     meta = {**meta, **options, "num_warps": 4, "launch_pdl": True}
     if chosen.swapped:
-        return few_rows_gemm, grid, (*given, c, experts, total, n, a.shape[1]), meta
+        return few_rows_gemm, grid, (*given, c, experts, total, counter, n, a.shape[1]), meta
     share = chosen.bm if chosen.ping_pong else chosen.bm // chosen.consumers
     return kernel, grid, (*given, described(c, [share, width // meta["PIECES"]]), tokens, experts, total, n, a.shape[1], k), meta
 
@@ -103,15 +103,18 @@ def launches(x, gate_up, down, ids, weights, out, room: dict, programs: int, cho
         raise ValueError(f"out must be contiguous; its rows are {strides(out)[0]} elements apart for {hidden}")
     lists, columns = [room[name] for name in ("tokens", "experts", "total")], -(-hidden // BLOCK)
     given, slots = x if chosen.load_warps else room["rows"], tokens * k
+    counter = room["drawn"] if chosen.drawn else None
     before = [align_arguments(ids, *lists, room["counters"], experts, chosen.bm, programs, places=room["places"])]
     meta = dict(TOP_K=k, BLOCK=BLOCK, num_warps=4)
     if slots <= FEW and not chosen.load_warps:
-        before = [few(x, ids, room["rows"], None, room["places"], *lists[1:], experts, chosen.bm)]
+        before = [few(x, ids, room["rows"], None, room["places"], *lists[1:], experts, chosen.bm, counter)]
     elif not chosen.load_warps:
-        args = (x, room["places"], room["rows"], hidden, strides(x)[0])
+        args = (x, room["places"], room["rows"], counter, hidden, strides(x)[0])
         before.append((spread, (tokens, columns), args, meta))
-    first = product(given, gate_up, room["inner"], *lists, k, inner, slots, programs, chosen, True, chosen.load_warps > 0)
-    second = product(room["inner"], down, room["rows"], *lists, k, hidden, slots, programs, chosen, False, False)
+    first = product(given, gate_up, room["inner"], *lists, k, inner, slots, programs, chosen, True, chosen.load_warps > 0,
+                    counter)
+    second = product(room["inner"], down, room["rows"], *lists, k, hidden, slots, programs, chosen, False, False,
+                     counter)
     args = (room["rows"], room["places"], weights, out, hidden, *strides(weights))
     return [*before, first, second, (combine, (tokens, columns), args, {**meta, "launch_pdl": True})]
 

@@ -30,6 +30,7 @@ class Configuration:
     GEMM's. `load_warps` share out the rows of tokens to pick; with 0 a launch before copies the rows to where the experts want
     them. A chunk has `lines` times 128 bytes of a row of weights, and `ctas` CTAs share an SM. `swapped`: weights are the rows of
     the products (few_rows.py), 64 for each consumer or twice 64; consumers are then as many as 128 weights of a tile, one at least.
+    Their tiles may be `drawn` from a counter, instead of shared out.
     """
 
     bm: int = 128
@@ -42,6 +43,7 @@ class Configuration:
     lines: int = 1
     ctas: int = 1
     swapped: bool = False
+    drawn: bool = False
 
 
 @by_chip(Path(__file__).parent / "configs.json")

@@ -8,8 +8,11 @@ written. For example:
 
 wgmma has 64 rows at least and 8 columns. In kernel.py a block of 16 rows is a quarter of a tile whose other rows are zeros that
 take shared memory; here C^T = B[expert] A^T, so the ring holds weights and hardly anything else. Blocks, the order of tiles, GATED
-and the role `load` are those of kernel.py. Each consumer has 64 weights of a tile, or two times 64: of the gate and of up, where
+and the tiles along K are those of kernel.py. Each consumer has 64 weights of a tile, or two times 64: of the gate and of up, where
 GATED.
+
+With a `counter` tiles are drawn: SMs do not get equal shares of the memory's bandwidth, and with equal shares of the tiles the
+slowest would end last. A producer draws its next tile when it begins one, and the pipe `order` tells its consumers which it is.
 """
 
 import triton.language as tl
@@ -21,9 +24,58 @@ import mimw.tlx as tlx
 from ..consumers import consumer, consumers
 from ..gemm.epilogue import activated
 from ..gemm.kernel import output_tiles, tile_origin
-from .kernel import AHEAD_BYTES, ask_ahead, load
+from .kernel import AHEAD_BYTES, ask_ahead, load_tile
 
 HEIGHT = tl.constexpr(64)       # weights of a product
+
+
+@mimw.jit
+def put_back(counter, drawn, tiles):
+    """Who has drawn last makes the counter 0 again: each tile that is begun draws once."""
+    if drawn == tiles - 1:
+        tl.atomic_xchg(counter, 0, sem="relaxed")
+
+
+@mimw.jit
+def tell(order, turn, tile):
+    """All consumers hear which tile is number `turn` of this program's."""
+    slot = order.acquire(turn)
+    tl.store(tle.gpu.local_ptr(slot.tile), tl.full((1, ), 0, tl.int32) + tile)
+    order.commit(turn)
+
+
+@mimw.jit
+def hear(order, turn):
+    """The tile that is number `turn` of this program's."""
+    tile = tl.sum(tl.load(tle.gpu.local_ptr(order.wait(turn).slot.tile)))
+    order.release(turn)
+    return tile
+
+
+@mimw.jit
+def load(inputs, order, a_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+         GROUP_M: tl.constexpr, GATED: tl.constexpr):
+    """Tiles of A's rows and of the expert's weights along K, for one output tile of this program after the other."""
+    WIDTH: tl.constexpr = BN // 2 if GATED else BN
+    rows = tl.load(total_ptr)
+    tiles = output_tiles(rows, N, BM, WIDTH)
+    tile = tl.program_id(0)
+    turn, chunk = 0, 0
+    while tile < tiles:
+        m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
+        if counter is not None:
+            tell(order, turn, tile)
+            drawn = tl.atomic_add(counter, 1, sem="relaxed")    # on its way while this tile is asked for
+        expert = tl.load(experts_ptr + m // BM)
+        chunk = load_tile(inputs, chunk, a_desc, b_desc, None, expert, m, n, N, K, BM, WIDTH, BK, GATED)
+        turn += 1
+        if counter is None:
+            tile += tl.num_programs(0)
+        else:
+            put_back(counter, drawn, tiles)
+            tile = tl.num_programs(0) + drawn
+    if counter is not None:
+        tell(order, turn, tiles)
 
 
 @mimw.jit
@@ -59,16 +111,17 @@ def store(c, sums, m, n, N):
 
 
 @mimw.jit
-def compute(inputs, c, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+def compute(inputs, order, c, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
             GROUP_M: tl.constexpr, CONSUMERS: tl.constexpr, GATED: tl.constexpr):
     """Consumer `me`'s weights of each output tile of this program."""
     WIDTH: tl.constexpr = BN // 2 if GATED else BN
     HALVES: tl.constexpr = BN // (HEIGHT * CONSUMERS)
     rows = tl.load(total_ptr)
     steps = tl.cdiv(K, BK)
-    chunk = 0
-    for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
-        low, high = multiply(inputs, chunk, steps, me, BM, HALVES, CONSUMERS)
+    turn = 0
+    tile = tl.program_id(0) if order is None else hear(order, 0)
+    while tile < output_tiles(rows, N, BM, WIDTH):
+        low, high = multiply(inputs, turn * steps, steps, me, BM, HALVES, CONSUMERS)
         m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
         if GATED:
             store(c, activated(low, "silu") * high, m, n + HEIGHT * me, N)
@@ -76,18 +129,22 @@ def compute(inputs, c, total_ptr, N, K, me: tl.constexpr, BM: tl.constexpr, BN: 
             store(c, low, m, n + HEIGHT * me, N)
             if HALVES == 2:
                 store(c, high, m, n + HEIGHT * (CONSUMERS + me), N)
-        chunk += steps
+        turn += 1
+        tile = tile + tl.num_programs(0) if order is None else hear(order, turn)
 
 
 @mimw.jit
-def few_rows_gemm(a_desc, b_desc, c, experts_ptr, total_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+def few_rows_gemm(a_desc, b_desc, c, experts_ptr, total_ptr, counter, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
                   GROUP_M: tl.constexpr, STAGES: tl.constexpr, CONSUMERS: tl.constexpr, GATED: tl.constexpr, CTAS: tl.constexpr):
     """C[rows, N] = A B[expert]^T of rows in blocks, or, GATED, silu(A gate^T) (A up^T) of the halves of B[expert], with B as
-    (experts, N or 2 N, K). C's rows follow each other."""
+    (experts, N or 2 N, K). C's rows follow each other. `counter` is an int32, 0 before and after a launch, or None."""
     tl.static_assert(BN == 2 * HEIGHT * CONSUMERS or BN == HEIGHT * CONSUMERS and not GATED, "64 weights a consumer, or twice 64")
     inputs = tle.pipe(capacity=STAGES, readers=consumers(CONSUMERS), name="inputs",
                       a=tle.gpu.alloc([STAGES, BM, BK], tlx.dtype_of(a_desc)),
                       b=tle.gpu.alloc([STAGES, BN, BK], tlx.dtype_of(b_desc)))
+    order = None
+    if counter is not None:
+        order = tle.pipe(capacity=2, readers=consumers(CONSUMERS), name="order", tile=tle.gpu.alloc([2, 1], tl.int32))
     if not GATED:
         BYTES: tl.constexpr = BN * BK * tlx.size_of(tlx.dtype_of(b_desc))
         ask_ahead(b_desc, experts_ptr, total_ptr, N, BM, BN, BK, GROUP_M, AHEAD_BYTES // CTAS // BYTES)
@@ -97,6 +154,8 @@ def few_rows_gemm(a_desc, b_desc, c, experts_ptr, total_ptr, N, K, BM: tl.conste
     with tlx.async_tasks():
         with tlx.async_task("default", num_regs=240 // CTAS // 8 * 8, replicate=CONSUMERS):  # consumer
             me: tl.constexpr = tlx.async_task_replica_id()
-            compute(inputs.reader(consumer(me)), c, total_ptr, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, GATED)
+            told = None if order is None else order.reader(consumer(me))
+            compute(inputs.reader(consumer(me)), told, c, total_ptr, N, K, me, BM, BN, BK, GROUP_M, CONSUMERS, GATED)
         with tlx.async_task(num_warps=1, num_regs=24):  # producer
-            load(inputs.writer(), a_desc, b_desc, experts_ptr, experts_ptr, total_ptr, N, K, 1, BM, BN, BK, GROUP_M, GATED, False)
+            tells = None if order is None else order.writer()
+            load(inputs.writer(), tells, a_desc, b_desc, experts_ptr, total_ptr, counter, N, K, BM, BN, BK, GROUP_M, GATED)

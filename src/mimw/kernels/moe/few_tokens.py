@@ -15,11 +15,11 @@ FEW = 512           # slots, of tokens times experts a token, for which that is 
 BLOCK = 1024        # columns of a token that one program spreads
 
 
-def few(x, ids, rows, scales, places, experts, total, num_experts: int, bm: int) -> tuple:
+def few(x, ids, rows, scales, places, experts, total, num_experts: int, bm: int, counter=None) -> tuple:
     """(kernel, grid, args, meta) that fills rows, their scales if any, the place of each slot, the expert of each block of bm rows,
-    and the number of rows with padding."""
+    the number of rows with padding, and 0 into `counter`, if any."""
     (tokens, hidden), k = x.shape, ids.shape[1]
     next_step = 0 if scales is None else strides(scales)[0]
-    args = x, ids, rows, scales, places, experts, total, tokens * k, hidden, strides(x)[0], next_step
+    args = x, ids, rows, scales, places, experts, total, counter, tokens * k, hidden, strides(x)[0], next_step
     meta = dict(E=num_experts, BS=bm, TOP_K=k, SLOTS=max(16, 1 << (tokens * k - 1).bit_length()), BLOCK=BLOCK, num_warps=4)
     return spread_few, (tokens, -(-hidden // BLOCK)), args, meta

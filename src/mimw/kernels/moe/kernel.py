@@ -49,6 +49,28 @@ def ask_ahead(b_desc, experts_ptr, total_ptr, N, BM: tl.constexpr, BN: tl.conste
 
 
 @mimw.jit
+def load_tile(inputs, chunk, a_desc, b_desc, tokens, expert, m, n, N, K, BM: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
+              GATED: tl.constexpr):
+    """Tiles of A's rows, from row m on or those of `tokens`, and of the expert's weights along K for one output tile, from chunk
+    number `chunk` on; the number of the chunk behind them."""
+    for k in range(0, K, BK):
+        slot = inputs.acquire(chunk)
+        if GATED:
+            tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [0, 0], [WIDTH, BK]), b_desc.block_shape, [expert, n, k])
+            tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [WIDTH, 0], [WIDTH, BK]), b_desc.block_shape, [expert, N + n, k])
+        else:
+            tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [expert, n, k])
+        a = tlx.local_slice(slot.a, [0, 0], [BM, BK])
+        if tokens is None:
+            tle.gpu.copy(a_desc, a, a_desc.block_shape, [m, k])
+        else:
+            tle.gpu.copy(a_desc, a, [BM, BK], [tokens, k])
+        inputs.commit(chunk)
+        chunk += 1
+    return chunk
+
+
+@mimw.jit
 def load(inputs, a_desc, b_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K, BM: tl.constexpr, BN: tl.constexpr,
          BK: tl.constexpr, GROUP_M: tl.constexpr, GATED: tl.constexpr, PICKED: tl.constexpr):
     """Tiles of A's rows and of the expert's weights along K, for one output tile of this program after the other."""
@@ -58,22 +80,8 @@ def load(inputs, a_desc, b_desc, sorted_ptr, experts_ptr, total_ptr, N, K, TOP_K
     for tile in range(tl.program_id(0), output_tiles(rows, N, BM, WIDTH), tl.num_programs(0)):
         m, n = tile_origin(tile, rows, N, BM, WIDTH, GROUP_M)
         expert = tl.load(experts_ptr + m // BM)
-        if PICKED:
-            tokens = tl.load(sorted_ptr + m + tl.arange(0, BM)) // TOP_K
-        for k in range(0, K, BK):
-            slot = inputs.acquire(chunk)
-            if GATED:
-                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [0, 0], [WIDTH, BK]), b_desc.block_shape, [expert, n, k])
-                tle.gpu.copy(b_desc, tlx.local_slice(slot.b, [WIDTH, 0], [WIDTH, BK]), b_desc.block_shape, [expert, N + n, k])
-            else:
-                tle.gpu.copy(b_desc, slot.b, b_desc.block_shape, [expert, n, k])
-            a = tlx.local_slice(slot.a, [0, 0], [BM, BK])
-            if PICKED:
-                tle.gpu.copy(a_desc, a, [BM, BK], [tokens, k])
-            else:
-                tle.gpu.copy(a_desc, a, a_desc.block_shape, [m, k])
-            inputs.commit(chunk)
-            chunk += 1
+        tokens = tl.load(sorted_ptr + m + tl.arange(0, BM)) // TOP_K if PICKED else None
+        chunk = load_tile(inputs, chunk, a_desc, b_desc, tokens, expert, m, n, N, K, BM, WIDTH, BK, GATED)
 
 
 @mimw.jit

@@ -19,8 +19,17 @@ import mimw.tlx as tlx
 
 
 @mimw.jit
-def spread(x_ptr, places_ptr, rows_ptr, WIDTH, x_row, TOP_K: tl.constexpr, BLOCK: tl.constexpr):
+def clear(counter_ptr):
+    """The counter that tiles are drawn from, if there is one, becomes 0."""
+    if counter_ptr is not None:
+        if tl.program_id(0) + tl.program_id(1) == 0:
+            tl.store(counter_ptr, 0)
+
+
+@mimw.jit
+def spread(x_ptr, places_ptr, rows_ptr, counter_ptr, WIDTH, x_row, TOP_K: tl.constexpr, BLOCK: tl.constexpr):
     """Each token's row is read once, and written for each of its experts."""
+    clear(counter_ptr)
     token, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(x_ptr + token * x_row + at, mask=at < WIDTH)
     for j in tl.static_range(TOP_K):
@@ -38,13 +47,14 @@ def in_fp8(row, TYPE: tl.constexpr):
 
 
 @mimw.jit
-def spread_few(x_ptr, ids_ptr, rows_ptr, scales_ptr, places_ptr, experts_ptr, total_ptr, numel, WIDTH, x_row, next_step,
-               E: tl.constexpr, BS: tl.constexpr, TOP_K: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+def spread_few(x_ptr, ids_ptr, rows_ptr, scales_ptr, places_ptr, experts_ptr, total_ptr, counter_ptr, numel, WIDTH, x_row,
+               next_step, E: tl.constexpr, BS: tl.constexpr, TOP_K: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
     """`spread`, or `quantise` where there are scales, and what moe_align says of blocks of BS rows, but for the sorted list. Each
     program counts all the numel slots, at most SLOTS, by expert, and those in front of its own token's: a launch less, and nobody
     waits for another program."""
     BINS: tl.constexpr = triton.next_power_of_2(E)
     tl.extra.cuda.gdc_launch_dependents()
+    clear(counter_ptr)
     token, step = tl.program_id(0).to(tl.int64), tl.program_id(1) * (BLOCK // 128) + tl.arange(0, BLOCK // 128)
     at = step[:, None] * 128 + tl.arange(0, 128)[None, :]
     row = tl.load(x_ptr + token * x_row + at, mask=at < WIDTH, other=0.0)
