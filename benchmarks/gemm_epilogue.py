@@ -30,7 +30,8 @@ TURNS = [Configuration(bm=128, bn=128, stages=stages, staging=staging, ping_pong
 TOGETHER = [Configuration(bm=128, bn=256, stages=4, staging=2, group_m=group) for group in (4, 8, 16)] + [
     Configuration(bm=256, bn=128, stages=4, staging=1, group_m=8)]
 SMALL = [Configuration(bm=128, bn=128, stages=6, staging=2, group_m=group, together=together)
-         for group, together in ((4, 2), (8, 1), (8, 2), (8, 4), (16, 2))]      # for promoted sums
+         for group, together in ((4, 2), (8, 1), (8, 2), (8, 4), (16, 2))] + [
+    Configuration(bm=256, bn=128, stages=4, staging=1, group_m=group) for group in (4, 8, 16)]      # for promoted sums
 
 
 def candidates(kind: str) -> list[Configuration]:
