@@ -1,4 +1,5 @@
-"""Runs after the first leave tile data out where a full run could find no more: the reports are those of full runs."""
+"""Runs after the first leave tile data out where a full run could find no more: each ends as the full run by the same seed, and
+the reports are those of full runs."""
 
 from dataclasses import replace
 
@@ -21,21 +22,40 @@ from .mutated import with_mutants
 ALWAYS, NEVER, SEEDS, MUTANTS = -1.0, float("inf"), 3, 3
 
 
+class Runs:
+    """How runs ended, by program, grid, numbers, seed and clusters: those with all data and those without tile data."""
+
+    def __init__(self):
+        self.full, self.quick = {}, {}
+
+    def told_alike(self) -> int:
+        """How many were made both ways, each of which ended with the same error, message and lines."""
+        both = self.quick.keys() & self.full.keys()
+        for key in both:
+            (_, quick), (_, full) = self.quick[key], self.full[key]
+            assert self._told(quick) == self._told(full)
+        return len(both)
+
+    def _told(self, ended):
+        error = ended if isinstance(ended, MimwError) else ended[0]
+        return error and (type(error), error.message, error.sites)
+
+
 @pytest.fixture
-def full_runs_once(monkeypatch):
+def full_runs_once(monkeypatch) -> Runs:
     """A run with all data is the same by the same seed, so both reports on a launch take it from here: the first seed's, those that
     make a finding again, and those that shrink it."""
-    ran, of_launch, whole, smaller = {}, {}, Search._run, search.trials
+    runs, of_launch, whole, smaller = Runs(), {}, Search._run, search.trials
 
     def run(self, seed, launch=None, clusters=(), protocol=False):
-        if protocol or not isinstance(seed, (int, tuple)):
+        if not isinstance(seed, (int, tuple)):
             return whole(self, seed, launch, clusters, protocol)
-        one = launch or self.launch
+        one, ran = launch or self.launch, runs.quick if protocol else runs.full
         numbers = tuple(value for value in one.values.values() if isinstance(value, (int, float)))
         key = id(one.program), one.grid, numbers, seed, clusters
-        if key not in ran:
+        if protocol or key not in ran:
             try:
-                ran[key] = one, whole(self, seed, launch, clusters)
+                ran[key] = one, whole(self, seed, launch, clusters, protocol)
             except MimwError as misuse:
                 ran[key] = one, misuse
         if isinstance(ran[key][1], MimwError):
@@ -48,6 +68,7 @@ def full_runs_once(monkeypatch):
 
     monkeypatch.setattr(Search, "_run", run)
     monkeypatch.setattr(search, "trials", trials)
+    return runs
 
 
 def report(launch, quick: float, monkeypatch, jobs: int = 1):
@@ -70,7 +91,7 @@ def left_out(monkeypatch):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypatch, left_out, full_runs_once):
-    """Findings, operations, the smaller launches, all of the report."""
+    """Findings, operations, the smaller launches, all of the report; and each run without tile data."""
     kernel, grid, args, meta = case.make()
     launch = prepare(kernel, grid, args, dict(meta), case.target)
     for program in with_mutants(launch, case.name + "further", MUTANTS):
@@ -79,6 +100,7 @@ def test_a_right_program_and_its_mutants_are_told_as_by_full_runs(case, monkeypa
         assert not TileData(one).loses_nothing or left_out
         count = len(left_out)
         assert report(one, NEVER, monkeypatch) == quick and len(left_out) == count
+        assert full_runs_once.told_alike() or not left_out
 
 
 def test_the_first_run_has_all_data_and_the_others_of_a_gemm_have_not(monkeypatch, left_out):

@@ -1,5 +1,5 @@
-"""Runs without tile data find, by the same seed, what full runs find; what decides is computed, by whichever way it comes."""
-
+"""What decides is computed also in runs without tile data, by whichever way it comes, and what is left out is said. That such runs
+find, by the same seed, what full runs of right programs and mutants find is test_further_runs.py."""
 
 import numpy as np
 import pytest
@@ -7,36 +7,9 @@ import triton.language as tl
 
 import mimw
 import mimw.tlx as tlx
-from benchmarks.mutation_kernels import CASES
-from mimw.errors import SimulationError
 from mimw.search import Search
 from mimw.search.protocol import TileData
 from mimw.simulate import prepare
-
-from .mutated import with_mutants
-
-SEEDS, MUTANTS = 2, 3
-
-
-def attempt(search: Search, seed):
-    try:
-        return search.attempt(seed)
-    except SimulationError as misuse:
-        return misuse
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_mutants_are_told_as_by_full_runs(case):
-    """Each with the same error, message and lines."""
-    from dataclasses import replace
-    kernel, grid, args, meta = case.make()
-    launch = prepare(kernel, grid, args, dict(meta), case.target)
-    for program in with_mutants(launch, case.name, MUTANTS):
-        full, quick = (Search(replace(launch, program=program), protocol=protocol) for protocol in (False, True))
-        for seed in range(SEEDS):
-            one, other = attempt(full, seed), attempt(quick, seed)
-            assert type(one) is type(other) and (one is None or (one.message, one.sites) == (other.message, other.sites))
-        full.saved.restore()
 
 
 @mimw.jit
