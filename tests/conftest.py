@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 
@@ -34,6 +35,7 @@ from triton.runtime.cache import triton_key  # noqa: E402
 from mimw.compile import compiler_hash  # noqa: E402
 from mimw.testing import Golden, gpu_available  # noqa: E402
 from mimw.testing.machines import Gpu, Simulator  # noqa: E402
+from tests.process_server import PRELOADED  # noqa: E402
 
 pytest_plugins = ["mimw.testing.plugin", "tests.machine_code", "tests.cpu_seconds", "tests.forked"]
 
@@ -77,8 +79,11 @@ def pytest_collection():
 def pytest_collection_finish(session):
     """What has been imported stays: the garbage collector need not look through it again and again, nor after every 700 objects
     of a compiler that makes trees of them. A seventh of the time of the tests."""
-    if session.config.getoption("forked"):
-        triton_key(), compiler_hash()       # for which the first compilation of each worker would read all of Triton
+    if session.config.getoption("forked"):      # what each worker would load and read for itself
+        triton_key(), compiler_hash()
+        of_operators = any(item.path.parent.name == "ops" for item in session.items)
+        for name in (*PRELOADED, *("torch._dynamo.backends.debugging" for _ in range(of_operators))):
+            import_module(name)
     gc.enable()
     gc.collect()
     gc.freeze()

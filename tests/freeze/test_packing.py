@@ -288,7 +288,7 @@ def test_clusters_and_grids(gpu):
     assert len(gpu.launches) == 1
 
 
-def test_what_a_handle_keeps(scaled):
+def test_what_a_handle_keeps(scaled, little_to_collect):
     gpu, kernel, _ = scaled
     x, y, other = Held(0x10000), Held(0x20000), Held(0x30000)
     frozen = kernel.freeze((4, 2), x, y, *FIRST[2:], BLOCK=128, num_warps=2)

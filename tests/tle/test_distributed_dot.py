@@ -8,7 +8,7 @@ import triton.language as tl
 import mimw
 import mimw.tle as tle
 from mimw.language.tle.dot import plan
-from tests.compiling import to_assembly
+from tests.compiling import to_ttgir
 from tests.tle.compiling import refused
 from tests.tle.test_reshard import pieces
 
@@ -156,7 +156,7 @@ def test_who_moves():
         specs = spec(split_a), spec(split_b), spec(list(split), list(partial))
         factors = tuple(one.factor(axis) for one in specs for axis in (0, 1))
         constants = dict(zip(("spec_a", "spec_b", "spec_c"), specs), M=M, N=N, K=K, FACTORS=factors, HAS_C=False)
-        return "ld.shared::cluster" in to_assembly(multiply, signature, constants).stages["ptx"]
+        return "ld.shared::cluster" in to_ttgir(multiply, signature, constants).stages["ttgir"]
 
     assert [case for case in CASES if gathered(case)] == [
         "K over x in a, over y in b", "x splits M and N", "x splits M and K of b", "x splits K of a and N",
