@@ -69,7 +69,7 @@ def check(machine, *shape, dtype=np.float16, one_order=False, **options):
 
 
 @pytest.mark.parametrize("dtype, dim, causal", [(np.float16, 128, False), (BF16, 128, True), (BF16, 64, False),
-                                                (np.float16, 64, True)])
+                                                (np.float16, 64, True), (np.float16, 96, False), (BF16, 24, True)])
 def test_types_and_head_dims(machine, dtype, dim, causal):
     check(machine, 1, 1, 1, 256, 256, dim, dtype=dtype, causal=causal)
 
@@ -119,7 +119,8 @@ def test_changed_scores(machine, name, one_order):
     check(machine, *shape, one_order=one_order, **options)
 
 
-@pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 2, 2, 130, 130, 64), True),
+@pytest.mark.parametrize("shape, causal", [((1, 2, 1, 200, 330, 64), True), ((1, 1, 1, 70, 70, 80), False),
+                                           ((1, 2, 2, 130, 130, 64), True),
                                            ((2, 1, 1, 70, 300, 128), False)])
 def test_one_order(machine, shape, causal):
     check(machine, *shape, causal=causal, one_order=True)
@@ -204,7 +205,8 @@ SHAPE = (1, 2, 128, 64)
     (dict.fromkeys(("k", "v", "dk", "dv"), (1, 3, 128, 64)), "its heads must divide q's"),
     (dict(lse=(1, 2, 127)), "it must be 1 x 2 x 128 float32"),
     (dict(rows=(2, 2, 64)), "rows is 2 x 2 x 64 float32; .* must be 2 x 2 x 128 float32, contiguous"),
-    (dict.fromkeys(("q", "k", "v", "o", "do", "dq", "dk", "dv"), (1, 2, 128, 32)), "the head dim is 32; it may be 64, 128"),
+    (dict.fromkeys(("q", "k", "v", "o", "do", "dq", "dk", "dv"), (1, 2, 128, 36)),
+     "the head dim is 36; it may be a multiple of 8 up to 128"),
     (dict(causal=True, **dict.fromkeys(("k", "v", "dk", "dv"), (1, 2, 64, 64))), "the first 64 would see none"),
 ])
 def test_refused_shapes(change, text):

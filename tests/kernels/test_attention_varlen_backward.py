@@ -62,6 +62,7 @@ CASES = {
     "128, two heads of keys": ((150, 3, 0), (130, 129, 2), dict(shape=(4, 2, 128))),
     "20 short ones": ([i % 5 for i in range(20)], [(i + 1) % 4 for i in range(20)], dict(shape=(1, 1, 64), causal=True)),
     "window": ((200, 30, 1), (280, 30, 9), dict(window=(60, 20), chosen=Configuration(bm=64, q_stages=3))),
+    "96": ((70, 3), (80, 9), dict(shape=(2, 1, 96), causal=True)),
     "wide": ((70, 0, 130, 3), (130, 5, 0, 3), dict(shape=(2, 1, 192, 128), causal=True)),
     "wide, all": ((70, 20, 3), (80, 5, 9), dict(shape=(2, 2, 136, 200), causal=True, window=(40, None), softcap=2.0,
                                                       slopes=SLOPES)),

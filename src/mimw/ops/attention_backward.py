@@ -64,7 +64,8 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
           sinks: Tensor | None = None, slopes: Tensor | None = None) -> Callable:
     """What computes (dq, dk, dv, gradient of the sinks or None) of (do, q, k, v, o, lse, dlse, sinks, slopes)."""
     scale, batch = 1 / sqrt(q.shape[-1]) if scale is None else scale, lse.shape[:-2]
-    width = next((known for known in HEAD_DIMS if known >= max(q.shape[-1], v.shape[-1])), None)
+    width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
+    width = width if width <= max(HEAD_DIMS) else None      # of wide heads, values may have another
     reach = 0 if causal else window[1]      # from the first queries on: the kernels are for launches whose queries all see a key
     fits = (reach is None or k.shape[-2] + reach >= q.shape[-2]) and (
         slopes is None or q.shape[-2] + k.shape[-2] <= LONGEST_WITH_SLOPES)

@@ -63,7 +63,8 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
     starts = cu_q.contiguous(), cu_k.contiguous()
     if 0 in (*q.shape, *k.shape, *v.shape, max_q, max_k) or cu_q.shape[0] == 1:
         return _by_plain_triton([])
-    width = next((known for known in HEAD_DIMS if known >= max(q.shape[2], v.shape[2])), None)
+    width = -(-max(q.shape[2], v.shape[2]) // 8) * 8
+    width = width if width <= max(HEAD_DIMS) else None      # of wide heads, values may have another
     near = (slopes is None or max_q + max_k <= LONGEST_WITH_SLOPES) and max(len(q), len(k)) < FAR
     if (near and max(q.shape[2], v.shape[2]) <= WIDEST and is_hopper(q) and q.dtype is not torch.float32
             and (scale is None or scale > 0)):

@@ -1,4 +1,4 @@
-"""The gradients of attention on Hopper: bf16 and fp16, head dims 64 and 128, grouped queries, any lengths, causal or with a sliding
+"""The gradients of attention on Hopper: bf16 and fp16, heads of up to 128, grouped queries, any lengths, causal or with a sliding
 window, soft cap, ALiBi, attention sinks.
 
 Input: q, k, v, o and the log-sum-exps of the forward kernel, and the gradient of o. Output: the gradients of q, k and v.
@@ -28,7 +28,7 @@ from .configs import HEAD_DIMS, Configuration, configuration
 from .kernel import attention_backward as kernel
 from .queries import query_gradients
 from .rows import after, before
-from .terms import by, check_like, check_strides, of_queries, terms_of
+from .terms import by, check_like, check_strides, of_queries, terms_of, tile_columns
 
 __all__ = ["Configuration", "after", "arguments", "attention_backward", "before", "configuration", "kernel", "launches",
            "query_gradients", "workspace"]
@@ -37,9 +37,10 @@ __all__ = ["Configuration", "after", "arguments", "attention_backward", "before"
 def workspace(q, chosen: Configuration | None = None, causal: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shapes of `rows` and `sums`, fp32, for queries like q: numbers for each query, and the sums of dQ."""
     batch, heads, seq_q, dim = q.shape
-    chosen = chosen or configuration(dim, causal)
+    columns = tile_columns(dim)
+    chosen = chosen or configuration(columns, causal)
     padded = -(-seq_q // chosen.bm) * chosen.bm
-    return (2, batch * heads, padded), (batch * heads * padded * dim // 32, 32)
+    return (2, batch * heads, padded), (batch * heads * padded * columns // 32, 32)
 
 
 def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, scale: float | None = None,
@@ -47,8 +48,8 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
              window: tuple[int | None, int | None] = (None, None), softcap: float | None = None, slopes=None) -> list[tuple]:
     """The launches that compute dq, dk and dv, in order; each a (kernel, grid, args, meta).
 
-    args:      q, o, do, dq   (batch, heads, seq_q, dim) of bf16 or fp16, dim 64 or 128, contiguous along dim; the other strides of
-                              q and do are multiples of 16 bytes
+    args:      q, o, do, dq   (batch, heads, seq_q, dim) of bf16 or fp16, contiguous along dim, which is a multiple of 8 up to 128
+                              (what tiles of 64 or 128 columns have more is 0); the other strides are multiples of 16 bytes
                k, v, dk, dv   (batch, kv_heads, seq_k, dim), strides like q's; kv_heads divides heads
                lse            (batch, heads, seq_q) fp32, contiguous: the natural logarithms of the softmax's denominators
                rows, sums     fp32 arrays of the shapes of `workspace`, contiguous, of any content; for `one_order` sums may be None
@@ -66,21 +67,22 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, rows, sums, causal: bool = False, 
     for name, x in (("lse", lse), ("dlse", dlse)):
         if x is not None and (tuple(x.shape) != (batch, heads, seq_q) or type_name(x) != "float32"):
             raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {batch} x {heads} x {seq_q} float32")
-    chosen = chosen or configuration(dim, causal)
+    whole = tile_columns(dim)
+    chosen = chosen or configuration(whole, causal)
     if one_order:
         chosen = replace(chosen, dq="not")
     changes = dict(window=window, softcap=softcap, slopes=slopes)
     main = kernel, *arguments(q, k, v, do, dk, dv, rows, sums, causal, scale, chosen, **changes)
     for name, x in (("o", o), ("dq", dq)):
         check_strides(name, x)
-    padded, columns = rows.shape[2], chosen.share_columns(dim)
+    padded, columns = rows.shape[2], chosen.share_columns(whole)
     grid = padded // chosen.bm, heads, batch
     first = (before, grid, (o, do, lse, dlse, rows, sums, *strides(o)[:3], *strides(do)[:3], heads, seq_q, padded),
-             dict(D=dim, COLUMNS=dim, BM=chosen.bm, SUMS=not one_order, num_warps=8))
+             dict(D=dim, COLUMNS=whole, BM=chosen.bm, SUMS=not one_order, num_warps=8))
     if one_order:
         return [first, main, (query_gradients, *of_queries(q, k, v, do, dq, rows, terms_of(q, k, causal, scale, **changes)))]
     last = (after, grid, (sums, dq, main[2][9], *strides(dq)[:3], heads, seq_q, padded),
-            dict(D=dim, COLUMNS=dim, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
+            dict(D=dim, COLUMNS=whole, SHARE_COLUMNS=columns, BM=chosen.bm, num_warps=4))
     return [first, main, last]
 
 
@@ -98,26 +100,27 @@ def arguments(q, k, v, do, dk, dv, rows, sums, causal: bool = False, scale: floa
     check_like("k", k, v=v, dk=dk, dv=dv)
     if (k.shape[0], k.shape[3]) != (batch, dim) or heads % kv_heads:
         raise ValueError(f"q is {by(q)} and k {by(k)}: k must be of q's batch and head dim, and its heads must divide q's")
-    if dim not in HEAD_DIMS:
-        raise ValueError(f"the head dim is {dim}; it may be {', '.join(map(str, HEAD_DIMS))}")
+    if dim > max(HEAD_DIMS) or dim % 8:
+        raise ValueError(f"the head dim is {dim}; it may be a multiple of 8 up to {max(HEAD_DIMS)}")
     if type_name(q) not in ("bfloat16", "float16") or k.dtype != q.dtype:
         raise ValueError(f"q and k are {q.dtype} and {k.dtype}: both must be bf16, or both fp16")
     for name, x in (("q", q), ("k", k), ("v", v), ("do", do), ("dk", dk), ("dv", dv)):
         check_strides(name, x)
     causal, scales, changes = terms_of(q, k, causal, scale, window, softcap, slopes)
-    chosen = chosen or configuration(dim, causal)
+    columns = tile_columns(dim)
+    chosen = chosen or configuration(columns, causal)
     for name, x, shape in zip(("rows", "sums")[:1 if chosen.dq == "not" else 2], (rows, sums), workspace(q, chosen)):
         if tuple(x.shape) != shape or type_name(x) != "float32" or strides(x)[-1] != 1 or strides(x)[0] != prod(shape[1:]):
             raise ValueError(f"{name} is {by(x)} {x.dtype}; for q {by(q)} it must be {' x '.join(map(str, shape))} float32, "
                              "contiguous")
     describe = mimw.TensorDescriptor.from_tensor
-    queries, keys, own, numbers = [1, 1, chosen.bm, dim], [1, 1, chosen.bn, dim], [1, 1, 64, dim], [1, chosen.bm]
-    share = [64 * chosen.share_columns(dim) // 32, 32]
+    queries, keys, own, numbers = [1, 1, chosen.bm, columns], [1, 1, chosen.bn, columns], [1, 1, 64, columns], [1, chosen.bm]
+    share = [64 * chosen.share_columns(columns) // 32, 32]
     args = (describe(q, queries), describe(k, keys), describe(v, keys), describe(do, queries),
             describe(rows[0], numbers), describe(rows[1], numbers), describe(sums, share) if chosen.dq == "tma" else sums,
             describe(dk, own), describe(dv, own), *scales, heads, seq_q, seq_k, 0, *changes)
     grid = -(-seq_k // chosen.bn), kv_heads, batch
-    return grid, args, {**chosen.meta(dim, heads // kv_heads, causal, seq_k), "num_warps": 4}
+    return grid, args, {**chosen.meta(columns, heads // kv_heads, causal, seq_k), "num_warps": 4}
 
 
 def attention_backward(q, k, v, o, lse, do, causal: bool = False, scale: float | None = None, chosen: Configuration | None = None,

@@ -8,10 +8,11 @@ o. Output: the gradients of q, k and v. For example:
     work = [np.empty(*one) if one else None for one in workspace(q, k, v, cu_q, 500, 500)]          shapes and types
     launches(q, k, v, o, lse, do, dq, dk, dv, cu_q, cu_k, work, 500, 500)       three launches, each (kernel, grid, args, meta)
 
-Heads of 64 and 128 are computed as `mimw.kernels.attention_backward` does, with the lengths of each sequence: the last bits of dQ
-differ from run to run, unless one order is asked for. Other heads, up to 256, are computed as by `wide_attention_backward`, always
-in one order. The first launch also lists the tiles of keys, and of queries for one order; rows of gradients that are in no sequence
-get zeros. A sink is in the log-sum-exps; `rows`, the first of the workspace, is what its gradient is made of, as there.
+Heads of up to 128, with values as wide, are computed as `mimw.kernels.attention_backward` does, with the lengths of each sequence:
+the last bits of dQ differ from run to run, unless one order is asked for. Other heads, up to 256, are computed as by
+`wide_attention_backward`, always in one order. The first launch also lists the tiles of keys, and of queries for one order; rows of
+gradients that are in no sequence get zeros. A sink is in the log-sum-exps; `rows`, the first of the workspace, is what its gradient
+is made of, as there.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ WIDE = Configuration(bn=64, dq="not")       # tiles of wide heads
 
 
 def _chosen(dim: int, value_dim: int, causal: bool, chosen: Configuration | None, one_order: bool) -> Configuration:
-    if dim != value_dim or dim not in HEAD_DIMS:
+    if dim != value_dim or dim > max(HEAD_DIMS):
         return WIDE
-    chosen = chosen or configuration(dim, causal)
+    chosen = chosen or configuration(tile_columns(dim), causal)
     return replace(chosen, dq="not") if one_order else chosen
 
 
@@ -59,7 +60,7 @@ def workspace(q, k, v, cu_seqlens_q, max_seqlen_q: int, max_seqlen_k: int, causa
         most = min((total + sequences * (rows - 1)) // rows, sequences * -(-longest // rows))
         return (max(most, 1), ENTRY.value), "int32"
 
-    sums = ((heads * blocks * chosen.bm * dim // 32, 32), "float32") if chosen.dq == "tma" else None
+    sums = ((heads * blocks * chosen.bm * tile_columns(dim) // 32, 32), "float32") if chosen.dq == "tma" else None
     return [((2, heads, blocks * chosen.bm), "float32"), sums, tiles(k.shape[0], max_seqlen_k, chosen.bn),
             None if sums else tiles(total_q, max_seqlen_q, OF_QUERIES)]
 
@@ -79,7 +80,7 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
                               them; rows behind max_seqlen_q and max_seqlen_k may stay without gradients
                work           arrays as `workspace` says, contiguous, of any content; None where it says None
                scale          of the scores; by default 1 / sqrt(dim)
-               chosen         by default `mimw.kernels.attention_backward`'s configuration, where dim and value_dim are 64 or 128
+               chosen         by default `mimw.kernels.attention_backward`'s configuration, for heads of up to 128
                dlse           the gradient of lse, like it, if there is one
                one_order      dQ by a kernel that owns its queries: the same bits in every run, for seven products instead of five
                window, softcap, slopes     as `mimw.kernels.attention_varlen.arguments` has them
@@ -122,11 +123,11 @@ def launches(q, k, v, o, lse, do, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, work, 
     if chosen is WIDE:
         main = packed_wide_key_gradients, grid, (*read, *written, tiles, *terms, 0, *changes), meta | dict(DV=value_columns)
     else:
-        share = None if sums is None else describe(sums, [64 * chosen.share_columns(dim) // 32, 32])
+        share = None if sums is None else describe(sums, [64 * chosen.share_columns(columns) // 32, 32])
         main = kernel, grid, (*read, share, *written, tiles, *terms, blocks, 0, *changes), meta | dict(DQ=chosen.dq)
     if query_tiles is None:
         return [first, main, (after, (blocks, heads), (sums, dq, cu_seqlens_q, scale, *strides_of["dq"], sequences, total_q),
-                              many | dict(D=dim, COLUMNS=columns, SHARE_COLUMNS=chosen.share_columns(dim)))]
+                              many | dict(D=dim, COLUMNS=columns, SHARE_COLUMNS=chosen.share_columns(columns)))]
     bn, slots = 128 if columns <= 128 else 64, (2, 1) if value_columns == WIDEST else (3, 2)
     args = (ending(q, OF_QUERIES, columns), ending(k, bn, columns), ending(v, bn, value_columns),
             ending(do, OF_QUERIES, value_columns), ending(dq, 64, columns), rows, query_tiles, *terms, rows.shape[2], 0, *changes)
