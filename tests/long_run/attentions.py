@@ -35,7 +35,7 @@ def _scores(q: Tensor, k: Tensor, past: int, causal: bool, window, softcap, scal
 
 def attention(draw: Draw) -> Case:
     """Values and gradients without, values with changed scores."""
-    dtype, dim, causal = draw.kind(*TYPES), draw.kind(64, 128, 128, 80), draw.kind(True, False)
+    dtype, dim, causal = draw.kind(*TYPES), draw.kind(64, 128, 256, 80), draw.kind(True, False)
     changed = draw.kind(False, False, True)
     window, softcap = (draw.kind((None, None), (100, 20), (64, 0)), draw.kind(None, 20.0)) if changed else ((None, None), None)
     batch, kv_heads, length = draw.number(1, 2), draw.number(1, 3), draw.extent(1, 700, 1)
