@@ -124,25 +124,55 @@ def test_a_mesh_of_devices_and_programs_meets_whole(mesh, grid, programs):
 
 
 @mimw.jit
-def reach(x, world, RANK: tl.constexpr, BY: tl.constexpr):
+def reach(x, addresses, world, RANK: tl.constexpr, BY: tl.constexpr):
     if tlx.world_rank(world) == 0:
         if BY == "word":
             tl.store(tlx.peer_pointer(x, RANK, world), 1)
-        else:       # an address by hand, from the table
-            tl.store((x.to(tl.int64, bitcast=True) + tl.load(world + 4) - tl.load(world + 3)).to(tl.pointer_type(tl.int32)), 1)
+        else:       # an address that somebody has sent
+            tl.store(tl.load(addresses + RANK).to(tl.pointer_type(tl.int32)), 1)
     tlx.clock64()
 
 
 def test_what_is_not_symmetric_is_out_of_reach():
     world = mimw.World(2)
-    whole = [heap[4 << 20:][:64].view(np.int32) for heap in world.heaps]     # as a tensor that was never announced
-    private = world.each(whole, "private")
+    private = world.each(lambda rank: np.zeros(16, np.int32), "private")
+    addresses = world.each(lambda rank: np.array([one.ctypes.data for one in private]), "addresses")
     with pytest.raises(PeerUnreachable, match="argument 'x' of rank 0 is not symmetric"):
-        mimw.simulate(reach, 1, private, world, 1, "word")
+        mimw.simulate(reach, 1, private, addresses, world, 1, "word")
     with pytest.raises(PeerUnreachable, match="in argument 'x' of rank 1: an array of another GPU"):
-        mimw.simulate(reach, 1, private, world, 1, "hand")
+        mimw.simulate(reach, 1, private, addresses, world, 1, "hand")
     with pytest.raises(OutOfBounds, match="rank 2 of a world of 2 GPUs"):
-        mimw.simulate(reach, 1, world.symmetric(4, "int32"), world, 2, "word")
+        mimw.simulate(reach, 1, world.symmetric(4, "int32"), addresses, world, 2, "word")
+
+
+@mimw.jit
+def by_descriptor(block, flag, world, N: tl.constexpr):
+    """`block` is a host descriptor of this rank's array; the peer's is made of its pointer."""
+    tile = tlx.local_alloc((N, N), tl.float32, 1)
+    tlx.local_store(tile[0], tl.zeros((N, N), tl.float32) + 1.0 + tlx.world_rank(world))
+    tlx.fence("async_shared")
+    tlx.async_descriptor_store(block, tile[0], [0, 0])
+    tlx.async_descriptor_store_wait(0)
+    tlx.world_barrier(world)
+
+
+@mimw.jit
+def read_peer(pointer, out, world, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out + at, tl.load(tlx.peer_pointer(pointer, 1 - tlx.world_rank(world), world) + at))
+    tlx.clock64()
+
+
+def test_what_descriptors_and_torch_tensors_lead_to_is_symmetric_too():
+    world = mimw.World(2)
+    x, flag = world.symmetric((16, 16), "float32", "x"), world.symmetric(1, "int32")
+    blocks = world.each(lambda rank: mimw.TensorDescriptor.from_tensor(x[rank], [16, 16]))
+    mimw.simulate(by_descriptor, 1, blocks, flag, world, 16, races=True)
+    assert (x[0] == 1).all() and (x[1] == 2).all()
+    torch = pytest.importorskip("torch")
+    tensors, out = world.each(lambda rank: torch.from_numpy(x[rank])), world.each(lambda rank: torch.zeros(16))
+    mimw.simulate(read_peer, 1, tensors, out, world, 16)
+    assert out[0].eq(2).all() and out[1].eq(1).all()
 
 
 def test_misuse_is_told():

@@ -1,7 +1,7 @@
 """The global memories of several GPUs: each rank's own arrays, and of the other ranks' only those that are symmetric.
 
 Input: a program, and arguments of which some are `world.PerRank`. Output: a `Gpu` for each rank. For example, with x symmetric
-and y not:
+and y not (whatever lies in the heaps of the world is symmetric, also where a descriptor or a tensor of torch leads to it):
 
     gpus = bind_ranks(program, {(0, ): x, (1, ): y}, 2)
     gpus[0].memory      x of rank 0, y of rank 0, x of rank 1
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...ir import Program
-from ...world import PerRank, at_rank
+from ...world import PerRank, World, at_rank
 from ..machine.gpus import Gpu
 from .arguments import bind
 from .global_memory import GlobalMemory
@@ -30,16 +30,18 @@ def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int
     for rank, memory in enumerate(memories):
         arguments = bind(program, {path: at_rank(value, rank) for path, value in args.items()}, memory)
         gpus.append(Gpu(rank, arguments, memory, others=True))
-    shared = {}
-    for value in args.values():
-        if isinstance(value, PerRank) and value.is_symmetric:
-            for rank, array in enumerate(value):
-                start = array.ctypes.data
-                region = next(region for region in memories[rank].regions if region.start == start)
-                region.name, region.symmetric = value.name or region.name, True
-                shared[id(region)] = rank, region
+    names = {array.ctypes.data: value.name for value in args.values() if isinstance(value, PerRank) and value.is_symmetric
+             for array in value}
+    world = next((value for value in args.values() if isinstance(value, World)), None)
+    shared = []
+    for rank, heap in enumerate(world.heaps if world is not None else ()):     # who has no table reaches nobody
+        low, high = heap.ctypes.data, heap.ctypes.data + heap.nbytes
+        for region in memories[rank].regions:
+            region.name = names.get(region.start) or region.name
+            region.symmetric = low <= region.start < high
+            shared += [region] if region.symmetric else []
     for rank, memory in enumerate(memories):      # before any has regions of others
         memory.foreign = [region for other in memories if other is not memory for region in other.regions if region.rank != rank]
     for rank, memory in enumerate(memories):
-        memory.regions += [region for owner, region in shared.values() if owner != rank]
+        memory.regions += [region for region in shared if region.rank != rank]
     return gpus
