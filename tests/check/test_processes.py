@@ -23,7 +23,6 @@ from tests.kernels import tma_pipeline
 from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
-HERE = os.getpid()
 
 
 @pytest.fixture
@@ -45,16 +44,18 @@ def test_results_come_in_order_from_several_processes(eager):
 
 
 def test_a_copy_may_start_in_the_middle_of_a_run(eager):
+    here = os.getpid()
+
     def run(number):
         if number == 0:
             crew.look()
-            assert (os.getpid() == HERE) and crew.workers
+            assert (os.getpid() == here) and crew.workers
             time.sleep(0.3)
         return os.getpid()
 
     crew = Crew(3, run, jobs=2)
     mine, *others = crew
-    assert mine == HERE and HERE not in others
+    assert mine == here and here not in others
     assert not crew.workers
 
 
@@ -93,15 +94,19 @@ def test_an_error_is_raised_where_it_would_be_in_one_process(eager):
 @pytest.mark.parametrize("end", [lambda: os._exit(3), lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: threading.Lock()])
 def test_the_runs_of_a_copy_that_ends_are_made_again(eager, end):
     """It ends, is ended, or has a result that does not pickle."""
+    here = os.getpid()
+
     def run(number):
-        return number if os.getpid() == HERE else end()
+        return number if os.getpid() == here else end()
 
     assert list(Crew(8, run, jobs=3)) == list(range(8))
 
 
 def test_a_copy_does_not_hear_the_keyboard_and_ends_with_the_iteration(eager):
+    here = os.getpid()
+
     def run(number):
-        if os.getpid() != HERE:
+        if os.getpid() != here:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
         elif number:

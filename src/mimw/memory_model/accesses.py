@@ -149,10 +149,12 @@ class AccessOrder:
 
     def _renumbered(self, cells: np.ndarray, access: MemoryAccess, grain: int | None, span):
         """The numbers that take the place of those of `cells`, in which no cell is twice if its `grain` is given."""
-        old, where, counts = np.unique(cells, return_inverse=True, return_counts=True)
-        sizes = dict(zip(old.tolist(), counts.tolist()))
-        new = {number: self._next(number, access, grain and grain * sizes[number], span) for number in sorted(sizes, key=self._age)}
-        return np.array([new[number] for number in old.tolist()], np.int32)[where].reshape(cells.shape)
+        counts = np.bincount(cells.ravel())     # numbers of states are small, for they are used again
+        sizes = {number: counts.item(number) for number in np.flatnonzero(counts).tolist()}
+        table = np.zeros(counts.size, np.int32)
+        for number in sorted(sizes, key=self._age):
+            table[number] = self._next(number, access, grain and grain * sizes[number], span)
+        return table[cells]
 
     def _age(self, number: int) -> int:
         return self._states[number].born
