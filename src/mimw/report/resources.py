@@ -54,6 +54,8 @@ def resource_table(program: Program, target: Target, shared_total: int | None = 
                            right=("count", "arrivals", "bytes a phase")))
     if meetings := _cluster_barriers(program):
         parts.append(meetings)
+    if peers := _other_gpus(program):
+        parts.append(peers)
     return "\n\n".join([*parts, _shared(plan.total, shared_total, target)]) + "\n"
 
 
@@ -67,6 +69,16 @@ def _cluster_barriers(program: Program) -> str:
         return ""
     by = f", {made} of them put in by the compiler, where CTAs start and where they leave" if made else ""
     return f"cluster barriers: {len(met)}{by}"
+
+
+def _other_gpus(program: Program) -> str:
+    """What the text of the kernel has to do with other GPUs."""
+    ops = [op for op in program.walk() if "world" in op.row.places or op.row.blocks == "poll"]
+    if not any("world" in op.row.places for op in ops):
+        return ""
+    counts = {"pointers to a peer": sum(bool(op.row.pointer_of) for op in ops), "waits for signals": sum(
+        op.row.blocks == "poll" for op in ops), "barriers": sum(op.row.blocks == "meeting" for op in ops)}
+    return "other GPUs: " + ", ".join(f"{what} {count}" for what, count in counts.items())
 
 
 def _remark(remark: Remark) -> str:
