@@ -356,16 +356,16 @@ def _gradients() -> tuple:
     return attention_backward.kernel, (1, 1, 1), args, meta
 
 
-def _packed_gradients(number: int = 1, dim: int = 64, one_order: bool = False) -> tuple:
+def _packed_gradients(number: int = 1, dim: int = 64, one_order: bool = False, keys: int = 190) -> tuple:
     """Keys, or queries, of the longer of two sequences, which end inside of a block: with one program the sums of dQ have one
     order."""
-    q, do, o, dq, k, v, dk, dv = _numbers(*[(200, 1, dim)] * 4, *[(230, 1, dim)] * 4)
-    cu_q, cu_k = (np.array(starts, np.int32) for starts in ((0, 30, 200), (0, 40, 230)))
+    q, do, o, dq, k, v, dk, dv = _numbers(*[(200, 1, dim)] * 4, *[(40 + keys, 1, dim)] * 4)
+    cu_q, cu_k = (np.array(starts, np.int32) for starts in ((0, 30, 200), (0, 40, 40 + keys)))
     chosen = None if dim > 64 else attention_varlen_backward.Configuration(bm=64)
     work = [None if one is None else np.zeros(*one) for one in
-            attention_varlen_backward.workspace(q, k, v, cu_q, 170, 190, True, chosen, one_order)]
+            attention_varlen_backward.workspace(q, k, v, cu_q, 170, keys, True, chosen, one_order)]
     before, *others = attention_varlen_backward.launches(
-        q, k, v, o, np.zeros((1, 200), np.float32), do, dq, dk, dv, cu_q, cu_k, work, 170, 190, True, chosen=chosen,
+        q, k, v, o, np.zeros((1, 200), np.float32), do, dq, dk, dv, cu_q, cu_k, work, 170, keys, True, chosen=chosen,
         one_order=one_order)
     mimw.simulate(before[0], before[1], *before[2], **before[3])
     kernel, _, args, meta = others[number - 1]
@@ -442,6 +442,10 @@ CASES = (
     Case("Attention, backward", "src/mimw/kernels/attention_backward/kernel.py", _gradients),
     Case("Attention, backward, one order", "src/mimw/kernels/attention_backward/kernel.py", _gradients_of_queries),
     Case("Attention, packed sequences, backward", "src/mimw/kernels/attention_varlen_backward/kernel.py", _packed_gradients),
+    Case("Attention, packed sequences, backward, one order", "src/mimw/kernels/attention_varlen_backward/kernel.py",
+         lambda: _packed_gradients(2, one_order=True, keys=450)),
+    Case("Attention, packed sequences, backward, wide", "src/mimw/kernels/attention_varlen_backward/kernel.py",
+         lambda: _packed_gradients(1, 136)),
     Case("Attention, backward, wide heads", "src/mimw/kernels/wide_attention_backward/kernel.py", _wide_gradients),
     Case("2-simplicial attention", "src/mimw/kernels/simplicial_attention/kernel.py", _simplicial_attention),
     Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared)),

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mimw.kernels import attention, attention_backward, gemm, moe_align, topk
+from mimw.kernels import attention, attention_backward, attention_varlen_backward, gemm, moe_align, topk
 from mimw.kernels.checks import on_one_gpu
 
 
@@ -33,6 +33,8 @@ class Tensor:
 CALLS = {
     "matmul": (gemm.matmul, ("a", "b"), (16, 16)), "attention": (attention.attention, ("q", "k", "v"), (1, 2, 16, 64)),
     "attention_backward": (attention_backward.attention_backward, ("q", "k", "v", "o", "lse", "do"), (1, 2, 16, 64)),
+    "attention_varlen_backward": (lambda *arrays: attention_varlen_backward.attention_varlen_backward(*arrays, 16, 16),
+                                  ("q", "k", "v", "o", "lse", "do", "cu_seqlens_q", "cu_seqlens_k"), (16, 2, 64)),
     "topk": (lambda x: topk.topk(x, 4), ("x", ), (4, 16)), "align": (lambda ids: moe_align.align(ids, 4, 4), ("topk_ids", ), (8, )),
 }
 
