@@ -13,6 +13,7 @@ import re
 import sys
 import tomllib
 from collections import Counter
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -22,6 +23,7 @@ if __name__ == "__main__":
 from docs.support.chart import line_chart
 from docs.support.performance_choices import shipped
 from docs.support.performance_counters import newest_counters, said_of
+from docs.support.performance_explained import EXPLAINED
 from docs.support.performance_rows import Row, newest
 from docs.support.performance_sections import SECTIONS, Goal, Section
 
@@ -170,13 +172,15 @@ def page() -> dict[str, str]:
         "Bytes are the least there are: each operand and each result once. What was tried, with predictions and failures, is in "
         "benchmarks/NOTES.md; what the words cost, in TIMING.md. Lines \"Counters\" are of one launch under ncu, with "
         "cold caches and the clock as it is (`python -m benchmarks.counters`): shares of what each unit can do while the kernel "
-        "runs, the reasons for which warps wait (shares of their time), and between which shares of the time SMs had work. Under "
+        "runs, the reasons for which warps wait (shares of their time), and how even their work is. Under "
         "ncu a kernel runs alone on a cooler chip than in the tables.", ""]
     for section in SECTIONS:
         rows = in_order([row for file in section.files for row in files.get(file, []) if row.name.startswith(section.starts)])
         taken.update(section.files)
         if not rows:
             continue
+        if section.published:
+            rows = [replace(row, baselines=section.published(row) | row.baselines) for row in rows]
         lines += [f"## {section.title}", "", f"`{section.command}`; {measured_on(rows)}.", "", *table(rows, section), ""]
         for name, starts in section.curves:
             points = alike([row for row in rows if row.name.startswith(starts)] or rows)
@@ -184,7 +188,10 @@ def page() -> dict[str, str]:
                 pictures[f"performance/{name}.svg"] = chart(section, points, f"{section.title}: {starts}")
                 lines += [f"![{name}](performance/{name}.svg)", ""]
         lines += [f"**Ceiling.** {' '.join(section.bound.split())}", ""]
-        lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), *said_of(rows, counted, said), ""]
+        lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]
+        if section.title in EXPLAINED:
+            lines += [f"**By counters.** {' '.join(EXPLAINED[section.title].split())}", ""]
+        lines += [*(counters := said_of(rows, counted, said)), *[""] * bool(counters)]
     for name, rows in files.items():
         if name not in taken:
             lines += [f"## {name}", "", f"{measured_on(rows)}.", "", *table(in_order(rows), None), ""]

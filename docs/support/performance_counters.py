@@ -49,13 +49,14 @@ def launch_in_words(launches: list[dict]) -> str:
     units = sorted(((one[name], words) for name, words in UNITS.items()), reverse=True)
     said = ", ".join(f"{words} {percent(share)}" + (f" (hits {percent(one['l2_hits'])})" if words == "L2" else "")
                      for share, words in units if share >= LEAST)
-    waits = ", ".join(f"{stall.replace('_', ' ')} {percent(share)}" for stall, share in list(one["stalls"].items())[:MOST_WAITS])
-    least, _, most = one["sm_active"]
+    leading = sorted(one["stalls"].items(), key=lambda stall: -stall[1])[:MOST_WAITS]
+    waits = ", ".join(f"{stall.replace('_', ' ')} {percent(share)}" for stall, share in leading)
+    least, mean, most = one["sm_active"]
     which = f", {percent(one['share'])} of the call in {one['launches']} launches" if one["launches"] > 1 else ""
     besides = [f"{percent(one['conflicts'])} of shared memory's wavefronts are bank conflicts"] * (one["conflicts"] > MUCH_CONFLICT)
     besides += [f"{one['local_bytes'] / 1e6:.0f} MB of spills and local arrays"] * (one["local_bytes"] > 5e5)
-    return "; ".join([f"{one['microseconds']:.0f} us at {one['mhz']} MHz{which}", said, f"warps wait: {waits}",
-                      f"SMs busy {100 * least:.0f} to {percent(most)} of the time", *besides])
+    even = f"an SM is busy {percent(mean / most)} as long as the last one, the first one {percent(least / most)}"
+    return "; ".join([f"{one['microseconds']:.0f} us at {one['mhz']} MHz{which}", said, f"warps wait: {waits}", even, *besides])
 
 
 def said_of(rows: list[Row], counted: Counted, shape_in_words: Callable[[dict], str]) -> list[str]:

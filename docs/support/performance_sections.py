@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from benchmarks.sparse_mla import scaled
+
 from . import performance_work as work
 from .performance_rows import Row
 
@@ -31,7 +33,8 @@ class Goal:
 
 @dataclass(frozen=True)
 class Section:
-    """`starts` of the rows' names; `curves`: the name of a chart and where its rows' names start."""
+    """`starts` of the rows' names; `curves`: the name of a chart and where its rows' names start; `published`: figures of other
+    chips that a row is held against, for rows that were kept without."""
 
     title: str
     command: str
@@ -43,6 +46,7 @@ class Section:
     goals: tuple[Goal, ...] = ()
     kind: str = "bf16"
     curves: tuple[tuple[str, str], ...] = ()
+    published: Callable[[Row], dict[str, float]] | None = None
 
 
 POWER = """Operations at the rate that 700 W sustain with normal numbers, 0.68 of what the tensor cores do at 1980 MHz (`power` in
@@ -144,7 +148,8 @@ SECTIONS = (
             columns beside each other, and no baselines: each is held against what is published of it on an H800, whose tensor
             cores, clocks and L2 are an H200's, so that its time counts as it is where the cache fits into L2, and 0.70 times,
             the ratio of the memories, where it does not.""",
-            (Goal(1.0, ("published form, H800 scaled", ), every=True), )),
+            (Goal(1.0, ("published form, H800 scaled", ), every=True), ),
+            published=lambda row: scaled(row.shape["rows"], row.name.removeprefix("sparse_mla-"))),
     Section("Mixture of experts", "python -m benchmarks.moe", ("moe-bf16", ), "moe-", work.experts, "TFLOP/s", """
             Up to some 100 rows an expert the bytes of the matrices that tokens choose; then the tensor cores as in a GEMM,
             and rows of padding, half a block an expert (NOTES, "A mixture of experts").""",

@@ -92,7 +92,7 @@ def test_a_chart_is_svg_with_gaps():
 def launch(side="mimw", us=800.0, **facts):
     row = {"name": "gemm-bf16-GH1", "shape": {"N": 2, "M": 1, "K": 64}, "side": side, "run": "2026-01-02T10:00:00", "kernel": "k",
            "microseconds": us, "mhz": 1506, "tensor": 0.936, "memory": 0.2, "l2": 0.8, "l2_hits": 0.75, "shared": 0.45,
-           "issue": 0.001, "stalls": {"barrier": 0.6, "long_scoreboard": 0.3}, "sm_active": [0.5, 0.9, 1.0], "conflicts": 0.0,
+           "issue": 0.001, "stalls": {"long_scoreboard": 0.3, "barrier": 0.6}, "sm_active": [0.5, 0.9, 1.0], "conflicts": 0.0,
            "local_bytes": 0, "launches": 1, "share": 1.0}
     return json.dumps(row | facts)
 
@@ -105,8 +105,17 @@ def test_counters_stand_below_the_table_of_their_row(tmp_path):
     rows = newest_of("\n".join([line(), line(k=128)]))
     one, = said_of(rows, newest_counters(file), performance.said)
     units = ("tensor cores 94 %, L2 80 % (hits 75 %), shared memory 45 %, memory 20 %; warps wait: barrier 60 %, long scoreboard "
-             "30 %; SMs busy 50 to 100 % of the time")
+             "30 %; an SM is busy 90 % as long as the last one, the first one 50 %")
     assert one == (f"* Counters of gemm-bf16-GH1 (M 1, N 2, K 64): **cuBLAS** 800 us at 1506 MHz; {units}. **mimw** 300 us "
                    f"at 1506 MHz, 75 % of the call in 2 launches; {units}; 10 % of shared memory's wavefronts are bank conflicts; "
                    "2 MB of spills and local arrays.")
     assert newest_counters(tmp_path / "none.jsonl") == {}
+
+
+def test_a_goal_that_is_missed_is_explained_by_counters(made):
+    """Else: a case in benchmarks/counter_cases.py, `python -m benchmarks.counters` on a GPU, and a text in
+    docs/support/performance_explained.py."""
+    tables = made["performance.md"].split("\n## ")[1:]
+    missed = {text.partition("\n")[0]: text for text in tables if "missed by" in text}
+    wanted = "* Counters of ", "**By counters.**"
+    assert missed and [title for title, text in missed.items() if not all(words in text for words in wanted)] == []
