@@ -328,12 +328,14 @@ def _library_norm(stages: int, drawn: bool = False) -> tuple:
                           counter=np.zeros(1, np.int32))
 
 
-def _library_norm_backward() -> tuple:
-    """The same of a gradient; its sums over rows are made by another launch."""
-    x, dy, more, w = _numbers((7, 168), (7, 168), (7, 168), 168)
-    mean, rstd = _numbers(7, 7, dtype=np.float32)
-    chosen = norm.Configuration("ring", 2, 64, 2, 4, 3, 2)
-    parts = np.zeros((2, norm_backward.parts_of(7, 168, chosen, 1), 168), np.float32)
+def _library_norm_backward(ahead: bool = False) -> tuple:
+    """The same of a gradient; its sums over rows are made by another launch. `ahead`: two rows at a time by one consumer, the first
+    pass over them together with the second one over the two before them."""
+    rows = 6 if ahead else 7
+    x, dy, more, w = _numbers((rows, 168), (rows, 168), (rows, 168), 168)
+    mean, rstd = _numbers(rows, rows, dtype=np.float32)
+    chosen = norm.Configuration("ring", 2, 64, 2, 4, 2 + (not ahead), 1 + (not ahead), rows=1 + ahead, ahead=ahead)
+    parts = np.zeros((2, norm_backward.parts_of(rows, 168, chosen, 1), 168), np.float32)
     return norm_backward.arguments(x, dy, w, mean, rstd, np.zeros_like(x), w.copy(), w.copy(), parts, more, chosen, 1)[0]
 
 
@@ -464,6 +466,7 @@ CASES = (
     Case("Norm, ring", "src/mimw/kernels/norm/kernel.py", lambda: _library_norm(3)),
     Case("Norm, drawn rows", "src/mimw/kernels/norm/kernel.py", lambda: _library_norm(2, True)),
     Case("Norm backward, ring", "src/mimw/kernels/norm_backward/kernel.py", _library_norm_backward),
+    Case("Norm backward, ahead", "src/mimw/kernels/norm_backward/kernel.py", lambda: _library_norm_backward(True)),
     Case("Softmax, ring", "src/mimw/kernels/softmax/kernel.py", _library_softmax),
     Case("Cross entropy, ring", "src/mimw/kernels/cross_entropy/kernel.py", _library_cross_entropy),
     Case("Tutorial 01", "tutorials/01_pipelined_gemm.py",
