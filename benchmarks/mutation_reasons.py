@@ -59,6 +59,9 @@ REASONS = (
      "Two waits stand side by side, one for each half's sums: the second one counts the product that the first has not met."),
     (lambda m: _of(m, "kernels/moe/kernel.py") and m.site.caller is None and (m.word == "fence" or "past fence," in m.change),
      "The compiler puts a fence of its own between these stores and the tasks (passes/fence_handovers.py): either is enough."),
+    (lambda m: _of(m, "kernels/norm_backward/kernel.py") and _swapped(m, ("barrier_arrive", ), ("barrier_expect", )),
+     "The slot that is given back later orders more, and the bytes that are expected first are another barrier's: the producer "
+     "waits a little longer."),
     (lambda m: _of(m, "kernels/norm/kernel.py") and _swapped(m, ("barrier_expect", ), ARRIVALS),
      "The bytes that this arrival asks for may land before they are announced: the arrival that the expect itself is keeps the "
      "phase open."),

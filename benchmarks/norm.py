@@ -113,7 +113,7 @@ class Problem:
         """The library's own choice."""
         if self.dy is None:
             return norm.configuration(self.rows, self.n, 2, kept_bytes=4 if self.bias is not None else 2)
-        return norm_backward.chosen_for(self.x, self.dy, self.w, self.y, centred=self.bias is not None)
+        return norm_backward.chosen_for(self.x, self.dy, self.w, self.y)
 
     def launches(self, chosen: Configuration, room: int | None) -> list[tuple]:
         """(kernel, grid, args, meta) of each."""
@@ -214,11 +214,11 @@ def candidates(rows: int, n: int, backward: bool = False, centred: bool = True) 
             return Configuration("ring", n // part, 2048, part // 2048, warps, stages, consumers, keep=False, rows=each, apart=True,
                                  **how)
 
-        found = [norm_backward.ring_configuration(rows, n, 2, centred=centred)]
+        found = [norm_backward.ring_configuration(rows, n, 2)]
         if n // 4096 <= 16:
             found += [ring(4096, 2, 8, 2, held=True), ring(4096, 2, 8, 2, held=True, ahead=True),
                       ring(4096, 1, 8, 2, held=True, ahead=True)]
-        found += [ring(8192, 1, 8, 2), ring(8192, 2, 16, 1, ahead=True), ring(8192, 1, 16, 1, ahead=True)]
+        found += [ring(8192, 1, 8, 2), ring(8192, 1, 16, 1, ahead=True)]
         return [*found, ring(16384, 1, 16, 1, ahead=True)] if n > 65536 else found
     whole = norm.ring_configuration(rows, n, 2, 1, 4 if centred else 2)
     half = norm.ring_configuration(rows, n, 2, 2, 4)    # parts of 16 KB

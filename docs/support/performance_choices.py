@@ -55,7 +55,7 @@ def of_batches(name: str, shape: dict) -> Any:
 def of_norm(name: str, shape: dict) -> Any:
     kind, way, _ = name.split("-")
     if way == "backward":
-        return norm_backward.configuration(shape["B"], shape["N"], 2, 2, 2, centred=kind == "layer_norm")
+        return norm_backward.configuration(shape["B"], shape["N"], 2, 2, 2)
     return norm.configuration(shape["B"], shape["N"], 2, kept_bytes=4 if kind == "layer_norm" else 2)
 
 

@@ -114,7 +114,7 @@ def test_sums_are_the_same_in_every_interleaving(choice):
 def test_compiled(rows, n, centred, tmp_path):
     """Wide accesses, and no spills."""
     x, w, statistic = np.empty((rows, n), ml_dtypes.bfloat16), np.empty(n, ml_dtypes.bfloat16), np.empty(rows, np.float32)
-    parts = np.empty((2, norm_backward.parts_of(rows, n, norm_backward.chosen_for(x, x, w, x, None, centred)), n), np.float32)
+    parts = np.empty((2, norm_backward.parts_of(rows, n, norm_backward.chosen_for(x, x, w, x)), n), np.float32)
     mean, db = (statistic, w) if centred else (None, None)
     (kernel, grid, args, meta), *_ = norm_backward.arguments(x, x, w, mean, statistic, x, w, db, parts)
     found = prepare(kernel, grid, args, meta, "sm_90a").specialisation
@@ -125,14 +125,16 @@ def test_compiled(rows, n, centred, tmp_path):
 
 
 def test_configurations():
-    for rows in (1, 4, 200, 5000):
+    for rows in (1, 4, 201, 5000):
         for n in (1, 100, 5120, 16384, 40000, 131072, 1 << 20):
-            for centred in (True, False):
-                chosen = norm_backward.configuration(rows, n, 2, centred=centred)
+            for staged in (2, 3):
+                chosen = norm_backward.configuration(rows, n, 2, staged)
                 assert n <= chosen.ctas * chosen.chunk * chosen.chunks and chosen.ctas <= 16
                 assert 1 <= norm_backward.parts_of(rows, n, chosen) <= max(rows, 2)
                 if chosen.form == "ring":
-                    assert chosen.chunk * chosen.chunks * (4 + 4 * chosen.stages * chosen.rows) <= 232448 - 2048
+                    assert chosen.chunk * chosen.chunks * (4 + 2 * staged * chosen.stages * chosen.rows) <= 232448 - 2048
+    several = [norm_backward.configuration(rows, 65536, 2, staged) for rows, staged in ((1152, 2), (1151, 2), (1152, 3))]
+    assert [(one.rows, one.stages) for one in several] == [(2, 3), (1, 6), (1, 4)]
 
 
 @pytest.mark.parametrize("change, text", [

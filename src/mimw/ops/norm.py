@@ -176,7 +176,7 @@ def _plan_backward(x: Tensor, dy: Tensor, weight: Tensor | None, mean: Tensor | 
     two, dy_two, more_two, line = prepared
     dx, dw_out, db_out = (one.reshape(-1) for one in _empty(shapes, device))
     (rows, columns), dx = two.shape, dx.reshape(two.shape)
-    chosen = norm_backward.chosen_for(two, dy_two, line, dx, more_two, mean is not None)
+    chosen = norm_backward.chosen_for(two, dy_two, line, dx, more_two)
     if not is_hopper(x):
         chosen = plain_configuration(rows, columns)
     parts_shape = 2, norm_backward.parts_of(rows, columns, chosen) if dw or db else 0, columns

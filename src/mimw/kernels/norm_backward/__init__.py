@@ -49,11 +49,11 @@ def bulk_takes(x, dy, weight, dx, more=None) -> bool:
             and not any(address(array) % UNIT_BYTES for array in (*matrices, weight) if array is not None))
 
 
-def chosen_for(x, dy, weight, dx, more=None, centred: bool = True) -> Configuration:
-    """The configuration for these arrays; LayerNorm is `centred`."""
+def chosen_for(x, dy, weight, dx, more=None) -> Configuration:
+    """The configuration for these arrays."""
     staged = sum(array.dtype.itemsize for array in (x, dy, more) if array is not None)
     return configuration(*map(int, x.shape), x.dtype.itemsize, -(-staged // x.dtype.itemsize),
-                         0 if weight is None else weight.dtype.itemsize, bulk_takes(x, dy, weight, dx, more), centred)
+                         0 if weight is None else weight.dtype.itemsize, bulk_takes(x, dy, weight, dx, more))
 
 
 def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chosen: Configuration | None = None,
@@ -85,7 +85,7 @@ def arguments(x, dy, weight, mean, rstd, dx, dw, db, parts=None, more=None, chos
         if statistic is not None and (tuple(statistic.shape) != (rows, ) or type_of(statistic) != "float32"):
             raise ValueError(f"{name} must be {rows} fp32 numbers; it is {statistic.dtype} of shape {tuple(statistic.shape)}")
     unit = unit_of(x, dy, more, weight)
-    chosen = chosen or chosen_for(x, dy, weight, dx, more, mean is not None)
+    chosen = chosen or chosen_for(x, dy, weight, dx, more)
     if chosen.form == "ring" and not bulk_takes(x, dy, weight, dx, more):
         raise ValueError(f"bulk copies move multiples of {UNIT_BYTES} bytes from addresses that are such; rows of {n} elements, "
                          f"{[strides_of(matrix)[0] for matrix in matrices.values()]} apart, are not: choose the direct form")
@@ -135,7 +135,7 @@ def _rows(x, dy, weight, mean, rstd, dx, dw, db, more, chosen, count, unit, rows
 def planned(x, dy, weight, mean, rstd, dx, dw, db, more=None, chosen: Configuration | None = None) -> list[tuple]:
     """`arguments` with room for the parts, of torch tensors."""
     import torch
-    chosen = chosen or chosen_for(x, dy, weight, dx, more, mean is not None)
+    chosen = chosen or chosen_for(x, dy, weight, dx, more)
     parts = None
     if dw is not None or db is not None:
         parts = torch.empty(2, parts_of(*x.shape, chosen), x.shape[1], dtype=torch.float32, device=x.device)

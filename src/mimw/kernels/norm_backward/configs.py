@@ -2,7 +2,7 @@
 
 Input: number and length of the rows, and the bytes of their elements. Output: a `Configuration` of ../norm/configs.py. For example:
 
-    configuration(1152, 65536, 2)       Configuration(form="ring", ctas=16, chunk=2048, chunks=2, stages=6, rows=2, held=True, ...)
+    configuration(1152, 65536, 2)       Configuration(form="ring", ctas=8, chunk=2048, chunks=4, stages=3, rows=2, ahead=True, ...)
     configuration(4, 65536, 2)          Configuration(form="direct", ctas=16, chunk=4096, chunks=1, ...)
 """
 
@@ -13,43 +13,38 @@ from pathlib import Path
 from ..measured import by_chip
 from ..norm.configs import LONGEST, MOST_CTAS, PART, ROOM, SHARED, Configuration, power_of_two, read_rows
 
-HELD = 4096         # columns whose w a CTA of the ring keeps in registers besides their sums: 16 of each in each of 256 threads
-SUMS = 8192         # columns whose sums for dw and db a CTA of the ring keeps in registers at most
+SUMS = 8192         # columns whose sums for dw and db a CTA of the ring keeps in registers: 16 of each in each of 512 threads
+CHUNK = 2048        # columns of a tile
 PROGRAMS = 264      # of the direct form, which share the rows
 
 
-def configuration(rows: int, n: int, in_bytes: int, staged: int = 2, kept_bytes: int = 4, ring: bool = True,
-                  centred: bool = True) -> Configuration:
+def configuration(rows: int, n: int, in_bytes: int, staged: int = 2, kept_bytes: int = 4, ring: bool = True) -> Configuration:
     """The configuration for `rows` rows of n elements.
 
     args:      in_bytes    of an element of x
                staged      how many such arrays are read by rows: x, dy, and a gradient more
                kept_bytes  of w, for a column
                ring        whether bulk copies take the rows
-               centred     of LayerNorm
     """
     if ring and (measured := _measured().get((rows > 2 * ROOM[1], n, in_bytes, staged))):
         return measured
-    return (ring and ring_configuration(rows, n, in_bytes, staged, kept_bytes, centred)) or direct_configuration(rows, n)
+    return (ring and ring_configuration(rows, n, in_bytes, staged, kept_bytes)) or direct_configuration(rows, n)
 
 
-def ring_configuration(rows: int, n: int, in_bytes: int, staged: int = 2, kept_bytes: int = 4,
-                       centred: bool = True) -> Configuration | None:
-    """The ring form, for enough rows that are long enough; None where it is not for them, or they do not fit. LayerNorm has more to
-    reduce, so it takes two rows at a time where parts are short enough; RMSNorm is bound by the memory with one consumer ahead."""
+def ring_configuration(rows: int, n: int, in_bytes: int, staged: int = 2, kept_bytes: int = 4) -> Configuration | None:
+    """The ring form, for enough rows that are long enough; None where it is not for them, or they do not fit. Two rows at a time,
+    if their number is even and three slots of two fit."""
     if rows < ROOM[1] or n * in_bytes < PART // 2:
         return None
-    held = centred and SUMS < n <= HELD * MOST_CTAS
-    ctas = power_of_two(-(-n // (HELD if held else SUMS)))
-    warps, consumers = (8, 2) if centred else (16, 1)
+    ctas = power_of_two(-(-n // SUMS))
     part = -(-n // ctas)
-    chunk = min(8 * 32 * 16 // in_bytes, power_of_two(part))
-    if ctas > MOST_CTAS or rows < ROOM[ctas] or chunk > n:
-        return None
-    chunks, each = -(-part // chunk), 2 if held else 1
-    stages = min(8, (SHARED - chunk * chunks * kept_bytes) // (chunk * chunks * each * in_bytes * staged))
-    return Configuration("ring", ctas, chunk, chunks, warps, stages, consumers, keep=False, rows=each, held=held,
-                         ahead=not centred) if stages >= 3 else None
+    chunk = min(CHUNK, power_of_two(part))
+    chunks = -(-part // chunk)
+    for each in (2, 1):
+        stages = min(8, (SHARED - chunk * chunks * kept_bytes) // (chunk * chunks * each * in_bytes * staged))
+        if rows % each == 0 and stages >= 3 and ctas <= MOST_CTAS and rows // each >= ROOM[ctas] and chunk <= n:
+            return Configuration("ring", ctas, chunk, chunks, 16, stages, 1, keep=False, rows=each, ahead=True, apart=True)
+    return None
 
 
 def direct_configuration(rows: int, n: int) -> Configuration:
