@@ -12,9 +12,9 @@ from __future__ import annotations
 
 EXPLAINED = {
     "What a GEMM does on the way out": """
-        gelu_tanh at K = 2048: tensor cores 86 % where the plain form has 93 %, at the same clock, L2 74 and 70 %; issue
-        slots are 25 % instead of 15 %. So its instructions are what is not hidden: a consumer's product waits for the elements
-        of the tile before. A residual at K = 8192: tensor cores 94 and 96 %, but 1420 against 1455 MHz, and L2 79 against 68 %:
+        gelu_tanh at K = 2048: tensor cores 86 % where the plain form has 93 %, at the same clock, L2 74 and 70 %; issue slots
+        are 25 % instead of 15 %. So its instructions are what is not hidden: a consumer's product waits for the elements of the
+        tile before. A residual at K = 8192: tensor cores 94 and 96 %, but 1420 against 1455 MHz, and L2 79 against 68 %:
         reading the residual costs power and L2, not waiting. Row scales with promoted sums: tensor cores 88 % (91 % without
         scales and in torch's), issue slots 40 % in all three, which is the adding up in fp32. Row scales in the tensor cores, K
         = 2048: 90 % where torch's kernel has 94 % at the same clock; ours asks 6 % more of L2, and its SMs are active 94 % of
@@ -23,12 +23,17 @@ EXPLAINED = {
         One row: the memory is busy 81 % in ours and 80 % in cuBLAS's, L2 83 and 82 %, for 35.0 and 35.5 us; 256 rows: tensor
         cores 81 % and memory 63 % in both, 46.8 and 46.2 us. So both stand at the same limits, and 1.1 of cuBLAS is not to be
         had: what is left of the time is the start of 128 programs on 132 SMs and the L2's writing back, which no kernel sees.""",
+    "Scales of blocks": """
+        4096 x 7168 x 16384: tensor cores 84 % of the cycles, torch's 81 %, our fp8 product without scales 94 %; issue slots 41
+        % where that has 13 %, and 16 % of the waits are for dispatch: adding each chunk up in fp32. The clock is 1403 MHz,
+        torch's 1465: L2 is busy 74 % in ours, 61 % in torch's, and that costs power.""",
     "Attention, forward": """
-        4096 full: tensor cores 79 % of the cycles, cuDNN's 75 %, at 1634 and 1653 MHz, so ours is ahead under ncu, where the
-        chip is cool. Neither L2 (45 %), shared memory (53 %) nor the memory (7 %) bounds it. Issue slots are 39 % busy: the
-        fifth of the time in which the tensor cores rest is where both consumers are in their softmax; warps wait for barriers
-        of keys and values (long scoreboard 28 %, which seems to hold waits for mbarriers) and for results of plain instructions
-        (24 %). In a benchmark the clock falls to 1410 to 1470 MHz from length 4096 on: there it is power.""",
+        FlashAttention-4, which leads where sequences are long, was not profiled. 4096 full: tensor cores 79 % of the cycles,
+        cuDNN's 75 %, at 1634 and 1653 MHz, so ours is ahead under ncu, where the chip is cool. Neither L2 (45 %), shared memory
+        (53 %) nor the memory (7 %) bounds it. Issue slots are 39 % busy: the fifth of the time in which the tensor cores rest
+        is where both consumers are in their softmax; warps wait for barriers of keys and values (long scoreboard 28 %, which
+        seems to hold waits for mbarriers) and for results of plain instructions (24 %). In a benchmark the clock falls to 1410
+        to 1470 MHz from length 4096 on: there it is power.""",
     "Attention, backward": """
         Shared memory is the busiest unit, 80 % of its wavefronts (5 % of them bank conflicts), before the tensor cores with 70
         %; cuDNN has 68 and 65 %. dQ's shares go through it, beside the operands of five products. L2 59 %, memory 7 %: adding
