@@ -14,9 +14,9 @@ TYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32}
 ROUNDED = {"fp16": 3e-3, "bf16": 1.6e-2, "fp32": 1e-5}
 RING = Configuration("ring", 1, 128, 2, 4, 3, 2)
 PAIR = Configuration("ring", 2, 64, 2, 4, 3, 2)
-BLOCKS = Configuration("ring", 2, 64, 2, 4, 3, 2, rows=2, held=True)
+BLOCKS = Configuration("ring", 2, 64, 2, 4, 3, 2, rows=4, held=True)
 AHEAD = Configuration("ring", 2, 64, 2, 8, 3, 1, ahead=True)
-TURNS = Configuration("ring", 2, 64, 2, 4, 5, 2, rows=4, held=True, ahead=True, apart=True)
+TURNS = Configuration("ring", 2, 64, 2, 4, 5, 2, rows=2, held=True, ahead=True, apart=True)
 DIRECT = Configuration("direct", 1, 256, 1, 4, rows=2)
 SHARED = Configuration("direct", 4, 64, 1, 4)
 LOOPED = Configuration("direct", 2, 64, 2, 4)
@@ -89,8 +89,8 @@ def test_rows_that_are_apart(machine):
     check_gradients(machine, 4e-3, x[:, 3:163], dy[:, :160], w, LOOPED)
 
 
-@pytest.mark.parametrize("choice, rows, seeds", [("ring", 9, 4), ("ring of pairs", 9, 4), ("blocks", 10, 3), ("ahead", 5, 3),
-                                                 ("turns", 12, 3), ("cluster", 9, 3)])
+@pytest.mark.parametrize("choice, rows, seeds", [("ring", 9, 4), ("ring of pairs", 9, 4), ("ahead", 5, 3),
+                                                 ("turns", 8, 2), ("cluster", 9, 3)])
 def test_clean(check_kernel, choice, rows, seeds):
     launches, *_ = launches_of(*numbers((rows, 168), (rows, 168), 168), CHOICES[choice])
     for kernel, grid, args, meta in launches:
