@@ -191,7 +191,7 @@ def page() -> dict[str, str]:
         lines += [*(f"* {goal_of(goal, rows)}" for goal in section.goals), ""]
         if section.title in EXPLAINED:
             lines += [f"**By counters.** {' '.join(EXPLAINED[section.title].split())}", ""]
-        lines += [*(counters := said_of(rows, counted, said)), *[""] * bool(counters)]
+        lines += [*(counters := said_of(rows, counted, said, shipped)), *[""] * bool(counters)]
     for name, rows in files.items():
         if name not in taken:
             lines += [f"## {name}", "", f"{measured_on(rows)}.", "", *table(in_order(rows), None), ""]

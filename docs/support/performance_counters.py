@@ -59,11 +59,14 @@ def launch_in_words(launches: list[dict]) -> str:
     return "; ".join([f"{one['microseconds']:.0f} us at {one['mhz']} MHz{which}", said, f"warps wait: {waits}", even, *besides])
 
 
-def said_of(rows: list[Row], counted: Counted, shape_in_words: Callable[[dict], str]) -> list[str]:
-    """A line for each row of a table that was profiled."""
+def said_of(rows: list[Row], counted: Counted, shape_in_words: Callable[[dict], str],
+            shipped: Callable[[dict], bool | None] = lambda launch: None) -> list[str]:
+    """A line for each row of a table that was profiled; it says if the library chooses another configuration today."""
     lines = []
     for row in rows:
         if sides := counted.get(key_of(row.name, row.shape)):
             said = ". ".join(f"**{side}** {launch_in_words(launches)}" for side, launches in sides.items())
-            lines.append(f"* Counters of {row.name} ({shape_in_words(row.shape)}): {said}.")
+            earlier = any(shipped(launches[0]) is False for launches in sides.values())
+            which = f"{shape_in_words(row.shape)}{'; a configuration that the library does not choose today' * earlier}"
+            lines.append(f"* Counters of {row.name} ({which}): {said}.")
     return lines

@@ -48,10 +48,11 @@ EXPLAINED = {
         nothing is read twice. So shares of sequences that are more even are what is left, not faster copies.""",
     "Norms": """
         LayerNorm forward LN6: memory 71 % and L2 80 %; the ring runs on 120 of 132 SMs (15 clusters of 8), an SM is busy 82 %
-        as long as the last one, and 15 % of shared memory's wavefronts are bank conflicts. Backward LN4: 116 programs; memory
-        60 %, issue slots 41 %, warps wait for loads 29 % and barriers 26 %; the launch that adds up dw and db takes 16 % of the
-        call with the memory at 25 %. So what is missing to a copy is the SMs without a cluster, the last row of each program,
-        and in the gradients the second launch. (torch's copy is a cudaMemcpy, in which ncu sees no kernel.)""",
+        as long as the last one, and 15 % of shared memory's wavefronts are bank conflicts. Backward LN4 in the form before the
+        present one: 116 programs; memory 60 %, issue slots 41 %, warps wait for loads 29 % and barriers 26 %; the launch that
+        adds up dw and db takes 16 % of the call with the memory at 25 %. So what is missing to a copy is the SMs without a
+        cluster, the last row of each program, and in the gradients the second launch. (torch's copy is a cudaMemcpy, in which
+        ncu sees no kernel.)""",
     "Top-k selector": """
         64 x 262144: memory 49 %, L2 60 %, issue slots 34 %: none is a limit. Warps wait for loads 48 % of their time, and 26 %
         of shared memory's wavefronts are bank conflicts, those of the histograms. Passes over a row follow each other, each

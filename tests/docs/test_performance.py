@@ -110,6 +110,8 @@ def test_counters_stand_below_the_table_of_their_row(tmp_path):
                    f"at 1506 MHz, 75 % of the call in 2 launches; {units}; 10 % of shared memory's wavefronts are bank conflicts; "
                    "2 MB of spills and local arrays.")
     assert newest_counters(tmp_path / "none.jsonl") == {}
+    one, = said_of(rows, newest_counters(file), performance.said, lambda launch: False)
+    assert one.startswith("* Counters of gemm-bf16-GH1 (M 1, N 2, K 64; a configuration that the library does not choose today): ")
 
 
 def test_a_goal_that_is_missed_is_explained_by_counters(made):
