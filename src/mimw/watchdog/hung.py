@@ -39,6 +39,13 @@ def lanes_of(program: Program) -> list[Lane]:
     return found
 
 
+class HungCta(SimpleNamespace):
+    """A CTA as far as the notes tell of it, for the reports that the simulator's CTAs go to."""
+
+    def __str__(self) -> str:
+        return f"CTA {self.index}"
+
+
 @dataclass(eq=False)
 class HungBarrier(Mbarrier):
     """A barrier of a hung CTA. `word` is what somebody saw in it last, if anybody has looked."""
@@ -99,7 +106,7 @@ class Hung:
         self.lanes, self.stamps = lanes_of(self.program), stamps(self.program)
         cluster = SimpleNamespace(ctas=[])
         for seen in self.found:
-            cta = SimpleNamespace(number=seen.number, index=index_of(seen.number, self.grid), cluster=cluster, tasks=[], seen=seen,
+            cta = HungCta(number=seen.number, index=index_of(seen.number, self.grid), cluster=cluster, tasks=[], seen=seen,
                                   refused=None)     # of requests for other clusters' work no stamp tells
             cta.barriers = self._barriers(seen)
             cluster.ctas.append(cta)
