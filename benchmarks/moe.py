@@ -105,7 +105,8 @@ def measure(name: str, chosen: Configuration | None = None, at_least_ms: float =
     best = {kind: min(found) for kind in ("mimw", "torch", "triton")
             if (found := [time for call, time in times.items() if call.startswith(kind)])}
     shape = dict(tokens=tokens, experts=experts, k=k, hidden=hidden, inner=inner)
-    used = vars(chosen or replace(moe.configuration(tokens * k, experts), **({"swapped": False} if fp8 else {})))
+    used = vars(chosen or moe.configuration(tokens * k, experts)) | ({} if chosen or not fp8 else vars(
+        moe.scaled_configuration(tokens * k, experts)))
     return row_of(f"moe-{'fp8-' * fp8}{name}", shape, used, best, error, "standard normal")
 
 

@@ -52,7 +52,16 @@ def _of_wide_heads(mutant: Mutant) -> bool:
     return mutant.site.file.endswith("kernels/wide_attention_backward/kernel.py")
 
 
+def _of_listed_rows(mutant: Mutant) -> bool:
+    """Whether the changed line belongs to a form of sparse MLA in which tasks hand rows on."""
+    return _of(mutant, "kernels/sparse_mla/pipe.py") or _of(mutant, "kernels/sparse_mla/seesaw.py")
+
+
 REASONS = (
+    (lambda m: _of_listed_rows(m) and (m.word == "fence" or "past fence," in m.change),
+     "Who reads has a fence of its own, behind its wait and in front of its product: either is enough."),
+    (lambda m: _of_listed_rows(m) and m.word == "barrier_wait" and m.change.startswith("release early"),
+     "Probabilities are made of this block of rows: who has waited for them knows that the rows are there."),
     (lambda m: _of(m, "kernels/sparse_mla/shared.py") and m.word in ("async_commit", "async_wait"),
      "Groups hold what cp.async copies, not what TMA does; and the rows of the last group, behind the list, nobody reads."),
     (lambda m: _of(m, "kernels/moe/few_rows.py") and _swapped(m, ("async_dot", ), ("async_dot_wait", )),

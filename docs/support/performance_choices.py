@@ -84,6 +84,7 @@ CHOICES: dict[str, Callable[[str, dict], Any]] = {
     "topk-": of_topk,
     "topk_selector": lambda name, shape: topk_selector.configuration(shape["M"], shape["N"], shape["K"]),
     "simplicial_attention": lambda name, shape: simplicial_attention.configuration(128),
+    "moe-fp8-": lambda name, shape: moe.scaled_configuration(shape["tokens"] * shape["k"], shape["experts"]),
     "moe-": lambda name, shape: moe.configuration(shape["tokens"] * shape["k"], shape["experts"]),
     "moe_align-": lambda name, shape: moe_align.configuration(shape["tokens"], shape["experts"]),
 }

@@ -21,7 +21,8 @@ ORDERS_NOTHING = {  # their programs share nothing: in the first `cumsum` orders
     "src/mimw/kernels/plain_simplicial_attention/kernel.py", "src/mimw/kernels/plain_sparse_mla/kernel.py",
     "src/mimw/kernels/plain_topk/kernel.py", "src/mimw/kernels/rope/kernel.py", "src/mimw/kernels/swiglu/kernel.py"}
 
-FORMS = "moe/few_rows.py", "sparse_mla/shared.py"       # that stand in files of another name
+FORMS = (       # that stand in files of another name
+    "moe/few_rows.py", "sparse_mla/pipe.py", "sparse_mla/seesaw.py", "sparse_mla/shared.py")
 
 
 def test_wrong_rings_are_noticed():

@@ -19,7 +19,7 @@ from ..moe_align import outputs
 from .configs import Configuration, columns_of, configuration, product_meta
 from .few_rows import few_rows_gemm
 from .few_tokens import FEW, few
-from .fp8 import FP8, scaled_launches, scaled_room_for
+from .fp8 import FP8, scaled_configuration, scaled_launches, scaled_room_for
 from .kernel import expert_gemm as kernel
 from .rows import combine, quantise, spread, spread_few
 from .scaled import scaled_expert_gemm
@@ -28,7 +28,7 @@ TYPES = ("bfloat16", "float16", "float32")
 BLOCK = 1024                # columns of a token that one program spreads or sums
 
 __all__ = ["FP8", "Configuration", "combine", "configuration", "few_rows_gemm", "kernel", "launches", "moe", "product", "quantise",
-           "room_for", "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
+           "room_for", "scaled_configuration", "scaled_expert_gemm", "scaled_launches", "scaled_room_for", "spread", "spread_few"]
 
 
 def room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, chosen: Configuration | None = None) -> dict:

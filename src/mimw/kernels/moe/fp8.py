@@ -10,6 +10,8 @@ example:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..checks import of_rank, one_of, persistent, rows_for_tma, strides, type_name
 from ..descriptors import described
 from ..moe_align import arguments as align_arguments
@@ -27,16 +29,24 @@ SCALED = 128                # numbers along K, and rows of weights, that share a
 GROUP_M = 8
 
 
-def rows_of_block(rows: int, experts: int) -> int:
-    """The rows of a block for so many in all: the bf16 configuration's, at most the 128 of two consumers."""
-    return min(128, configuration(rows, experts).bm)
+@dataclass(frozen=True)
+class ScaledConfiguration:
+    """Blocks of `bm` rows; so many consumers `swapped`, whose products' rows are weights, or 0."""
+
+    bm: int = 128
+    swapped: int = 0
+
+
+def scaled_configuration(rows: int, experts: int) -> ScaledConfiguration:
+    """The configuration for so many rows in all: blocks as in bf16, at most the 128 rows of two consumers."""
+    return ScaledConfiguration(min(128, configuration(rows, experts).bm))
 
 
 def scaled_room_for(tokens: int, k: int, experts: int, inner: int, hidden: int, bm: int | None = None) -> dict:
     """Name -> (shape, type) of what `scaled_launches` needs for work; a type None is x's, "fp8" the matrices'. What is in them does
     not matter. The scales of rows lie one step of 128 numbers behind the other."""
     numel = tokens * k
-    bm = bm or rows_of_block(numel, experts)
+    bm = bm or scaled_configuration(numel, experts).bm
     length, blocks, total = outputs(numel, experts, bm)
     rows = -(-min(numel * bm, length) // bm) * bm
     lists = dict(tokens=length, experts=blocks, total=total, places=numel, counters=experts)
@@ -97,7 +107,8 @@ def scaled_launches(x, gate_up, down, gate_up_scale, down_scale, ids, weights, o
                              f"{tuple(array.shape)}")
     if inner % SCALED:
         raise ValueError(f"inner is {inner}; it must be a multiple of {SCALED}, so that the gate's scales are not also those of up")
-    bm, swapped = bm or rows_of_block(tokens * k, experts), swapped or 0
+    usual = scaled_configuration(tokens * k, experts)
+    bm, swapped = bm or usual.bm, usual.swapped if swapped is None else swapped
     types = {None: type_name(x), "fp8": type_name(gate_up)}
     for name, (shape, type_) in scaled_room_for(tokens, k, experts, inner, hidden, bm).items():
         if tuple(room[name].shape) != shape or type_name(room[name]) != types.get(type_, type_):
