@@ -95,9 +95,10 @@ def test_derivatives(options):
 
 
 @pytest.mark.parametrize("dim, one_order", [(20, False), (20, True), (130, False)])
-def test_derivatives_in_16_bits(copies, dim, one_order):
+def test_derivatives_in_16_bits(copies, monkeypatch, dim, one_order):
     """By the kernels for Hopper, of copies for TMA: with sums in any order, or in one, as always of wide heads."""
     copies(BACKWARD)
+    monkeypatch.setattr(BACKWARD, "WIDE_AND_ONE_ORDER", True)
     q, k, v, *starts = problem(dim=dim, value_dim=40, dtype=torch.bfloat16, more=2)
     leaves = [x.requires_grad_() for x in (q, k.detach().mT.contiguous().mT, v, SINKS.clone())]
     wide = [x.detach().double().requires_grad_() for x in leaves]

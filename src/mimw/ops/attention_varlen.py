@@ -54,8 +54,8 @@ def attention_varlen(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_s
     computed:  on sm_90 in one launch of `mimw.kernels.attention_varlen` for bf16 and fp16, where heads are as wide as it takes and
                TMA can read them or copies are worth making; else by `mimw.kernels.plain_attention`
     gradients  of q, k, v and sinks, from those of o and lse, by `mimw.kernels.attention_varlen_backward` for bf16 and fp16 on sm_90
-               with heads of up to 256, else by `mimw.kernels.plain_attention_backward`; the same bits in every run under
-               torch.use_deterministic_algorithms; 0 for rows in no sequence; none of alibi_slopes; no second derivative
+               with heads of up to 128, else, and for the same bits in every run under torch.use_deterministic_algorithms, by
+               `mimw.kernels.plain_attention_backward`; 0 for rows in no sequence; none of alibi_slopes; no second derivative
     errors:    RuntimeError where shapes, types or devices do not fit each other; NotImplementedError for other types
     """
     left, right = window

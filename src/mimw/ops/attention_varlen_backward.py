@@ -28,6 +28,7 @@ from .launching import Launch, is_exact, is_hopper
 from .operator import Operator
 from .plans import Plans, look
 
+WIDE_AND_ONE_ORDER = False  # by the kernels for Hopper, too: right in the simulator, but no GPU has run them yet
 WORTH_A_COPY = 1 << 34  # products from which copying for TMA costs less than the plain kernels' slower products
 
 
@@ -66,8 +67,9 @@ def _plan(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, d
     width = -(-max(q.shape[2], v.shape[2]) // 8) * 8
     width = width if width <= max(HEAD_DIMS) else None      # of wide heads, values may have another
     near = (slopes is None or max_q + max_k <= LONGEST_WITH_SLOPES) and max(len(q), len(k)) < FAR
-    if (near and max(q.shape[2], v.shape[2]) <= WIDEST and is_hopper(q) and q.dtype is not torch.float32
-            and (scale is None or scale > 0)):
+    timed = width is not None and not one_order
+    takes = is_hopper(q) and q.dtype is not torch.float32 and max(q.shape[2], v.shape[2]) <= WIDEST
+    if near and takes and (timed or WIDE_AND_ONE_ORDER) and (scale is None or scale > 0):
         scale = q.shape[2]**-0.5 if scale is None else scale
         plan = _by_tma(do, q, k, v, o, lse, dlse, *starts, max_q, max_k, causal, scale, width, one_order, changes)
         if plan is not None:
