@@ -101,7 +101,8 @@ def measure(name: str, chosen: Configuration | None = None, at_least_ms: float =
     error = check(case, a, b, c, scale_a, scale_b)
     times = alternate({"mimw": launch, **baselines(case, a, b, c, scale_a, scale_b)}, at_least_ms)
     shape = dict(G=case.groups, M=case.m, N=case.n, K=case.k)
-    return row_of(f"block_scaled_gemm-{name}", shape, vars(chosen or Configuration()), times, error, "standard normal")
+    used = chosen or block_scaled_gemm.configuration(case.m, case.n, case.layout, multiprocessors())
+    return row_of(f"block_scaled_gemm-{name}", shape, vars(used), times, error, "standard normal")
 
 
 def rate(row: Row, time: float) -> float:

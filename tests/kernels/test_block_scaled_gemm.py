@@ -88,6 +88,13 @@ def test_no_interleaving_is_wrong(chosen):
     assert mimw.check(block_scaled_gemm.kernel, grid, *args, seeds=5, **meta).ok
 
 
+def test_tall_tiles_where_they_take_no_more_rounds():
+    """Of 4096 x 2112 they would take three rounds of 132, as long as six; five of short tiles are enough. One tile is short."""
+    for m, n, layout, rows in ((4096, 7168, "plain", 128), (4096, 2112, "plain", 64), (4096, 7168, "contiguous", 64),
+                               (64, 64, "plain", 64)):
+        assert block_scaled_gemm.configuration(m, n, layout, 132).rows == rows
+
+
 @pytest.mark.parametrize("change, text", [
     (dict(a=np.zeros((64, 128), np.float16)), "a is float16; it may be float8_e4m3fn"),
     (dict(b=np.zeros((64, 144), FP8)), "a is 1 x 64 x 128, so b should be 1 x 64 x 128; it is 1 x 64 x 144"),

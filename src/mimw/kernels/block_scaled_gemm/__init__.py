@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..checks import of_rank, on_one_gpu, one_of, persistent, rows_for_tma, strides
 from ..descriptors import described
 from ..grouped_gemm import ragged
-from .configs import Configuration
+from .configs import Configuration, configuration
 from .kernel import block_scaled_gemm as kernel
 
 FP8 = ("float8_e4m3fn", "float8_e5m2")
@@ -19,7 +19,7 @@ RESULTS = ("bfloat16", "float16", "float32")
 BLOCK = 128
 MOST = 256      # elements of a TMA copy in one dimension
 
-__all__ = ["Configuration", "arguments", "block_scaled_matmul", "kernel"]
+__all__ = ["Configuration", "arguments", "block_scaled_matmul", "configuration", "kernel"]
 
 
 def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
@@ -66,7 +66,7 @@ def arguments(a, b, c, scale_a, scale_b, programs: int, ends=None,
     if matrices > 1 and strides(c)[0] != m * strides(c)[1]:
         raise ValueError(f"the matrices of c must lie one behind the other; they are {strides(c)[0]} elements apart, and each has "
                          f"{m} rows of {strides(c)[1]}")
-    chosen = chosen or Configuration()
+    chosen = chosen or configuration(m, n, layout, programs)
     meta = chosen.meta(n, c.dtype.itemsize, layout)
     next_group, next_column, next_step = strides(scale_b)
     tiles = (groups + -(-matrices * m // chosen.bm)) * -(-n // BLOCK)

@@ -2,6 +2,7 @@
 
 Input: the columns of C and the bytes of an output element. Output: the kernel's compile-time arguments. For example:
 
+    configuration(4096, 7168, "plain", 132)       Configuration(bm=256, stages=4, rows=128, ...)
     Configuration().meta(4096, 2, "plain")        {"BM": 128, "GROUP_M": 8, "STAGES": 5, "ROWS": 64, "PIECES": 2, "STAGING": 2, ...}
 """
 
@@ -37,3 +38,14 @@ class Configuration:
         return dict(BM=self.bm, GROUP_M=self.group_m, STAGES=self.stages, ROWS=self.rows, PIECES=pieces,
                     STAGING=gcd(self.staging, pieces), LAYOUT=layout, TOGETHER=self.together, APART=self.apart,
                     NARROW=self.narrow and 0 < n % 128 <= 64, EARLY=self.early)
+
+
+TALL = Configuration(bm=256, rows=128, stages=4, staging=1, together=1)
+
+
+def configuration(m: int, n: int, layout: str, programs: int) -> Configuration:
+    """TALL for one matrix whose tiles of 256 rows take no more rounds than those of 128, each as long as two: they read a quarter
+    less out of L2. Else, and for groups, whose sizes only the device knows, the default."""
+    columns = -(-n // 128)
+    tall, short = (-(-(-(-m // rows) * columns) // programs) for rows in (256, 128))
+    return TALL if layout == "plain" and 2 * tall <= short else Configuration()
