@@ -103,6 +103,9 @@ REASONS = (
      "The flag is cleared for the next launch, which sees all of this one."),
     (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and _swapped(m, ("async_dot", ), ("barrier_wait", )),
      "The product begins behind the wait for the next chunk, which is loaded whatever this task does: slower, and right."),
+    (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and (m.word == "fence" or "past fence," in m.change),
+     "It stands between the reads of scales and the release wherever it is, and without it the compiler puts one in front of the "
+     "release: slower, and right."),
     (lambda m: _of(m, "kernels/block_scaled_gemm/kernel.py") and _swapped(m, ("async_dot_wait", ), ("async_dot", )),
      "It waits for a sum that has been added already, and stands there for its registers' sake: the next product is to take those "
      "of the last."),
