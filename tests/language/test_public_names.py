@@ -30,7 +30,8 @@ AMD = """buffer_load buffer_store buffer_atomic_add buffer_load_to_local assume_
 async_amd_descriptor_load_fused async_amd_descriptor_store async_amd_descriptor_wait amd_descriptor_prefetch_tensor
 update_tensor_descriptor extract_slice rematerialized_range amd_register_resident amd_register_handoff amd_scheduled_mfma
 amd_mfma_commit amd_sched_barrier warp_pipeline_stage"""
-OURS = "barrier_try_wait async_descriptor_gather async_descriptor_scatter"  # not of the published language
+OURS = """barrier_try_wait async_descriptor_gather async_descriptor_scatter peer_pointer signal wait_signal world_barrier world_rank
+world_size"""  # not of the published language
 PUBLIC = " ".join((TASKS, TYPES, MEMORY, COPIES, BARRIERS, MMA, CLC, LAYOUTS, UTILITIES, AMD, OURS)).split()
 
 
