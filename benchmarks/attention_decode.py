@@ -4,6 +4,7 @@
     128k python -m benchmarks.attention_decode 1x8192 --ms 50        one of them
     python -m benchmarks.attention_decode --page 64 --ragged    pages, shuffled; lengths drawn evenly from 1 to the length
     python -m benchmarks.attention_decode --queries 4           speculative decoding
+    python -m benchmarks.attention_decode --e4m3                caches of fp8, with a scale for each head of them
     python -m benchmarks.attention_decode --tune                `mimw tune` on these shapes
 
 Inputs are standard normal, in bf16. Each candidate is a graph of calls that go through enough caches that none is in L2,
@@ -29,6 +30,7 @@ LENGTHS = {1: (1024, 8192, 32768, 131072), 8: (1024, 8192, 32768, 131072), 32: (
 CASES = {f"{batch}x{length}": (batch, length) for batch, lengths in LENGTHS.items() for length in lengths}
 OUTSIDE_L2 = 256 << 20      # bytes of caches that the calls of a graph go through
 MOST_CACHES = 64
+SCALE = 0.5                 # of caches of e4m3
 LEAST_CALLS = 8             # of a graph: the first one finds an L2 full of what has to be written back
 
 
@@ -41,6 +43,8 @@ def problem(shape: dict[str, int]) -> tuple:
     count = max(2, min(MOST_CACHES, -(-OUTSIDE_L2 // one)))
     cuda = dict(device="cuda", dtype=torch.bfloat16)
     caches = [tuple(torch.randn(*front, shape["kv_heads"], dim, **cuda) for _ in range(2)) for _ in range(count)]
+    if shape.get("e4m3"):
+        caches = [tuple(x.to(torch.float8_e4m3fn) for x in pair) for pair in caches]
     table = torch.randperm(front[0], device="cuda").int().view(batch, -1) if page else None
     lengths = torch.full((batch, ), length, dtype=torch.int32, device="cuda")
     if shape["ragged"]:
@@ -48,17 +52,26 @@ def problem(shape: dict[str, int]) -> tuple:
     return torch.randn(batch, shape["queries"], shape["heads"], dim, **cuda), caches, lengths, table
 
 
+def scales(cache) -> dict:
+    """For caches of e4m3: a scale for each of their heads."""
+    if cache.dtype != torch.float8_e4m3fn:
+        return {}
+    return dict(k_scale=torch.full((cache.shape[2], ), SCALE, device="cuda"),
+                v_scale=torch.full((cache.shape[2], ), SCALE, device="cuda"))
+
+
 def check(q, k, v, lengths, table, o, lse) -> float:
     """||o - reference|| / ||reference|| on some heads; an error if it is larger than bf16 allows."""
-    group, found = q.shape[2] // k.shape[2], []
+    group, found, scale = q.shape[2] // k.shape[2], [], SCALE if scales(k) else 1.0
     for number, (batch, head) in enumerate((batch, head) for batch in {0, q.shape[0] - 1} for head in (0, q.shape[2] - 1)):
         length = lengths[batch].item()
         keys, values = (x[batch, :, head // group] if table is None else x[table[batch].long(), :, head // group].flatten(0, 1)
                         for x in (k, v))
-        scores = q[batch, :, head].double() @ keys[:length].double().mT / q.shape[3]**0.5
+        keys, values = keys.double() * scale, values.double() * scale
+        scores = q[batch, :, head].double() @ keys[:length].mT / q.shape[3]**0.5
         last = torch.arange(q.shape[1], device="cuda") + length - q.shape[1]
         scores.masked_fill_(torch.arange(length, device="cuda") > last[:, None], float("-inf"))
-        wanted = scores.softmax(-1).nan_to_num() @ values[:length].double()
+        wanted = scores.softmax(-1).nan_to_num() @ values[:length]
         error = ((o[batch, :, head].double() - wanted).norm() / wanted.norm().clamp(min=1e-30)).item()
         lse_error = (lse[batch, head].double() - scores.logsumexp(-1)).nan_to_num().abs().max().item()
         if not (error < 1e-2 and lse_error < 1e-3):
@@ -75,7 +88,8 @@ def baselines(q, caches, lengths, table, o, lse, ragged: bool) -> dict:
     splits = plain_attention_decode.splits_for(-(-q.shape[1] * q.shape[2] // caches[0][0].shape[2] // 64) * q.shape[0]
                                                * caches[0][0].shape[2], int(lengths.max()), multiprocessors())
     room = torch.empty(max(1, plain_attention_decode.room_for(q, q.shape[3], splits)), device="cuda")
-    made = cycle([plain_attention_decode.arguments(q, k, v, lengths, o, lse, room, table, splits=splits) for k, v in caches])
+    made = cycle([plain_attention_decode.arguments(q, k, v, lengths, o, lse, room, table, splits=splits, **scales(k))
+                  for k, v in caches])
     moved = cycle([(k, v) for k, v in caches])
 
     def triton():
@@ -84,11 +98,11 @@ def baselines(q, caches, lengths, table, o, lse, ragged: bool) -> dict:
 
     def copy():
         k, v = next(moved)
-        scratch.copy_(k.view(-1)[:scratch.numel()])
+        scratch.copy_(k.view(-1)[:scratch.numel()])     # as many bytes read and written as half of the caches have
 
-    scratch = torch.empty(int(lengths.sum()) * caches[0][0].shape[2] * q.shape[3], dtype=q.dtype, device="cuda")
+    scratch = torch.empty(int(lengths.sum()) * caches[0][0].shape[2] * q.shape[3], dtype=caches[0][0].dtype, device="cuda")
     found = {"copy": copy, "Triton": triton}
-    if table is not None or ragged or q.shape[1] > 1:
+    if table is not None or ragged or q.shape[1] > 1 or scales(caches[0][0]):
         return found
     turns = cycle([(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)) for k, v in caches])
 
@@ -125,10 +139,11 @@ def measure(shape: dict[str, int], chosen: Configuration | None = None, at_least
     q, caches, lengths, table = problem(shape)
     kv_heads = shape["kv_heads"]
     o, lse = torch.full_like(q, float("nan")), torch.empty(q.shape[0], q.shape[2], q.shape[1], device="cuda")
-    room = torch.empty(attention_decode.room_for(q, kv_heads, multiprocessors(), chosen), device="cuda")
-    used = chosen or attention_decode.configuration(shape["dim"], shape["queries"] * shape["heads"] // kv_heads)
+    used = chosen or attention_decode.configuration_of(q, caches[0][0], table)
+    room = torch.empty(attention_decode.room_for(q, kv_heads, multiprocessors(), used), device="cuda")
     flags = torch.zeros(attention_decode.flags_for(multiprocessors(), used), dtype=torch.int32, device="cuda")
-    made = [attention_decode.arguments(q, k, v, lengths, o, lse, room, multiprocessors(), table, chosen=chosen, flags=flags)
+    made = [attention_decode.arguments(q, k, v, lengths, o, lse, room, multiprocessors(), table, chosen=used, flags=flags,
+                                       **scales(k))
             for k, v in caches]
     turns, results = cycle(made), []
 
@@ -158,7 +173,7 @@ def measure(shape: dict[str, int], chosen: Configuration | None = None, at_least
                 raise
             print(f"{name}: {type(problem_of_it).__name__}: {str(problem_of_it)[:150]}", flush=True)
     times = {name: time / calls_each for name, time in alternate(graphs, at_least_ms).items()}
-    total = 4 * int(lengths.sum()) * kv_heads * shape["dim"]
+    total = 2 * caches[0][0].itemsize * int(lengths.sum()) * kv_heads * shape["dim"]
     return row_of("attention_decode", {**shape, "bytes": total}, vars(used), times, error, "standard normal")
 
 
@@ -169,7 +184,7 @@ def line(row: Row) -> str:
     return (f"{shape['batch']:>4} x {shape['length']:<6} heads {shape['heads']}/{shape['kv_heads']} dim {shape['dim']:<3} "
             f"page {shape['page']:<3} q {shape['queries']:<2} {row.microseconds:8.1f} us "
             f"{shape['bytes'] / row.microseconds / 1e3:5.0f} GB/s  ratios: {others}  error {row.error:.1e}  "
-            f"bn {used['bn']}, {used['stages']} x {used['few'] or used['streams']}{', few rows' if used['few'] else ''}, "
+            f"bn {used['bn']}, {used['stages']} x {used['streams']}{', few rows' if used['few'] else ''}, "
             f"least {used['least']}, drawn {used['drawn']}")
 
 
@@ -179,6 +194,7 @@ def main() -> None:
     for name, default in (("dim", 128), ("heads", 64), ("kv-heads", 8), ("queries", 1), ("page", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--ragged", action="store_true")
+    parser.add_argument("--e4m3", action="store_true", help="caches of fp8, with a scale for each head of them")
     parser.add_argument("--flex", action="store_true", help="FlexAttention, too, which takes long to compile")
     options = parsed(parser)
     cases = [CASES[name] for name in options.cases or CASES]
@@ -190,7 +206,7 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     for batch, length in cases:
         shape = dict(batch=batch, length=length, heads=options.heads, kv_heads=options.kv_heads, dim=options.dim,
-                     queries=options.queries, page=options.page, ragged=int(options.ragged))
+                     queries=options.queries, page=options.page, ragged=int(options.ragged)) | ({"e4m3": 1} if options.e4m3 else {})
         row = measure(shape, None, options.ms, options.flex)
         keep(row, options.results)
         print(line(row), flush=True)

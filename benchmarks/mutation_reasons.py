@@ -11,6 +11,7 @@ WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
 LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue",
          "tma_load_pair", "clc_issue_all")
 DECODING = "kernels/attention_decode/kernel.py"
+FEW_ROWS = "kernels/attention_decode/finished.py", "kernels/attention_decode/finisher.py"
 ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py",
           "tutorials/20_blackwell_pair_addmm.py")
 
@@ -144,6 +145,16 @@ REASONS = (
      "The last slot is given back later than it could be, and nobody fills it again."),
     (lambda m: _of_wide_heads(m) and _swapped(m, ("named_barrier_wait", ), ("local_store", )),
      "dK goes over K, which the other consumer had left when it gave the last weights. dV over V needs the wait, and is caught."),
+    (lambda m: m.site.file.endswith(FEW_ROWS) and (m.word == "fence" or "past fence," in m.change),
+     "Queries, sums and numbers are written by ordinary stores and read by ordinary loads. No copy touches them, so a fence "
+     "between proxies orders nothing there; the pipe's barrier does."),
+    (lambda m: _of(m, "kernels/attention_decode/finished.py") and _swapped(m, ("barrier_wait", ), ("local_store", )),
+     "What it waits for is over without it: the slot of the first queries is fresh, and the item that the last one goes over was "
+     "read by who gave the queries of a block that is released by then."),
+    (lambda m: m.site.file.endswith(FEW_ROWS) and m.change == "drop predicate",
+     "The first queries are then waited for in front of the first block, too; they do not need that block: slower, and right."),
+    (lambda m: m.site.file.endswith(FEW_ROWS) and m.word == "atomic_rmw" and m.change == "scope cta",
+     "The flag is cleared for the next launch, which sees all of this one."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
      "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "

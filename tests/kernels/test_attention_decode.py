@@ -10,34 +10,37 @@ import triton.language as tl
 import mimw
 from benchmarks.mutation_kernels import CASES
 from mimw.kernels import attention_decode
-from mimw.kernels.attention_decode import Configuration, even, flags_for, room_for
+from mimw.kernels.attention_decode import Configuration, flags_for, room_for
+from mimw.kernels.attention_decode import columns as side
 from mimw.simulate import prepare
 
 SMALL = Configuration(bn=32, stages=2, streams=2, least=1)
 FEW = Configuration(bn=64, stages=2, streams=1, least=1, drawn=0, few=1)
+FINISHED = replace(FEW, few=2)
 
 
-def problem(lengths, queries=1, heads=2, dim=64, programs=2, chosen=SMALL, page=None):
+def problem(lengths, queries=1, heads=2, dim=64, programs=2, chosen=SMALL, page=None, kv_heads=1):
     """(q, k, v, lengths, o, lse, room), numbers that no worker writes NaN, and a page table if there are pages."""
     random, bf16 = np.random.default_rng(0), ml_dtypes.bfloat16
     front = (len(lengths), max(lengths)) if page is None else (8, page)
-    k, v = (random.standard_normal((*front, 1, dim)).astype(bf16) for _ in range(2))
+    k, v = (random.standard_normal((*front, kv_heads, dim)).astype(bf16) for _ in range(2))
     q = random.standard_normal((len(lengths), queries, heads, dim)).astype(bf16)
-    room = np.full(room_for(q, 1, programs, chosen), np.nan, np.float32)
+    room = np.full(room_for(q, kv_heads, programs, chosen), np.nan, np.float32)
     table = None if page is None else random.permutation(8).reshape(len(lengths), -1).astype(np.int32)
     lse = np.full((len(lengths), heads, queries), np.nan, np.float32)
     return (q, k, v, np.array(lengths, np.int32), np.full_like(q, np.nan), lse, room), table
 
 
 def attended(q, k, v, lengths):
-    """In fp64, for caches in one piece with one head."""
-    o = np.zeros(q.shape)
+    """In fp64, for caches in one piece."""
+    o, group = np.zeros(q.shape), q.shape[2] // k.shape[2]
     for batch, length in enumerate(lengths):
         for query in range(q.shape[1]):
             seen = slice(0, max(0, length - q.shape[1] + query + 1))
-            scores = q[batch, query].astype(np.float64) @ k[batch, seen, 0].astype(np.float64).T / q.shape[3]**0.5
+            keys, values = (x[batch, seen].astype(np.float64).repeat(group, 1) for x in (k, v))
+            scores = np.einsum("hd,khd->hk", q[batch, query].astype(np.float64), keys) / q.shape[3]**0.5
             p = np.exp(scores - scores.max(1, keepdims=True, initial=-1e30))
-            o[batch, query] = p @ v[batch, seen, 0].astype(np.float64) / np.maximum(p.sum(1), 1e-30)[:, None]
+            o[batch, query] = np.einsum("hk,khd->hd", p, values) / np.maximum(p.sum(1), 1e-30)[:, None]
     return o
 
 
@@ -63,12 +66,15 @@ def test_drawn_shares():
     assert found[0].tobytes() == found[1].tobytes() and not counter.any()
 
 
-@pytest.mark.parametrize("lengths, programs, form, changes", [
-    ([300, 0, 230], 5, replace(FEW, drawn=1), {}),                                      # cut anywhere, and drawn
-    ([100, 100], 2, replace(FEW, few=2), dict(page=32, queries=2, heads=6))])           # two programs of an SM share each sequence
-def test_few_rows(lengths, programs, form, changes):
+@pytest.mark.parametrize("lengths, programs, form, kv_heads, changes", [
+    ([300, 0, 230], 5, FINISHED, 1, {}),                                        # cut anywhere, and nowhere
+    ([1100, 20], 1, replace(FINISHED, drawn=1), 1, dict(heads=16)),             # the last keys by who comes first
+    ([1100, 20], 1, replace(FEW, drawn=1), 1, {}),
+    ([100, 100], 2, FEW, 1, dict(page=32, queries=2, heads=6)),                 # a program a sequence
+    ([70, 200], 5, FINISHED, 2, {}), ([70, 200], 3, FINISHED, 2, {})])          # two programs a head; heads that share programs
+def test_few_rows(lengths, programs, form, kv_heads, changes):
     """One launch, flags of 0, no part of `room` read that was not written."""
-    arrays, table = problem(lengths, programs=programs, chosen=form, **changes)
+    arrays, table = problem(lengths, programs=programs, chosen=form, kv_heads=kv_heads, **changes)
     flags = np.zeros(flags_for(programs, form), np.int32)
     ((kernel, grid, args, meta), ) = attention_decode.arguments(*arrays, programs, table, chosen=form, flags=flags)
     mimw.simulate(kernel, grid, *args, **meta)
@@ -78,39 +84,41 @@ def test_few_rows(lengths, programs, form, changes):
     assert not flags.any()
 
 
-def test_few_rows_in_any_order(check_kernel):
+@pytest.mark.parametrize("form", [FEW, FINISHED])
+def test_few_rows_in_any_order(check_kernel, form):
     """Programs that read parts of each sequence, and the one of them that comes last."""
-    arrays, table = problem([200, 20, 63], programs=2, chosen=FEW)
+    arrays, table = problem([200, 20, 63], programs=2, chosen=form)
     for x in arrays[4:]:
         x[...] = 0
-    flags = np.zeros(flags_for(2, FEW), np.int32)
-    ((kernel, grid, args, meta), ) = attention_decode.arguments(*arrays, 2, table, chosen=FEW, flags=flags)
+    flags = np.zeros(flags_for(2, form), np.int32)
+    ((kernel, grid, args, meta), ) = attention_decode.arguments(*arrays, 2, table, chosen=form, flags=flags)
     check_kernel(kernel, grid, *args, seeds=3, shrink=False, rounds=False, **meta)
 
 
 @mimw.jit
-def shares(out, total, most, tiles, workers, DRAWN: tl.constexpr):
-    """The units of each share, and what divides them."""
-    sizes = even.cut(total, most, tiles, workers, 1, DRAWN)
-    for number in range(even.shares_of(sizes, total, workers)):
-        first, stop = even.share(number, sizes, total, workers)
+def shares(out, length, most, tiles, per, columns, DRAWN: tl.constexpr):
+    """The units of each share; a share is the owner of its first unit and its last."""
+    sizes = side.cut(length, most, tiles, per, 1, DRAWN)
+    for number in range(side.shares_of(sizes, length, per, columns)):
+        first, stop = side.share(number, sizes, length, per, columns)
         tl.store(out + 2 * number, first)
         tl.store(out + 2 * number + 1, stop)
         if first < stop:
-            tl.device_assert(even.owner(first, sizes, workers) == number)
-            tl.device_assert(even.owner(stop - 1, sizes, workers) == number)
+            tl.device_assert(side.owner(first, sizes, length, per, columns) == number)
+            tl.device_assert(side.owner(stop - 1, sizes, length, per, columns) == number)
 
 
-@pytest.mark.parametrize("total, most, tiles, workers, drawn, size", [
-    (1024, 128, 8, 132, 0, 8), (16384, 2048, 8, 132, 0, 128), (8192, 128, 64, 132, 0, 64), (16384, 16, 1024, 132, 0, 128),
-    (1000, 128, 8, 132, 0, 8), (70, 7, 10, 6, 0, 12), (5, 5, 1, 3, 0, 2), (300, 100, 3, 2, 2, 113)])
-def test_shares(total, most, tiles, workers, drawn, size):
-    """Every unit is of one share, shares are of one size, and end where tiles end if that costs little."""
-    out = np.full((2 * workers, 2), -1, np.int32)
-    mimw.simulate(shares, (1, ), out, total, most, tiles, workers, DRAWN=drawn)
+@pytest.mark.parametrize("length, most, tiles, per, columns, drawn, size", [
+    (128, 128, 1, 16, 8, 0, 8), (2048, 2048, 1, 16, 2, 0, 128), (1024, 128, 8, 16, 3, 0, 64), (2048, 16, 128, 16, 1, 0, 128),
+    (1000, 128, 8, 16, 1, 0, 63), (70, 7, 10, 6, 2, 0, 12), (5, 5, 1, 3, 1, 0, 2), (300, 100, 3, 2, 2, 2, 113)])
+def test_shares(length, most, tiles, per, columns, drawn, size):
+    """Every unit of every column is of one share, shares are of one size, and end where tiles end if that costs little."""
+    out = np.full((6 * per * columns, 2), -1, np.int32)
+    mimw.simulate(shares, (1, ), out, length, most, tiles, per, columns, DRAWN=drawn)
     out = out[(out >= 0).all(1) & (out[:, 0] < out[:, 1])]
-    assert out[0, 0] == 0 and out[-1, 1] == total and (out[1:, 0] == out[:-1, 1]).all()
-    assert out[0, 1] == size
+    out = out[out[:, 0].argsort()]
+    assert out[0, 0] == 0 and out[-1, 1] == length * columns and (out[1:, 0] == out[:-1, 1]).all()
+    assert (out[:, 1] - out[:, 0]).max() == out[0, 1] == size
 
 
 def test_no_interleaving_is_wrong():

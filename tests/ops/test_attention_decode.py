@@ -66,6 +66,7 @@ def holds(q, k, v, lengths, table=None, allowed=1e-2, splits=None, **changes):
     return o
 
 
+FP8 = torch.zeros(2, 9, 1, 64).to(torch.float8_e4m3fn)
 CASES = {
     "one piece": (dict(lengths=[150, 0, 300], queries=1, heads=4, kv_heads=2, dim=64), {}),
     "pages of 16": (dict(lengths=[133, 90], queries=3, heads=4, kv_heads=2, dim=128, page=16),
@@ -95,6 +96,28 @@ def test_other_types_and_lengths_that_no_cache_holds():
     assert not ops.attention_decode(q, k, v, torch.tensor([-5, 0])).any()
 
 
+@pytest.mark.parametrize("given, scales", [
+    (dict(lengths=[70, 50], queries=1, heads=4, kv_heads=2, dim=128, page=32), (torch.tensor([0.5, 2.0]), torch.tensor([3., 0.3]))),
+    (dict(lengths=[70, 50], queries=2, heads=2, kv_heads=1, dim=33), (0.5, None))])
+def test_caches_of_e4m3(given, scales):
+    """By few.py and by plain Triton; a scale for each head, and one for all, or none."""
+    q, k, v, lengths, table = problem(**given)
+    k, v = (x.nan_to_num().to(torch.float8_e4m3fn) for x in (k, v))
+    found = ops.attention_decode(q, k, v, lengths, page_table=table, softcap=3.0, k_scale=scales[0], v_scale=scales[1])
+    wide = [x.float() * (1.0 if scale is None else torch.as_tensor(scale).view(-1, 1)) for x, scale in zip((k, v), scales)]
+    expected, _ = reference(q, *wide, lengths, table, softcap=3.0)
+    assert found.dtype == q.dtype and (found.double() - expected).abs().max() < 2e-2
+
+
+def test_autocast_leaves_scales_as_they_are():
+    q, k, v, lengths, _ = problem([20, 20], 1, 2, 1, 64, dtype=fp32)
+    k, v = (x.nan_to_num().to(torch.float8_e4m3fn) for x in (k, v))
+    scale = torch.tensor([1.0 + 2.0**-12])
+    with torch.autocast("cpu", bf16):
+        found = ops.attention_decode(q, k, v, lengths, k_scale=scale, v_scale=scale, return_lse=True)[1]
+    assert torch.equal(found, ops.attention_decode(q.to(bf16), k, v, lengths, k_scale=scale, v_scale=scale, return_lse=True)[1])
+
+
 @pytest.mark.parametrize("shape", [(0, 1, 2, 64), (2, 0, 2, 64)])
 def test_nothing_to_do(shape):
     k = normal(shape[0], 5, 1, 64)
@@ -110,6 +133,8 @@ def test_nothing_to_do(shape):
     (dict(table=torch.zeros(3, 1).int()), RuntimeError, "page_table 3"),
     (dict(lengths=torch.tensor([1., 2.])), NotImplementedError, "cache_seqlens is torch.float32"),
     (dict(v=normal(2, 9, 1, 64).half()), RuntimeError, "one type"),
+    (dict(k_scale=torch.ones(1)), RuntimeError, "a k_scale and no v_scale"),
+    (dict(k=FP8, v=FP8, k_scale=torch.ones(2)), RuntimeError, "k_scale is 2"),
     (dict(q=normal(2, 2, 64)), RuntimeError, "q is 2 x 2 x 64; it must have 4"),
     (dict(splits=0), RuntimeError, "number of splits is 0"), (dict(softcap=0.0), RuntimeError, "softcap is 0.0"),
     (dict(window=(-1, None)), RuntimeError, "left bound of the window is -1"),
@@ -124,7 +149,8 @@ def test_refusals(change, error, text):
 
 def test_opcheck():
     q, k, v, lengths, table = problem([40, 20], 1, 2, 1, 16, page=16)
-    torch.library.opcheck(torch.ops.mimw.attention_decode.default, (q, k, v, lengths, table, normal(2), None, 30, 5.0, 1))
+    given = q, k, v, lengths, table, normal(2), None, None, None, 30, 5.0, 1
+    torch.library.opcheck(torch.ops.mimw.attention_decode.default, given)
 
 
 def test_compiled_whole():

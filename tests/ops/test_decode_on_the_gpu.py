@@ -55,9 +55,9 @@ def test_many_lengths(page, dim, heads, queries, dtype, options):
 
 
 @pytest.mark.parametrize("page, dim, heads, queries, dtype, options, form", [
-    (None, 64, (16, 2), 1, bf16, {}, (64, 4, 1, 1, 0, 1)), (16, 128, (16, 2), 2, bf16, dict(splits=7), (64, 2, 1, 1, 0, 2)),
-    (256, 128, (8, 1), 1, fp16, dict(left=100, softcap=3.0, sinks=normal(8)), (64, 3, 1, 1, 1, 1)),
-    (32, 96, (5, 1), 3, fp16, {}, (64, 2, 1, 2, 1, 1)), (128, 128, (32, 16), 1, bf16, dict(splits=1), (128, 2, 1, 1, 0, 1))])
+    (None, 64, (16, 2), 1, bf16, {}, (64, 4, 1, 1, 0, 2)), (16, 128, (16, 2), 2, bf16, dict(splits=7), (64, 2, 1, 1, 0, 1)),
+    (256, 128, (8, 1), 1, fp16, dict(left=100, softcap=3.0, sinks=normal(8)), (64, 3, 1, 1, 1, 2)),
+    (32, 96, (5, 1), 3, fp16, {}, (64, 2, 1, 2, 1, 2)), (128, 128, (32, 16), 1, bf16, dict(splits=1), (128, 2, 1, 1, 0, 1))])
 def test_few_rows_in_one_launch(page, dim, heads, queries, dtype, options, form):
     """Configurations that are not the chosen ones, too; many launches one behind the other."""
     lengths = torch.randint(0, 3000, (23, ), generator=torch.Generator().manual_seed(dim)).tolist()
@@ -70,6 +70,16 @@ def test_few_rows_in_one_launch(page, dim, heads, queries, dtype, options, form)
              for _ in range(20)]
     assert all(torch.equal(one, other) for pair in found for one, other in zip(pair, found[0]))
     near(found[0], reference(*made, **{name: x for name, x in options.items() if name != "splits"}))
+
+
+@pytest.mark.parametrize("page, dim, queries, dtype", [(64, 128, 1, bf16), (None, 64, 2, fp16), (16, 256, 1, bf16)])
+def test_caches_of_e4m3(page, dim, queries, dtype):
+    """Heads of up to 128 in one launch, others by plain Triton."""
+    q, k, v, lengths, table = problem([1500, 3, 0, 2900], queries, 16, 2, dim, page=page, dtype=dtype)
+    k, v = (x.nan_to_num().to(torch.float8_e4m3fn) for x in (k, v))
+    scale = torch.tensor([0.5, 2.0])
+    found = called(q, k, v, lengths, table, k_scale=scale, v_scale=scale)
+    near(found, reference(q, *(x.float() * scale[:, None] for x in (k, v)), lengths, table), 4e-2)
 
 
 @pytest.mark.parametrize("batch", [1, 200])

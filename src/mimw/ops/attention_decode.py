@@ -5,6 +5,7 @@ logarithms of the denominators:
 
     o = attention_decode(q, k_cache, v_cache, cache_seqlens)                            (batch, queries, heads, dim)
     o = attention_decode(q, k_pages, v_pages, cache_seqlens, page_table=page_table)
+    o = attention_decode(q, k_e4m3, v_e4m3, cache_seqlens, k_scale=k_scale, v_scale=v_scale)
     torch.ops.mimw.attention_decode(q, k_cache, v_cache, cache_seqlens, None, None)     the operator itself: (o, lse)
 """
 
@@ -20,26 +21,27 @@ from mimw.kernels import attention_decode as hopper
 from mimw.kernels import plain_attention_decode as plain
 from mimw.kernels.attention_decode.configs import HEAD_DIMS, PAGES
 
-from .launching import Launch, contiguous, is_exact, is_hopper, programs, zeros
+from .launching import Launch, contiguous, has_e4m3, is_exact, is_hopper, programs, zeros
 from .operator import LOWER, Operator
 from .plans import Plans, look
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
+E4M3 = torch.float8_e4m3fn
 INTEGERS = (torch.int32, torch.int64)
 FLAGS = 8       # which argument of the first launch they are
 
 
 def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens: Tensor | int, *, page_table: Tensor | None = None,
                      scale: float | None = None, window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
-                     sinks: Tensor | None = None, splits: int | None = None,
-                     return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+                     sinks: Tensor | None = None, splits: int | None = None, k_scale: Tensor | float | None = None,
+                     v_scale: Tensor | float | None = None, return_lse: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale q k^T) v of the last queries of each sequence, with fp32 scores and sums. Layouts are those of
     FlashAttention's `flash_attn_with_kvcache` without new keys and with causal=True: write the new keys and values into the
     caches first.
 
     args:      q           (batch, queries, heads, dim): bf16, fp16 or fp32, any strides
                k_cache, v_cache   (batch, length, kv_heads, dim) and (..., value_dim), or with a page table (pages, page_size,
-                           kv_heads, dim); of q's type, any strides; kv_heads divides heads, and head h reads kv head h *
+                           kv_heads, dim); of q's type or e4m3, any strides; kv_heads divides heads, and head h reads kv head h *
                            kv_heads // heads
                cache_seqlens   (batch) int32 or int64 on the device, or one number for all: how many keys of each sequence
                            count, those of the new queries among them. Query i sees keys up to i + length - queries. The host
@@ -56,6 +58,9 @@ def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens:
                sinks       (heads) of bf16, fp16 or fp32: a logit of each head that joins the sum of each row, with no value
                splits      into so many parts at most the keys of a sequence are cut; by default all multiprocessors get equal
                            shares of all keys. With 1 a sequence's result is the same to the bit whatever else is in the batch
+               k_scale, v_scale   of caches of e4m3: what keys and values are multiplied by, more than 0: a tensor of kv_heads
+                           numbers, or one for all heads, as a tensor or a number; 1 by default. Products are of fp16 then, of
+                           fp32 where q is fp32: queries of bf16 beyond 65504 count as that
                return_lse  also the natural logarithms of the softmax's denominators
     returns:   o, (batch, queries, heads, value_dim) of q's type, contiguous; with lse, fp32 (batch, heads, queries). A query
                that sees no key, as in an empty sequence (length 0), gets o = 0 and lse = -inf, or the head's sink. Results are
@@ -71,27 +76,36 @@ def attention_decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, cache_seqlens:
     left, right = window or (None, None)
     if right is not None and right < 0:
         raise RuntimeError(f"attention_decode: the right bound of the window is {right}; it must be 0 or more keys, or None")
-    o, lse = ATTENTION_DECODE(q, k_cache, v_cache, cache_seqlens, page_table, sinks, scale, left, softcap, splits)
+    if k_cache.dtype is E4M3:
+        k_scale, v_scale = (torch.full((1, ), 1.0 if x is None else x, device=q.device) if not isinstance(x, Tensor) else x.view(-1)
+                            for x in (k_scale, v_scale))
+    o, lse = ATTENTION_DECODE(q, k_cache, v_cache, cache_seqlens, page_table, sinks, k_scale, v_scale, scale, left, softcap, splits)
     return (o, lse) if return_lse else o
 
 
-def _fake(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, scale: float | None = None,
-          left: int | None = None, softcap: float | None = None, splits: int | None = None) -> tuple[Tensor, Tensor]:
+def _fake(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None,
+          k_scale: Tensor | None = None, v_scale: Tensor | None = None, scale: float | None = None, left: int | None = None,
+          softcap: float | None = None, splits: int | None = None) -> tuple[Tensor, Tensor]:
     """o and lse, empty, or an error."""
-    given = {"q": q, "k_cache": k, "v_cache": v, "cache_seqlens": lengths, "page_table": table, "sinks": sinks}
+    given = {"q": q, "k_cache": k, "v_cache": v, "cache_seqlens": lengths, "page_table": table, "sinks": sinks, "k_scale": k_scale,
+             "v_scale": v_scale}
     for name, x in given.items():
         if x is None:
             continue
-        rank = {"cache_seqlens": 1, "page_table": 2, "sinks": 1}.get(name, 4)
+        rank = {"cache_seqlens": 1, "page_table": 2, "sinks": 1, "k_scale": 1, "v_scale": 1}.get(name, 4)
         if x.dim() != rank:
             raise RuntimeError(f"attention_decode: {name} is {_by(x)}; it must have {rank} dimensions")
         if x.device != q.device:
             raise RuntimeError(f"attention_decode: q is on {q.device} and {name} on {x.device}; all must be on one device")
-        known = INTEGERS if name in ("cache_seqlens", "page_table") else TYPES
+        known = INTEGERS if name in ("cache_seqlens", "page_table") else TYPES + (E4M3, ) * name.endswith("_cache")
         if x.dtype not in known:
             raise NotImplementedError(f"attention_decode: {name} is {x.dtype}; it may be {', '.join(map(str, known))}")
-    if not q.dtype == k.dtype == v.dtype:
-        raise RuntimeError(f"attention_decode: q is {q.dtype}, k_cache {k.dtype} and v_cache {v.dtype}; all must be of one type")
+    if not (q.dtype == k.dtype == v.dtype or k.dtype == v.dtype == E4M3):
+        raise RuntimeError(f"attention_decode: q is {q.dtype}, k_cache {k.dtype} and v_cache {v.dtype}; all must be of one type, "
+                           f"or both caches {E4M3}")
+    if (k.dtype == E4M3) != (k_scale is not None) or (k_scale is None) != (v_scale is None):
+        raise RuntimeError(f"attention_decode: the caches are {k.dtype}, and {'no' if k_scale is None else 'a'} k_scale and "
+                           f"{'no' if v_scale is None else 'a'} v_scale are given; caches of {E4M3} have both, others none")
     batch, queries, heads, dim = q.shape
     torch._check(dim > 0 and v.shape[3] > 0,
                  lambda: f"attention_decode: q is {_by(q)} and v_cache {_by(v)}; heads of width 0 have no scores")
@@ -105,6 +119,9 @@ def _fake(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None
                  f"{f'the caches {k.shape[0]}' if table is None else f'page_table {table.shape[0]}'}; they must be as many")
     torch._check(sinks is None or sinks.shape[0] == heads,
                  lambda: f"attention_decode: q has {heads} heads and sinks are {_by(sinks)}")
+    torch._check(k_scale is None or k_scale.shape == v_scale.shape and k_scale.shape[0] in (1, k.shape[2]),
+                 lambda: f"attention_decode: k_scale is {_by(k_scale)} and v_scale {_by(v_scale)}; both must have 1 number or "
+                 f"{k.shape[2]}, one for each head of the caches")
     for name, value, least in (("left bound of the window", left, 0), ("number of splits", splits, 1)):
         if value is not None and value < least:
             raise RuntimeError(f"attention_decode: the {name} is {value}; it must be {least} or more, or None")
@@ -117,51 +134,59 @@ def _by(x: Tensor) -> str:
     return " x ".join(map(str, x.shape))
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, scale: float | None = None,
-         left: int | None = None, softcap: float | None = None, splits: int | None = None) -> tuple[Tensor, Tensor]:
-    options = scale, left, softcap, splits, is_exact(q)
-    key = (look(q), look(k), look(v), look(lengths), table is not None and look(table), sinks is not None and look(sinks), *options)
-    plan = _PLANS[key] or _PLANS.made(key, q, k, v, lengths, table, sinks, *options)
-    return plan(q, k, v, lengths, table, sinks)
+def _run(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None,
+         k_scale: Tensor | None = None, v_scale: Tensor | None = None, scale: float | None = None, left: int | None = None,
+         softcap: float | None = None, splits: int | None = None) -> tuple[Tensor, Tensor]:
+    options, others = (scale, left, softcap, splits, is_exact(q)), (table, sinks, k_scale, v_scale)
+    key = (look(q), look(k), look(v), look(lengths), *[x is not None and look(x) for x in others], *options)
+    plan = _PLANS[key] or _PLANS.made(key, q, k, v, lengths, *others, *options)
+    return plan(q, k, v, lengths, *others)
 
 
-def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, scale: float | None,
-          left: int | None, softcap: float | None, splits: int | None, exact: bool) -> Callable:
-    o, lse = _fake(q, k, v, lengths, table, sinks, scale, left, softcap, splits)
+def _plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, k_scale: Tensor | None,
+          v_scale: Tensor | None, scale: float | None, left: int | None, softcap: float | None, splits: int | None,
+          exact: bool) -> Callable:
+    o, lse = _fake(q, k, v, lengths, table, sinks, k_scale, v_scale, scale, left, softcap, splits)
     capacity = k.shape[1] * (1 if table is None else table.shape[1])
     shape, rows = tuple(o.shape), tuple(lse.shape)
     if o.numel() == 0 or capacity == 0 or k.shape[0] == 0:
-        return lambda q, *rest: (q.new_zeros(shape), _of_no_keys(q.new_empty(rows, dtype=torch.float32), rest[-1]))
-    as_is, (lengths, table, sinks) = _are_ready(lengths, table, sinks), _ready(lengths, table, sinks)
+        return lambda q, *rest: (q.new_zeros(shape), _of_no_keys(q.new_empty(rows, dtype=torch.float32), rest[-3]))
+    if k.dtype is E4M3 and not has_e4m3(q):
+        raise NotImplementedError("attention_decode: caches of e4m3 need an sm_89 or later")
+    small = lengths, table, sinks, k_scale, v_scale
+    as_is, (lengths, table, sinks, k_scale, v_scale) = _are_ready(*small), _ready(*small)
     scale = 1 / sqrt(q.shape[3]) if scale is None else scale
     by_tma = (is_hopper(q) and q.dtype is not torch.float32 and scale > 0 and q.shape[3] == v.shape[3]
-              and q.shape[3] <= HEAD_DIMS[-1] and (table is None or k.shape[1] in PAGES) and _tma_reads(k) and _tma_reads(v))
+              and q.shape[3] <= HEAD_DIMS[-1] and (table is None or k.shape[1] in PAGES) and _tma_reads(k) and _tma_reads(v)
+              and (k.dtype is not E4M3 or hopper.configuration_of(q, k, table).few == 2))
     contiguous_q = q.stride(3) == 1 or not by_tma
     if by_tma:
         chosen = hopper.configuration_of(q, k, table)
         room = q.new_empty(hopper.room_for(q, k.shape[2], programs(q), chosen), dtype=torch.float32)
         count = hopper.flags_for(programs(q), chosen)
         made = hopper.arguments(q if contiguous_q else q.contiguous(), k, v, lengths, o, lse, room, programs(q), table, scale, left,
-                                softcap, sinks, splits, chosen, zeros(q, count))
+                                softcap, sinks, splits, chosen, zeros(q, count), k_scale, v_scale)
     else:
         splits = splits or plain.splits_for(-(-q.shape[1] * q.shape[2] // k.shape[2] // 64) * q.shape[0] * k.shape[2], capacity,
                                             programs(q))
         room = q.new_empty(plain.room_for(q, v.shape[3], splits), dtype=torch.float32) if splits > 1 else None
-        made = plain.arguments(q, k, v, lengths, o, lse, room, table, scale, left, softcap, sinks, splits, exact)
+        made = plain.arguments(q, k, v, lengths, o, lse, room, table, scale, left, softcap, sinks, splits, exact, k_scale, v_scale)
     launches = [Launch(q, *one) for one in made]
     flagged = by_tma and made[0][2][FLAGS] is not None
     size = 0 if room is None else room.shape[0]
     steps, row_steps, paged, sunk = contiguous(shape), contiguous(rows), table is not None, sinks is not None
 
-    def plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None) -> tuple[Tensor, Tensor]:
+    def plan(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor | None, sinks: Tensor | None, k_scale: Tensor | None,
+             v_scale: Tensor | None) -> tuple[Tensor, Tensor]:
         if not as_is:
-            lengths, table, sinks = _ready(lengths, table, sinks)
+            lengths, table, sinks, k_scale, v_scale = _ready(lengths, table, sinks, k_scale, v_scale)
         o, lse = q.new_empty_strided(shape, steps), q.new_empty_strided(rows, row_steps, dtype=torch.float32)
         room = (q.new_empty_strided((size, ), (1, ), dtype=torch.float32), ) if size else ()
         logits = (sinks, ) if sunk else ()
         pages = (table, ) if paged else ()
         flags = (zeros(q, count), ) if flagged else ()
-        launches[0](q if contiguous_q else q.contiguous(), k, v, *pages, lengths, o, lse, *room, *flags, *logits)
+        launches[0](q if contiguous_q else q.contiguous(), k, v, *pages, lengths, o, lse, *room, *flags, *logits,
+                    *(() if k_scale is None else (k_scale, v_scale)))
         if len(launches) > 1:
             launches[1](o, lse, *room, *logits)
         return o, lse
@@ -173,11 +198,11 @@ def _of_no_keys(lse: Tensor, sinks: Tensor | None) -> Tensor:
     return lse.fill_(float("-inf")) if sinks is None else lse.copy_(sinks[:, None])
 
 
-def _ready(lengths: Tensor, table: Tensor | None, sinks: Tensor | None) -> tuple:
-    """int32 and contiguous, sinks as fp32."""
+def _ready(lengths: Tensor, table: Tensor | None, *floats: Tensor | None) -> tuple:
+    """int32 and contiguous, the others fp32."""
     if table is not None and (table.dtype is not torch.int32 or table.stride(1) != 1):
         table = table.to(torch.int32).contiguous()
-    return lengths.to(torch.int32).contiguous(), table, None if sinks is None else sinks.float().contiguous()
+    return lengths.to(torch.int32).contiguous(), table, *[None if x is None else x.float().contiguous() for x in floats]
 
 
 def _are_ready(*given: Tensor | None) -> bool:
@@ -195,4 +220,5 @@ _PLANS = Plans(_plan)
 
 ATTENTION_DECODE = Operator(
     "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor cache_seqlens, Tensor? page_table, Tensor? sinks, "
-    "float? scale=None, int? left=None, float? softcap=None, int? splits=None) -> (Tensor, Tensor)", _run, _fake, autocast=LOWER)
+    "Tensor? k_scale=None, Tensor? v_scale=None, float? scale=None, int? left=None, float? softcap=None, int? splits=None) "
+    "-> (Tensor, Tensor)", _run, _fake, autocast=LOWER, kept=("k_scale", "v_scale"))

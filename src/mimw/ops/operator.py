@@ -47,16 +47,19 @@ class Operator:
                backward  `backward(ctx, *gradients)`: a gradient for each argument of the schema, None for what has none
                autocast  under torch.autocast: LOWER for the type of the region, a dtype for that one; None leaves the arguments as
                          they are. fp64 stays, as with torch's own
+               kept      names of tensors that autocast leaves as they are
     errors:    ValueError for a schema in which a tensor comes after something else;
                NotImplementedError on `backward()` through an operator without a derivative, with the operator's name
     """
 
     def __init__(self, schema: str, run: Callable, fake: Callable, save: Callable | None = None,
-                 backward: Callable | None = None, autocast: str | torch.dtype | None = None):
+                 backward: Callable | None = None, autocast: str | torch.dtype | None = None, kept: tuple[str, ...] = ()):
         self.name = schema.partition("(")[0].strip()
         self.run, self.schema = run, schema
         self._mutates = "!" in schema
-        kinds = [one.split()[0].startswith("Tensor") for one in schema[schema.index("(") + 1:].partition(") ->")[0].split(",")]
+        arguments = [one.split() for one in schema[schema.index("(") + 1:].partition(") ->")[0].split(",")]
+        kinds = [kind.startswith("Tensor") for kind, *_ in arguments]
+        kept = frozenset(number for number, (_, name) in enumerate(arguments) if name.partition("=")[0] in kept)
         self._tensors = sum(kinds)
         if not all(kinds[:self._tensors]) or self._tensors == 0:
             raise ValueError(f"the schema {schema!r} must begin with its tensors")
@@ -66,7 +69,7 @@ class Operator:
         for type_, key in _DEVICES.items():
             _LIBRARY.impl(self.name, held(self._on_cuda if type_ == "cuda" else run), key)
             if autocast is not None:
-                _LIBRARY.impl(self.name, held(_autocast(self.op, type_, autocast)), f"Autocast{key}", with_keyset=True)
+                _LIBRARY.impl(self.name, held(_autocast(self.op, type_, autocast, kept)), f"Autocast{key}", with_keyset=True)
         torch.library.register_fake(f"mimw::{self.name}", held(fake), lib=_LIBRARY)
         if not self._mutates:
             backward = backward or self._without_derivative
@@ -147,13 +150,13 @@ def _has_tangent(tensor: Tensor | None) -> bool:
     return tensor is not None and _forward.unpack_dual(tensor).tangent is not None
 
 
-def _autocast(op, device_type: str, to: str | torch.dtype) -> Callable:
+def _autocast(op, device_type: str, to: str | torch.dtype, kept: frozenset[int]) -> Callable:
     key = _SET(getattr(_KEY, f"Autocast{_DEVICES[device_type]}"))
 
     def cast(keys, *args):
         dtype = torch.get_autocast_dtype(device_type) if to == LOWER else to
         with _C._ExcludeDispatchKeyGuard(key):
-            return op(*(_lowered(one, device_type, dtype) for one in args))
+            return op(*(one if number in kept else _lowered(one, device_type, dtype) for number, one in enumerate(args)))
 
     return cast
 

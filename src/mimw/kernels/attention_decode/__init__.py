@@ -21,20 +21,38 @@ import mimw
 
 from ..attention.changes import check_changes
 from ..checks import of_rank, on_one_gpu, one_of, persistent, strides, type_name
+from .columns import PIECES
 from .combine import combine
-from .configs import FEW_KEYS, FEW_ROWS, MOST_UNITS, PAGES, ROWS, Configuration, combine_tile, configuration, parts_tile, tile_of
+from .configs import (
+    FEW_DIM,
+    FEW_KEYS,
+    FEW_ROWS,
+    MOST_UNITS,
+    PAGES,
+    ROWS,
+    Configuration,
+    columns_of,
+    combine_tile,
+    configuration,
+    parts_tile,
+    tile_of,
+)
 from .few import attention_decode_few as few_kernel
+from .finished import attention_decode_finished as finished_kernel
 from .kernel import attention_decode as kernel
 from .schedule import MUCH
 
+E4M3 = "float8_e4m3fn"
+
 __all__ = ["Configuration", "arguments", "attention_decode", "combine", "configuration", "configuration_of", "few_kernel",
-           "flags_for", "kernel", "room_for"]
+           "finished_kernel", "flags_for", "kernel", "room_for"]
 
 
 def configuration_of(q, k_cache, page_table=None) -> Configuration:
     """The measured configuration for arrays as `arguments` takes them."""
     kv_heads, capacity = k_cache.shape[2], k_cache.shape[1] * (1 if page_table is None else page_table.shape[1])
-    return configuration(q.shape[3], q.shape[1] * q.shape[2] // kv_heads, most_blocks(q.shape[0] * kv_heads, capacity))
+    return configuration(q.shape[3], q.shape[1] * q.shape[2] // kv_heads, most_blocks(q.shape[0] * kv_heads, capacity),
+                         k_cache.dtype.itemsize)
 
 
 def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = None) -> int:
@@ -50,7 +68,9 @@ def room_for(q, kv_heads: int, programs: int, chosen: Configuration | None = Non
 
 def slots_for(programs: int, chosen: Configuration) -> int:
     """How many parts of tiles there may be: two of each worker, and two of each share that is drawn."""
-    return 2 * (chosen.few or chosen.streams) * programs * (2 if chosen.drawn else 1)
+    if chosen.few:
+        return 2 * programs * ((1 + PIECES.value if chosen.few == 2 else 2) if chosen.drawn else 1)
+    return 2 * chosen.streams * programs * (2 if chosen.drawn else 1)
 
 
 def most_blocks(tiles: int, capacity: int) -> int:
@@ -65,7 +85,7 @@ def flags_for(programs: int, chosen: Configuration) -> int:
 
 def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_table=None, scale: float | None = None,
               left: int | None = None, softcap: float | None = None, sinks=None, splits: int | None = None,
-              chosen: Configuration | None = None, flags=None) -> list[tuple]:
+              chosen: Configuration | None = None, flags=None, k_scale=None, v_scale=None) -> list[tuple]:
     """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute o = softmax(scale q k^T) v and the
     logarithms of the softmax's denominators.
 
@@ -73,6 +93,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
                k_cache, v_cache   (batch, length, kv_heads, dim), or, with a page table, (pages, page_size, kv_heads, dim) with
                           pages of 16, 32, 64, 128 or 256; kv_heads divides heads, and head h reads kv head h * kv_heads //
                           heads; contiguous along dim, the other strides are multiples of 16 bytes
+                          e4m3 for up to 16 rows and head dims up to 128, with scales, else of q's type
                lengths    (batch) int32, contiguous: how many keys of each sequence count, those of the new queries among them
                o          like q
                lse        (batch, heads, queries) fp32, contiguous
@@ -90,6 +111,8 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
                chosen     by default the measured configuration
                flags      int32, as many as `flags_for` says, 0 before and after a launch, for one launch at a time; up to 16
                           rows then take one launch, and the last keys may be drawn, not shared out. None for neither
+               k_scale, v_scale   of caches of e4m3: (kv_heads) or (1) fp32, contiguous, more than 0, what the head's keys and
+                          values are multiplied by
     errors:    ValueError where a shape, a stride or a type is not what the kernel takes, with the numbers
     """
     of_rank(4, q=q, k_cache=k_cache, v_cache=v_cache, o=o)
@@ -99,6 +122,7 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     batch, queries, heads, dim = q.shape
     count, page_size, kv_heads, _ = k_cache.shape
     _check(q, k_cache, v_cache, lengths, o, lse, page_table)
+    _check_scales(k_cache, k_scale, v_scale)
     scale = 1 / sqrt(dim) if scale is None else scale
     if not scale > 0:
         raise ValueError(f"scale is {scale}, it must be more than 0")
@@ -109,6 +133,9 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     capacity = page_size if page_table is None else page_size * page_table.shape[1]
     chosen = chosen or configuration_of(q, k_cache, page_table)
     few = chosen.few
+    if k_scale is not None and few != 2:
+        raise ValueError(f"the caches are {k_cache.dtype}, and a tile has {rows} rows of {dim}; e4m3 is read for up to {FEW_ROWS} "
+                         f"rows and {FEW_DIM} columns, by a configuration with few=2")
     if few and (flags is None or rows > FEW_ROWS):
         raise ValueError(f"a tile has {rows} rows and flags are {'None' if flags is None else 'there'}; with `few` it may have up "
                          f"to {FEW_ROWS}, and flags are needed")
@@ -124,8 +151,8 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
         raise ValueError(f"there are {flags.shape[0]} flags; {programs} programs need {least}")
     inner, scale = (None, scale) if softcap is None else (scale / softcap, float(softcap))
     page = 0 if page_table is None else page_size
-    box = [1, 1, min(page or chosen.bn, chosen.bn), 64]
-    workers = programs * (few or chosen.streams)
+    box = [1, 1, min(page or chosen.bn, chosen.bn), min(tile_of(dim), 128 // k_cache.dtype.itemsize)]
+    workers = programs if few else programs * chosen.streams
     most = batch * kv_heads * row_tiles * -(-capacity // chosen.bn)     # blocks that there may be
     if not (chosen.drawn and flags is not None and splits is None and most >= MUCH.value * workers):
         chosen = replace(chosen, drawn=0)
@@ -134,9 +161,14 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, programs: int, page_ta
     front = q, _described(k_cache, box), _described(v_cache, box), page_table, lengths, o, lse, room
     sizes = scale * log2(e), inner, splits, left, batch, queries, heads, heads // kv_heads
     if few:
-        at_once = dict(zip(("TALL", "PARTS"), parts_tile(tile_of(dim), rows)))
-        args = (*front, flags, sinks, *sizes, capacity, count, slots_for(programs, chosen), row, *steps)
-        return [(few_kernel, (workers, ), args, {**meta, **at_once, "launch_pdl": True})]
+        at_once = dict(zip(("TALL", "PARTS"), parts_tile(tile_of(dim), rows, few)))
+        if few == 1:
+            args = (*front, flags, sinks, *sizes, capacity, count, slots_for(programs, chosen), row, *steps)
+            return [(few_kernel, (workers, ), args, {**meta, **at_once, "launch_pdl": True})]
+        columns, per = columns_of(kv_heads, programs)
+        scales = k_scale, v_scale, 0 if k_scale is None else int(k_scale.shape[0] > 1)
+        args = (*front, flags, sinks, *scales, *sizes, capacity, count, slots_for(programs, chosen), per, columns, row, *steps)
+        return [(finished_kernel, (per * columns, ), args, {**meta, **at_once, "launch_pdl": True})]
     args = *front, flags if chosen.drawn else None, sinks, *sizes, row_tiles, capacity, count, row, *steps
     launches = [(kernel, (programs, ), args, meta)]
     if splits != 1:
@@ -170,8 +202,8 @@ def _check(q, k_cache, v_cache, lengths, o, lse, page_table) -> None:
     tile_of(dim)
     one_of(("bfloat16", "float16"), q=q)
     for name, x in (("k_cache", k_cache), ("v_cache", v_cache), ("o", o)):
-        if type_name(x) != type_name(q):
-            raise ValueError(f"q is {q.dtype} and {name} {x.dtype}; all must be bf16 or all fp16")
+        if type_name(x) != type_name(q) and (name == "o" or not type_name(k_cache) == type_name(v_cache) == E4M3):
+            raise ValueError(f"q is {q.dtype} and {name} {x.dtype}; all must be bf16 or all fp16, or both caches {E4M3}")
     one_of(("float32", ), lse=lse)
     one_of(("int32", ), lengths=lengths)
     if page_table is None:
@@ -195,12 +227,26 @@ def _check(q, k_cache, v_cache, lengths, o, lse, page_table) -> None:
                              f"strides are {strides(x)} elements")
 
 
+def _check_scales(k_cache, k_scale, v_scale) -> None:
+    scaled = type_name(k_cache) == E4M3
+    if scaled != (k_scale is not None) or scaled != (v_scale is not None):
+        raise ValueError(f"the caches are {k_cache.dtype}, k_scale is {'not ' * (k_scale is not None)}None and v_scale "
+                         f"{'not ' * (v_scale is not None)}None; caches of {E4M3} have both, others none")
+    if scaled:
+        of_rank(1, k_scale=k_scale, v_scale=v_scale)
+        one_of(("float32", ), k_scale=k_scale, v_scale=v_scale)
+        if k_scale.shape[0] != v_scale.shape[0] or k_scale.shape[0] not in (1, k_cache.shape[2]):
+            raise ValueError(f"there are {k_scale.shape[0]} scales of keys and {v_scale.shape[0]} of values; there must be 1 or "
+                             f"{k_cache.shape[2]} of both")
+
+
 def _by(x) -> str:
     return " x ".join(map(str, x.shape))
 
 
 def attention_decode(q, k_cache, v_cache, lengths, page_table=None, scale: float | None = None, left: int | None = None,
-                     softcap: float | None = None, sinks=None, splits: int | None = None, chosen: Configuration | None = None):
+                     softcap: float | None = None, sinks=None, splits: int | None = None, chosen: Configuration | None = None,
+                     k_scale=None, v_scale=None):
     """(o, lse) on the GPU that holds its tensors; arguments and errors as `arguments`."""
     import torch
     on_one_gpu("attention_decode", q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths)
@@ -212,6 +258,6 @@ def attention_decode(q, k_cache, v_cache, lengths, page_table=None, scale: float
     room = torch.empty(room_for(q, k_cache.shape[2], programs, chosen), dtype=torch.float32, device=q.device)
     flags = torch.zeros(flags_for(programs, chosen), dtype=torch.int32, device=q.device)
     for launch, grid, args, meta in arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, page_table, scale, left,
-                                              softcap, sinks, splits, chosen, flags):
+                                              softcap, sinks, splits, chosen, flags, k_scale, v_scale):
         launch[grid](*args, **meta)
     return o, lse

@@ -19,6 +19,7 @@ COMBINERS = 264             # programs of the second step: two for each SM, whic
 MOST_LENGTHS = 256          # that a producer's warp looks at at a time
 ROWS = 64                   # of a consumer: those of a wgmma
 FEW_ROWS, FEW_KEYS = 16, 64     # rows of a product of one warp, and keys of four
+FEW_DIM = 128               # of tiles: 256 spill in few.py
 MOST_UNITS = 1 << 22        # of all tiles, with few.py
 SM_BYTES, OTHER_BYTES = 227 << 10, 6 << 10      # of shared memory; of a program of few.py: barriers, items, changes of layout
 PART_NUMBERS = 16384        # that a consumer of few.py adds at a time: 128 a thread
@@ -28,9 +29,9 @@ PAGES = (16, 32, 64, 128, 256)
 
 @dataclass(frozen=True)
 class Configuration:
-    """Blocks of `bn` keys, `stages` of them for each of `streams` workers of an SM, who have `least` units each, if
-    possible; the last `drawn` eighths of all units go to who comes first. With `few`, for up to 16 rows, so many programs of
-    few.py share an SM; each has `stages` blocks of keys and as many of values."""
+    """Blocks of `bn` keys, `stages` of them for each of `streams` workers of an SM, who have `least` units each, if possible; the
+    last `drawn` eighths of all units go to who comes first. With `few`, for up to 16 rows, there is one launch, 1 by few.py, 2 by
+    finished.py, whose programs have `stages` blocks of keys and as many of values."""
 
     bn: int = 64
     stages: int = 5
@@ -43,7 +44,7 @@ class Configuration:
         """The kernel's compile-time arguments, but for those of few.py that rows decide."""
         meta = dict(D=tile_of(dim), WIDTH=dim, BN=self.bn, PAGE=page, STAGES=self.stages, LEAST=self.least, DRAWN=self.drawn,
                     BATCH=min(MOST_LENGTHS, max(16, 1 << (batches - 1).bit_length())), ONCE=batches <= MOST_LENGTHS)
-        return meta | (dict(CTAS=self.few) if self.few else dict(STREAMS=self.streams))
+        return meta | {0: dict(STREAMS=self.streams), 1: dict(CTAS=1)}.get(self.few, {})
 
 
 @by_chip(Path(__file__).parent / "configs.json")
@@ -64,19 +65,28 @@ def most_rows(rows: int) -> int:
     return next((most for most in (FEW_ROWS, ROWS) if rows <= most), 2 * ROWS)
 
 
-def configuration(dim: int, rows: int, blocks: int = 0) -> Configuration:
+def configuration(dim: int, rows: int, blocks: int = 0, cache_bytes: int = 2) -> Configuration:
     """The configuration for heads of `dim` and so many rows, queries times heads that share a head of keys, and `blocks` of keys
-    of all tiles at most. Rows that one consumer holds leave the other one to another worker."""
+    of all tiles at most, of numbers of so many bytes. Rows that one consumer holds leave the other one to another worker."""
     streams, dim = 2 if rows <= ROWS else 1, tile_of(dim)
+    if cache_bytes == 1 and rows <= FEW_ROWS and dim <= FEW_DIM and blocks < MOST_UNITS:
+        return Configuration(FEW_KEYS, 8 * FEW_DIM // dim, 1, 1, 0, 2)
     chosen = _measured().get((dim, most_rows(rows)))
     if chosen is None or chosen.few and blocks >= MOST_UNITS:
         return Configuration(BLOCK_BYTES // 2 // dim, RING_BYTES[dim] // (streams * BLOCK_BYTES), streams)
     return chosen
 
 
-def few_stages(dim: int, bn: int, few: int) -> int:
-    """How many blocks of keys with their values each of `few` programs on an SM has room for, beside 64 rows of sums."""
-    return (SM_BYTES // few - OTHER_BYTES - 64 * 4 * tile_of(dim)) // (4 * bn * tile_of(dim))
+def few_stages(dim: int, bn: int) -> int:
+    """How many blocks of keys with their values a program with `few` has room for, beside queries and sums of 64 rows."""
+    return (SM_BYTES - OTHER_BYTES - 64 * 6 * tile_of(dim)) // (4 * bn * tile_of(dim))
+
+
+def columns_of(tiles: int, programs: int) -> tuple[int, int]:
+    """(columns, programs of each) for so many heads of keys: one column a head, unless that leaves more than a sixteenth of the
+    programs with nothing."""
+    per = programs // tiles
+    return (tiles, per) if 16 * tiles * per >= 15 * programs else (1, programs)
 
 
 def as_row(dim: int, rows: int, chosen: Configuration) -> dict:
@@ -92,7 +102,7 @@ def combine_tile(dim: int, rows: int, tiles: int) -> tuple[int, int]:
     return each, max(2, min(32, 4096 // (each * dim)))
 
 
-def parts_tile(dim: int, rows: int) -> tuple[int, int]:
-    """(rows, parts) that few.py adds at a time: all rows, and as many parts as registers hold."""
-    tall = 1 << (rows - 1).bit_length()
+def parts_tile(dim: int, rows: int, few: int) -> tuple[int, int]:
+    """(rows, parts) that a form with `few` adds at a time: all rows, and as many parts as registers hold."""
+    tall = (1 << (rows - 1).bit_length()) if few == 1 else FEW_ROWS // 2 if rows <= FEW_ROWS // 2 else FEW_ROWS
     return tall, max(2, min(32, PART_NUMBERS // (tall * dim)))

@@ -18,6 +18,8 @@ from .configs import splits_for
 from .kernel import plain_attention_decode as kernel
 from .kernel import plain_combine
 
+E4M3 = "float8_e4m3fn"
+
 __all__ = ["arguments", "kernel", "plain_combine", "room_for", "splits_for"]
 
 
@@ -28,7 +30,8 @@ def room_for(q, value_dim: int, splits: int) -> int:
 
 
 def arguments(q, k_cache, v_cache, lengths, o, lse, room, page_table=None, scale: float | None = None, left: int | None = None,
-              softcap: float | None = None, sinks=None, splits: int = 1, exact: bool = False) -> list[tuple]:
+              softcap: float | None = None, sinks=None, splits: int = 1, exact: bool = False, k_scale=None,
+              v_scale=None) -> list[tuple]:
     """[(kernel, grid, args, meta), ...], one or two launches in turn, that compute o = softmax(scale q k^T) v and lse.
 
     args:      q         (batch, queries, heads, dim) of bf16, fp16 or fp32, any strides
@@ -43,6 +46,8 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, page_table=None, scale
                left, softcap, sinks   as `mimw.kernels.attention_decode.arguments` has them
                splits    how many parts the keys are cut into
                exact     fp32 products as fp32 has them; else as tf32
+               k_scale, v_scale   of caches of e4m3: (kv_heads) or (1) fp32, contiguous, what the head's keys and values are
+                         multiplied by; else None
     errors:    ValueError where shapes or types do not fit, with the numbers
     """
     of_rank(4, q=q, o=o)
@@ -59,9 +64,13 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, page_table=None, scale
     if page_table is None and sequences != batch or page_table is not None and page_table.shape[0] != batch:
         raise ValueError(f"q has {batch} sequences, {'the caches' if page_table is None else 'page_table'} "
                          f"{sequences if page_table is None else page_table.shape[0]}; they must be as many")
+    scaled = k_scale is not None and v_scale is not None
     for name, x in (("k_cache", k_cache), ("v_cache", v_cache), ("o", o)):
-        if type_name(x) != type_name(q):
-            raise ValueError(f"q is {q.dtype} and {name} {x.dtype}; all must be of one type")
+        if type_name(x) != (E4M3 if scaled and name != "o" else type_name(q)):
+            raise ValueError(f"q is {q.dtype} and {name} {x.dtype}; all must be of one type, or both caches {E4M3} with scales")
+    if scaled and (k_scale.shape[0] != v_scale.shape[0] or k_scale.shape[0] not in (1, kv_heads)):
+        raise ValueError(f"there are {k_scale.shape[0]} scales of keys and {v_scale.shape[0]} of values; there must be 1 or "
+                         f"{kv_heads} of both")
     check_changes(batch, heads, softcap, sinks, None)
     group = heads // kv_heads
     rows = queries * group
@@ -69,7 +78,8 @@ def arguments(q, k_cache, v_cache, lengths, o, lse, room, page_table=None, scale
     capacity, table_row = (page, 0) if page_table is None else (page * page_table.shape[1], strides(page_table)[0])
     steps = [step for x in (q, k_cache, v_cache, o) for step in strides(x)]
     scale = 1 / sqrt(dim) if scale is None else float(scale)
-    args = (q, k_cache, v_cache, page_table, lengths, o, lse, room, sinks, scale, softcap, left, queries, heads, group, page,
+    args = (q, k_cache, v_cache, page_table, lengths, o, lse, room, sinks, k_scale, v_scale,
+            int(scaled and k_scale.shape[0] > 1), scale, softcap, left, queries, heads, group, page,
             capacity, table_row, *steps)
     launches = [(kernel, (splits, -(-rows // meta["BM"]) * kv_heads * batch), args,
                  {**meta, "SPLITS": splits, "EXACT": exact and q.dtype.itemsize == 4})]

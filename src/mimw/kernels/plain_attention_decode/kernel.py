@@ -43,10 +43,10 @@ def with_sink(highest, total, acc, head, counts, sinks):
 
 
 @mimw.jit
-def plain_attention_decode(q, k, v, table, lengths, o, lse, room, sinks, scale, softcap, left, queries, heads, group, page,
-                           capacity, table_row, q_b, q_s, q_h, q_d, k_p, k_s, k_h, k_d, v_p, v_s, v_h, v_d, o_b, o_s, o_h, o_d,
-                           D: tl.constexpr, DV: tl.constexpr, D_TILE: tl.constexpr, DV_TILE: tl.constexpr, BM: tl.constexpr,
-                           BN: tl.constexpr, SPLITS: tl.constexpr, EXACT: tl.constexpr):
+def plain_attention_decode(q, k, v, table, lengths, o, lse, room, sinks, k_scale, v_scale, scale_step, scale, softcap, left,
+                           queries, heads, group, page, capacity, table_row, q_b, q_s, q_h, q_d, k_p, k_s, k_h, k_d, v_p, v_s, v_h,
+                           v_d, o_b, o_s, o_h, o_d, D: tl.constexpr, DV: tl.constexpr, D_TILE: tl.constexpr, DV_TILE: tl.constexpr,
+                           BM: tl.constexpr, BN: tl.constexpr, SPLITS: tl.constexpr, EXACT: tl.constexpr):
     """o (batch, queries, heads, DV) and lse (batch, heads, queries), or one of SPLITS parts: sums of p V, then (highest score
     in base 2, sum of probabilities), each as (SPLITS, batch, heads, queries, ...)."""
     PRECISION: tl.constexpr = "ieee" if EXACT else "tf32"
@@ -67,10 +67,13 @@ def plain_attention_decode(q, k, v, table, lengths, o, lse, room, sinks, scale, 
     each = tl.cdiv(tl.cdiv(length - lowest, BN), SPLITS) * BN
     highest, total = tl.full((BM, ), float("-inf"), tl.float32), tl.zeros((BM, ), tl.float32)
     acc = tl.zeros((BM, DV_TILE), tl.float32)
+    if k_scale is not None:
+        scale *= tl.load(k_scale + shared * scale_step)
     for start in range(lowest + split * each, tl.minimum(lowest + (split + 1) * each, length), BN):
         keys = start + tl.arange(0, BN)
         there = keys < length
         block = keys_of(k, table, table_row, batch, keys, there, shared.to(tl.int64), page, k_p, k_s, k_h, columns, k_d, D)
+        block = block.to(rows.dtype)
         scores = tl.dot(rows, tl.trans(block), input_precision=PRECISION) * (scale * LOG2_E)
         if softcap is not None:     # tanh(x) as 1 - 2 / (1 + exp(2 x)), which any GPU has
             scores = softcap * LOG2_E * (1 - 2 / (1 + tl.exp2(scores * (2 / softcap))))
@@ -84,7 +87,10 @@ def plain_attention_decode(q, k, v, table, lengths, o, lse, room, sinks, scale, 
         p, shrink = tl.exp2(scores - base[:, None]), tl.exp2(before - base)
         total = total * shrink + tl.sum(p, 1)
         block = keys_of(v, table, table_row, batch, keys, there, shared.to(tl.int64), page, v_p, v_s, v_h, values, v_d, DV)
+        block = block.to(rows.dtype)
         acc = tl.dot(p.to(block.dtype), block, acc * shrink[:, None], input_precision=PRECISION)
+    if v_scale is not None:
+        acc *= tl.load(v_scale + shared * scale_step)
     line = (batch * heads + head) * queries + query
     if SPLITS == 1:
         highest, total, acc = with_sink(highest, total, acc, head, counts, sinks)

@@ -15,6 +15,7 @@ import numpy as np
 from ...kernels import attention_decode
 from ...kernels.attention_decode.configs import (
     BLOCK_BYTES,
+    FEW_DIM,
     FEW_KEYS,
     FEW_ROWS,
     HEAD_DIMS,
@@ -30,14 +31,13 @@ from ..graphs import graphed
 from ..operator import Operator, Problem, Trial
 
 PAGE = 64
-FEW_DIM = 128       # head dims above spill in few.py
 OUTSIDE_L2, MOST_CACHES = 256 << 20, 32     # bytes of caches that the calls of a graph go through, and how many at most
 
 
 class AttentionDecode(Operator):
     """Blocks of half, whole and twice 16 KB, rings that are full or three fifths of that, one unit for each worker at least, or
-    two; no keys drawn, or an eighth or two of them. Of up to 16 rows also one or two programs of few.py on an SM, with blocks of 64
-    and 128 keys and two or more of them."""
+    two; no keys drawn, or an eighth or two of them. Of up to 16 rows also few.py and finished.py, with blocks of 64 and 128
+    keys and two or more of them."""
 
     name, names, dtypes, words = "attention_decode", ("B", "Q", "H", "K", "L", "D"), ("bf16", "fp16"), ("paged", )
     configuration_type = Configuration
@@ -55,8 +55,8 @@ class AttentionDecode(Operator):
         streams = 2 if rows <= ROWS else 1
         blocks = {max(16, BLOCK_BYTES * size // (4 * dim)) for size in (1, 2, 4)}
         full = {bn: RING_BYTES[dim] // (streams * bn * dim * 2) for bn in sorted(blocks)}
-        few = ((bn, stages, 1, least, drawn, ctas) for ctas in (1, 2) for bn in (FEW_KEYS, 2 * FEW_KEYS)
-               for stages in range(2, 1 + min(6, few_stages(dim, bn, ctas))) for least in (1, 2) for drawn in (0, 1))
+        few = ((bn, stages, 1, least, drawn, form) for form in (1, 2) for bn in (FEW_KEYS, 2 * FEW_KEYS)
+               for stages in range(2, 1 + min(6, few_stages(dim, bn))) for least in (1, 2) for drawn in (0, 1))
         others = ((bn, stages, streams, least, drawn) for bn in full for stages in sorted({full[bn], max(2, full[bn] * 3 // 5)})
                   for least in (1, 2) for drawn in (0, 1, 2))
         return [Configuration(*one) for one in (*(few if rows <= FEW_ROWS and dim <= FEW_DIM else ()), *others)]

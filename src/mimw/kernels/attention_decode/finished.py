@@ -1,0 +1,240 @@
+"""As few.py, with a task of its own for queries and results, heads side by side, and caches of e4m3.
+
+Input: descriptors of the caches' pages, Q, the page table and the lengths as pointers, sizes, and flags that are 0. Output: O and
+lse, and flags that are 0. For example:
+
+    ((kernel, grid, args, meta), ) = arguments(q, k_cache, v_cache, lengths, o, lse, room, programs, flags=flags)
+    kernel[grid](*args, **meta)
+
+Nouns: the queries of all heads that share a head of K and V are the rows of one tile of 16. `ring` is a pipe of BN keys with their
+values, `items` tells what comes next, `endings` who else has keys of its tile, `queries` and `sums` are pipes of tiles. Roles,
+persistent: a producer of one warp, which loads page after page by TMA, a consumer and a finisher (finisher.py) of four each. Each
+of the consumer's warps has a quarter of every block's keys and sums of its own, a batch of four products for the compiler: a block
+costs one wait and one release, and no exchange between warps. The finisher asks for the queries of the next tile while the
+consumer is at the keys of this one, adds the warps' sums, and writes. Where a tile was cut into shares (columns.py), the finisher
+that comes last adds the parts in the order of keys, so results are the same from run to run.
+
+The launch may begin before the one ahead has ended; it waits for all that is written there before it reads anything.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tle as tle
+import mimw.tlx as tlx
+
+from .columns import cut, keys_of, look, owner, quotient, sequence_at, share, shares_of
+from .finisher import ROWS, WARPS, finish
+from .kernel import pages_at, tell, told
+from .schedule import blocks_of, draw, lowest_key, unit_of
+
+
+@mimw.jit
+def load_block(ring, chunk, k_desc, v_desc, pages, head, row, BN: tl.constexpr):
+    """Block number `chunk` of keys and values: boxes from each of its pages, from `row` of the page on."""
+    slot = ring.acquire(chunk)
+    BOX: tl.constexpr = k_desc.block_shape
+    D: tl.constexpr = slot.k.shape[1]
+    k, v = tlx.local_reshape(slot.k, [1, 1, BN, D]), tlx.local_reshape(slot.v, [1, 1, BN, D])
+    for box in tl.static_range(BN // BOX[2]):
+        for column in tl.static_range(0, D, BOX[3]):
+            tle.gpu.copy(k_desc, tlx.local_slice(k, [0, 0, box * BOX[2], column], BOX), BOX, [pages[box], head, row, column])
+        for column in tl.static_range(0, D, BOX[3]):
+            tle.gpu.copy(v_desc, tlx.local_slice(v, [0, 0, box * BOX[2], column], BOX), BOX, [pages[box], head, row, column])
+    ring.commit(chunk)
+
+
+@mimw.jit
+def tell_ending(endings, turn, first, count, place):
+    """Of item number `turn`: the first share that has keys of its tile, how many have, and which part of the first one that is."""
+    slot = endings.acquire(turn)
+    tlx.local_store(slot.first, tl.full((1, ), first, tl.int32))
+    tlx.local_store(slot.count, tl.full((1, ), count, tl.int32))
+    tlx.local_store(slot.place, tl.full((1, ), place, tl.int32))
+    endings.commit(turn)
+
+
+@mimw.jit
+def load(items, endings, ring, begun, k_desc, v_desc, lengths, table, table_row, flags, splits, shape, per, columns, NONE,
+         PAGE: tl.constexpr, BN: tl.constexpr, BATCH: tl.constexpr, ONCE: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr):
+    """Keys and values of this program's blocks, in turn. The pages of a block are looked up while the one before is loaded."""
+    unit = unit_of(lengths, splits, shape, BN, BATCH)
+    seen = look(lengths, unit, shape, BN, BATCH, ONCE)
+    together = quotient(shape[1], columns)      # heads of a column
+    of_head = seen[0]
+    total = of_head * together
+    sizes = cut(total, seen[1], shape[0] * together, per, LEAST, DRAWN)
+    workers = tl.num_programs(0)
+    chunk, turn, number, shares = 0, 0, tl.program_id(0), workers
+    while number < shares:
+        at, end = share(number, sizes, total, per, columns)
+        tile = quotient(at, of_head)
+        batch, start = sequence_at(at - tile * of_head, seen, lengths, unit, shape, BN, BATCH, ONCE)
+        start += tile * of_head
+        part = 0
+        while at < end:
+            length = keys_of(batch, seen, lengths, shape, BATCH, ONCE)
+            lowest = lowest_key(length, shape)
+            low, blocks = blocks_of(length, shape, BN)
+            units = (blocks + unit - 1) // unit
+            following = tl.minimum(start + units, end)
+            first, stop = low + (at - start) * unit, low + tl.minimum((following - start) * unit, blocks)
+            alone = (at == start) & (following == start + units)
+            tell(items, turn, batch, tile, first, stop, tl.where(alone, -1, number * 2 + part), length)
+            # The first queries are asked for behind one block, not behind a whole ring of each SM.
+            if PAGE == 0:
+                for block in range(first, stop):
+                    tlx.barrier_wait(begun, 0, pred=chunk == 1)
+                    load_block(ring, chunk, k_desc, v_desc, (batch, ), tile, block * BN, BN)
+                    chunk += 1
+            else:
+                pages = pages_at(first, table, batch, table_row, length, lowest, PAGE, BN, NONE)
+                for block in range(first, stop):
+                    tlx.barrier_wait(begun, 0, pred=chunk == 1)
+                    next_pages = pages_at(block + 1, table, batch, table_row, length, lowest, PAGE, BN, NONE)
+                    load_block(ring, chunk, k_desc, v_desc, pages, tile, block * BN % PAGE, BN)
+                    pages = next_pages
+                    chunk += 1
+            of_first = owner(start, sizes, total, per, columns)
+            of_last = owner(start + units - 1, sizes, total, per, columns)
+            begins, _ = share(of_first, sizes, total, per, columns)
+            tell_ending(endings, turn, of_first, quotient(of_last - of_first, columns) + 1, (begins < start).to(tl.int32))
+            over = following == start + units
+            at, start = following, tl.where(over, following, start)
+            batch += over.to(tl.int32)
+            tile += (batch == shape[0]).to(tl.int32)
+            batch = tl.where(batch == shape[0], 0, batch)
+            turn += 1
+            part = 1
+        if DRAWN == 0:
+            number = shares
+        else:
+            shares = shares_of(sizes, total, per, columns)
+            number = shares
+            if shares > workers:
+                number = draw(flags, shares, workers)
+    tell(items, turn, 0, 0, 0, 0, 0, 0)
+
+
+@mimw.jit
+def without_strangers(values, block, length, lowest, BN: tl.constexpr):
+    """Zeros over the values of keys that no query sees: these rows are not the sequence's, and 0 * NaN is NaN."""
+    if (block * BN < lowest) | ((block + 1) * BN > length):
+        key = block * BN + tl.arange(0, BN)
+        mine = (key >= lowest) & (key < length)
+        tlx.local_store(values, tl.where(mine[:, None], tlx.local_load(values), 0.0))
+
+
+@mimw.jit
+def attend(ring, rows, chunk, first, stop, length, lowest, group, scale, inner, shape, BN: tl.constexpr):
+    """(highest scores in base 2, sums of probabilities, sums of p V) of each warp's keys in the blocks from `first` to `stop`."""
+    D: tl.constexpr = rows.shape[2]
+    KEYS: tl.constexpr = BN // WARPS
+    highest, total = tl.full((WARPS, ROWS), float("-inf"), tl.float32), tl.zeros((WARPS, ROWS), tl.float32)
+    acc = tl.zeros((WARPS, ROWS, D), tl.float32)
+    last = tl.arange(0, ROWS) // group + (length - shape[2])
+    inside = tl.arange(0, WARPS)[:, None] * KEYS + tl.arange(0, KEYS)[None, :]
+    for block in range(first, stop):
+        slot = ring.wait(chunk).slot
+        k = tlx.local_load(tlx.local_trans(tlx.local_reshape(slot.k, [WARPS, KEYS, D]), (0, 2, 1)))
+        scores = tl.dot(rows, k.to(rows.dtype))
+        if inner is not None:
+            scores = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [scores * inner], tl.float32, True, 1)
+        key = block * BN + inside
+        scores = tl.where(key[:, None, :] <= last[None, :, None], scores, float("-inf"))
+        if shape[4] is not None:
+            scores = tl.where(key[:, None, :] >= (last - shape[4])[None, :, None], scores, float("-inf"))
+        before, highest = highest, tl.maximum(highest, tl.max(scores, 2) * scale)
+        base = tl.where(highest == float("-inf"), 0.0, highest)
+        p, shrink = tl.exp2(scores * scale - base[:, :, None]), tl.exp2(before - base)
+        total = total * shrink + tl.sum(p, 2)
+        without_strangers(slot.v, block, length, lowest, BN)
+        v = tlx.local_load(tlx.local_reshape(slot.v, [WARPS, KEYS, D])).to(rows.dtype)
+        acc = tl.dot(p.to(rows.dtype), v, acc * shrink[:, :, None])
+        ring.release(chunk)
+        chunk += 1
+    return highest, total, acc
+
+
+@mimw.jit
+def scaled(scale, inner, k_scale, scale_step, tile):
+    """What scores are multiplied by, and before a soft cap, where the keys of a head have a scale."""
+    if k_scale is None:
+        return scale, inner
+    else:
+        of_keys = tl.load(k_scale + tile * scale_step)
+        if inner is None:
+            return scale * of_keys, inner
+        else:
+            return scale, inner * of_keys
+
+
+@mimw.jit
+def compute(items, queries, ring, sums, scale, inner, k_scale, scale_step, shape, group, BN: tl.constexpr):
+    """The consumer: its warps' sums of every tile that this program has keys of."""
+    chunk, turn = 0, 0
+    _, tile, first, stop, _, length = told(items, turn)
+    while first < stop:
+        rows = tlx.local_load(queries.wait(turn).slot.rows)
+        queries.release(turn)
+        lowest = lowest_key(length, shape)
+        times, before_cap = scaled(scale, inner, k_scale, scale_step, tile)
+        highest, total, acc = attend(ring, rows, chunk, first, stop, length, lowest, group, times, before_cap, shape, BN)
+        slot = sums.acquire(turn)
+        tlx.local_store(slot.acc, acc)
+        tlx.local_store(slot.highest, highest)
+        tlx.local_store(slot.total, total)
+        sums.commit(turn)
+        chunk += stop - first
+        turn += 1
+        _, tile, first, stop, _, length = told(items, turn)
+
+
+@mimw.jit
+def attention_decode_finished(q, k_desc, v_desc, table, lengths, o, lse, room, flags, sinks, k_scale, v_scale, scale_step, scale,
+                              inner, splits, left, batches, queries, heads, group, capacity, pages, slots, per, columns, table_row,
+                              q_b, q_s, q_h, o_b, o_s, o_h, D: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr,
+                              PAGE: tl.constexpr, STAGES: tl.constexpr, LEAST: tl.constexpr, DRAWN: tl.constexpr,
+                              BATCH: tl.constexpr, ONCE: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
+    """O (batches, queries, heads, WIDTH) and lse (batches, heads, queries); arguments as those of `attention_decode`, but for
+
+    args:      room    fp32: for two parts of each of `slots` / 2 shares (highest score in base 2, sum of probabilities) of each
+                       row, then the sums of p V
+               flags   int32, 0 before and after, for one launch at a time: a counter of shares that are drawn, then one number
+                       for each share: how many parts there are of the tile that begins in it and goes on in the next one
+               k_scale, v_scale   fp32, what the keys and values of a head of them are multiplied by, `scale_step` apart, for
+                       caches of e4m3; None where they are of q's type
+               per     programs of each of `columns` columns (columns.py)
+               TALL    rows that the finisher looks at, 8 or 16, PARTS parts of them at a time
+    """
+    DTYPE: tl.constexpr = tlx.dtype_of(k_desc)
+    HALF: tl.constexpr = q.dtype.element_ty if k_scale is None else tl.float16    # what e4m3 becomes in one instruction a pair
+    shape = batches, heads // group, queries, capacity, left
+    ring = tle.pipe(capacity=STAGES, readers=("consumer", ), name="keys and values",
+                    k=tle.gpu.alloc([STAGES, BN, D], DTYPE), v=tle.gpu.alloc([STAGES, BN, D], DTYPE))
+    items = tle.pipe(capacity=2, readers=("consumer", "finisher"), name="items", batch=tle.gpu.alloc([2, 1], tl.int32),
+                     tile=tle.gpu.alloc([2, 1], tl.int32), first=tle.gpu.alloc([2, 1], tl.int32),
+                     stop=tle.gpu.alloc([2, 1], tl.int32), part=tle.gpu.alloc([2, 1], tl.int32),
+                     length=tle.gpu.alloc([2, 1], tl.int32))
+    endings = tle.pipe(capacity=2, readers=("finisher", ), name="endings", first=tle.gpu.alloc([2, 1], tl.int32),
+                       count=tle.gpu.alloc([2, 1], tl.int32), place=tle.gpu.alloc([2, 1], tl.int32))
+    asked = tle.pipe(capacity=1, readers=("consumer", ), name="queries", rows=tle.gpu.alloc([1, WARPS, ROWS, D], HALF))
+    sums = tle.pipe(capacity=1, readers=("finisher", ), name="sums", acc=tle.gpu.alloc([1, WARPS, ROWS, D], tl.float32),
+                    highest=tle.gpu.alloc([1, WARPS, ROWS], tl.float32), total=tle.gpu.alloc([1, WARPS, ROWS], tl.float32))
+    begun = tlx.alloc_barriers(1)       # the first queries are there
+    tl.extra.cuda.gdc_launch_dependents()
+    with tlx.async_tasks():
+        with tlx.async_task("default", num_regs=216):           # consumer
+            if k_scale is not None:
+                tl.extra.cuda.gdc_wait()    # here and below: for all that the launches ahead have written
+            compute(items.reader("consumer"), asked.reader("consumer"), ring.reader("consumer"), sums.writer(), scale, inner,
+                    k_scale, scale_step, shape, group, BN)
+        with tlx.async_task(num_warps=4, num_regs=216):         # finisher
+            tl.extra.cuda.gdc_wait()
+            finish(items.reader("finisher"), endings.reader("finisher"), asked.writer(), sums.reader("finisher"), begun[0], slots,
+                   columns, q, (q_b, q_s, q_h), o, (o_b, o_s, o_h), lse, room, flags, sinks, v_scale, scale_step, shape, group,
+                   heads, D, WIDTH, TALL, PARTS)
+        with tlx.async_task(num_warps=1, num_regs=40):          # producer
+            tl.extra.cuda.gdc_wait()
+            load(items.writer(), endings.writer(), ring.writer(), begun[0], k_desc, v_desc, lengths, table, table_row, flags,
+                 splits, shape, per, columns, pages, PAGE, BN, BATCH, ONCE, LEAST, DRAWN)

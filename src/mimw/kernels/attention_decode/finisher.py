@@ -1,0 +1,143 @@
+"""The finisher of finished.py: queries ahead of each tile, and what becomes of its sums.
+
+Input: pipes of items, endings and sums, Q. Output: a pipe of queries; O and lse, or parts of tiles in `room`, which whoever comes
+last of those who have keys of a tile adds up in the order of keys. For example, as a task of four warps:
+
+    finish(items.reader("finisher"), endings.reader("finisher"), asked.writer(), sums.reader("finisher"), ...)
+
+Flags count who has come, and are 0 again when all have. Parts are read past L1, behind an atomic operation that has seen them all.
+"""
+
+import triton.language as tl
+
+import mimw
+import mimw.tlx as tlx
+
+from .ending import ended
+from .kernel import told
+
+ROWS, WARPS = tl.constexpr(16), tl.constexpr(4)     # rows of a tile: those of a product of one warp; warps of a consumer
+
+
+@mimw.jit
+def told_ending(endings, turn):
+    """What `tell_ending` told."""
+    slot = endings.wait(turn).slot
+    first, count = tl.max(tlx.local_load(slot.first), 0), tl.max(tlx.local_load(slot.count), 0)
+    place = tl.max(tlx.local_load(slot.place), 0)
+    endings.release(turn)
+    return first, count, place
+
+
+@mimw.jit
+def put_rows(queries, turn, q, q_steps, batch, tile, group, shape, WIDTH: tl.constexpr):
+    """A tile's queries, once for each warp; zeros in rows that do not count, and in columns that heads do not have."""
+    slot = queries.acquire(turn)
+    D: tl.constexpr = slot.rows.shape[2]
+    packed, column = tl.arange(0, ROWS), tl.arange(0, D)
+    query, head = packed // group, tile * group + packed % group
+    place = batch.to(tl.int64) * q_steps[0] + query.to(tl.int64) * q_steps[1] + head.to(tl.int64) * q_steps[2]
+    inside = (packed < shape[2] * group)[:, None] & (column < WIDTH)[None, :]
+    rows = tl.load(q + place[:, None] + column[None, :], mask=inside, other=0.0)
+    if slot.rows.dtype != rows.dtype:           # bf16 that no fp16 holds
+        rows = tl.clamp(rows.to(tl.float32), -65504.0, 65504.0).to(slot.rows.dtype)
+    for warp in tl.static_range(WARPS):
+        tlx.local_store(tlx.local_slice(slot.rows, [warp, 0, 0], [1, ROWS, D]), tl.reshape(rows, (1, ROWS, D)))
+    queries.commit(turn)
+
+
+@mimw.jit
+def of_all_warps(sums, turn, TALL: tl.constexpr):
+    """(highest scores, sums of probabilities, sums of p V) of the first TALL rows of all warps' keys."""
+    slot = sums.wait(turn).slot
+    D: tl.constexpr = slot.acc.shape[2]
+    scores, top = (), tl.full((TALL, ), float("-inf"), tl.float32)
+    for warp in tl.static_range(WARPS):
+        score = tl.reshape(tlx.local_load(tlx.local_slice(slot.highest, [warp, 0], [1, TALL])), (TALL, ))
+        scores, top = scores + (score, ), tl.maximum(top, score)
+    base = tl.where(top == float("-inf"), 0.0, top)
+    total, acc = tl.zeros((TALL, ), tl.float32), tl.zeros((TALL, D), tl.float32)
+    for warp in tl.static_range(WARPS):
+        factor = tl.exp2(scores[warp] - base)
+        total += tl.reshape(tlx.local_load(tlx.local_slice(slot.total, [warp, 0], [1, TALL])), (TALL, )) * factor
+        acc += tl.reshape(tlx.local_load(tlx.local_slice(slot.acc, [warp, 0, 0], [1, TALL, D])), (TALL, D)) * factor[:, None]
+    sums.release(turn)
+    return top, total, acc
+
+
+@mimw.jit
+def of_all_parts(stats, sums, first, count, step, place, rows, D: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
+    """(highest scores, sums of probabilities, sums of p V) of the parts of `count` shares from `first` on, `step` apart, PARTS of
+    them at a time, which are all asked for before the first is looked at."""
+    inside, columns = tl.arange(0, TALL), tl.arange(0, D)
+    highest, total = tl.full((TALL, ), float("-inf"), tl.float32), tl.zeros((TALL, ), tl.float32)
+    acc = tl.zeros((TALL, D), tl.float32)
+    for number in range(0, count, PARTS):
+        scores, weights, parts, before = (), (), (), highest
+        for one in tl.static_range(PARTS):
+            there = (inside < rows) & (number + one < count)
+            at = ((first + (number + one) * step) * 2 + tl.where(number + one == 0, place, 0)) * rows + inside
+            scores = scores + (tl.load(stats + at * 2, mask=there, other=float("-inf"), cache_modifier=".cg"), )
+            weights = weights + (tl.load(stats + at * 2 + 1, mask=there, other=0.0, cache_modifier=".cg"), )
+            part = tl.load(sums + at[:, None] * D + columns[None, :], mask=there[:, None], other=0.0, cache_modifier=".cg")
+            parts = parts + (part, )
+        for one in tl.static_range(PARTS):
+            highest = tl.maximum(highest, scores[one])
+        base = tl.where(highest == float("-inf"), 0.0, highest)
+        shrink = tl.exp2(before - base)
+        total, acc = total * shrink, acc * shrink[:, None]
+        for one in tl.static_range(PARTS):
+            factor = tl.exp2(scores[one] - base)
+            total += weights[one] * factor
+            acc += parts[one] * factor[:, None]
+    return highest, total, acc
+
+
+@mimw.jit
+def write(highest, total, acc, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH: tl.constexpr):
+    """O and lse of a tile's rows."""
+    packed, column = tl.arange(0, acc.shape[0]), tl.arange(0, acc.shape[1])
+    query, head = packed // group, tile * group + packed % group
+    counts = packed < shape[2] * group
+    logarithm, result = ended(highest, total, acc, head, counts, sinks)
+    if v_scale is not None:
+        result *= tl.load(v_scale + tile * scale_step)
+    place = batch.to(tl.int64) * o_steps[0] + query.to(tl.int64) * o_steps[1] + head.to(tl.int64) * o_steps[2]
+    tl.store(o + place[:, None] + column[None, :], result.to(o.dtype.element_ty),
+             mask=counts[:, None] & (column < WIDTH)[None, :])
+    tl.store(lse + (batch * heads + head).to(tl.int64) * shape[2] + query, logarithm, mask=counts)
+
+
+@mimw.jit
+def finish(items, endings, queries, sums, begun, slots, columns, q, q_steps, o, o_steps, lse, room, flags, sinks, v_scale,
+           scale_step, shape, group, heads, D: tl.constexpr, WIDTH: tl.constexpr, TALL: tl.constexpr, PARTS: tl.constexpr):
+    """The finisher: queries ahead of each tile, and what becomes of its sums."""
+    turn = 0
+    batch, tile, first, stop, part, _ = told(items, turn)
+    if first < stop:
+        put_rows(queries, turn, q, q_steps, batch, tile, group, shape, WIDTH)
+        tlx.barrier_arrive(begun)
+    many = shape[2] * group
+    stats, whole = room, room + slots * 2 * many
+    while first < stop:
+        next_batch, next_tile, first, stop, next_part, _ = told(items, turn + 1)
+        if first < stop:
+            put_rows(queries, turn + 1, q, q_steps, next_batch, next_tile, group, shape, WIDTH)
+        highest, total, acc = of_all_warps(sums, turn, TALL)
+        of_first, count, at = told_ending(endings, turn)
+        if part < 0:
+            write(highest, total, acc, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH)
+        else:
+            inside, column = tl.arange(0, TALL), tl.arange(0, D)
+            place = part * many + inside
+            counts = inside < many
+            tl.store(whole + place[:, None] * D + column[None, :], acc, mask=counts[:, None])
+            tl.store(stats + place * 2, highest, mask=counts)
+            tl.store(stats + place * 2 + 1, total, mask=counts)
+            came = tl.atomic_add(flags + 1 + of_first, 1, sem="acq_rel", scope="gpu")
+            if came == count - 1:
+                tl.atomic_xchg(flags + 1 + of_first, 0, sem="relaxed", scope="gpu")
+                top, weight, all_of_it = of_all_parts(stats, whole, of_first, count, columns, at, many, D, TALL, PARTS)
+                write(top, weight, all_of_it, batch, tile, o, o_steps, lse, sinks, v_scale, scale_step, group, heads, shape, WIDTH)
+        batch, tile, part = next_batch, next_tile, next_part
+        turn += 1
