@@ -396,11 +396,11 @@ def _decoding(streams: int) -> tuple:
     return attention_decode.arguments(q, k, v, lengths, o, lse, room, 1, table, chosen=chosen)[0]
 
 
-def _decoding_few_rows() -> tuple:
+def _decoding_few_rows(few: int) -> tuple:
     """Five sequences, in pages of 32 keys, with strangers behind them: the first program has three of one block and half of the
     fourth; who comes last adds the parts. A ring of two blocks, so that a producer is up to two sequences ahead."""
     q, k, v = _numbers((5, 1, 5, 64), (16, 32, 1, 64), (16, 32, 1, 64), dtype=ml_dtypes.bfloat16)
-    chosen = attention_decode.Configuration(bn=64, stages=2, streams=1, least=1, drawn=0, few=2)
+    chosen = attention_decode.Configuration(bn=64, stages=2, streams=1, least=1, drawn=0, few=few)
     o, lse = np.zeros_like(q), np.zeros((5, 5, 1), np.float32)
     table, lengths = np.full((5, 7), 99, np.int32), np.array([20, 30, 10, 200, 130], np.int32)
     table[:3, 0], table[3], table[4, :5] = [11, 14, 10], [13, 2, 12, 5, 7, 8, 9], [3, 1, 6, 4, 0]
@@ -468,7 +468,8 @@ CASES = (
     Case("Sparse MLA, without roles", "src/mimw/kernels/sparse_mla/shared.py", lambda: _sparse_mla(sparse_mla.shared)),
     Case("Decoding", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(2)),
     Case("Decoding, many rows", "src/mimw/kernels/attention_decode/kernel.py", lambda: _decoding(1)),
-    Case("Decoding, few rows", "src/mimw/kernels/attention_decode/finished.py", _decoding_few_rows),
+    Case("Decoding, few rows", "src/mimw/kernels/attention_decode/finished.py", lambda: _decoding_few_rows(2)),
+    Case("Decoding, warps apart", "src/mimw/kernels/attention_decode/few.py", lambda: _decoding_few_rows(1)),
     Case("2-simplicial attention, backward", "src/mimw/kernels/simplicial_attention_backward/kernel.py", _simplicial_gradients),
     Case("Top-k, one CTA", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(warps=1)),
     Case("Top-k, cluster", "src/mimw/kernels/topk/kernel.py", lambda: _library_topk(ctas=2, warps=1)),

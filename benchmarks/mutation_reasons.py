@@ -11,7 +11,8 @@ WAITS = (*OWN_WAITS, "barrier_wait", "named_barrier_wait")
 LOADS = ("tma_load", "tma_gather", "bulk_load", "tma_load_multicast", "async_remote_store", "async_remote_copy", "clc_issue",
          "tma_load_pair", "clc_issue_all")
 DECODING = "kernels/attention_decode/kernel.py"
-FEW_ROWS = "kernels/attention_decode/finished.py", "kernels/attention_decode/finisher.py"
+WARPS_APART = "kernels/attention_decode/few.py"
+FEW_ROWS = "kernels/attention_decode/finished.py", "kernels/attention_decode/finisher.py", WARPS_APART
 ASKING = ("tutorials/08_cluster_launch_control.py", "tutorials/09_blackwell_gemm.py",
           "tutorials/20_blackwell_pair_addmm.py")
 
@@ -155,6 +156,15 @@ REASONS = (
      "The first queries are then waited for in front of the first block, too; they do not need that block: slower, and right."),
     (lambda m: m.site.file.endswith(FEW_ROWS) and m.word == "atomic_rmw" and m.change == "scope cta",
      "The flag is cleared for the next launch, which sees all of this one."),
+    (lambda m: _of(m, WARPS_APART) and _swapped(m, ("barrier_wait", ), ("local_store", )),
+     "The endings' slot that the producer has waited for before is given back behind the reading of the item that this one goes "
+     "over."),
+    (lambda m: _of(m, WARPS_APART) and _swapped(m, ARRIVALS, ("atomic_rmw", )),
+     "The slot of the endings is given back later: its numbers are in registers, and the producer waits no longer than for the "
+     "next."),
+    (lambda m: _of(m, WARPS_APART) and (_swapped(m, ("local_store", ), ARRIVALS) or _swapped(m, ARRIVALS, ("local_load", ))),
+     "The barrier `begun` says when loads behind the first block may be asked for, and guards nothing: who reads the queries wrote "
+     "them."),
     (lambda m: m.word == "alloc_barriers", "Nobody uses these barriers in this schedule."),
     (lambda m: m.site.file.endswith(DECODING) and (m.word == "fence" or "past fence," in m.change),
      "A consumer alone writes over values that its own product reads, where the compiler puts a fence. The author's is for the "
