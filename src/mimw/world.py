@@ -24,11 +24,14 @@ import numpy as np
 
 from .errors import SimulatorMisuse
 
-HEAP = 1 << 28          # bytes of a rank's heap; the system gives memory only to what is touched
+HEAP = 1 << 28          # bytes of a rank's arrays; the system gives memory only to what is touched
 PROGRAMS = 4096         # programs of a launch that may meet with their like on other ranks
 ALIGNED = 256           # where symmetric arrays begin
-# The table of a rank: its rank, how many there are, PROGRAMS, then where each rank's heap begins (as this rank reaches it).
+SCRATCH = 1 << 24       # bytes behind the pads through which words that move tiles between GPUs (`tle.reshard`) pass them
+# The table of a rank: its rank, how many there are, PROGRAMS, then where each rank's heap begins (as this rank reaches it), and
+# behind the last of these MULTICAST, where the heaps of all ranks begin for multimem instructions, and SCRATCH's bytes.
 RANK, SIZE, CAPACITY, BASES = range(4)
+MULTICAST, SCRATCH_BYTES = range(2)     # behind BASES + how many ranks there are
 
 
 class PerRank(Sequence):
@@ -52,22 +55,23 @@ class PerRank(Sequence):
 class World(PerRank):
     """`gpus` simulated GPUs. As an argument of a launch it is each rank's table.
 
-    args:      gpus  how many, 1 or more; by default MIMW_GPUS, which `--gpus` of the commands sets, or 1
-               heap  bytes of each rank's symmetric heap
+    args:      gpus     how many, 1 or more; by default MIMW_GPUS, which `--gpus` of the commands sets, or 1
+               heap     bytes of symmetric arrays at each rank, behind what is reserved
+               scratch  bytes of it through which `tle.reshard` passes tiles between GPUs
     errors:    SimulatorMisuse for a number of GPUs that is none, and for a heap that is full
     """
 
-    def __init__(self, gpus: int | None = None, heap: int = HEAP):
+    def __init__(self, gpus: int | None = None, heap: int = HEAP, scratch: int = SCRATCH):
         asked = os.environ.get("MIMW_GPUS") or "1"
         if gpus is None and not asked.isdecimal():
             raise SimulatorMisuse(f"MIMW_GPUS is {asked!r}", hint="give the number of GPUs")
         gpus = int(asked) if gpus is None else gpus
         if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:
             raise SimulatorMisuse(f"a world of {gpus!r} GPUs", hint="give their number, 1 or more")
-        self.heaps = [_aligned(heap) for _ in range(gpus)]
+        self._used = reserved(gpus, scratch)
+        self.heaps = [_aligned(self._used + heap) for _ in range(gpus)]
         bases = [array.ctypes.data for array in self.heaps]
-        super().__init__([np.array([rank, gpus, PROGRAMS, *bases], np.int64) for rank in range(gpus)], "world")
-        self._used = PROGRAMS * gpus * 4        # the signal pads: a word for each program and peer
+        super().__init__([np.array(table(rank, bases, scratch=scratch), np.int64) for rank in range(gpus)], "world")
 
     def symmetric(self, shape: int | Sequence[int], dtype: Any, name: str = "") -> PerRank:
         """An array of zeros at every rank, at the same offset of each heap, so that peers reach it; `name` is for messages."""
@@ -90,6 +94,22 @@ class World(PerRank):
 
     def __repr__(self) -> str:
         return f"World({len(self)})"
+
+
+def table(rank: int, bases: Sequence[int], multicast: int = 0, scratch: int = SCRATCH) -> list[int]:
+    """The table of `rank`: int64 entries, in order (docs/DISTRIBUTED.md).
+
+    args:      bases      where each rank's heap begins, as this rank reaches it
+               multicast  where the heaps of all ranks begin for multimem instructions; 0 where the GPUs have no such address
+               scratch    the bytes that `reserved` has kept for scratch
+    """
+    return [rank, len(bases), PROGRAMS, *bases, multicast, scratch]
+
+
+def reserved(gpus: int, scratch: int = SCRATCH) -> int:
+    """The bytes at the start of a heap that are no array's: the signal pads (zeros, a word for each program and peer), then the
+    scratch, which begins at a multiple of ALIGNED and holds anything."""
+    return -(-PROGRAMS * gpus * 4 // ALIGNED) * ALIGNED + scratch
 
 
 def gpus_of(arguments: Sequence[Any], wanted: int | None) -> int:
