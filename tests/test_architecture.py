@@ -42,7 +42,7 @@ _ROOMS = {
     "check": ("findings", "fits", "search", "simulate", "passes", "target", "errors"),
     "search": ("analysis", "findings", "memory_model", "simulate", "simulator", "trials", "ir", "world", "errors"),
     "findings": ("analysis", "errors"),
-    "trials": ("analysis", "simulate", "ir", "errors"),
+    "trials": ("analysis", "simulate", "ir", "world", "errors"),
     "watchdog": ("analysis", "compile", "host", "ir", "passes", "simulate", "simulator", "triton_port", "errors"),
     "autotune": ("launch", "simulating", "watchdog", "triton_port", "errors"),
     "freeze": ("launch", "compile", "host", "simulating", "watchdog", "triton_port", "target", "errors"),

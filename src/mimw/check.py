@@ -57,7 +57,8 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
                ctas      "all"; "sample": in each run the first, the last and one more cluster, which the seed draws, in a grid of
                          which the others are left out; or program ids, whose clusters run. The report says in `.unseen` what that
                          does not show; stores of different clusters are still compared, by their addresses, for the whole grid.
-                         Refused are kernels whose CTAs wait for each other, or draw their work from a counter
+                         Refused are kernels whose CTAs wait for each other, or draw their work from a counter. On several GPUs
+                         a program runs at all ranks, together with those whose signals it waits for
                protocol  True: leave tile data out, where it decides nothing (zeros stand for it), so that runs are faster. What
                          decides control flow, addresses, masks, barriers and atomics is computed as ever, so the findings are
                          those of a full run, less assertions on tiles, divisions by zero and indices of `tl.gather`. Seeds after
@@ -81,9 +82,6 @@ def check(kernel, grid, *args, seeds: int | Iterable[int] = SEEDS, search: str =
         if refusal is None:
             raise
         return Report((finding_of(refusal, None, ()), ), 0)
-    if launch.gpus > 1 and (protocol or ctas != "all"):
-        raise NotYet("not yet: a check on several GPUs runs all CTAs, with all data",
-                     hint="leave out `protocol` and `ctas`; choose a smaller grid")
     choice = chosen(ctas, launch)
     report = Search(launch, progress, jobs, time_limit, begun, choice, protocol).all(seeds, search, limit, shrink, rounds)
     return replace(report, remarks=remarks(launch.recorded, chip))

@@ -20,6 +20,7 @@ from .analysis import Loop, Uses, loops_of, rounds
 from .errors import BarrierMisuse, DataRace, Deadlock, Livelock, MimwError, PeerExited
 from .ir import Op, Task, Value
 from .simulate import Launch
+from .world import World
 
 MOST = 16           # trials of one launch
 FEW = 6             # clusters of a launch in which they take over each other's work
@@ -65,6 +66,8 @@ class _Trials:
         self.loops = loops_of(self.program)
         self.params = {param.value: param for param in self.program.params if _is_count(launch.values.get(param.path))}
         self.values = {value: int(launch.values[param.path]) for value, param in self.params.items()}
+        self.values |= {param.value: launch.gpus for param in self.program.params
+                        if isinstance(launch.values.get(param.path), World)}       # no sizes: as many GPUs as ever
         self.given = self._rounds(self.values, launch.grid)
         self.refused: list[str] = []
 
@@ -185,7 +188,7 @@ class _Trials:
         return [replace(self._trial(values, smaller, self._rounds(values, smaller)), tiles=2) for values in some]
 
     def _values_of(self, trial: Trial) -> dict[Value, int]:
-        return {value: int(trial.launch.values[param.path]) for value, param in self.params.items()}
+        return {**self.values, **{value: int(trial.launch.values[param.path]) for value, param in self.params.items()}}
 
     # ---- launches ---------------------------------------------------------------------------------------------------
 

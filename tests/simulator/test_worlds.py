@@ -205,6 +205,6 @@ def test_a_number_may_differ_by_rank():
 def test_a_check_leaves_all_ranks_arrays_as_they_were():
     launch, y = rotated(mimw.World(2))
     report = mimw.check(*launch, seeds=3)
-    assert report.ok and "several GPUs" in report.untried and [one[0] for one in y] == [1, 2]
+    assert report.ok and report.untried.startswith("no loop waits") and [one[0] for one in y] == [1, 2]
     systematic = mimw.check(*rotated(mimw.World(2), 1)[0], search="systematic", limit=40)
     assert systematic.ok and systematic.complete

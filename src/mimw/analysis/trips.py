@@ -2,9 +2,10 @@
 
     for i in range(tl.cdiv(K, BK))          {K: 224}, BK = 64          4 rounds
     for tile in range(program_id(0), tiles, num_programs(0))           depends on the program and the grid
+    for step in range(tlx.world_size(world))                           {world: 4}, as many as there are GPUs
 
-Input: a program, the values of its parameters, a grid and a program's place in it. Output: the rounds of each loop that holds
-something asynchronous or synchronising, or None where memory or another loop decides.
+Input: a program, the values of its parameters (of a table of ranks: how many GPUs there are), a grid and a program's place in it.
+Output: the rounds of each loop that holds something asynchronous or synchronising, or None where memory or another loop decides.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 
 from ..ir import Op, Program, Scalar, Value
 from ..ir.flow import bounds, entering
+from .constants import constant_of
 from .uses import Uses, uses_of
 
+_SIZE, _OF_TABLES = 1, ("peer_pointer", "world_barrier")    # the entry of a table that says how many GPUs there are; whose it is
 _DEPTH = 200        # an expression that is deeper counts as unknown
 
 
@@ -140,9 +143,19 @@ class _Sources:
                 return self.follow(entering, depth)
             self.parameters.add(value)
             return value not in self.uses.argument
+        if _table_of_size(op, self.uses) is not None:
+            return True
         self.by_program |= op.name == "get_program_id"
         self.by_grid |= op.name == "get_num_programs"
         return _computes(op) and all([self.follow(arg, depth) for arg in op.operands])
+
+
+def _table_of_size(op: Op, uses: Uses) -> Value | None:
+    """The table of ranks of which an op loads how many GPUs there are (docs/DISTRIBUTED.md, "Ranks"); None for any other op."""
+    place = uses.definition.get(op.pointer) if op.name == "load" else None
+    if place is None or place.name != "addptr" or constant_of(uses, place.rhs) != _SIZE:
+        return None
+    return place.lhs if any(user.name in _OF_TABLES and user.world is place.lhs for user in uses.ops) else None
 
 
 def _computes(op: Op) -> bool:
@@ -174,6 +187,9 @@ class _Numbers:
             return self.index[op.axis]
         if op.name == "get_num_programs":
             return self.grid[op.axis]
+        table = _table_of_size(op, self.uses)
+        if table is not None:
+            return self.known.get(table)
         if op.name == "int_cast":
             return self.of(op.value, depth)
         args = [self.of(arg, depth) for arg in op.operands]

@@ -10,7 +10,10 @@ The files:
     outcomes.py    the findings of one run, as plain data that processes can hand on
     processes.py   runs side by side in forked processes, their results in order
     sample.py      which CTAs of a grid run
+    clusters.py    the clusters of a grid by their numbers
     across.py      whether the work of a CTA depends on others, so that a part of the grid cannot run
+    together.py    which programs of several GPUs wait for each other's signals
+    addresses.py   where ops access memory in every CTA, without running the rest
     stores.py      whether stores of different clusters meet, by their addresses
     protocol.py    runs without the tile data that decides nothing
     arrays.py      the arguments, put back before each run

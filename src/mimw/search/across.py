@@ -3,6 +3,7 @@
     tile = tl.atomic_add(counter, 1)            refused: which tile it is, the others decide
     tile = tlx.clc_consumer(context, phase)     fine: the clusters of the sample are all that there is to take
     while tl.atomic_add(flag, 0) == 0: ...      refused: it waits for them
+    tlx.wait_signal(flag + pid, 1)              on several GPUs fine: who waits for whom is found by addresses (`together`)
     tl.atomic_add(total, partial_sum)           fine: nobody looks at what was there
     row = tl.load(table + pid)                  fine, unless the kernel writes `table`
 
@@ -22,16 +23,19 @@ from ..ir.flow import bounds
 from ..ir.types import element_of
 from ..simulate import Launch
 from ..simulator import describe
+from ..world import PerRank
 
 _DATA = frozenset("value values other compare acc a b expected token tokens inits".split())   # operands that decide nothing
 _ANYWHERE = None
+AMONG_GPUS = ("signal_wait", "world_barrier")       # a barrier is of programs of one id; whose signals meet, `together` finds
 HINT = "check the whole grid (ctas='all', --ctas all), or a smaller one"
 
 
 def refuse_if_ctas_talk(launch: Launch) -> None:
     """Raise SimulatorMisuse if what a CTA of `launch` does may depend on CTAs outside of its cluster."""
     program = launch.program
-    meeting = next((op for op in program.walk() if op.row.blocks in ("meeting", "poll") and not op.row.peers), None)
+    meeting = next((op for op in program.walk() if op.row.blocks in ("meeting", "poll") and not op.row.peers
+                    and not (launch.gpus > 1 and op.name in AMONG_GPUS)), None)
     if program.cooperative or meeting is not None:
         what = "CTAs outside of its cluster are waited for" if meeting else "its CTAs run together, and may wait for each other"
         raise SimulatorMisuse(f"{launch.name} cannot be checked by a sample of its CTAs: {what}",
@@ -55,8 +59,9 @@ def deciding(op: Op, flows: Flows, but: Collection[str] = ()) -> list[Value]:
         return list(_values(op.condition)) if "condition" in row.places else []
     if "observer" in row.traits or "pure" in row.effects:
         return []
+    data = frozenset() if row.blocks == "poll" else _DATA           # what is awaited decides
     return [value for name, arg in zip(row.params, op.args) for value in _values(arg)
-            if name not in but and (name not in _DATA or isinstance(value.type, (Buffer, Barrier)))]
+            if name not in but and (name not in data or isinstance(value.type, (Buffer, Barrier)))]
 
 
 def _values(arg):
@@ -75,7 +80,7 @@ def _about(op: Op) -> str:
 
 def global_operands(op: Op) -> list[tuple[Value, str]]:
     """(pointer or descriptor, how the op accesses the memory there): "read", "write", ..."""
-    found = [(getattr(op, name), access) for name, access in op.row.touches]
+    found = [(op.pointer, "read")] if op.name == "signal_wait" else [(getattr(op, name), access) for name, access in op.row.touches]
     return [(value, access) for value, access in found if isinstance(value, Value)
             and (isinstance(value.type, Descriptor) or isinstance(element_of(value.type), Pointer))]
 
@@ -85,7 +90,7 @@ class Globals:
 
     def __init__(self, launch: Launch):
         self.program, self.flows = launch.program, launch.program.kept(Flows)
-        self.spans = {param.value: _span(launch.values.get(param.path)) for param in self.program.params}
+        self.spans = {param.value: _spans(launch.values.get(param.path)) for param in self.program.params}
         self.bases = [op.base for op in self.program.walk() if op.name == "fill_descriptor_slot"]
 
     def meet(self, one: Op, other: Op) -> bool:
@@ -94,7 +99,8 @@ class Globals:
         return any(_meet(here, there) for here in places[0] for there in places[1])
 
     def places(self, pointer: Value) -> list:
-        """(first byte, byte behind the last) of the arrays that a pointer or descriptor may point into; _ANYWHERE if not known."""
+        """(first byte, byte behind the last) of the arrays that a pointer or descriptor may point into, of all ranks; _ANYWHERE if
+        not known."""
         found, todo, seen = [], [pointer], set()
         while todo:
             value = todo.pop()
@@ -102,14 +108,16 @@ class Globals:
                 continue
             seen.add(value)
             if value in self.spans:
-                found.append(self.spans[value])
+                found += self.spans[value]
                 continue
             if isinstance(value.type, DescriptorSlots):
                 todo += self.bases
                 continue
             sources = list(self.flows.sources.get(value, ()))
             op = self.flows.maker.get(value)
-            if not sources and op is not None:
+            if op is not None and op.name == "peer_pointer":
+                sources = [op.pointer]          # not the table
+            elif not sources and op is not None:
                 sources = [one for one in op.operands if _points(one)]
             sources = [one for one in sources if _points(one)]
             if not sources and (op is None or op.name != "poison"):
@@ -163,6 +171,11 @@ class _Reads(Globals):
 
 def _points(value: Value) -> bool:
     return isinstance(value.type, (Descriptor, DescriptorSlots)) or isinstance(element_of(value.type), Pointer)
+
+
+def _spans(value) -> list:
+    """Of an argument, at each rank."""
+    return list(map(_span, value)) if isinstance(value, PerRank) else [_span(value)]
 
 
 def _span(value):

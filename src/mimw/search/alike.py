@@ -21,7 +21,7 @@ from ..simulate import Launch
 from ..simulator import asks
 from ..trials import Trial
 from .across import deciding, global_operands
-from .sample import cluster_at, cluster_count
+from .clusters import cluster_at, cluster_count
 
 _WHERE = frozenset(("pointer", "descriptor", "offsets", "rows", "column"))      # operands that say where in global memory
 

@@ -190,11 +190,14 @@ def _needed(launch: Launch) -> set[Value]:
             arrays.add(array)
             for writer in writers.get(array, ()):
                 reads(writer)
-        if any(access.endswith("read") or op.results for _, access in global_operands(op)):
+        if op.row.blocks == "poll" or any(access.endswith("read") or op.results for _, access in global_operands(op)):
             for store in stores:
                 if memory.meet(op, store):
                     reads(store)
 
+    for op in program.walk():
+        if op.row.blocks == "poll":
+            reads(op)           # the word that is waited for
     while todo:
         value = todo.pop()
         if value in needed:

@@ -7,21 +7,23 @@ example:
     choice(seed, launch)                        ((program ids of a cluster's CTAs), ...), or () for all of the grid
 
 A sample runs in the grid as it is: program ids and the number of programs are those of the whole. A sample is sound only for
-kernels whose CTAs have nothing to do with each other while they run (`across`). Of a kernel that asks for the work of clusters
-which have not started, those of the sample are the whole queue: a running one may get them, in that order, as it may in the whole
-grid. Of these the sample has more, so that a CTA has more tiles than a ring has slots.
+kernels whose CTAs have nothing to do with each other while they run (`across`). On several GPUs programs of one id run together,
+and so do those that wait for each other's signals (`together`). Of a kernel that asks for the work of clusters which have not
+started, those of the sample are the whole queue: a running one may get them, in that order, as it may in the whole grid. Of these
+the sample has more, so that a CTA has more tiles than a ring has slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from random import Random
 
 from ..errors import SimulatorMisuse
 from ..simulate import Launch
 from ..simulator import asks
 from .across import refuse_if_ctas_talk
+from .clusters import cluster_at, cluster_count, cluster_of
+from .together import together
 
 CLUSTERS = 3        # of a sample
 ASKED = 8           # of a sample of a kernel whose clusters take over others
@@ -34,7 +36,25 @@ class Everything:
         return ()
 
 
-class Sample:
+class _Some:
+    """Clusters that are chosen, with those that these have to do with on several GPUs."""
+
+    def __init__(self):
+        self._together: dict[tuple, list[tuple[int, ...]]] = {}
+
+    def closed(self, launch: Launch, numbers) -> tuple:
+        """The clusters of these numbers and of those that wait for each other's signals; () if these are all."""
+        if launch.gpus > 1:
+            key = id(launch.program), tuple(launch.grid)
+            if key not in self._together:
+                self._together[key] = together(launch)
+            numbers = sorted({other for number in numbers for other in self._together[key][number]})
+            if len(numbers) == cluster_count(launch):
+                return ()
+        return tuple(cluster_at(launch, number) for number in numbers)
+
+
+class Sample(_Some):
     """The first and the last cluster, and one or some between them that the seed draws: others with each seed."""
 
     def __call__(self, seed, launch: Launch) -> tuple:
@@ -45,17 +65,22 @@ class Sample:
         between = [1 + random.randrange(count - 2)]
         if wanted > CLUSTERS:
             between = sorted(random.sample(range(1, count - 1), wanted - 2))
-        return tuple(cluster_at(launch, number) for number in (0, *between, count - 1))
+        return self.closed(launch, (0, *between, count - 1))
 
 
-class Named:
+class Named(_Some):
     """The clusters of the CTAs with these program ids."""
 
     def __init__(self, ctas: Sequence[Sequence[int]]):
+        super().__init__()
         self.ctas = ctas
 
     def __call__(self, seed, launch: Launch) -> tuple:
-        return tuple(dict.fromkeys(cluster_of(launch, index) for index in self.ctas))
+        named = list(dict.fromkeys(cluster_of(launch, index) for index in self.ctas))
+        if launch.gpus == 1:
+            return tuple(named)
+        numbers = [number for number in range(cluster_count(launch)) if cluster_at(launch, number) in named]
+        return self.closed(launch, numbers)
 
 
 def chosen(ctas, launch: Launch) -> Everything | Sample | Named:
@@ -74,32 +99,3 @@ def chosen(ctas, launch: Launch) -> Everything | Sample | Named:
     if choice(0, launch):
         refuse_if_ctas_talk(launch)
     return choice
-
-
-def extents(launch: Launch) -> tuple[int, int, int]:
-    return (*map(int, launch.grid), 1, 1)[:3]
-
-
-def cluster_count(launch: Launch) -> int:
-    return prod(extent // ctas for extent, ctas in zip(extents(launch), launch.program.cluster))
-
-
-def cluster_at(launch: Launch, number: int) -> tuple:
-    """The program ids of the CTAs of a cluster by rank; clusters are counted in the order of launch, x fastest."""
-    shape, corner = launch.program.cluster, []
-    for extent, ctas in zip(extents(launch), shape):
-        corner.append(number % (extent // ctas) * ctas)
-        number //= extent // ctas
-    x, y, z = corner
-    return tuple((x + right, y + down, z + deep)
-                 for deep in range(shape[2]) for down in range(shape[1]) for right in range(shape[0]))
-
-
-def cluster_of(launch: Launch, index: Sequence[int]) -> tuple:
-    """The program ids of the CTAs of the cluster in which the CTA `index` is."""
-    index, number = (*index, 0, 0)[:3], 0
-    if any(not 0 <= one < extent for one, extent in zip(index, extents(launch))):
-        raise SimulatorMisuse(f"there is no CTA {tuple(index)} in the grid {tuple(launch.grid)}")
-    for one, extent, ctas in reversed(list(zip(index, extents(launch), launch.program.cluster))):
-        number = number * (extent // ctas) + one // ctas
-    return cluster_at(launch, number)

@@ -23,12 +23,13 @@ from ..simulator import Guide, explore, run, schedule_of, watching
 from ..trials import Trial, trials
 from .alike import Alike
 from .arrays import Arrays
+from .clusters import cluster_at, cluster_count
 from .diagnosis import diagnosed
 from .meter import Meter
 from .outcomes import Outcome, outcome_of
 from .processes import Crew
 from .protocol import TileData
-from .sample import Everything, Named, Sample, cluster_at, cluster_count
+from .sample import Everything, Named, Sample
 from .shrink import Shrinker
 from .stores import meeting_stores
 
@@ -145,7 +146,7 @@ class Search:
     def _outcome(self, seed, launch: Launch, further: bool = True, clusters: tuple = ()) -> Outcome:
         """What one run has shown, of some clusters or of those chosen. A `further` run, beside one with all data, leaves tile data
         out if nothing can be missed so; what goes wrong then is made again with all of them, and told of that run."""
-        further &= not self.protocol and launch.gpus == 1 and self.watcher is None and time.monotonic() - self.started > QUICK
+        further &= not self.protocol and self.watcher is None and time.monotonic() - self.started > QUICK
         if further and self._tile_data(launch).loses_nothing:
             with suppress(SimulatorMisuse):
                 error, ops = self._run(seed, launch, clusters, protocol=True)
@@ -245,8 +246,6 @@ class Search:
         """Run the smaller launches, by one seed each; why there are no others."""
         if self.found:
             return "something was found in the launch as given"
-        if self.launch.gpus > 1:
-            return "the launch is on several GPUs"
         some, why = trials(self.launch)
         if some and self._over():
             self.cut.append(f"none of {len(some)} smaller launches")
