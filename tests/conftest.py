@@ -81,7 +81,7 @@ def pytest_collection_finish(session):
     of a compiler that makes trees of them. A seventh of the time of the tests."""
     if session.config.getoption("forked"):      # what each worker would load and read for itself
         triton_key(), compiler_hash()
-        of_operators = any(item.path.parent.name == "ops" for item in session.items)
+        of_operators = any("ops" in item.path.parts for item in session.items)
         for name in (*PRELOADED, *("torch._dynamo.backends.debugging" for _ in range(of_operators))):
             import_module(name)
     gc.enable()

@@ -61,14 +61,15 @@ _ROOMS = {
     "__main__": ("cli",),
     "__init__": ("*",),
     "kernels": ("tlx", "tle"),
-    "ops": ("kernels", ),
+    "ops": ("kernels", "distributed", "errors"),
+    "distributed": ("language", "triton_port", "watchdog", "world", "errors"),
     "tuning": ("analysis", "ir", "jit", "kernels", "report", "search", "simulate", "storage", "target", "testing", "timing",
                "triton_port", "errors"),
 }
 _PRIVATE_TRITON = ("triton._", "triton.runtime", "triton.compiler", "triton.experimental", "triton.backends")
 _PLAIN_PYTHON = ("errors", "target", "tensor_map", "ir", "analysis", "constraints", "storage", "passes", "report", "costs")
-# torch is only in an extra: these rooms may import it at their top, these three inside functions, all others never.
-_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("testing", "tuning", "cli")
+# torch is only in an extra: these rooms may import it at their top, these four inside functions, all others never.
+_TORCH, _TORCH_INSIDE_FUNCTIONS = ("kernels", "ops"), ("distributed", "testing", "tuning", "cli")
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def complaint(one: Import, public: set[str]) -> str | None:
         return _ours(one, public)
     if top == "triton":
         return _triton(one)
-    if top == "torch" and one.room not in _TORCH and not (one.lazy and one.room in _TORCH_INSIDE_FUNCTIONS):
+    if top == "torch" and one.room not in _TORCH and not ((one.lazy or one.typing) and one.room in _TORCH_INSIDE_FUNCTIONS):
         return f"imports torch; only {', '.join(_TORCH)} may, and {', '.join(_TORCH_INSIDE_FUNCTIONS)} inside functions"
     if one.room in _PLAIN_PYTHON and top in ("numpy", "ml_dtypes"):
         return f"imports {top}; this room is plain Python"
@@ -372,7 +373,7 @@ def test_accepts(module, source):
     ("mimw.kernels.gemm.kernel", "from mimw.ir import Program", "kernels may import"),
     ("mimw.kernels.gemm.kernel", "from ...ir import Program", "kernels may import"),
     ("mimw.testing.benchmark", "import torch", "inside functions"),
-    ("mimw.ops.matmul", "from mimw.simulating import simulating", "ops may import kernels"),
+    ("mimw.ops.matmul", "from mimw.simulating import simulating", "ops may import kernels, distributed"),
     ("mimw.passes.check", "from ..cli import main", "passes may import"),
     ("mimw.attic.thing", "import os", "has no row"),
 ])

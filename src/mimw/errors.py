@@ -59,6 +59,15 @@ This file has all kinds in one place, so that every room raises the same kind fo
     │   └── SimulatorMisuse    bad arguments to `mimw.simulate` or `mimw.check`
     ├── LaunchError            what a launch cannot be given: cluster shapes, grids, tensor descriptors
     │   └── GlobalChanged           a global value of a kernel is another one than when the kernel was first compiled
+    ├── DistributedError       several GPUs: what their processes cannot do together (docs/DISTRIBUTED.md)
+    │   ├── NoProcessGroup          no torch.distributed to stand on
+    │   ├── MeshTooLarge            a mesh of more GPUs than the world has
+    │   ├── NotSymmetric            a tensor that peers do not reach, where one is wanted that they do
+    │   ├── PeerWithoutAccess       a GPU that cannot reach another one's memory
+    │   ├── HeapFull                the symmetric heap has no room; the message holds the sum
+    │   ├── RanksDisagree           ranks ask for different things in one collective call
+    │   └── PeerLate                a rank did not come within the time limit
+    │       └── PeerLost                its process has ended
     ├── TuningError            a shape, a type, a field or a file that `mimw tune` cannot take
     ├── CacheError             Triton's folder of compiled kernels, or the disk, takes no more; an `OSError`, too
     ├── TargetError            an unknown target, or a word that the target cannot do
@@ -357,6 +366,50 @@ class LaunchError(MimwError, ValueError):
 
 class GlobalChanged(LaunchError, RuntimeError):
     """A global that a kernel names has another value than when the kernel was first compiled. Triton raises a `RuntimeError`."""
+
+
+class DistributedError(MimwError, RuntimeError):
+    """What the processes of several GPUs cannot do together. `ranks` are those of the group that the message is about."""
+
+    def __init__(self, message: str, *, hint: str = "", ranks=()):
+        self.ranks = tuple(ranks)
+        super().__init__(f"{message}\nMend: {hint}" if hint else message)
+
+
+class NoProcessGroup(DistributedError):
+    """There is no process group of torch.distributed, or this process is not in it."""
+
+
+class MeshTooLarge(DistributedError, ValueError):
+    """A mesh has more GPUs along its device axes than the world that it is bound to."""
+
+
+class NotSymmetric(DistributedError, ValueError):
+    """A tensor lies outside the symmetric heap, so no peer reaches it."""
+
+
+class PeerWithoutAccess(DistributedError):
+    """A GPU cannot reach the memory of another one, or two ranks have one GPU."""
+
+
+class HeapFull(DistributedError, MemoryError):
+    """The symmetric heap has no room left: `needed` bytes where `free` are."""
+
+    def __init__(self, message: str, *, hint: str = "", needed: int = 0, free: int = 0):
+        self.needed, self.free = needed, free
+        super().__init__(message, hint=hint)
+
+
+class RanksDisagree(DistributedError, ValueError):
+    """Ranks ask for different things in a call that all make together: another shape, another type, another call."""
+
+
+class PeerLate(DistributedError, TimeoutError):
+    """A rank did not come within the time limit to where others wait for it."""
+
+
+class PeerLost(PeerLate):
+    """The process of a rank has ended, so the rank comes no more."""
 
 
 class TuningError(MimwError, ValueError):

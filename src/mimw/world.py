@@ -69,14 +69,14 @@ class World(PerRank):
         if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:
             raise SimulatorMisuse(f"a world of {gpus!r} GPUs", hint="give their number, 1 or more")
         self._used = reserved(gpus, scratch)
-        self.heaps = [_aligned(self._used + heap) for _ in range(gpus)]
+        self.heaps = [aligned(self._used + heap) for _ in range(gpus)]
         bases = [array.ctypes.data for array in self.heaps]
         super().__init__([np.array(table(rank, bases, scratch=scratch), np.int64) for rank in range(gpus)], "world")
 
     def symmetric(self, shape: int | Sequence[int], dtype: Any, name: str = "") -> PerRank:
         """An array of zeros at every rank, at the same offset of each heap, so that peers reach it; `name` is for messages."""
         shape = (shape, ) if isinstance(shape, int) else tuple(shape)
-        dtype = np.dtype(dtype)
+        dtype = _numpys(dtype)
         start = -(-self._used // ALIGNED) * ALIGNED
         size = prod(shape) * dtype.itemsize
         if start + size > self.heaps[0].nbytes:
@@ -145,7 +145,13 @@ def at_rank(value: Any, rank: int) -> Any:
     return value
 
 
-def _aligned(size: int) -> np.ndarray:
+def _numpys(dtype: Any) -> np.dtype:
+    """numpy's dtype for one of numpy's or torch's."""
+    import ml_dtypes  # noqa: F401  numpy learns its types
+    return np.dtype(str(dtype).removeprefix("torch.") if "torch" in str(dtype) else dtype)
+
+
+def aligned(size: int) -> np.ndarray:
     """Bytes of zeros that begin at a multiple of ALIGNED."""
     whole = np.zeros(size + ALIGNED, np.uint8)
     skip = -whole.ctypes.data % ALIGNED

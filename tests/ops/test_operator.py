@@ -193,7 +193,7 @@ def test_a_launch_is_frozen_once_and_given_addresses(monkeypatch):
 
 
 def test_the_note_comes_once_and_names_the_callers_line():
-    sys.modules["mimw.ops.launching"]._note.cache_clear()
+    sys.modules["mimw.ops.launching"].note_simulation.cache_clear()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for _ in range(2):

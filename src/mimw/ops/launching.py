@@ -37,7 +37,7 @@ class SimulationWarning(UserWarning):
 
 
 @cache
-def _note() -> None:
+def note_simulation() -> None:
     """Once a process."""
     warnings.warn("mimw.ops got tensors of the CPU: its kernels run in mimw's simulator, instruction by instruction, which shows "
                   "that they are right and takes seconds where a GPU takes microseconds; the time grows with the tensors. Pass "
@@ -46,7 +46,7 @@ def _note() -> None:
 
 
 def _of_the_caller() -> int:
-    """How many calls up, seen by `_note`, the first one is that is neither ours nor torch's."""
+    """How many calls up, seen by `note_simulation`, the first one is that is neither ours nor torch's."""
     ours, frame, level = (str(Path(__file__).parent), str(Path(torch.__file__).parent)), sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         frame, level = frame.f_back, level + 1
@@ -80,7 +80,7 @@ class Launch:
         given = iter(tensors)
         args = [one(next(given)) if type(one) is _Shape else next(given) if one is _TENSOR else one for one in self._args]
         if self._device is None:
-            _note()
+            note_simulation()
             mimw.simulate(self._kernel, self._grid, *args, **self._meta)
             return
         self._kernel[self._grid](*args, **self._meta)
@@ -187,5 +187,5 @@ def _kept_zeros(device: torch.device) -> Tensor:
     return kept.zero_()
 
 
-__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_exact", "is_hopper", "programs",
-           "scratch", "zeros"]
+__all__ = ["SIMULATED_PROGRAMS", "Launch", "SimulationWarning", "contiguous", "has_e4m3", "is_exact", "is_hopper",
+           "note_simulation", "programs", "scratch", "zeros"]

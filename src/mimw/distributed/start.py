@@ -1,0 +1,131 @@
+"""Where a process begins to be one of several: the process group, the device, and the worlds of groups.
+
+Input: the environment that torchrun sets, or a process group that is there. Output: a `World`:
+
+    world = mimw.distributed.init(heap=1 << 30, timeout=60)     once a process; later calls give the same world
+    mimw.distributed.world_of(group)                            that of another group, made at its first use by all of its ranks
+    x = mimw.distributed.symmetric_empty((4, 256), torch.bfloat16)
+
+A process that torchrun has not started becomes a world of one rank.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DistributedError, MeshTooLarge
+from ..language.tle.bound_mesh import device_axes
+from .torch_port import group_of, is_there
+from .world import DEFAULT_TIMEOUT, World
+
+if TYPE_CHECKING:
+    import torch
+
+_WORLDS: dict[Any, World] = {}      # by group, by the group's name, and by None
+_ASKED: dict[str, Any] = {"heap": None, "timeout": None}
+
+
+def init(backend: str | None = None, heap: int | None = None, timeout: float | None = None) -> World:
+    """The world of the default process group, which this starts if there is none. All ranks call it.
+
+    args:      backend  torch.distributed's; by default NCCL for GPUs with gloo for the CPU, where there are GPUs, else gloo
+               heap     bytes of symmetric tensors of each group at each rank; by default 1 GiB of a GPU, made at first use
+               timeout  seconds after which a rank that does not come is named, instead of being waited for: by default 600
+    returns:   the same world in later calls; those may leave out `heap` and `timeout`, or give others before the heap is made
+    device     of this process: the one of torchrun's LOCAL_RANK
+    errors:    DistributedError for another heap once there is one; those of `World`
+    """
+    import torch
+    import torch.distributed as dist
+    if heap is not None and heap < 1 or timeout is not None and not timeout > 0:
+        raise DistributedError(f"a heap of {heap} bytes and a time limit of {timeout} s: both must be more than 0")
+    _ASKED.update({name: value for name, value in (("heap", heap), ("timeout", timeout)) if value is not None})
+    if torch.cuda.is_available() and "LOCAL_RANK" in os.environ:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    if not is_there():
+        backend = backend or ("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        options: dict[str, Any] = {"timeout": timedelta(seconds=_ASKED["timeout"] or DEFAULT_TIMEOUT)}
+        if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:      # torchrun has not started it
+            options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+        dist.init_process_group(backend, **options)
+        atexit.register(_leave)
+    world = world_of()
+    if timeout is not None:
+        world.limit = world.meeting.limit = float(timeout)
+    if heap is not None and heap != world.heap:
+        if world._memory is not None:
+            raise DistributedError(f"the symmetric heap of {world} has {world.heap} bytes, and {heap} are asked for",
+                                   hint="call mimw.distributed.init(heap=...) before the first symmetric tensor")
+        world.heap = heap
+    return world
+
+
+def world_of(group: Any = None) -> World:
+    """The world of a process group, made once and kept. The first call is made by all ranks of the group.
+
+    args:      group  a process group, its name, None for the default one; a world is its own
+    errors:    NoProcessGroup; those of `World`
+    """
+    world = _WORLDS.get(group)
+    if world is not None and world.is_alive:
+        return world
+    if isinstance(group, World):
+        return group
+    found = group_of(group)
+    world = _WORLDS.get(found)
+    if world is None or not world.is_alive:
+        world = World(found, _ASKED["heap"], _ASKED["timeout"])
+    for key in [key for key, old in _WORLDS.items() if not old.is_alive]:
+        del _WORLDS[key]
+    _WORLDS[found] = _WORLDS[world.name] = world
+    if group is None:
+        _WORLDS[None] = world
+    return world
+
+
+def symmetric_empty(shape: int | Sequence[int], dtype: Any = None, group: Any = None) -> torch.Tensor:
+    """A symmetric tensor, of zeros, in the heap of a group's world: `World.symmetric`; by default of torch's default type."""
+    import torch
+    return world_of(group).symmetric(shape, dtype or torch.get_default_dtype())
+
+
+def bind(mesh: Any, group: Any = None) -> World:
+    """The world to launch a kernel with that says `tle.bind_mesh(mesh, world)`: that of the group, if the mesh fits.
+
+    args:      mesh   a `tle.device_mesh`; its device axes, row-major, are the ranks of the group from 0 on
+               group  as `world_of`
+    errors:    ValueError for a mesh without device axes; MeshTooLarge for one of more GPUs than the group has; those of `world_of`
+    """
+    world = world_of(group)
+    axes = device_axes(mesh)
+    if not axes:
+        raise ValueError(f"{mesh!r} has no axis of devices: all of {mesh.launch_dim_names} are clusters or blocks")
+    wanted = 1
+    for _, extent in axes:
+        wanted *= extent
+    if wanted > world.size:
+        told = " x ".join(f"{extent} {name!r}" for name, extent in axes)
+        raise MeshTooLarge(f"the mesh has {told} = {wanted} GPUs, and group {world.name!r} has {world.size} ranks",
+                           hint=f"start {wanted} processes (torchrun --nproc-per-node), or make the mesh smaller")
+    return world
+
+
+@atexit.register
+def _close() -> None:
+    for world in set(_WORLDS.values()):
+        world.close()
+    _WORLDS.clear()
+
+
+def _leave() -> None:
+    """The process group that `init` has started ends with the process."""
+    import torch.distributed as dist
+    if is_there():
+        dist.destroy_process_group()
+
+
+__all__ = ["bind", "init", "symmetric_empty", "world_of"]

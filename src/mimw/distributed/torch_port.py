@@ -1,0 +1,82 @@
+"""The only door to what torch keeps private of process groups and of symmetric memory.
+
+Input: process groups and bytes. Output: stores, names, and memory that the peers of a group reach. For example:
+
+    store_of(group)                     the group's store, over a connection of its own
+    heap, bases, multicast = reachable(1 << 30, device, group)      bytes on the device, and where each rank's begin
+
+All of it was read in torch 2.6 to 2.13; tests/distributed/test_torch_port.py holds the names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import NoProcessGroup
+
+
+def is_there() -> bool:
+    """Whether torch.distributed has a default group."""
+    import torch.distributed as dist
+    return dist.is_available() and dist.is_initialized()
+
+
+def group_of(group: Any) -> Any:
+    """A process group, given as one, by its name, or as None for the default one. NoProcessGroup if there is none, or if this
+    process is not in it."""
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d as c10d
+    if not is_there():
+        raise NoProcessGroup("there is no process group of torch.distributed in this process",
+                             hint="call mimw.distributed.init() first, in each process that torchrun has started; a process on its "
+                                  "own then is a world of one")
+    if group is None:
+        return c10d._get_default_group()
+    if group is dist.GroupMember.NON_GROUP_MEMBER or not isinstance(group, str) and not hasattr(group, "group_name"):
+        raise NoProcessGroup(f"{group!r} is no process group that this process is in",
+                             hint="call this in the group's own processes only; torch.distributed.new_group gives others no group")
+    name = group if isinstance(group, str) else group.group_name    # torch.compile gives a stand-in of a group
+    try:
+        return c10d._resolve_process_group(name)
+    except (LookupError, RuntimeError, ValueError) as error:
+        raise NoProcessGroup(f"there is no process group {name!r} in this process",
+                             hint="groups are named by group.group_name, in the processes that are in them") from error
+
+
+def is_alive(group: Any) -> bool:
+    """Whether a group has not been destroyed since."""
+    from torch.distributed import distributed_c10d as c10d
+    return group in c10d._world.pg_names
+
+
+def store_of(group: Any) -> Any:
+    """The store of a group, over a connection of its own where stores have one: a call that waits holds up all other calls
+    of its connection."""
+    from torch.distributed import distributed_c10d as c10d
+    store = c10d._world.pg_map[group][1]
+    return store.clone() if hasattr(store, "clone") else store
+
+
+def uses_gpus(group: Any) -> bool:
+    """Whether a group is one of CUDA devices, too."""
+    import torch
+    return torch.cuda.is_available() and any(device.type == "cuda" for device in group._device_types)
+
+
+def reachable(size: int, device: Any, group: Any) -> tuple[Any, list[int], int]:
+    """Zeroed bytes of a CUDA device that the group's peers reach: a tensor of uint8; where each rank's begins as this process reaches
+    it; and where all of them begin for multimem instructions, 0 without multicast. All ranks of the group call it, with one size."""
+    import torch
+    from torch.distributed import _symmetric_memory as symmetric
+    memory = symmetric.empty(size, dtype=torch.uint8, device=device)
+    memory.zero_()
+    torch.cuda.synchronize(device)
+    handle = symmetric.rendezvous(memory, group.group_name)
+    within = memory.data_ptr() - handle.buffer_ptrs[handle.rank]      # the same at all ranks, else `World` refuses it
+    bases = [base + within for base in handle.buffer_ptrs]
+    multicast = handle.multicast_ptr or 0
+    memory.mimw_handle = handle         # lives as long as the memory
+    return memory, bases, multicast and multicast + within
+
+
+__all__ = ["group_of", "is_alive", "is_there", "reachable", "store_of", "uses_gpus"]

@@ -1,0 +1,267 @@
+"""`World`: what one process knows of a process group whose GPUs reach each other's memory.
+
+Input: a process group of torch.distributed. Output: this rank, the table that kernels take, and symmetric tensors:
+
+    world = mimw.distributed.world_of(group)
+    x = world.symmetric((4, 256), torch.float32, "x")       zeros, at the same offset of every rank's heap
+    pass_on[(2, )](x, y, flag, world, 32)                   as a kernel's argument a world is its table
+
+The heap is one allocation of torch's symmetric memory for each group, made at first use, and kept until the process ends. Symmetric
+tensors are never freed by themselves: when Python collects a tensor differs from rank to rank, and then so would the offset of
+the next. `free` gives one back, at all ranks together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DistributedError, HeapFull, NotSymmetric, PeerWithoutAccess, SimulatorMisuse
+from ..world import ALIGNED, aligned, reserved, table
+from .meeting import Meeting, named
+from .peers import Peers, myself
+from .places import Places
+from .torch_port import is_alive, reachable, store_of, uses_gpus
+
+if TYPE_CHECKING:
+    import torch
+
+DEFAULT_TIMEOUT = 600.0             # seconds; what torch gives NCCL's collectives
+DEFAULT_HEAP = {"cuda": 1 << 30, "cpu": 1 << 28}
+
+
+class World:
+    """This process in a process group; made by `mimw.distributed.world_of`, once for each group and at all its ranks together.
+
+        rank, size      of this process in the group, and how many there are
+        group, name     the process group, and the name by which torch knows it
+        device          of tensors: this process's CUDA device; the CPU where the group has no GPUs
+        limit           seconds after which a rank that does not come is named (`init(timeout=)`)
+        table           the tensor of int64 that kernels take (docs/DISTRIBUTED.md, "Ranks"); makes the heap
+
+    errors:    PeerWithoutAccess for a GPU that cannot reach another one's memory, or that two ranks have; PeerLate and PeerLost for
+               ranks that do not come
+    """
+
+    dtype = property(lambda self: self.table.dtype)
+    shape = property(lambda self: self.table.shape)
+
+    def __init__(self, group: Any, heap: int | None = None, timeout: float | None = None):
+        import torch
+        from torch.distributed import PrefixStore
+        self.group, self.name = group, group.group_name
+        self.rank, self.size = group.rank(), group.size()
+        self.device = torch.device("cuda", torch.cuda.current_device()) if uses_gpus(group) else torch.device("cpu")
+        self.heap = DEFAULT_HEAP[self.device.type] if heap is None else heap
+        self.limit = DEFAULT_TIMEOUT if timeout is None else float(timeout)
+        store = PrefixStore("mimw", store_of(group))
+        born = (store.add("born", 1) - 1) // self.size      # a store may outlive its group
+        self.store = PrefixStore(str(born), store)
+        self.meeting = Meeting(self.store, self.rank, self.size, self.name, self.limit)
+        self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device)), self.rank)
+        self.meeting.ended = self.peers.ended
+        self._check_devices()
+        self._places: Places | None = None
+        self.launches, self.last = 0, ""
+        self._memory = self._table = self.closed = None
+
+    # ---- memory -----------------------------------------------------------------------------------------------------
+
+    def symmetric(self, shape: int | Sequence[int], dtype: Any, name: str = "") -> torch.Tensor:
+        """A tensor of zeros at every rank, at the same offset of each heap, so that peers reach it. All ranks make
+        these calls, in one order.
+
+        args:      shape  as torch.zeros has it, the same at all ranks
+                   dtype  torch's, or the name of one ("float32")
+                   name   for messages
+        returns:   a contiguous tensor on `device`, at a multiple of 256 bytes
+        errors:    RanksDisagree where a rank asks for another shape or type, at all ranks; HeapFull; PeerLate, PeerLost;
+                   DistributedError while a CUDA graph is recorded
+        """
+        import torch
+        shape = (shape, ) if isinstance(shape, int) else tuple(map(int, shape))
+        dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+        self._make_heap(f"a symmetric tensor {name!r}")
+        self.meeting.agree(f"the symmetric tensor {name!r}", [str(dtype).removeprefix("torch."), list(shape)],
+                           lambda said: f"{said[0]}{said[1]}")
+        size = prod(shape) * dtype.itemsize
+        at = self._places.take(size)
+        if at is None:
+            raise self._full(size, name)
+        return self._memory[at:at + size].view(dtype).view(shape)
+
+    def free(self, tensor: torch.Tensor) -> None:
+        """Give back what `symmetric` made, at all ranks together: each finishes all that it has launched, and zeroes the
+        tensor. Whoever holds it must not use it any more, nor replay a CUDA graph in which it is.
+
+        errors:    NotSymmetric for a tensor that `symmetric` did not give; RanksDisagree where ranks free different ones
+        """
+        at = self.offset_of(tensor)
+        if at not in self._places.taken:
+            raise NotSymmetric(f"the tensor at offset {at} of the symmetric heap is a part of one that `symmetric` made",
+                               hint="free the whole tensor")
+        self._finish()
+        self.meeting.agree("the symmetric tensor that is freed", at, lambda offset: f"the one at offset {offset}")
+        self._memory[at:at + self._places.give(at)].zero_()
+        self._finish()
+
+    def offset_of(self, tensor: torch.Tensor) -> int:
+        """Where in the heap a tensor begins, in bytes; NotSymmetric for one that is not in it."""
+        self.check_symmetric(tensor)
+        return tensor.data_ptr() - self._memory.data_ptr()
+
+    def check_symmetric(self, tensor: torch.Tensor, name: str = "the tensor") -> None:
+        """NotSymmetric unless all that a tensor spans lies in this world's heap. Nothing is asked of other ranks."""
+        first = tensor.data_ptr()
+        span = sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride())) + 1 if tensor.numel() else 0
+        if self._memory is not None:
+            start = self._memory.data_ptr() + self._places.first
+            if start <= first and first + span * tensor.element_size() <= self._memory.data_ptr() + self._places.end:
+                return
+        raise NotSymmetric(f"{name}, {str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}, is not in "
+                           f"the symmetric heap of group {self.name!r}, so its peers do not reach it",
+                           hint="make it by mimw.distributed.symmetric_empty(shape, dtype, group), at all ranks, and copy into it")
+
+    def peer(self, tensor: torch.Tensor, rank: int) -> torch.Tensor:
+        """A symmetric tensor as it is at `rank`: reads and writes go to that GPU. For the host; kernels have `peer_pointer`.
+
+        errors:    NotSymmetric; IndexError for a rank that there is not; SimulatorMisuse for a peer's where there are no GPUs
+        """
+        if not 0 <= rank < self.size:
+            raise IndexError(f"rank {rank} of a world of {self.size}")
+        at = self.offset_of(tensor)
+        if rank == self.rank:
+            return tensor
+        if self.device.type == "cpu":
+            raise self._without_gpus()
+        step = tensor.element_size()
+        whole = self._memory.mimw_handle.get_buffer(rank, (self.heap // step, ), tensor.dtype)
+        return whole.as_strided(tensor.shape, tensor.stride(), (at + self._within) // step)
+
+    # ---- launches ---------------------------------------------------------------------------------------------------
+
+    def launched(self, name: str) -> None:
+        """Note that this rank has launched a kernel that may wait for peers; `name` is for messages."""
+        self.launches += 1
+        self.last = name
+
+    # ---- all ranks --------------------------------------------------------------------------------------------------
+
+    def barrier(self, what: str = "a barrier of the host") -> None:
+        """Wait until all ranks have come here. It orders nothing of the GPUs; PeerLate, PeerLost for ranks that do not come."""
+        self.meeting.heard(what, None)
+
+    # ---- as a kernel's argument: the table --------------------------------------------------------------------------
+
+    @property
+    def table(self) -> torch.Tensor:
+        self._make_heap("the table")
+        return self._table
+
+    def data_ptr(self) -> int:
+        """The address of the table: what a launch passes."""
+        held = self.table
+        if self.size > 1 and self.device.type == "cpu":
+            raise self._without_gpus()
+        return held.data_ptr()
+
+    def stride(self) -> tuple[int, ...]:
+        return self.table.stride()
+
+    def element_size(self) -> int:
+        return self.table.element_size()
+
+    def get_device(self) -> int:
+        return self.table.get_device()
+
+    def __repr__(self) -> str:
+        return f"World(rank {self.rank} of {self.size}, group {self.name!r}, {self.device})"
+
+    # ---- making it, and its end -------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the heap; at the end of the process, which a hung kernel does not hold up."""
+        if not self.closed:
+            self.closed = True
+            self._memory = self._table = None
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.closed and is_alive(self.group)
+
+    def _make_heap(self, wanted: str) -> None:
+        if self._memory is not None:
+            return
+        import torch
+        if self.closed:
+            raise DistributedError(f"{self} is closed", hint="ask mimw.distributed.world_of for that of the group as it is now")
+        if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            raise DistributedError(f"{wanted} needs the symmetric heap, which cannot be made while a CUDA graph is recorded",
+                                   hint="call once before the recording: what needs the heap is then there")
+        first = reserved(self.size)
+        self.meeting.agree("the bytes of the symmetric heap", self.heap, lambda size: f"{size} bytes")
+        if self.device.type == "cpu":
+            memory = torch.from_numpy(aligned(first + self.heap))
+            bases = [memory.data_ptr() if rank == self.rank else 0 for rank in range(self.size)]
+            self._within, multicast = 0, 0
+        else:
+            memory, bases, multicast = reachable(first + self.heap, self.device, self.group)
+            within = memory.data_ptr() - memory.mimw_handle.buffer_ptrs[self.rank]
+            self.meeting.agree("where the heap begins in torch's allocation", within, lambda size: f"{size} bytes behind its start")
+            if any(base % ALIGNED for base in bases):
+                raise DistributedError(f"torch's symmetric memory begins at {list(map(hex, bases))}, not at multiples of {ALIGNED}")
+            self._within = within
+        self._table = torch.from_numpy(np.array(table(self.rank, bases, multicast), np.int64)).to(self.device)
+        self._places, self._memory = Places(first, first + self.heap), memory
+        self._finish()
+        self.barrier("the symmetric heap")      # its pads are zero everywhere
+
+    def _finish(self) -> None:
+        if self.device.type == "cuda":
+            import torch
+            torch.cuda.synchronize(self.device)
+
+    def _check_devices(self) -> None:
+        if self.device.type != "cuda" or self.size == 1:
+            return
+        for ranks in self.peers.sharing():
+            raise PeerWithoutAccess(f"{named(ranks)} of group {self.name!r} have one GPU, {self.device} of rank {self.rank}",
+                                    hint="one process for each GPU: torch.cuda.set_device(local rank) before the first world, or "
+                                         "leave that to mimw.distributed.init()", ranks=ranks)
+        out_of_reach = self.peers.without_access(self.device)
+        if out_of_reach:
+            raise PeerWithoutAccess(f"{self.device} of rank {self.rank} cannot reach the memory of {named(out_of_reach)}: neither "
+                                    "NVLink nor PCIe connects them as peers",
+                                    hint="`nvidia-smi topo -p2p r` shows which GPUs do; make a group of such", ranks=out_of_reach)
+
+    def _full(self, size: int, name: str) -> HeapFull:
+        return HeapFull(f"the symmetric heap of group {self.name!r} has {self.heap} bytes, {self._places.free} of them free, at "
+                        f"most {self._places.widest} in one piece; {name or 'a tensor'!r} needs {size}",
+                        hint=f"mimw.distributed.init(heap={_at_least(self.heap + size)}) before the heap is first used; or "
+                             "world.free what is not needed any more", needed=size, free=self._places.free)
+
+    def _without_gpus(self) -> SimulatorMisuse:
+        return SimulatorMisuse(f"{self} has no GPUs: its processes do not reach each other's memory",
+                               hint=f"mimw.World({self.size}) simulates all ranks in one process; operators do so by themselves")
+
+
+def _at_least(size: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+@contextlib.contextmanager
+def limited(world: World, seconds: float):
+    """Another time limit for what the host waits for in this block."""
+    before, world.meeting.limit = world.meeting.limit, seconds
+    try:
+        yield
+    finally:
+        world.meeting.limit = before
+
+
+__all__ = ["World", "limited"]

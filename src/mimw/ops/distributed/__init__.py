@@ -1,0 +1,11 @@
+"""Operators of several GPUs: each a function of this rank's tensors and a process group, and an operator `mimw::NAME` of torch.
+
+Input: tensors of this rank's GPU, or of the CPU, where each rank simulates all of them; a process group. Output: this rank's part
+of the result. For example, in each process that torchrun has started:
+
+    mimw.distributed.init()
+    y = ops.distributed.NAME(x)                     the default group; group=... another
+    torch.ops.mimw.NAME(x, group_name)              the same, as torch.compile and exported graphs show it
+"""
+
+__all__: list[str] = []

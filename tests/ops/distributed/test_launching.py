@@ -1,0 +1,132 @@
+"""What operators of several GPUs share, by an operator of the tests: x of the neighbour, put into its memory by a kernel."""
+
+import functools
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators of several GPUs need torch")
+
+import triton.language as tl  # noqa: E402
+
+import mimw  # noqa: E402
+from mimw import tlx  # noqa: E402
+from mimw.distributed import world_of  # noqa: E402
+from mimw.errors import NoProcessGroup, PeerLost, RanksDisagree  # noqa: E402
+from mimw.ops.distributed.launching import name_of, simulated, tensors_of, workspace  # noqa: E402
+from mimw.ops.operator import Operator  # noqa: E402
+from tests.ranks import at_ranks  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::mimw.ops.SimulationWarning")
+
+
+@mimw.jit
+def put(x, y, flag, world, N: tl.constexpr):
+    at = tl.arange(0, N)
+    peer = (tlx.world_rank(world) + 1) % tlx.world_size(world)
+    tl.store(tlx.peer_pointer(y, peer, world) + at, tl.load(x + at))
+    tlx.signal(tlx.peer_pointer(flag, peer, world))
+    tlx.wait_signal(flag, 1)
+
+
+def _at_all_ranks(ranks, xs):
+    y, flag = ranks.symmetric(xs[0].shape, xs[0].dtype, "y"), ranks.symmetric(1, "int32", "flag")
+    mimw.simulate(put, (1, ), ranks.each(xs, "x"), y, flag, ranks, xs[0].numel())
+    return tensors_of(y)
+
+
+def _run(x, group_name):
+    return simulated("shifted", group_name, (x, ), _at_all_ranks)
+
+
+@functools.cache
+def _operator():
+    """Registered by the processes of ranks alone: other tests count the library's operators."""
+    return Operator("shifted_in_tests(Tensor x, str group_name) -> Tensor", _run, lambda x, group_name: torch.empty_like(x))
+
+
+def shifted(x, group=None):
+    return _operator()(x, name_of(group))
+
+
+@pytest.mark.parametrize("size, dtype", [(1, torch.float32), (3, torch.bfloat16)])
+def test_every_rank_gets_its_part_of_a_simulated_world(size, dtype):
+    def work(rank):
+        x = torch.full((4, 8), rank + 1, dtype=dtype)
+        y = shifted(x)
+        return y.dtype is dtype and y.shape == x.shape, float(y[0, 0]), bool((y == y[0, 0]).all())
+
+    assert at_ranks(size, work) == [(True, (rank - 1) % size + 1, True) for rank in range(size)]
+
+
+def test_two_groups_at_once():
+    """Ranks 0 and 2, and 1 alone."""
+    import torch.distributed as dist
+
+    def work(rank):
+        groups = [dist.new_group(ranks) for ranks in ([0, 2], [1])]
+        mine = groups[rank % 2]
+        return float(shifted(torch.full((16, ), float(rank)), mine)[0]), world_of(mine).size
+
+    assert at_ranks(3, work) == [(2.0, 2), (1.0, 1), (0.0, 2)]
+
+
+def test_in_a_graph_of_torch():
+    def work(rank):
+        operator, group = _operator(), torch.distributed.group.WORLD
+        compiled = torch.compile(lambda x: operator(x + 1, name_of(group)) * 2, fullgraph=True, backend="eager")
+        return float(compiled(torch.full((16, ), float(rank)))[0])
+
+    assert at_ranks(2, work) == [4.0, 2.0]
+
+
+def test_another_shape_at_one_rank_is_named_at_all():
+    def work(rank):
+        shifted(torch.zeros(16 if rank else 8))
+
+    for error in at_ranks(3, work, failing=True):
+        assert type(error) is RanksDisagree and error.ranks == (0, )
+        assert "inputs of shifted" in str(error) and "rank 0: float32[8]; ranks 1 and 2: float32[16]" in str(error)
+
+
+def test_ragged_inputs_and_none():
+    def work(rank):
+        def everyone(ranks, xs, none):
+            return [(torch.cat(xs).tolist(), none)] * len(ranks)
+        return simulated("cat", None, (torch.arange(rank + 1), None), everyone, ragged=True)
+
+    assert at_ranks(2, work) == [([0, 0, 1], [None, None])] * 2
+
+
+def test_a_rank_that_has_ended_is_named():
+    def work(rank):
+        if rank == 1:
+            raise SystemExit
+        shifted(torch.zeros(16))
+
+    error, ended = at_ranks(2, work, failing=True)
+    assert type(error) is PeerLost and error.ranks == (1, ) and "rank 1 of group '0' comes no more to shifted on CPU" in str(error)
+
+
+def test_workspaces_are_kept():
+    def work(rank):
+        world = world_of()
+        one, same = (workspace(world, "parts", (4, 8), torch.float16) for _ in range(2))
+        other = workspace(world, "parts", (4, 9), torch.float16)
+        return one is same, one.data_ptr() == other.data_ptr(), world.offset_of(other) - world.offset_of(one)
+
+    assert at_ranks(2, work) == [(True, False, 256)] * 2
+
+
+def test_without_a_process_group():
+    with pytest.raises(NoProcessGroup, match="no process group(.|\n)*mimw.distributed.init"):
+        name_of()
+
+
+def test_opcheck():
+    def work(rank):
+        x = torch.arange(16.0)
+        _operator()
+        return torch.library.opcheck(torch.ops.mimw.shifted_in_tests, (x, name_of()),
+                                     test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))
+
+    assert set(at_ranks(2, work)[0].values()) == {"SUCCESS"}
