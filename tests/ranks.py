@@ -2,7 +2,7 @@
 
     assert at_ranks(2, lambda rank: ops.distributed.all_reduce(torch.full((4, ), rank + 1.0)).tolist()) == [[3.0] * 4] * 2
 
-    at_ranks(2, work, failing=True)     what each rank raised, or None, instead of what it returned
+    at_ranks(2, work, failing=True)     ranks may fail: for those the error, or how the process ended, takes the place of the value
 
 Input: how many ranks, and a function of the rank, which may be a closure; it finds `torch.distributed` and `mimw.distributed`
 started. Output: what the function returned at each rank, by pickle. An error at a rank is raised here with the rank's traceback;
@@ -29,8 +29,7 @@ class RankFailed(AssertionError):
 def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, timeout: float = 20.0, failing: bool = False) -> list:
     """`function(rank)` at every rank, side by side. `limit` is for all of it, `timeout` that of `mimw.distributed.init`; seconds.
 
-    A rank whose process ends without an answer counts as failed; with `failing` its answer is the exit status, or minus the
-    signal."""
+    A rank whose process ends without an answer has failed; with `failing` its answer is the exit status, or minus the signal."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = [_forked(rank, size, function, Path(folder, "store"), timeout) for rank in range(size)]
         try:
@@ -41,7 +40,7 @@ def at_ranks(size: int, function: Callable[[int], Any], limit: float = 60.0, tim
         statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child, _ in ranks]
     found = [pickle.loads(answer) if answer else ("ended", statuses[rank], "") for rank, answer in enumerate(told)]
     if failing:
-        return [None if kind == "returned" else value for kind, value, _ in found]
+        return [value for _, value, _ in found]
     bad = [f"rank {rank} {kind}: {value!r}\n{trace}" for rank, (kind, value, trace) in enumerate(found) if kind != "returned"]
     if bad:
         raise RankFailed("\n".join(bad))

@@ -86,7 +86,8 @@ class Meeting:
                 pause = min(2 * pause, SLOWEST_LOOK)
 
     def _absent(self, kind: type, what: str, ended: Mapping[int, str], missing: list[int]) -> PeerLate:
-        there = f"; {named([rank for rank in range(self.size) if rank not in missing])} wait there"
+        here = [rank for rank in range(self.size) if rank not in missing]
+        there = f"; {named(here)} wait{'s' * (len(here) == 1)} there"
         if ended:
             told = "; ".join(f"rank {rank} of group {self.group!r} comes no more to {what}: {how}" for rank, how in ended.items())
             return kind(told + there, hint="look for what ended that process; start all ranks anew", ranks=ended)

@@ -64,8 +64,8 @@ def uses_gpus(group: Any) -> bool:
 
 
 def reachable(size: int, device: Any, group: Any) -> tuple[Any, list[int], int]:
-    """Zeroed bytes of a CUDA device that the group's peers reach: a tensor of uint8; where each rank's begins as this process reaches
-    it; and where all of them begin for multimem instructions, 0 without multicast. All ranks of the group call it, with one size."""
+    """Zeroed bytes of a CUDA device that the group's peers reach: a tensor of uint8; where each rank's begins as this process
+    reaches it; where all of them begin for multimem instructions, 0 without multicast. All ranks call it, with one size."""
     import torch
     from torch.distributed import _symmetric_memory as symmetric
     memory = symmetric.empty(size, dtype=torch.uint8, device=device)

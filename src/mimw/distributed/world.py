@@ -112,11 +112,11 @@ class World:
     def offset_of(self, tensor: torch.Tensor) -> int:
         """Where in the heap a tensor begins, in bytes; NotSymmetric for one that is not in it."""
         self.check_symmetric(tensor)
-        return tensor.data_ptr() - self._memory.data_ptr()
+        return _address(tensor) - self._memory.data_ptr()
 
     def check_symmetric(self, tensor: torch.Tensor, name: str = "the tensor") -> None:
         """NotSymmetric unless all that a tensor spans lies in this world's heap. Nothing is asked of other ranks."""
-        first = tensor.data_ptr()
+        first = _address(tensor)
         span = sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride())) + 1 if tensor.numel() else 0
         if self._memory is not None:
             start = self._memory.data_ptr() + self._places.first
@@ -139,7 +139,7 @@ class World:
         if self.device.type == "cpu":
             raise self._without_gpus()
         step = tensor.element_size()
-        whole = self._memory.mimw_handle.get_buffer(rank, (self.heap // step, ), tensor.dtype)
+        whole = self._memory.mimw_handle.get_buffer(rank, ((self._within + self._places.end) // step, ), tensor.dtype)
         return whole.as_strided(tensor.shape, tensor.stride(), (at + self._within) // step)
 
     # ---- launches ---------------------------------------------------------------------------------------------------
@@ -247,6 +247,11 @@ class World:
     def _without_gpus(self) -> SimulatorMisuse:
         return SimulatorMisuse(f"{self} has no GPUs: its processes do not reach each other's memory",
                                hint=f"mimw.World({self.size}) simulates all ranks in one process; operators do so by themselves")
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """Where a tensor begins; torch says 0 of one without elements."""
+    return tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size()
 
 
 def _at_least(size: int) -> int:

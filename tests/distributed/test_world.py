@@ -1,0 +1,202 @@
+"""Worlds of process groups on the CPU: start, symmetric tensors, what ranks are told when they differ, come late or have ended."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="mimw.distributed stands on torch.distributed")
+
+import triton.language as tl  # noqa: E402
+
+import mimw  # noqa: E402
+from mimw import tle, tlx  # noqa: E402
+from mimw.distributed import bind, init, symmetric_empty, world_of  # noqa: E402
+from mimw.distributed.world import limited  # noqa: E402
+from mimw.errors import (  # noqa: E402
+    HeapFull,
+    LaunchError,
+    MeshTooLarge,
+    NoProcessGroup,
+    NotSymmetric,
+    PeerLate,
+    PeerLost,
+    RanksDisagree,
+    SimulatorMisuse,
+)
+from mimw.world import table  # noqa: E402
+from tests.ranks import at_ranks  # noqa: E402
+
+
+def test_symmetric_tensors_lie_at_the_same_offset_and_are_zero():
+    def work(rank):
+        world = init()
+        tensors = [world.symmetric((4, 5), torch.bfloat16, "x"), symmetric_empty(3), world.symmetric(2, "int64")]
+        assert world is world_of() is world_of("0") is world_of(torch.distributed.group.WORLD)
+        assert world.table.tolist() == table(rank, [world.table[3 + other].item() for other in range(2)])
+        return ([world.offset_of(one) for one in tensors], [(one.dtype, tuple(one.shape)) for one in tensors],
+                all(not one.any() and one.data_ptr() % 256 == 0 for one in tensors), (world.rank, world.size))
+
+    one, other = at_ranks(2, work)
+    assert one[:3] == other[:3] and one[2] and (one[3], other[3]) == ((0, 2), (1, 2))
+    assert one[1] == [(torch.bfloat16, (4, 5)), (torch.float32, (3, )), (torch.int64, (2, ))]
+
+
+def test_freed_memory_is_given_out_again_and_is_zero():
+    def work(rank):
+        world = world_of()
+        one, two = world.symmetric(64, torch.float32), world.symmetric(64, torch.float32)
+        one.fill_(7)
+        at = world.offset_of(one)
+        with pytest.raises(NotSymmetric, match="a part of one"):
+            world.free(two[1:])
+        world.free(one)
+        again = world.symmetric(8, torch.float32)
+        return world.offset_of(again) - at, float(again.sum())
+
+    assert at_ranks(2, work) == [(0, 0.0)] * 2
+
+
+@pytest.mark.parametrize("shape, dtype, said", [((4, 6), "float32", "rank 1: float32[4, 6]"),
+                                                ((4, 5), "int32", "rank 1: int32[4, 5]")])
+def test_another_shape_or_type_at_one_rank_is_named_at_all_ranks(shape, dtype, said):
+    def work(rank):
+        symmetric_empty(*((shape, getattr(torch, dtype)) if rank == 1 else ((4, 5), torch.float32)))
+
+    for error in at_ranks(3, work, failing=True):
+        assert type(error) is RanksDisagree and error.ranks == (1, )
+        assert said in str(error) and "ranks 0 and 2: float32[4, 5]" in str(error) and "Mend:" in str(error)
+
+
+def test_different_calls_are_named():
+    def work(rank):
+        world = world_of()
+        world.barrier("the end of the epoch") if rank else world.barrier("the evaluation")
+
+    for error in at_ranks(2, work, failing=True):
+        assert type(error) is RanksDisagree
+        assert "rank 0: the evaluation; rank 1: the end of the epoch" in str(error)
+
+
+def test_a_full_heap_says_the_sum():
+    def work(rank):
+        world = init(heap=1 << 20)
+        world.symmetric(1 << 17, torch.float32)
+        with pytest.raises(HeapFull) as caught:
+            world.symmetric(1 << 18, torch.float32, "parts")
+        with pytest.raises(Exception, match="asked for"):
+            init(heap=1 << 21)
+        return str(caught.value).splitlines(), caught.value.needed, caught.value.free
+
+    lines, needed, free = at_ranks(1, work)[0]
+    assert lines[0] == ("the symmetric heap of group '0' has 1048576 bytes, 524288 of them free, at most 524288 in one piece; "
+                        "'parts' needs 1048576")
+    assert lines[1].startswith("Mend: mimw.distributed.init(heap=2097152)") and (needed, free) == (1 << 20, 1 << 19)
+
+
+def test_a_rank_that_has_ended_is_named_at_once():
+    def work(rank):
+        world = world_of()
+        if rank == 1:
+            os._exit(3)
+        began = time.monotonic()
+        with pytest.raises(PeerLost) as caught:
+            world.barrier("the first step")
+        return caught.value.ranks, str(caught.value).partition(" its process")[0], time.monotonic() - began
+
+    one, status, other = at_ranks(3, work, failing=True, timeout=30)
+    assert status == 3
+    for ranks, text, seconds in (one, other):
+        assert ranks == (1, ) and text == "rank 1 of group '0' comes no more to the first step:" and seconds < 10
+
+
+def test_a_rank_that_is_late_is_named_within_the_limit():
+    def work(rank):
+        world = world_of()
+        if rank == 1:
+            time.sleep(0.3)
+            return None
+        with limited(world, 0.1), pytest.raises(PeerLate) as caught:
+            world.barrier("the first step")
+        return type(caught.value) is PeerLate, caught.value.ranks, str(caught.value).splitlines()[0]
+
+    assert at_ranks(2, work)[0] == (True, (1, ), "rank 1 of group '0' did not come to the first step within 0.1 s; rank 0 waits there")
+
+
+def test_meshes_of_a_group():
+    def work(rank):
+        assert bind(tle.device_mesh({"device": 2})) is world_of()
+        with pytest.raises(ValueError, match="no axis of devices"):
+            bind(tle.device_mesh({"block_cluster": 2}))
+        with pytest.raises(MeshTooLarge) as caught:
+            bind(tle.device_mesh({"node": 2, "device": 2, "block_cluster": 2}))
+        return str(caught.value).splitlines()[0]
+
+    assert at_ranks(2, work)[0] == "the mesh has 2 'node' x 2 'device' = 4 GPUs, and group '0' has 2 ranks"
+
+
+def test_tensors_that_are_not_symmetric():
+    def work(rank):
+        world = world_of()
+        x = world.symmetric((4, 8), torch.float32)
+        for one in (x, x[1:, 2:], x.view(torch.int32).t(), x[:0]):
+            world.check_symmetric(one)
+        for other in (torch.zeros(4), world.table):
+            with pytest.raises(NotSymmetric, match="'weights', .*not in the symmetric heap"):
+                world.check_symmetric(other, "'weights'")
+        assert world.peer(x, rank) is x
+        with pytest.raises(SimulatorMisuse, match="no GPUs(.|\n)*mimw.World"):
+            world.peer(x, 1 - rank)
+
+    at_ranks(2, work)
+
+
+def test_without_and_outside_of_a_group():
+    def work(rank):
+        mine = torch.distributed.new_group([0])
+        if rank:
+            with pytest.raises(NoProcessGroup, match="not in|no process group"):
+                world_of(mine)
+        else:
+            assert world_of(mine).size == 1
+        with pytest.raises(NoProcessGroup, match="no process group 'nobody'"):
+            world_of("nobody")
+
+    at_ranks(2, work)
+    with pytest.raises(NoProcessGroup, match=r"no process group of torch.distributed(.|\n)*mimw.distributed.init\(\)"):
+        world_of()
+
+
+@mimw.jit
+def meet(x, world, N: tl.constexpr):
+    at = tl.arange(0, N)
+    there = tlx.peer_pointer(x, tlx.world_rank(world), world)
+    tl.store(there + at, at + tlx.world_size(world))
+    tlx.world_barrier(world)
+
+
+def test_a_world_is_its_table_as_an_argument():
+    """In a launch, in a frozen one, and as a warm-up sees it."""
+    def work(rank):
+        world = world_of()
+        x = world.symmetric(16, torch.int32)
+        meet[(1, )](x, world, 16)
+        frozen = meet.freeze((1, ), x, world, 16)
+        x.zero_()
+        frozen(x, world)
+        found = x.tolist()
+        with pytest.raises(LaunchError, match="world was frozen as a pointer to i64"):
+            frozen(x, x)
+        return found
+
+    assert at_ranks(1, work) == [list(range(1, 17))]
+
+
+def test_launches_of_several_ranks_without_gpus_are_refused():
+    def work(rank):
+        world = world_of()
+        with pytest.raises(SimulatorMisuse, match=r"mimw.World\(2\) simulates"):
+            meet[(1, )](np.zeros(16, np.int32), world, 16)
+
+    at_ranks(2, work)
