@@ -121,7 +121,8 @@ def test_a_rank_that_is_late_is_named_within_the_limit():
             world.barrier("the first step")
         return type(caught.value) is PeerLate, caught.value.ranks, str(caught.value).splitlines()[0]
 
-    assert at_ranks(2, work)[0] == (True, (1, ), "rank 1 of group '0' did not come to the first step within 0.1 s; rank 0 waits there")
+    told = "rank 1 of group '0' did not come to the first step within 0.1 s; rank 0 waits there"
+    assert at_ranks(2, work)[0] == (True, (1, ), told)
 
 
 def test_meshes_of_a_group():
