@@ -150,8 +150,9 @@ def test_opcheck_of_changed_scores():
 @pytest.mark.parametrize("heads, kv_heads, seq_q, seq_k, dim", [(4, 4, 1024, 1024, 128), (6, 2, 513, 700, 64),
                                                                (2, 1, 100, 300, 96), (4, 2, 700, 900, 256), (2, 1, 300, 300, 136)])
 def test_gradients_on_a_gpu(heads, kv_heads, seq_q, seq_k, dim, causal):
-    """Twice, since the second call's launches are frozen."""
-    inputs = [normal(2, count, seq, dim, seed=seed) for seed, (count, seq) in enumerate(
+    """Twice, since the second call's launches are frozen. No two inputs may have one seed: of equal q and k the scores are so large
+    that rounding o to bf16 alone costs 1 % of dq."""
+    inputs = [normal(2, count, seq, dim, seed=10000 * number) for number, (count, seq) in enumerate(
         ((heads, seq_q), (kv_heads, seq_k), (kv_heads, seq_k), (heads, seq_q)))]
     q, k, v = (x.double().requires_grad_() for x in inputs[:3])
     wanted = torch.autograd.grad((exact(q, k, v, causal)[0] * inputs[3]).sum(), (q, k, v))
