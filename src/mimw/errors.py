@@ -230,6 +230,10 @@ class RankMissing(Deadlock):
     """Some ranks wait at a barrier of several GPUs to which another rank comes no more."""
 
 
+class RankDied(Deadlock):
+    """A simulated GPU has died, as its `mimw.World` was told, and others wait for it."""
+
+
 class SignalNeverSent(Deadlock):
     """A task waits for a signal that nobody sends any more."""
 

@@ -16,7 +16,7 @@ that table, `mimw.tle.distributed_barrier` meets on the signal pads that lie at 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -58,16 +58,28 @@ class World(PerRank):
     args:      gpus     how many, 1 or more; by default MIMW_GPUS, which `--gpus` of the commands sets, or 1
                heap     bytes of symmetric arrays at each rank, behind what is reserved
                scratch  bytes of it through which `tle.reshard` passes tiles between GPUs
-    errors:    SimulatorMisuse for a number of GPUs that is none, and for a heap that is full
+               dies     by rank, after how many of its steps that GPU dies: it does nothing more, and the run ends in a `RankDied`
+                        that says what each of the others would report, unless all of them come to their end; 0: it never starts
+               late     by rank, how many steps the others make before that GPU's first, or until they can make none without it
+    errors:    SimulatorMisuse for a number of GPUs that is none, for a heap that is full, and for a rank that there is not
+
+    A step is an op that others can notice, such as an access to memory or a wait, with the arithmetic before it.
     """
 
-    def __init__(self, gpus: int | None = None, heap: int = HEAP, scratch: int = SCRATCH):
+    def __init__(self, gpus: int | None = None, heap: int = HEAP, scratch: int = SCRATCH, dies: Mapping[int, int] | None = None,
+                 late: Mapping[int, int] | None = None):
         asked = os.environ.get("MIMW_GPUS") or "1"
         if gpus is None and not asked.isdecimal():
             raise SimulatorMisuse(f"MIMW_GPUS is {asked!r}", hint="give the number of GPUs")
         gpus = int(asked) if gpus is None else gpus
         if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:
             raise SimulatorMisuse(f"a world of {gpus!r} GPUs", hint="give their number, 1 or more")
+        self.dies, self.late = dict(dies or {}), dict(late or {})
+        for what, faults in (("dies", self.dies), ("late", self.late)):
+            for rank, steps in faults.items():
+                if rank not in range(gpus) or isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+                    raise SimulatorMisuse(f"{what}={faults!r} in a world of {gpus} GPUs",
+                                          hint=f"give numbers of steps by ranks from 0 to {gpus - 1}: {what}={{0: 40}}")
         self._used = reserved(gpus, scratch)
         self.heaps = [aligned(self._used + heap) for _ in range(gpus)]
         bases = [array.ctypes.data for array in self.heaps]

@@ -29,6 +29,8 @@ class Gpu:
     arguments: dict[Value, Any]
     memory: Any
     others: bool = False            # whether it is one of several
+    steps_left: int | None = None   # until this rank dies (`uneven`)
+    late: int = 0                   # how many steps the others make before this rank's first
     waiting: Waiting = field(default_factory=lambda: Waiting(iter(())))
     meeting: Any = None
 

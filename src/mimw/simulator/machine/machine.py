@@ -37,6 +37,7 @@ from .launches import REFUSED, Waiting, asks, crowd, lost
 from .limits import trip_limit
 from .links import Links
 from .tasks import Cta, InFlight, Task
+from .uneven import Uneven
 
 RESIDENT = 132           # CTAs that run at the same time
 LATEST = 10_000          # steps an operation stays in flight at most, if others have work for so long
@@ -88,6 +89,8 @@ class Machine:
         self._at = 0                                    # the place of the task that goes on among those that can
         self._codes: dict[Block, Code] = {}
         self.order = Order(self) if races else Unordered()
+        several = len(self.gpus) > 1
+        self.uneven = Uneven(self, drawn=self.guide is None and seed != 0) if several else None     # ranks that die, or are late
         self.links = Links(self) if trace and self.gpus[0].others else None
         self.tells_threads_apart = any(op.name == "thread_id" for op in program.walk())
 
@@ -149,9 +152,13 @@ class Machine:
         for gpu in self.gpus:
             gpu.waiting = Waiting(self.launch_order())
         living = sum(self._admit(gpu) for _ in range(max(1, self.resident // self.program.cluster_size)) for gpu in self.gpus)
+        mortal = self.uneven is not None and self.uneven.mortal
         while living:
             task = self._next_task()
             self.step += 1
+            if mortal and self.uneven.step(task):
+                living = sum(1 for cta in self.ctas.values() if cta.live) - self.uneven.living()
+                continue
             polls = self.polls
             try:
                 wait = next(task.steps)
@@ -179,7 +186,7 @@ class Machine:
         self.order.close()
         self.order = Unordered()
         self.meetings.clear()
-        self.links = None
+        self.links = self.uneven = None
 
     def launch_order(self) -> Iterator:
         """The program ids of each cluster, in the order in which they start."""
@@ -271,12 +278,11 @@ class Machine:
                 operation = self._ready()
             if operation is not None:
                 self.land(operation)
-            elif not self.runnable:
-                raise deadlock(self)
-            elif spinning:
-                raise livelock(self)
+            elif not self.runnable or spinning:
+                error = livelock(self) if self.runnable else deadlock(self)
+                raise self.uneven.report(error) if self.uneven is not None else error
             else:
-                self._at = int(self.random.random() * len(self.runnable))
+                self._at = int(self.random.random() * len(self.runnable)) if self.uneven is None else self.uneven.pick()
                 return self.runnable[self._at]
 
     def start(self, operation: InFlight) -> InFlight:

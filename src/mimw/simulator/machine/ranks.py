@@ -49,6 +49,8 @@ class WorldMeeting(Rendezvous):
 
     def _where(self, rank: int) -> str:
         cta = self._cta(rank)
+        if self.machine.uneven is not None and rank in self.machine.uneven.dead:
+            return "which has died"
         if cta is None or not cta.live:
             return "whose program has left" if rank in self.machine.left.get(self.index, ()) or cta is not None else \
                 "whose program has not started"

@@ -33,6 +33,8 @@ def bind_ranks(program: Program, args: Mapping[tuple[int, ...], Any], count: int
     names = {array.ctypes.data: value.name for value in args.values() if isinstance(value, PerRank) and value.is_symmetric
              for array in value}
     world = next((value for value in args.values() if isinstance(value, World)), None)
+    for gpu in gpus if world is not None else ():
+        gpu.steps_left, gpu.late = world.dies.get(gpu.rank), world.late.get(gpu.rank, 0)
     shared = []
     for rank, heap in enumerate(world.heaps if world is not None else ()):     # who has no table reaches nobody
         low, high = heap.ctypes.data, heap.ctypes.data + heap.nbytes
