@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import datetime
-import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,8 +23,9 @@ import numpy as np
 from mimw.testing.benchmark import versions
 
 from . import link_kernels
+from .distributed import ended, started
 from .driver import RESULTS, append, command, some_of
-from .gpu import multiprocessors, parsed, torch
+from .gpu import multiprocessors, torch
 from .link_kernels import WAYS, launch_of, tile_of
 
 ROWS = RESULTS / "distributed_constants.jsonl"
@@ -234,22 +232,14 @@ class Bench:
 
 def main() -> None:
     parser = command(__doc__, results=ROWS)
-    parser.add_argument("--gpus", type=int, default=2, help="how many processes are started, where torchrun has not done so")
     some_of(parser, "names", NAMES)
-    options = parsed(parser)
-    if "RANK" not in os.environ:
-        start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.gpus)]
-        sys.exit(subprocess.run([sys.executable, *start, "-m", "benchmarks.distributed_constants", *sys.argv[1:]]).returncode)
-    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-    import mimw.distributed
-    world = mimw.distributed.init()
+    options, world = started(parser, "benchmarks.distributed_constants")
     if world.size % 2:
-        parser.error(f"{world.size} ranks: they are measured in pairs; give --nproc-per-node 2")
+        parser.error(f"{world.size} ranks: they are measured in pairs; give --gpus 2")
     bench = Bench(world, options.results)
     for name in options.names or NAMES:
         getattr(bench, name)()
-    bench.meet()
-    torch.distributed.destroy_process_group()
+    ended()
 
 
 if __name__ == "__main__":
