@@ -120,7 +120,8 @@ class Bench:
         def slope(kernel, grid: int, *args, after: tuple = (), few: int = 64, many: int = 576) -> float:
             def launch(rounds: int) -> Callable[[], None]:
                 return lambda: kernel[(grid, )](*args, rounds, *after, num_warps=4)
-            return (self.timed(launch(many), 4) - self.timed(launch(few), 4)) / (many - few)
+            short = self.timed(launch(few), 4)
+            return (self.timed(launch(many), 4) - short) / (many - few)
 
         there_and_back = slope(kernels.round_trips, 1, self.flag, world)
         self.note("signal", round_trip_us=there_and_back, one_way_us=there_and_back / 2, right=int(self.flag.item()) == 0)
@@ -138,6 +139,7 @@ class Bench:
         elements = size // 4 // tile_of(way) * tile_of(way)
         empty = self.timed(self.run(way, passes=1, elements=0, **how), 4)
         launch = self.run(way, passes=passes, elements=elements, **how)
+        self.y.zero_()          # of what others have timed
         self.meet()
         launch()
         right = self.right(elements, source, target, both)
@@ -178,6 +180,7 @@ class Bench:
                                  for array, far in ((self.y, target), (self.x, source))]
                     works = both or self.world.rank % 2 == 0
                     times = []
+                    self.y.zero_()
                     for _ in range(ROUNDS):
                         self.meet()
                         begin.record()
