@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import PeerLate, PeerLost, RanksDisagree
+from ..errors import DistributedError, PeerLate, PeerLost, RanksDisagree
 
 FIRST_LOOK, SLOWEST_LOOK = 0.0002, 0.01     # seconds between two looks into the store
 
@@ -40,11 +40,16 @@ class Meeting:
                    where a rank makes another call
         """
         number, self.calls = self.calls, self.calls + 1
-        self.store.set(self._key(number, self.rank), json.dumps([what, mine]))
-        self._await(number, what)
-        said = [json.loads(self.store.get(self._key(number, rank))) for rank in range(self.size)]
-        if number > 1:      # who has come to the call before this one had read those of the one before that
-            self.store.delete_key(self._key(number - 2, self.rank))
+        try:
+            self.store.set(self._key(number, self.rank), json.dumps([what, mine]))
+            self._await(number, what)
+            said = [json.loads(self.store.get(self._key(number, rank))) for rank in range(self.size)]
+            if number > 1:      # who has come to the call before this one had read those of the one before that
+                self.store.delete_key(self._key(number - 2, self.rank))
+        except DistributedError:
+            raise
+        except RuntimeError as error:       # torch's, of a store that is no more
+            raise self._without_store(what, error) from error
         if any(other != what for other, _ in said):
             raise self.difference("the ranks make different calls, all of which are made by all", [other for other, _ in said])
         return [value for _, value in said]
@@ -84,6 +89,14 @@ class Meeting:
             if missing:
                 time.sleep(pause)
                 pause = min(2 * pause, SLOWEST_LOOK)
+
+    def _without_store(self, what: str, error: RuntimeError) -> DistributedError:
+        """The store ends with the process that keeps it: rank 0 of all, or torchrun."""
+        ended = self.ended()
+        if ended:
+            return self._absent(PeerLost, what, ended, list(ended))
+        return DistributedError(f"rank {self.rank} of group {self.group!r} does not reach the store for {what}: {error}",
+                                hint="look for what ended rank 0, or torchrun, which keeps the store; start all ranks anew")
 
     def _absent(self, kind: type, what: str, ended: Mapping[int, str], missing: list[int]) -> PeerLate:
         here = [rank for rank in range(self.size) if rank not in missing]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 _WORLDS: dict[Any, World] = {}      # by group, by the group's name, and by None
-_ASKED: dict[str, Any] = {"heap": None, "timeout": None}
+_ASKED: dict[str, Any] = {"heap": None, "timeout": None, "started": False}
 
 
 def init(backend: str | None = None, heap: int | None = None, timeout: float | None = None) -> World:
@@ -52,7 +52,7 @@ def init(backend: str | None = None, heap: int | None = None, timeout: float | N
         if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:      # torchrun has not started it
             options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
         dist.init_process_group(backend, **options)
-        atexit.register(_leave)
+        _ASKED["started"] = True
     world = world_of()
     if timeout is not None:
         world.limit = world.meeting.limit = float(timeout)
@@ -116,15 +116,13 @@ def bind(mesh: Any, group: Any = None) -> World:
 
 @atexit.register
 def _close() -> None:
-    for world in set(_WORLDS.values()):
+    """Launches come back, then the process group ends that `init` has started; NCCL's end may wait for peers, who may be lost."""
+    worlds = set(_WORLDS.values())
+    for world in worlds:
         world.close()
     _WORLDS.clear()
-
-
-def _leave() -> None:
-    """The process group that `init` has started ends with the process."""
-    import torch.distributed as dist
-    if is_there():
+    if _ASKED["started"] and is_there() and not any(world.lost for world in worlds):
+        import torch.distributed as dist
         dist.destroy_process_group()
 
 

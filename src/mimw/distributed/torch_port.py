@@ -10,6 +10,7 @@ All of it was read in torch 2.6 to 2.13; tests/distributed/test_torch_port.py ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import NoProcessGroup
@@ -63,6 +64,12 @@ def uses_gpus(group: Any) -> bool:
     return torch.cuda.is_available() and any(device.type == "cuda" for device in group._device_types)
 
 
+def asked_on_every_launch() -> tuple[Callable[[], bool], Callable[[int], int]]:
+    """Whether the current stream records a graph; the handle of a CUDA device's current stream. Builds for the CPU lack them."""
+    import torch
+    return torch._C._cuda_isCurrentStreamCapturing, torch._C._cuda_getCurrentRawStream
+
+
 def reachable(size: int, device: Any, group: Any) -> tuple[Any, list[int], int]:
     """Zeroed bytes of a CUDA device that the group's peers reach: a tensor of uint8; where each rank's begins as this process
     reaches it; where all of them begin for multimem instructions, 0 without multicast. All ranks call it, with one size."""
@@ -79,4 +86,4 @@ def reachable(size: int, device: Any, group: Any) -> tuple[Any, list[int], int]:
     return memory, bases, multicast and multicast + within
 
 
-__all__ = ["group_of", "is_alive", "is_there", "reachable", "store_of", "uses_gpus"]
+__all__ = ["asked_on_every_launch", "group_of", "is_alive", "is_there", "reachable", "store_of", "uses_gpus"]

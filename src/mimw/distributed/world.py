@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DistributedError, HeapFull, NotSymmetric, PeerWithoutAccess, SimulatorMisuse
+from ..errors import DistributedError, HeapFull, NotSymmetric, PeerLost, PeerWithoutAccess, SimulatorMisuse
+from ..triton_port.cuda import Cuda
 from ..world import ALIGNED, aligned, reserved, table
 from .meeting import Meeting, named
 from .peers import Peers, myself
 from .places import Places
-from .torch_port import is_alive, reachable, store_of, uses_gpus
+from .torch_port import asked_on_every_launch, is_alive, reachable, store_of, uses_gpus
+from .watch import Watch
 
 if TYPE_CHECKING:
     import torch
@@ -58,16 +60,14 @@ class World:
         self.device = torch.device("cuda", torch.cuda.current_device()) if uses_gpus(group) else torch.device("cpu")
         self.heap = DEFAULT_HEAP[self.device.type] if heap is None else heap
         self.limit = DEFAULT_TIMEOUT if timeout is None else float(timeout)
-        store = PrefixStore("mimw", store_of(group))
-        born = (store.add("born", 1) - 1) // self.size      # a store may outlive its group
-        self.store = PrefixStore(str(born), store)
-        self.meeting = Meeting(self.store, self.rank, self.size, self.name, self.limit)
+        births = PrefixStore("mimw", store_of(group)).add("born", 1)
+        self._born = (births - 1) // self.size      # a store may outlive its group
+        self.meeting = Meeting(self._store(), self.rank, self.size, self.name, self.limit)
         self.peers = Peers(self.meeting.heard("where each rank runs", myself(self.device)), self.rank)
         self.meeting.ended = self.peers.ended
         self._check_devices()
         self._places: Places | None = None
-        self.launches, self.last = 0, ""
-        self._memory = self._table = self.closed = None
+        self._memory = self._table = self._watch = self.closed = None
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 
@@ -145,9 +145,15 @@ class World:
     # ---- launches ---------------------------------------------------------------------------------------------------
 
     def launched(self, name: str) -> None:
-        """Note that this rank has launched a kernel that may wait for peers; `name` is for messages."""
-        self.launches += 1
-        self.last = name
+        """Note that this rank has launched a kernel that may wait for peers, on the current stream; `name` is for messages.
+
+        errors:    PeerLost where a peer's process has ended without leaving: the kernel would wait for ever
+        """
+        watch = self._watch
+        if watch is not None and not self._capturing():
+            watch.note(self._current_stream(self.device.index), name)
+            if watch.lost:
+                raise self._lost()
 
     # ---- all ranks --------------------------------------------------------------------------------------------------
 
@@ -165,6 +171,7 @@ class World:
     def data_ptr(self) -> int:
         """The address of the table: what a launch passes."""
         held = self.table
+        self.launched("")       # a launch asks for the address just before it is made
         if self.size > 1 and self.device.type == "cpu":
             raise self._without_gpus()
         return held.data_ptr()
@@ -184,10 +191,17 @@ class World:
     # ---- making it, and its end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the heap; at the end of the process, which a hung kernel does not hold up."""
+        """Let go of the heap at the end of the process, once this rank's launches have come back, or a time limit has ended it."""
         if not self.closed:
             self.closed = True
+            if self._watch is not None:
+                self._watch.finish()
             self._memory = self._table = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether a peer's process has ended, other than by leaving when its work was done."""
+        return bool(self._watch is not None and self._watch.lost)
 
     @property
     def is_alive(self) -> bool:
@@ -219,6 +233,20 @@ class World:
         self._places, self._memory = Places(first, first + self.heap), memory
         self._finish()
         self.barrier("the symmetric heap")      # its pads are zero everywhere
+        if self.device.type == "cuda" and self.size > 1:
+            self._watch = Watch(self.rank, self.size, self.name, lambda: self.limit, self.peers.ended, self._store(), Cuda(), bases)
+            self._capturing, self._current_stream = asked_on_every_launch()
+            self._watch.thread.start()
+
+    def _store(self):
+        """The world's part of the group's store, by a connection of its own."""
+        from torch.distributed import PrefixStore
+        return PrefixStore(str(self._born), PrefixStore("mimw", store_of(self.group)))
+
+    def _lost(self) -> PeerLost:
+        lost = self._watch.lost
+        return PeerLost("; ".join(f"rank {rank} of group {self.name!r} takes part in no launch any more: {how}" for rank, how in
+                                  lost.items()), hint="look for what ended that process; start all ranks anew", ranks=lost)
 
     def _finish(self) -> None:
         if self.device.type == "cuda":

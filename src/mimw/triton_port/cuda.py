@@ -19,8 +19,9 @@ import numpy as np
 
 from .runtime import driver
 
-# CUDA driver API: cuMemHostAlloc, cuEventCreate, cuStreamCreate, cuEventQuery.
+# CUDA driver API: cuMemHostAlloc, cuEventCreate, cuStreamCreate, cuEventQuery, cuThreadExchangeStreamCaptureMode.
 _PORTABLE_AND_MAPPED, _WITHOUT_TIMING, _NON_BLOCKING, _NOT_READY = 0x1 | 0x2, 0x2, 0x1, 600
+_RELAXED = 2
 _STAGE_BYTES = 1 << 24
 
 
@@ -65,6 +66,15 @@ class Cuda:
     def enter(self) -> None:
         """Make the context current in the calling thread."""
         self._call("cuCtxSetCurrent", self.context)
+
+    def relax(self) -> None:
+        """Let the calling thread ask for events and copies while another one records a graph, which they would spoil otherwise."""
+        mode = c_int(_RELAXED)
+        self._call("cuThreadExchangeStreamCaptureMode", byref(mode))
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that it has been given. RuntimeError if that fails, or while a graph is recorded."""
+        self._call("cuCtxSynchronize")
 
     def capturing(self, stream: int) -> bool:
         """True if the stream records a graph, in which an event says nothing."""
